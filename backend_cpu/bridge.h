@@ -1,0 +1,186 @@
+#ifndef TERN_BACKEND_CPU_BRIDGE_H
+#define TERN_BACKEND_CPU_BRIDGE_H
+/*
+ * The boundary between libtern and libtern_blas.so, a thin bridge linked with OpenBLAS and oneDNN.
+ *
+ * libtern links neither library. It opens libtern_blas.so at the first op that wants it and asks
+ * `tern_blas_get("blas", CPU_BLAS_VERSION)` for one table. The bridge imports no libtern symbol.
+ * Without the bridge every function of the table has a portable kernel in backend_cpu/ to take its
+ * place, so a caller always writes
+ *
+ *     const cpu_blas_table *blas = cpu_blas();
+ *     if (!blas || blas->gemm(&call) != CPU_BLAS_OK)
+ *         portable_gemm(&call);
+ *
+ * Rules of every entry:
+ * - Pointers are host memory, sizes and leading dimensions count elements, nothing is kept after
+ *   the call returns, and outputs do not overlap inputs. Calls block.
+ * - Any thread may call at any time. State (primitive caches, scratch) is per thread.
+ * - `threads` is the most that the call may use, 1 or more. The bridge takes fewer where more do
+ *   not pay, by tables committed in bridge/ and never by timing, so the same call with the same
+ *   `threads` gives the same bits. Called inside an OpenMP parallel region it uses one.
+ * - CPU_BLAS_UNSUPPORTED and CPU_BLAS_FAILED leave outputs untouched.
+ * - Denormals: kernels run under the MXCSR of the thread they run on. Flushing (FTZ, DAZ) in the
+ *   caller and in the OpenMP team is the caller's business; the bridge hands the caller's MXCSR
+ *   to the workers of its own parallel regions and restores theirs, but has no say in the regions
+ *   that oneDNN opens.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CPU_BLAS_VERSION 1u
+#define CPU_BLAS_SYMBOL "tern_blas_get"
+
+typedef enum cpu_blas_status {
+    CPU_BLAS_OK = 0,
+    CPU_BLAS_UNSUPPORTED = 1, /* no kernel, or only a reference one: run tern's own */
+    CPU_BLAS_FAILED = 2       /* out of memory or a library error: run tern's own */
+} cpu_blas_status;
+
+typedef enum cpu_blas_dtype {
+    CPU_BLAS_F32 = 1,
+    CPU_BLAS_F64 = 2,
+    CPU_BLAS_BF16 = 3
+} cpu_blas_dtype;
+
+/* C = alpha * op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
+ * A is stored [m, k] (trans_a 0) or [k, m] (trans_a 1) with `lda` elements between rows; B alike.
+ * beta == 0 never reads C; then C may be uninitialised. k == 0 gives beta * C.
+ * F32 and F64: all three of `dtype`. BF16: A and B bf16, C f32, sums in f32, alpha 1 and beta 0 or 1.
+ * `batch` products are made in one call (0 counts as 1), the matrices of the i-th at
+ * a + i * stride_a and so on, in elements; a stride of 0 repeats A or B. */
+typedef struct cpu_gemm_call {
+    cpu_blas_dtype dtype;
+    int trans_a, trans_b;
+    int threads;
+    int64_t m, n, k;
+    const void *a;
+    const void *b;
+    void *c;
+    int64_t lda, ldb, ldc;
+    double alpha, beta;
+    int64_t batch;
+    int64_t stride_a, stride_b, stride_c;
+} cpu_gemm_call;
+
+/* How x and y lie in memory, both in the same way: dense, no padding between rows. */
+typedef enum cpu_conv_format {
+    CPU_CONV_NHWC = 1, /* channels_last: [N][H][W][C] */
+    CPU_CONV_NCHW = 2  /* contiguous:    [N][C][H][W] */
+} cpu_conv_format;
+
+/* How w (and its gradient) lies in memory, dense. I is channels / groups. */
+typedef enum cpu_conv_weights {
+    CPU_CONV_OIHW = 1, /* contiguous:    [O][I][KH][KW] */
+    CPU_CONV_OHWI = 2  /* channels_last: [O][KH][KW][I] */
+} cpu_conv_weights;
+
+typedef enum cpu_conv_pass {
+    CPU_CONV_FORWARD = 1,          /* reads x, w, bias; writes y */
+    CPU_CONV_BACKWARD_DATA = 2,    /* reads y (the gradient of y) and w; writes x (that of x) */
+    CPU_CONV_BACKWARD_WEIGHTS = 3  /* reads x and y (its gradient); writes w and bias (gradients) */
+} cpu_conv_pass;
+
+/* Geometry of a 2-D convolution; all of it keys the primitive cache, so zero the struct first.
+ * out_h = (in_h + 2 * pad_h - dilation_h * (kernel_h - 1) - 1) / stride_h + 1, and w alike;
+ * the bridge computes it. dilation 1 is a plain kernel (oneDNN's 0). groups divides both channel
+ * counts; groups == in_channels is a depthwise convolution. */
+typedef struct cpu_conv2d_shape {
+    int32_t format;  /* cpu_conv_format */
+    int32_t weights; /* cpu_conv_weights */
+    int32_t dtype;   /* CPU_BLAS_F32 */
+    int32_t relu;    /* FORWARD only: y = max(y, 0) */
+    int64_t batch, in_channels, in_h, in_w;
+    int64_t out_channels, kernel_h, kernel_w;
+    int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    int64_t groups;
+} cpu_conv2d_shape;
+
+/* One pass. Each pass overwrites its outputs (nothing is accumulated). `bias` [out_channels] may be
+ * NULL: no bias forward, no bias gradient backward; BACKWARD_DATA ignores it.
+ * `weights_key` lets inference skip the reorder of w: not 0, and equal to that of the call before
+ * with the same shape and w, says that w has not changed since. 0: reorder w, always right. */
+typedef struct cpu_conv2d_call {
+    cpu_conv2d_shape shape;
+    cpu_conv_pass pass;
+    int threads;
+    void *x;
+    void *w;
+    void *bias;
+    void *y;
+    uint64_t weights_key;
+} cpu_conv2d_call;
+
+/* What was found and chosen. Strings live as long as the process. */
+typedef struct cpu_blas_info {
+    const char *openblas_corename; /* kernels in use: "SkylakeX", "Haswell", ... */
+    const char *openblas_config;   /* version and build options */
+    const char *onednn_version;    /* "2.6.3" */
+    const char *onednn_isa;        /* "avx512_core_bf16", ... */
+    int openblas_threading;        /* 0 none, 1 pthreads, 2 OpenMP */
+    int openblas_shared;           /* 1: it was in the process before the bridge; left as it is */
+    int onednn_major, onednn_minor, onednn_patch;
+} cpu_blas_info;
+
+typedef struct cpu_blas_stats {
+    uint64_t primitives_created; /* by this thread */
+    uint64_t primitives_cached;  /* now, this thread */
+    uint64_t weight_reorders;    /* by this thread */
+    size_t scratch_bytes;        /* held by this thread: scratch, reordered copies */
+} cpu_blas_stats;
+
+typedef struct cpu_blas_table {
+    uint32_t version; /* CPU_BLAS_VERSION */
+    uint32_t size;    /* of this struct as the bridge knows it; a longer one has more entries */
+
+    void (*info)(cpu_blas_info *out_info);
+
+    /* UNSUPPORTED: a dtype without kernels here, or sizes that do not fit the library. */
+    cpu_blas_status (*gemm)(const cpu_gemm_call *call);
+    /* The route that `gemm` would take: "openblas", "onednn" or "none"; and how many threads. */
+    const char *(*gemm_route)(const cpu_gemm_call *call, int *out_threads);
+
+    /* UNSUPPORTED: oneDNN has only a reference kernel (hundreds of times too slow), or refuses. */
+    cpu_blas_status (*conv2d)(const cpu_conv2d_call *call);
+    /* Name of the kernel that `conv2d` would take ("brgconv:avx512_core", "jit:avx512_core", ...),
+     * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL. */
+    const char *(*conv2d_kernel)(const cpu_conv2d_call *call);
+
+    void (*stats)(cpu_blas_stats *out_stats);
+    /* Frees this thread's primitives and scratch; the next call makes them anew. */
+    void (*release_thread)(void);
+} cpu_blas_table;
+
+/* ------------------------------------------------------------------ libtern's side (bridge.c) */
+
+/* The table, or NULL when there is no usable bridge. The first call anywhere looks for it, sets
+ * the kernel choice of OpenBLAS (see cpu_blas_report) and opens it; later ones are one atomic
+ * load. Never fails in any other way, prints nothing.
+ *
+ * Searched in this order: the folders in TERN_PLUGIN_PATH (separated by ':'), the folder of the
+ * object that holds this code, the folder it was configured to be installed in. Never the working
+ * directory: relative folders are skipped. TERN_CPU_BLAS=off looks for nothing. */
+const cpu_blas_table *cpu_blas(void);
+
+typedef struct cpu_blas_report {
+    int loaded;
+    const char *path;         /* of the bridge in use, or NULL */
+    const char *core_wanted;  /* kernels that fit this CPU ("SKYLAKEX"), NULL: OpenBLAS's own choice */
+    const char *core_reason;  /* why that choice, one sentence */
+    int reason_count;         /* why candidates were not loaded, in the order tried */
+    const char *const *reasons;
+    cpu_blas_info info;       /* zero where not loaded */
+} cpu_blas_report;
+
+/* Loads the bridge if nobody has and says what happened. Strings live as long as the process. */
+void cpu_blas_get_report(cpu_blas_report *out_report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
