@@ -1,0 +1,148 @@
+# Tests: one CTest per tests/<kind>/test_*.c, labelled by its kind; plugins, fuzzers and the install test.
+# tests/api links the shared library, as a user would; the other kinds link the archive and see internals.
+if(NOT TERN_TESTS)
+  return()
+endif()
+enable_testing()
+
+# Threads that spin while they wait would steal the core of the test beside them.
+set(TERN_TEST_ENVIRONMENT
+  "TERN_PLUGIN_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
+  "TERN_TEST_PLUGINS=${PROJECT_BINARY_DIR}/tests/plugin"
+  "TERN_TEST_SOURCE=${PROJECT_SOURCE_DIR}"
+  "TERN_TEST_EXAMPLES=${PROJECT_BINARY_DIR}/examples"
+  "OMP_WAIT_POLICY=passive")
+if(TERN_SANITIZE MATCHES "address")
+  set(suppressions ${PROJECT_SOURCE_DIR}/cmake/lsan.supp)
+  list(APPEND TERN_TEST_ENVIRONMENT
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1"
+    "LSAN_OPTIONS=suppressions=${suppressions}:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1")
+elseif(TERN_SANITIZE MATCHES "thread")
+  # Archer tells the sanitizer what OpenMP synchronises.
+  file(GLOB archer /usr/lib/llvm-*/lib/libarcher.so)
+  list(APPEND TERN_TEST_ENVIRONMENT
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1")
+  if(archer)
+    list(GET archer -1 archer)
+    list(APPEND TERN_TEST_ENVIRONMENT "OMP_TOOL_LIBRARIES=${archer}")
+  endif()
+endif()
+
+# tern_test_properties(TEST LABELS...): environment, limits and labels of one CTest.
+function(tern_test_properties test)
+  set_tests_properties(${test} PROPERTIES
+    ENVIRONMENT "${TERN_TEST_ENVIRONMENT}" TIMEOUT 600 SKIP_RETURN_CODE 77 LABELS "${ARGN}")
+endfunction()
+
+# Scalar references and helpers that every test may use. References are never optimised beyond what C allows.
+function(tern_test_support)
+  file(GLOB sources CONFIGURE_DEPENDS
+       ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c)
+  if(sources)
+    add_library(tern_test_support STATIC ${sources})
+    target_include_directories(tern_test_support PRIVATE
+      ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} SYSTEM ${TERN_CMOCKA_INCLUDE})
+    target_link_libraries(tern_test_support PRIVATE tern_private)
+  endif()
+endfunction()
+
+# One MODULE per folder tests/plugin/<name>: build/<preset>/tests/plugin/<name>.so, without a libtern symbol.
+function(tern_test_plugins)
+  file(GLOB folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/plugin/*)
+  foreach(folder IN LISTS folders)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    if(sources)
+      get_filename_component(name ${folder} NAME)
+      add_library(plugin_${name} MODULE ${sources})
+      set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+        C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugin)
+      target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+      target_link_libraries(plugin_${name} PRIVATE tern_private m)
+      if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
+        target_link_options(plugin_${name} PRIVATE -Wl,--no-undefined)
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# tern_test(KIND SOURCE)
+function(tern_test kind source)
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "^test_" "" name ${name})
+  set(target test_${kind}_${name})
+  add_executable(${target} ${source})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME test_${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${kind})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} SYSTEM ${TERN_CMOCKA_INCLUDE})
+  if(kind STREQUAL "api")
+    set(library tern)
+  else()
+    set(library tern_testing)
+  endif()
+  # The support archive stands before and after the library, since tests may refer to either from either.
+  set(support "")
+  if(TARGET tern_test_support)
+    set(support tern_test_support)
+  endif()
+  target_link_libraries(${target} PRIVATE
+    tern_private ${support} ${library} ${TERN_CMOCKA_LIBRARY} ${support} Threads::Threads m)
+  add_test(NAME ${kind}/${name} COMMAND ${target})
+  file(STRINGS ${source} threaded REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_" LIMIT_COUNT 1)
+  set(labels ${kind})
+  if(threaded)
+    list(APPEND labels threads)
+  endif()
+  tern_test_properties(${kind}/${name} ${labels})
+endfunction()
+
+# tern_fuzzer(SOURCE): new inputs go to the build folder, the committed corpus is only read.
+function(tern_fuzzer source)
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "^fuzz_" "" subject ${name})
+  add_executable(${name} ${source})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${name} PRIVATE tern_private tern_testing)
+  set(found ${PROJECT_BINARY_DIR}/tests/fuzz/found/${subject})
+  file(MAKE_DIRECTORY ${found})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${subject})
+  if(NOT IS_DIRECTORY ${corpus})
+    set(corpus "")
+  endif()
+  add_test(NAME fuzz/${subject} COMMAND ${name} -runs=${TERN_FUZZ_RUNS} -seed=1 -rss_limit_mb=2048 -timeout=20
+           -max_total_time=${TERN_FUZZ_SECONDS} -artifact_prefix=${found}/crash- ${found} ${corpus})
+  tern_test_properties(fuzz/${subject} fuzz)
+  set_tests_properties(fuzz/${subject} PROPERTIES TIMEOUT 4000)
+endfunction()
+
+set(TERN_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in its CTest; -1: no limit")
+set(TERN_FUZZ_SECONDS 60 CACHE STRING "Seconds after which each fuzzer stops")
+
+if(TERN_HAVE_CMOCKA)
+  tern_test_support()
+  foreach(kind unit ops api fault)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${kind}/test_*.c)
+    foreach(source IN LISTS sources)
+      tern_test(${kind} ${source})
+    endforeach()
+  endforeach()
+else()
+  message(WARNING "cmocka was not found: unit, ops, api and fault tests are left out (./run deps test)")
+endif()
+tern_test_plugins()
+
+if(TERN_FUZZ)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
+  foreach(source IN LISTS sources)
+    tern_fuzzer(${source})
+  endforeach()
+endif()
+
+if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
+  add_test(NAME install/hello COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_install.sh
+           ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+  tern_test_properties(install/hello install)
+endif()

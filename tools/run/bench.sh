@@ -1,0 +1,37 @@
+#!/bin/sh
+# Runs every bench_* program, or with "peers" the comparison with other libraries (bench/peers/run.sh or peers.py).
+# usage: bench.sh [peers] [NAME...]; called by ./run bench, in the checkout.
+set -eu
+
+programs=build/release/bench
+
+if [ "${1:-}" = peers ]; then
+    shift
+    for script in bench/peers/run.sh bench/peers/run.py; do
+        [ -f "$script" ] || continue
+        case $script in
+        *.sh) exec sh "$script" "$@" ;;
+        *.py) exec python3 "$script" "$@" ;;
+        esac
+    done
+    echo "bench: bench/peers has no run.sh or run.py" >&2
+    exit 1
+fi
+
+found=no
+for program in "$programs"/bench_*; do
+    [ -x "$program" ] || continue
+    name=${program##*/bench_}
+    case " $* " in
+    *" $name "*) ;;
+    "  ") ;;
+    *) continue ;;
+    esac
+    found=yes
+    printf '\n== %s\n' "$name"
+    "$program"
+done
+[ $found = yes ] || {
+    echo "bench: no program of that name in $programs" >&2
+    exit 1
+}

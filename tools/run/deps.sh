@@ -1,0 +1,122 @@
+#!/bin/sh
+# Installs what the given sets of packages lack: with apt-get on Debian and its relatives, elsewhere it names them.
+# usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch]...
+set -eu
+
+dry=no
+quiet=no
+sets=
+for argument in "$@"; do
+    case $argument in
+    --dry-run | -n) dry=yes ;;
+    --quiet) quiet=yes ;;
+    build | test | lint | bench | docs | fetch) sets="$sets $argument" ;;
+    *)
+        printf "deps: unknown argument '%s' (sets: build test lint bench docs fetch)\n" "$argument" >&2
+        exit 2
+        ;;
+    esac
+done
+[ -n "$sets" ] || sets="build test lint"
+
+# The OpenMP variant of OpenBLAS shares one thread pool with tern and oneDNN.
+packages_of() {
+    case $1 in
+    build) echo gcc libc6-dev cmake ninja-build pkg-config libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev ;;
+    test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ;;
+    lint) echo python3 g++ clang-format shellcheck dash ;;
+    bench) echo python3 python3-venv ;;
+    docs) echo doxygen ;;
+    fetch) echo curl ca-certificates ;;
+    esac
+}
+
+# What proves that a set is there on a system without dpkg: commands, and pkg-config modules or headers after a colon.
+probes_of() {
+    case $1 in
+    build) echo cc cmake ninja pkg-config h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h ;;
+    test) echo h:cmocka.h python3 clang ;;
+    lint) echo python3 g++ ;;
+    bench) echo python3 ;;
+    docs) echo doxygen ;;
+    fetch) echo curl ;;
+    esac
+}
+
+has_header() {
+    printf '#include <%s>\n' "$1" | cc -E -I/usr/include/openblas -I/usr/local/include -x c - >/dev/null 2>&1
+}
+
+name_missing() {
+    missing=
+    for set in $sets; do
+        for probe in $(probes_of "$set"); do
+            case $probe in
+            h:*) has_header "${probe#h:}" || missing="$missing ${probe#h:}" ;;
+            *) command -v "$probe" >/dev/null 2>&1 || missing="$missing $probe" ;;
+            esac
+        done
+    done
+    if [ -z "$missing" ]; then
+        [ $quiet = yes ] || echo "deps: all there"
+        return 0
+    fi
+    echo "deps: this is not a Debian system; please install:$missing" >&2
+    echo "deps: (tern builds without cblas, oneDNN, zlib and OpenMP: only cc, cmake, ninja and cJSON are required)" >&2
+    case " $missing " in
+    *" cc "* | *" cmake "* | *" ninja "* | *" cjson/cJSON.h "* | *" cmocka.h "*) return 1 ;;
+    esac
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        echo "deps: not root, and no sudo: as root, run: $*" >&2
+        return 1
+    fi
+}
+
+install_missing() {
+    missing=
+    for set in $sets; do
+        for package in $(packages_of "$set"); do
+            case " $missing " in *" $package "*) continue ;; esac
+            is_installed "$package" || missing="$missing $package"
+        done
+    done
+    if [ -z "$missing" ]; then
+        [ $quiet = yes ] || echo "deps: all there"
+        return 0
+    fi
+    if [ $dry = yes ]; then
+        echo "would run: apt-get update"
+        echo "would run: apt-get install --yes --no-install-recommends$missing"
+        return 0
+    fi
+    echo "deps: installing$missing"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+    available=
+    for package in $missing; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            available="$available $package"
+        else
+            echo "deps: $package is not packaged for this system; going on without it" >&2
+        fi
+    done
+    # The list is split into words on purpose.
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $available >/dev/null
+}
+
+if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then
+    install_missing
+else
+    name_missing
+fi

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Adds up test results: sum_tests.py [--extra-passed N] [--extra-failed N] [--show LOG] JUNIT.xml...
+
+A cmocka program counts each of its test functions, any other test counts once. A program that ends badly counts
+at least one failure, whatever it printed before. The last line is "N passed, N failed, N skipped".
+"""
+
+import argparse
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+CASE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+
+
+def count_program(case):
+    """(passed, failed, skipped) of one CTest entry, and the names of what failed or was skipped."""
+    name = case.get("name")
+    text = "".join(case.find("system-out").itertext()) if case.find("system-out") is not None else ""
+    seen = {"OK": set(), "FAILED": set(), "SKIPPED": set()}
+    for verdict, test in CASE.findall(text):
+        seen[verdict].add(test)
+    broken = case.find("failure") is not None or case.get("status") == "fail"
+    skipped = case.find("skipped") is not None or case.get("status") in ("notrun", "disabled")
+    if skipped:
+        return (0, 0, 1), [], [name]
+    counts = [len(seen["OK"] - seen["FAILED"]), len(seen["FAILED"]), len(seen["SKIPPED"])]
+    failures = [f"{name}: {test}" for test in sorted(seen["FAILED"])]
+    if broken and not counts[1]:
+        counts[1] = 1
+        failures.append(name)
+    if sum(counts) == 0:
+        counts[0] = 1
+    return tuple(counts), failures, [f"{name}: {test}" for test in sorted(seen["SKIPPED"])]
+
+
+def count_file(path):
+    totals, failures, skips = [0, 0, 0], [], []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        counts, failed, skipped = count_program(case)
+        totals = [a + b for a, b in zip(totals, counts)]
+        failures += failed
+        skips += skipped
+    return totals, failures, skips
+
+
+def show_failures(log, failures):
+    """The output of ctest, but only when something failed."""
+    if failures:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            sys.stdout.write(stream.read())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--extra-passed", type=int, default=0)
+    parser.add_argument("--extra-failed", type=int, default=0)
+    parser.add_argument("--show", metavar="LOG")
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    totals = [arguments.extra_passed, arguments.extra_failed, 0]
+    failures, skips = [], []
+    for path in arguments.files:
+        counts, failed, skipped = count_file(path)
+        totals = [a + b for a, b in zip(totals, counts)]
+        failures += [f"{path}: {name}" for name in failed]
+        skips += [f"{path}: {name}" for name in skipped]
+    if arguments.show:
+        show_failures(arguments.show, failures)
+    for name in skips:
+        print(f"skipped  {name}")
+    for name in failures:
+        print(f"FAILED   {name}")
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Builds and runs the tests; ends with one line "N passed, N failed, N skipped" over all of them.
+# usage: test.sh [full]; called by ./run test, in the checkout.
+#
+# The default run is what CI does: release on everything, the address and undefined-behaviour sanitizers with the
+# fuzzers, minimal on the ops, the thread sanitizer on the tests that use threads, and lint.
+set -eu
+
+mode=${1:-default}
+case $mode in
+default | full) ;;
+*)
+    echo "usage: ./run test [full]" >&2
+    exit 2
+    ;;
+esac
+
+jobs=${TERN_JOBS:-2}
+results=build/test-results
+rm -rf "$results"
+mkdir -p "$results"
+broken=0
+
+note() { printf '\n== %s\n' "$*"; }
+
+# A preset that does not build counts as one failure; the others still run.
+build_preset() {
+    note "$1: build"
+    if { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build "build/$1" -j "$jobs"; then
+        return 0
+    fi
+    broken=$((broken + 1))
+    echo "test: $1 does not build" >&2
+    return 1
+}
+
+# run_preset PRESET [CTEST ARGUMENTS...]: what fails is counted from the result file, after everything has run.
+run_preset() {
+    preset=$1
+    shift
+    build_preset "$preset" || return 0
+    note "$preset: tests"
+    status=0
+    ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" --no-tests=ignore \
+        --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
+        --output-junit "$root/$results/$preset.xml" "$@" >"$results/$preset.log" 2>&1 || status=$?
+    python3 tools/run/sum_tests.py --show "$results/$preset.log" "$results/$preset.xml" || true
+    if [ "$status" -ne 0 ] && [ ! -f "$results/$preset.xml" ]; then
+        broken=$((broken + 1))
+        cat "$results/$preset.log"
+    fi
+}
+
+run_lint() {
+    note "lint"
+    if sh tools/run/lint.sh; then
+        lint_passed=1
+    else
+        lint_passed=0
+        broken=$((broken + 1))
+    fi
+}
+
+root=$(pwd)
+started=$(date +%s)
+run_preset release
+run_preset asan-ubsan
+if [ "$mode" = full ]; then
+    run_preset minimal
+    run_preset tsan
+    run_preset debug
+    run_preset coverage
+    note "fuzz: long"
+    cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
+    run_preset fuzz --label-regex '^fuzz$'
+else
+    run_preset minimal --label-regex '^(ops|api|install)$'
+    run_preset tsan --label-regex '^threads$'
+fi
+run_lint
+
+note "total after $((($(date +%s) - started) / 60)) min"
+exec python3 tools/run/sum_tests.py --extra-passed "$lint_passed" --extra-failed "$broken" "$results"/*.xml
