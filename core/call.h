@@ -1,0 +1,142 @@
+/* The one call record, and what rules, backward functions and public ops are written with.
+ *
+ * A public op fills a record and dispatches it:
+ *
+ *     tern_tensor *tern_softmax_at(tern_site_t site, tern_tensor *x, int dim)
+ *     {
+ *         tern_attr_dim attr = { .dim = dim };
+ *         return core_op1(TERN_OP_softmax, site, &attr, x);
+ *     }
+ *
+ * The dispatcher (core/dispatch.c) takes it through a fixed order: pending error, site, NULL and
+ * device checks, autocast, rule (dtype and shape checks, broadcast, promotion, outputs), kernel,
+ * version bump, tape, observers. A rule validates and makes the outputs:
+ *
+ *     bool rule_softmax(core_call *call)
+ *     {
+ *         const tern_view *x = &call->in[0]->view;
+ *         tern_attr_dim *attr = core_attr(call);
+ *         if (!core_normalise_dim(call, &attr->dim, x->ndim)) return false;
+ *         return core_out(call, 0, x->dtype, x->ndim, x->shape);
+ *     }
+ *
+ * The dispatcher has checked the dtype of input 0 against the row before the rule runs. Attributes
+ * are the caller's struct: a rule may normalise them; a recorded call keeps a copy. */
+#ifndef TERN_CORE_CALL_H
+#define TERN_CORE_CALL_H
+
+#include "core/op_id.h"
+#include "core/tensor.h"
+#include "core/thread.h"
+#include "tern/autograd.h"
+#include "tern/op_attr.h"
+#include "tern/ops.h"
+
+enum { CORE_MAX_INPUTS = 8, CORE_MAX_OUTPUTS = 3, OUT_NONE = 255 };
+
+/* What strides a row's kernels take. Inputs that do not fit are copied before the kernel. */
+enum {
+    LAYOUT_STRIDED = 0,    /* any strides, also 0 */
+    LAYOUT_CONTIGUOUS = 1, /* row-major */
+    LAYOUT_IMAGE = 2 /* 4-D: row-major or channels_last (each input on its own); others row-major */
+};
+
+#define B(i) (1u << (i))
+#define DT_ALL 0x7FEu /* bits 1..10 */
+#define DT_NUMBERS (DT_ALL & ~B(TERN_BOOL))
+#define DT_FLOATS (B(TERN_F16) | B(TERN_BF16) | B(TERN_F32) | B(TERN_F64))
+
+typedef struct tern_op_call {
+    tern_thread *self;
+    const tern_op *op;
+    tern_site_t site;
+    void *attr;
+    tern_dev_t dev;  /* where it runs: the inputs' device; creators set it */
+    uint8_t n_in;
+    uint8_t n_out;
+    bool preset;     /* out[] was given by the caller (in place, copy): borrowed, not made */
+    uint8_t owned;   /* bit i: in[i] is a temporary of the record, released at its end */
+    tern_tensor *in[CORE_MAX_INPUTS];
+    tern_tensor *out[CORE_MAX_OUTPUTS];
+} core_call;
+
+/* Rows by id; [0] is empty. */
+extern const tern_op core_op_table[TERN_OP_COUNT];
+
+/* Runs a filled record. True: out[] holds the results (new ones have reference count 1 and belong to
+ * nobody yet). False: the error is recorded and nothing is left over. Temporaries are released. */
+bool core_dispatch(core_call *call);
+
+/* Fill, dispatch, and hand output 0 (of core_opn: all n_out outputs) to the innermost scope.
+ * Inputs may be NULL only where the row says optional. */
+tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev, tern_dtype_t dtype,
+                      int ndim, const int64_t *dims);
+tern_tensor *core_op1(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a);
+tern_tensor *core_op2(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b);
+tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b,
+                      tern_tensor *c);
+/* Outputs that are not wanted have a NULL entry in out (out itself may not be NULL unless the op has
+ * no outputs). Returns false after an error; then all outputs are NULL. */
+bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in, int n_out,
+              tern_tensor ***out);
+/* Runs a row with outputs given (fill, copy, arange into an existing tensor); in-place semantics. */
+tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_tensor *out,
+                           tern_tensor *a);
+
+/* ---- for rules ------------------------------------------------------------------------------- */
+
+static inline void *core_attr(core_call *call) { return call->attr; }
+
+/* Makes output i: row-major. False: out of memory, recorded. No-op when outputs are preset. */
+bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims);
+/* Output with t's shape and, when t is dense, t's strides. */
+bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype);
+/* 4-D output, channels_last or row-major. */
+bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
+                    bool channels_last);
+/* View rows: output 0 shares in[0]'s storage at an element offset. */
+bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dims,
+                   const int64_t *strides);
+/* Records "site: op: message", an operand table and returns false. `advice` may be NULL. */
+bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
+    TERN_PRINTF(4, 5);
+/* Negative dims count from the end; an error names op and range. ndim 0 takes 0 and -1. */
+bool core_normalise_dim(core_call *call, int32_t *dim, int ndim);
+/* The shape in which operands meet; error when they do not. */
+bool core_broadcast(core_call *call, const tern_view *a, const tern_view *b, int32_t *out_ndim,
+                    int64_t *out_dims);
+/* Makes in[i] a (recorded) cast or expand of itself where it is not that already. */
+bool core_cast_input(core_call *call, int i, tern_dtype_t dtype);
+bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims);
+/* Checks dtype of input i; the error lists what is accepted. */
+bool core_check_dtype(core_call *call, int i, uint32_t accepted);
+/* Does anything that this call makes have to carry a gradient to input i? For save decisions. */
+bool core_input_needs_grad(const core_call *call, int i);
+#define core_view(call, i) (&(call)->in[i]->view)
+
+/* ---- for backward functions (written with public ops; sites are inherited) --------------------- */
+
+/* Saved inputs and outputs by their place in the row (not by order of saving). NULL for an optional
+ * input that was not given; NULL too after recording an error for one changed in place. */
+tern_tensor *core_saved_in(tern_op_ctx *ctx, int i);
+tern_tensor *core_saved_out(tern_op_ctx *ctx, int i);
+/* Shape of input i in forward, saved or not. */
+const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
+/* A copy of the call's attributes, as its own type. */
+#define core_ctx_attr(ctx, type) (*(const type *)tern_op_attr(ctx))
+
+/* ---- rules shared by several rows (core/rules.c) ------------------------------------------------ */
+bool rule_preset(core_call *call);
+bool rule_unary(core_call *call);       /* same dtype, shape and layout */
+bool rule_unary_float(core_call *call); /* integers become the default float first */
+bool rule_same(core_call *call);        /* all inputs alike in dtype and shape; output too */
+bool rule_binary(core_call *call);
+bool rule_binary_float(core_call *call);
+bool rule_compare(core_call *call);
+bool rule_where(core_call *call);
+bool rule_step(core_call *call);        /* optimizer steps: p, gradient and state alike */
+void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
+
+/* Rows' own rules and backward functions are declared by the table (core/op_table.c) and defined in
+ * core/ops/<op>.c. */
+#endif

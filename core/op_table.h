@@ -1,0 +1,35 @@
+/* Declares every rule_* and back_* that core/ops.def names, for the table and for their definitions. */
+#ifndef TERN_CORE_OP_TABLE_H
+#define TERN_CORE_OP_TABLE_H
+
+#include "core/call.h"
+
+#define RULE(name) bool rule_##name(core_call *call);
+#define BACK(name) void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
+RULE(view) RULE(permute) RULE(slice) RULE(expand)
+RULE(sum) RULE(mean) RULE(amax) RULE(max) RULE(argmax)
+RULE(gemm) RULE(linear)
+RULE(embedding) RULE(embedding_grad) RULE(gather) RULE(gather_grad)
+RULE(conv2d) RULE(conv2d_grad_input) RULE(conv2d_grad_weight)
+RULE(max_pool2d) RULE(max_pool2d_grad) RULE(avg_pool2d) RULE(avg_pool2d_grad)
+RULE(batch_norm) RULE(batch_norm_grad) RULE(layer_norm) RULE(layer_norm_grad)
+RULE(softmax) RULE(softmax_grad) RULE(dropout) RULE(dropout_grad)
+RULE(cross_entropy) RULE(cross_entropy_grad)
+
+BACK(copy) BACK(view) BACK(permute) BACK(slice) BACK(expand)
+BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK(relu)
+BACK(gelu) BACK(gelu_tanh) BACK(silu)
+BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tanh_grad) BACK(silu_grad)
+BACK(add) BACK(sub) BACK(mul) BACK(div) BACK(pow) BACK(maximum) BACK(minimum) BACK(where)
+BACK(sum) BACK(mean) BACK(amax) BACK(var) BACK(max)
+BACK(gemm) BACK(linear)
+BACK(embedding) BACK(embedding_grad) BACK(gather) BACK(gather_grad)
+BACK(conv2d) BACK(conv2d_grad_input) BACK(conv2d_grad_weight)
+BACK(max_pool2d) BACK(max_pool2d_grad) BACK(avg_pool2d) BACK(avg_pool2d_grad)
+BACK(batch_norm) BACK(batch_norm_grad) BACK(layer_norm) BACK(layer_norm_grad)
+BACK(softmax) BACK(softmax_grad) BACK(log_softmax) BACK(log_softmax_grad)
+BACK(dropout) BACK(dropout_grad) BACK(cross_entropy) BACK(cross_entropy_grad)
+#undef RULE
+#undef BACK
+
+#endif

@@ -1,0 +1,107 @@
+/* Tensor and storage as the library sees them.
+ *
+ * tern_tensor = a view (what kernels see) + a counted storage + its place in the tape. Invariants:
+ * - view.data == storage->data + offset, or NULL when numel is 0;
+ * - view.flags says CONTIGUOUS exactly when the strides are row-major (core_view_update keeps it);
+ * - a leaf has node == NULL; a tensor that a recorded op made has node != NULL and requires_grad. */
+#ifndef TERN_CORE_TENSOR_H
+#define TERN_CORE_TENSOR_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/thread.h"
+#include "tern/plugin.h"
+#include "tern/tensor.h"
+
+struct core_node;
+struct core_hooks;
+
+typedef struct core_storage {
+    _Atomic uint32_t refs;
+    _Atomic uint32_t version;
+    void *data;
+    int64_t bytes;
+    tern_dev_t dev;
+    uint32_t cache_class;              /* which cache `data` goes back to (core/memory.c) */
+    void (*release)(void *user);       /* the caller's memory: called instead of freeing */
+    void *user;
+} core_storage;
+
+struct tern_tensor {
+    tern_view view;
+    _Atomic uint32_t refs;
+    bool requires_grad;
+    bool in_backward_list; /* scratch of the engine */
+    uint8_t output_index;  /* which output of node it is */
+    int64_t scope_slot;    /* place in its thread's scope stack, -1 when no scope owns it */
+    core_storage *storage;
+    struct core_node *node;
+    tern_tensor *grad; /* leaves; owned */
+    tern_tensor *base; /* views: the tensor that owns the storage's first view; owned; else NULL */
+    struct core_hooks *hooks;
+    tern_site_t site;
+};
+
+/* Ends what belongs to the tensor and returns its memory; called at the last release. */
+void core_tensor_free(tern_thread *self, tern_tensor *t);
+void core_storage_free(tern_thread *self, core_storage *s);
+
+static inline tern_tensor *core_retain(tern_tensor *t)
+{
+    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+static inline void core_release(tern_thread *self, tern_tensor *t)
+{
+    /* no locked instruction for the last owner; valid because there are no weak references */
+    if (__builtin_expect(atomic_load_explicit(&t->refs, memory_order_acquire) == 1, 1) ||
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+        core_tensor_free(self, t);
+}
+static inline void core_storage_release(tern_thread *self, core_storage *s)
+{
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        core_storage_free(self, s);
+}
+
+/* A new tensor over a new storage: row-major, reference count 1, owned by no scope. NULL with an
+ * out-of-memory error recorded. */
+tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev, tern_dtype_t dtype,
+                             int ndim, const int64_t *dims);
+/* The same with given strides (dense, in any order). */
+tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     tern_dtype_t dtype, int ndim, const int64_t *dims,
+                                     const int64_t *strides);
+/* A new tensor over t's storage with t's geometry; no history, no base. Reference count 1. */
+tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor *t);
+
+/* Hands a tensor (reference count 1) to the innermost scope; returns it. NULL passes through; in
+ * owned mode it stays the caller's. */
+tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t);
+/* Releases all that scopes opened since `mark` hold. */
+void core_scope_unwind(tern_thread *self, int64_t mark);
+
+/* Recomputes CONTIGUOUS and DENSE after shape or strides changed. */
+void core_view_update(tern_view *view);
+/* Row-major strides. */
+void core_row_major(int ndim, const int64_t *dims, int64_t *out_strides);
+/* 4-D, dense, strides in N,H,W,C order. */
+bool core_view_channels_last(const tern_view *view);
+/* numel of a shape, or -1 when it overflows or an extent is negative. */
+int64_t core_numel(int ndim, const int64_t *dims);
+/* "f32 [64, 784]" and the like into buffer; returns it. */
+const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t bytes);
+
+static inline bool core_view_same_shape(const tern_view *a, const tern_view *b)
+{
+    if (a->ndim != b->ndim || a->numel != b->numel)
+        return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d])
+            return false;
+    return true;
+}
+
+#endif

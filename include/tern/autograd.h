@@ -1,0 +1,164 @@
+/* Gradients: the tape, backward, hooks, ops of one's own.
+ *
+ * An op whose input requires a gradient is recorded while grad mode is on. tern_backward walks the
+ * record from a result back to the leaves, adds gradients into them and frees what was saved at its
+ * last use. Gradients live where their tensor lives. */
+#ifndef TERN_AUTOGRAD_H
+#define TERN_AUTOGRAD_H
+
+#include "tern/base.h"
+#include "tern/ops.h"
+#include "tern/plugin.h"
+#include "tern/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+TERN_API bool tern_requires_grad(const tern_tensor *t);
+/* Leaves only (tensors that no recorded op made), floats only. Returns t. */
+TERN_API tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on);
+#define tern_set_requires_grad(t, on) tern_set_requires_grad_at(TERN_HERE, t, on)
+TERN_API bool tern_is_leaf(const tern_tensor *t);
+
+/* The gradient of a leaf, borrowed; NULL when there is none. */
+TERN_API tern_tensor *tern_grad_of(tern_tensor *t);
+/* Makes `grad` (same shape, dtype, device; may be a view of a larger buffer; NULL: none) the gradient
+ * of a leaf; backward adds into it. */
+TERN_API tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *grad);
+#define tern_set_grad(t, grad) tern_set_grad_at(TERN_HERE, t, grad)
+
+typedef struct tern_backward_args {
+    size_t size_;
+    tern_tensor *root;
+    tern_tensor *gradient; /* default: 1, for a root of one element */
+    bool retain_graph;     /* keep what was saved, so that backward can be called again */
+    bool create_graph;     /* record backward itself; implies retain_graph */
+} tern_backward_args;
+TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args);
+#define tern_backward(...)   \
+    tern_backward_at(TERN_HERE, \
+                     &(tern_backward_args){ .size_ = sizeof(tern_backward_args), __VA_ARGS__ })
+
+/* Gradients of `root` with respect to `inputs` (leaves or not), into out_grads, as new tensors of the
+ * scope; nothing is added to any leaf. An input that root does not depend on gives NULL when
+ * allow_unused is set, else an error. */
+typedef struct tern_grad_args {
+    size_t size_;
+    tern_tensor *root;
+    tern_tensor *const *inputs;
+    int64_t count;
+    tern_tensor **out_grads;
+    tern_tensor *gradient;
+    bool retain_graph, create_graph, allow_unused;
+} tern_grad_args;
+TERN_API tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args);
+#define tern_grad(...) \
+    tern_grad_at(TERN_HERE, &(tern_grad_args){ .size_ = sizeof(tern_grad_args), __VA_ARGS__ })
+
+TERN_API bool tern_grad_enabled(void);
+/* Per thread; returns the previous setting. */
+TERN_API bool tern_set_grad_enabled(bool on);
+static inline void tern_grad_restore_(bool *previous) { tern_set_grad_enabled(*previous); }
+#if defined(__GNUC__)
+/* To the end of the block nothing is recorded. */
+#define TERN_NO_GRAD                                                                       \
+    bool TERN_JOIN(tern_no_grad_, __LINE__) __attribute__((cleanup(tern_grad_restore_), unused)) = \
+        tern_set_grad_enabled(false)
+#endif
+
+/* Called with the gradient of `t` before it is used; may return another tensor to use instead, or
+ * NULL to leave it. Lives as long as t. */
+typedef tern_tensor *(*tern_grad_hook)(tern_tensor *t, tern_tensor *grad, void *user);
+TERN_API tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook hook,
+                                        void *user);
+#define tern_add_hook(t, hook, user) tern_add_hook_at(TERN_HERE, t, hook, user)
+/* Called once per backward when a leaf's gradient is complete. */
+typedef void (*tern_accumulated_hook)(tern_tensor *leaf, void *user);
+TERN_API tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tensor *leaf,
+                                                    tern_accumulated_hook hook, void *user);
+#define tern_add_accumulated_hook(leaf, hook, user) \
+    tern_add_accumulated_hook_at(TERN_HERE, leaf, hook, user)
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* What a forward or backward function of an op may ask. In backward, saved tensors are checked: one
+ * that was changed in place since is an error that names the op and the site. */
+typedef struct tern_op_ctx tern_op_ctx;
+TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only */
+TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i); /* backward: the i-th saved; borrowed */
+TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input); /* is grad_in[input] wanted? */
+/* The attribute struct given to tern_apply or to the op's call. */
+TERN_API const void *tern_op_attr(const tern_op_ctx *ctx);
+/* Backward: gradient of output i, NULL when nothing flowed into it (output 0 is the argument). */
+TERN_API tern_tensor *tern_output_grad(tern_op_ctx *ctx, int i);
+
+/* How autocast treats an op; one column for CUDA, one for the CPU. */
+enum {
+    TERN_CAST_NONE = 0, /* runs in the dtypes it gets */
+    TERN_CAST_LOW,      /* inputs become the region's low dtype */
+    TERN_CAST_F32,      /* inputs become f32 */
+    TERN_CAST_DTYPE,    /* f32 result unless a dtype argument says otherwise */
+    TERN_CAST_PROMOTE,  /* inputs meet in the widest */
+    TERN_CAST_BANNED    /* an error with low dtypes: unsafe */
+};
+
+struct tern_op_call;
+
+/* An op: the row that core/ops.def fills for each op of the library, and users for theirs.
+ * Either `forward` (an op made of other ops) or `rule` and kernels are set. */
+struct tern_op {
+    const char *name;
+    uint8_t inputs;  /* how many, at most 8 */
+    uint8_t outputs; /* 0 means 1, 255 none (it only writes inputs) */
+    /* Runs the op in terms of other ops, grad mode off. Returns output 0. */
+    tern_tensor *(*forward)(tern_op_ctx *ctx, tern_tensor **in);
+    /* Sets grad_in[i] for each wanted input, in the input's shape. NULL: not differentiable. */
+    void (*backward)(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
+    /* Checks inputs and makes the outputs (core/call.h); false after recording an error. */
+    bool (*rule)(struct tern_op_call *call);
+    uint16_t attr_size;
+    uint8_t optional; /* bit i: input i may be NULL */
+    uint8_t mutates;  /* bit i: the kernel writes input i */
+    uint8_t save;     /* bit i: input i is saved for backward */
+    uint8_t save_out; /* bit i: output i is saved, after the inputs */
+    uint8_t save_cross; /* two-input products: each is saved only if the other needs a gradient */
+    uint8_t layout;   /* LAYOUT_* of core/call.h: what strides the kernels take */
+    uint8_t frozen;   /* bit i: output i never requires a gradient (indices, masks, statistics) */
+    uint8_t cast_cuda, cast_cpu;
+    uint32_t dtypes;  /* bit d: kernels take dtype d */
+    double tolerance; /* largest relative error of an f32 result against double precision */
+    tern_kernel kernels[TERN_KINDS]; /* ops of one's own; the library's are in the backends' tables */
+    uint16_t id_;     /* place in ops.def; 0 for ops of one's own */
+};
+
+/* Applies an op of one's own to its `op->inputs` inputs. attr: op->attr_size bytes, or NULL. */
+TERN_API tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *const *in,
+                                    const void *attr);
+#define tern_apply(op, ...) \
+    tern_apply_at(TERN_HERE, op, (tern_tensor *const[]){ __VA_ARGS__ }, NULL)
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+typedef tern_tensor *(*tern_gradcheck_fn)(tern_tensor *const *in, void *user);
+typedef struct tern_gradcheck_args {
+    size_t size_;
+    tern_gradcheck_fn fn;        /* f64 tensors in, one tensor out */
+    tern_tensor *const *inputs;  /* f64; those that require a gradient are checked */
+    int64_t count;
+    void *user;
+    int order;   /* 1 (default): gradients; 2: gradients of gradients too */
+    double step; /* default 1e-6 */
+    double tolerance; /* default 1e-5, relative and absolute */
+} tern_gradcheck_args;
+/* Compares gradients with central differences. On disagreement the error names input, element, both
+ * values. */
+TERN_API tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args);
+#define tern_gradcheck(...)   \
+    tern_gradcheck_at(TERN_HERE, \
+                      &(tern_gradcheck_args){ .size_ = sizeof(tern_gradcheck_args), __VA_ARGS__ })
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,143 @@
+/* Values that everything else is made of: status, device, dtype, shape, call site.
+ *
+ * Conventions of the whole API, said once here:
+ * - value types end in _t and are passed by value; objects do not and are passed by pointer;
+ * - every public call is a macro over an `_at` function that also takes the caller's site; bindings
+ *   call the `_at` functions, options by pointer in a struct that begins with its size;
+ * - in an option struct zero means "not given", so enums of things that can be chosen start at 1;
+ * - a call that returns a tensor returns NULL on failure and records the error (tern/error.h); the
+ *   tensor belongs to the innermost open scope (tern/tensor.h);
+ * - sizes and counts are int64_t; strides count elements, never bytes. */
+#ifndef TERN_BASE_H
+#define TERN_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_VERSION_MAJOR 0
+#define TERN_VERSION_MINOR 1
+#define TERN_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TERN_API __attribute__((visibility("default")))
+#define TERN_PRINTF(text, args) __attribute__((format(printf, text, args)))
+#else
+#define TERN_API
+#define TERN_PRINTF(text, args)
+#endif
+
+/* The caller's place, "file:line": one literal, so a site costs one register per call. */
+#define TERN_STRING_(x) #x
+#define TERN_STRING(x) TERN_STRING_(x)
+#define TERN_HERE __FILE__ ":" TERN_STRING(__LINE__)
+typedef const char *tern_site_t;
+
+/* What went wrong, by kind; the text of an error says the rest. */
+typedef enum tern_status {
+    TERN_OK = 0,
+    TERN_ERR_ARGUMENT,    /* a value that the call does not take, NULL, a missing member */
+    TERN_ERR_SHAPE,       /* sizes that do not fit together, or overflow */
+    TERN_ERR_DTYPE,       /* a dtype that the op does not take */
+    TERN_ERR_DEVICE,      /* mixed devices, a device that does not exist, a bad device string */
+    TERN_ERR_INDEX,       /* an index outside its tensor */
+    TERN_ERR_OOM,         /* memory of the host or of a device is used up */
+    TERN_ERR_GRAD,        /* a graph that cannot be differentiated as asked */
+    TERN_ERR_IO,          /* the system refused a file */
+    TERN_ERR_FORMAT,      /* a file whose content is not what it should be */
+    TERN_ERR_UNSUPPORTED, /* the backend has no kernel for this op and dtype */
+    TERN_ERR_STATE,       /* a call at the wrong time */
+    TERN_ERR_BACKEND      /* a backend's own failure: driver, library, plugin */
+} tern_status_t;
+
+/* "ok", "shape", "out-of-memory", ...: stable names for logs and JSON. Never NULL. */
+TERN_API const char *tern_status_name(tern_status_t status);
+
+/* ---- devices (rows D001-D015 of PyTorch's behaviour) ------------------------------------------ */
+
+enum { TERN_KIND_NONE = 0, TERN_KIND_CPU = 1, TERN_KIND_CUDA = 2, TERN_KIND_EXT = 3, TERN_KINDS = 4 };
+
+/* A device is a value: making one touches no hardware. index -1 is "unset": the current device of
+ * that kind when it is used. {0, 0} is "not given". Equal means kind and index alike. */
+typedef struct tern_dev {
+    int16_t kind;
+    int16_t index;
+} tern_dev_t;
+
+#ifdef __cplusplus
+#define TERN_DEV_(kind, index) (tern_dev_t{(int16_t)(kind), (int16_t)(index)})
+#else
+#define TERN_DEV_(kind, index) ((tern_dev_t){ (int16_t)(kind), (int16_t)(index) })
+#endif
+#define TERN_CPU TERN_DEV_(TERN_KIND_CPU, -1)
+#define TERN_CUDA(n) TERN_DEV_(TERN_KIND_CUDA, n)
+#define TERN_EXT(n) TERN_DEV_(TERN_KIND_EXT, n) /* devices of a backend that a plugin brought */
+
+static inline bool tern_dev_equal(tern_dev_t a, tern_dev_t b)
+{
+    return a.kind == b.kind && a.index == b.index;
+}
+
+/* ---- dtypes ----------------------------------------------------------------------------------- */
+
+typedef enum tern_dtype {
+    TERN_DTYPE_NONE = 0,
+    TERN_BOOL = 1, /* one byte, 0 or 1 */
+    TERN_U8,
+    TERN_I8,
+    TERN_I16,
+    TERN_I32,
+    TERN_I64,
+    TERN_F16,
+    TERN_BF16,
+    TERN_F32,
+    TERN_F64,
+    TERN_DTYPES
+} tern_dtype_t;
+
+/* Bytes per element; 0 for a value that is no dtype. */
+TERN_API int64_t tern_dtype_size(tern_dtype_t dtype);
+/* "f32", "bf16", ...; "?" for a value that is no dtype. */
+TERN_API const char *tern_dtype_name(tern_dtype_t dtype);
+/* The dtype of a name as tern_dtype_name prints it; TERN_DTYPE_NONE for any other text. */
+TERN_API tern_dtype_t tern_dtype_parse(const char *name);
+static inline bool tern_dtype_is_float(tern_dtype_t dtype)
+{
+    return dtype >= TERN_F16 && dtype <= TERN_F64;
+}
+static inline bool tern_dtype_is_int(tern_dtype_t dtype)
+{
+    return dtype >= TERN_U8 && dtype <= TERN_I64;
+}
+/* The dtype in which two tensors meet: PyTorch's lattice (torch.promote_types). */
+TERN_API tern_dtype_t tern_promote(tern_dtype_t a, tern_dtype_t b);
+
+/* ---- shapes ----------------------------------------------------------------------------------- */
+
+#define TERN_MAX_DIMS 8
+
+typedef struct tern_shape {
+    int32_t set_; /* 1 when given: a 0-dim shape is not a missing one */
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
+} tern_shape_t;
+
+#define TERN_COUNT_(...) (sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
+#define TERN_SHAPE(...) ((tern_shape_t){ 1, (int32_t)TERN_COUNT_(__VA_ARGS__), { __VA_ARGS__ } })
+#define TERN_SCALAR_SHAPE ((tern_shape_t){ 1, 0, { 0 } })
+
+/* A list of dimensions for reductions, permutes and the like; empty means all. Same layout. */
+typedef tern_shape_t tern_dims_t;
+#define TERN_DIMS(...) TERN_SHAPE(__VA_ARGS__)
+
+typedef struct tern_tensor tern_tensor;
+typedef struct tern_op tern_op;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,86 @@
+/* Devices: text, discovery, the current one, fallback. */
+#ifndef TERN_DEVICE_H
+#define TERN_DEVICE_H
+
+#include "tern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads "cpu", "cuda", "cuda:3" (rows D001-D006). On failure *out_dev is {0,0} and the error quotes
+ * the string. Touches no hardware: "cuda:99" parses anywhere. */
+TERN_API tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *out_dev);
+#define tern_dev_parse(text, out_dev) tern_dev_parse_at(TERN_HERE, text, out_dev)
+
+enum { TERN_DEV_NAME_BYTES = 32 };
+/* Writes "cuda:1", or "cuda" when the index is unset; returns `buffer`. */
+TERN_API const char *tern_dev_name(tern_dev_t dev, char buffer[TERN_DEV_NAME_BYTES]);
+
+/* Devices of a kind that can be used now; 0 for a kind without a backend. Never fails. */
+TERN_API int tern_dev_count(int kind);
+TERN_API bool tern_dev_available(tern_dev_t dev);
+
+/* The calling thread's current index for dev's kind becomes dev's (D016-D020). */
+TERN_API tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev);
+#define tern_dev_set(dev) tern_dev_set_at(TERN_HERE, dev)
+TERN_API tern_dev_t tern_dev_current(int kind);
+
+/* What factories use when no device is given; TERN_CPU at first. Per thread (D015). */
+TERN_API tern_status_t tern_set_default_device_at(tern_site_t site, tern_dev_t dev);
+#define tern_set_default_device(dev) tern_set_default_device_at(TERN_HERE, dev)
+TERN_API tern_dev_t tern_default_device(void);
+/* What float factories use when no dtype is given; f32 at first. Per thread; floats only. */
+TERN_API tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype);
+#define tern_set_default_dtype(dtype) tern_set_default_dtype_at(TERN_HERE, dtype)
+TERN_API tern_dtype_t tern_default_dtype(void);
+
+/* The first usable CUDA device, else the CPU (and one line that says why). Under TERN_REQUIRE it
+ * is an error to have none. */
+TERN_API tern_dev_t tern_dev_auto_at(tern_site_t site);
+#define tern_dev_auto() tern_dev_auto_at(TERN_HERE)
+
+typedef enum tern_device_policy { TERN_PREFER = 1, TERN_REQUIRE, TERN_CPU_ONLY } tern_device_policy_t;
+/* prefer (default): without a usable CUDA device every request for one resolves to the CPU, said
+ * once; require: such a request is an error; cpu: as if none were visible. TERN_DEVICE_POLICY sets
+ * the first value. */
+TERN_API void tern_set_device_policy(tern_device_policy_t policy);
+
+typedef struct tern_fallback {
+    const char *code; /* stable reason code, e.g. "hidden-by-empty-list" */
+    const char *text;
+    const char *next_step;
+} tern_fallback_t;
+/* True when a request for CUDA resolves to the CPU; then *out_why says why. */
+TERN_API bool tern_dev_fallback(tern_fallback_t *out_why);
+
+/* Waits until all work of a device is done, and reports faults that happened there. */
+TERN_API tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev);
+#define tern_dev_synchronize(dev) tern_dev_synchronize_at(TERN_HERE, dev)
+
+typedef struct tern_memory {
+    int64_t allocated_bytes;      /* in tensors now */
+    int64_t reserved_bytes;       /* taken from the system now, in use or cached */
+    int64_t peak_allocated_bytes; /* since the start or the last reset */
+    int64_t peak_reserved_bytes;
+    int64_t alloc_count;          /* requests so far */
+    int64_t system_alloc_count;   /* of them, those that went to the system */
+} tern_memory_t;
+TERN_API tern_memory_t tern_memory(tern_dev_t dev);
+TERN_API void tern_memory_reset_peak(tern_dev_t dev);
+/* Returns cached, unused memory of a device to the system. */
+TERN_API void tern_empty_cache(tern_dev_t dev);
+
+/* Loads a backend plugin; its devices appear as the kind that its table names. */
+TERN_API tern_status_t tern_plugin_load_at(tern_site_t site, const char *path);
+#define tern_plugin_load(path) tern_plugin_load_at(TERN_HERE, path)
+
+/* Threads that CPU kernels may use (default: the processors this process may run on). Process-wide;
+ * results that depend on it (sums split by thread) repeat for the same number. */
+TERN_API void tern_set_num_threads(int threads);
+TERN_API int tern_num_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,61 @@
+/* Errors, log and warnings.
+ *
+ * A thread keeps its first failure until tern_error_clear(): code, text, site. While one is pending
+ * every op returns NULL without running, numbers read as NaN, loaders end, and nothing is half
+ * updated. The library never aborts, exits or prints, but for the one line of a device fallback. */
+#ifndef TERN_ERROR_H
+#define TERN_ERROR_H
+
+#include "tern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* True while the calling thread has a pending error. */
+TERN_API bool tern_failed(void);
+/* The code of the pending error; TERN_OK without one. */
+TERN_API tern_status_t tern_error_code(void);
+/* The whole text of the pending error, ending in a newline, "" without one; lives until the thread's
+ * next error or clear. First line "site: op: what"; then a line per operand; last what to try. */
+TERN_API const char *tern_error_text(void);
+/* The site of the call that failed ("file:line"); NULL without an error. */
+TERN_API tern_site_t tern_error_site(void);
+TERN_API void tern_error_clear(void);
+
+/* Records an error for the calling thread unless one is pending, and returns `code` (or the code
+ * that is pending). For layers, readers and ops written outside the library. `what` names the op. */
+TERN_API tern_status_t tern_fail_at(tern_site_t site, tern_status_t code, const char *what,
+                                    const char *format, ...) TERN_PRINTF(4, 5);
+#define tern_fail(code, what, ...) tern_fail_at(TERN_HERE, code, what, __VA_ARGS__)
+
+/* Library calls made between begin and end inherit the outermost site. `begin` returns what `end`
+ * wants back. Layers written on the public API use the pair so that errors name their caller. */
+TERN_API tern_site_t tern_site_begin(tern_site_t site);
+TERN_API void tern_site_end(tern_site_t previous);
+/* The site that errors would name now, or `fallback` when no outer call is open. */
+TERN_API tern_site_t tern_site_current(tern_site_t fallback);
+
+/* ---- log --------------------------------------------------------------------------------------
+ * TERN_LOG=off|error|warning|info|debug sets the level (default warning), TERN_LOG_FILE the file.
+ * Without a file nothing is written anywhere: events go to the callback alone. */
+typedef enum tern_log_level {
+    TERN_LOG_OFF = 1,
+    TERN_LOG_ERROR,
+    TERN_LOG_WARNING,
+    TERN_LOG_INFO,
+    TERN_LOG_DEBUG
+} tern_log_level_t;
+
+typedef void (*tern_log_callback)(tern_log_level_t level, tern_site_t site, const char *text,
+                                  void *user);
+/* Called for each event at or under the level, by the thread that has it. NULL removes it. */
+TERN_API void tern_log_set_callback(tern_log_callback callback, void *user);
+TERN_API void tern_log_set_level(tern_log_level_t level);
+TERN_API void tern_log_write(tern_log_level_t level, tern_site_t site, const char *format, ...)
+    TERN_PRINTF(3, 4);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+/* Attributes of ops, as kernels and backward rules see them (tern_call.attr). Plain data: a record
+ * of a call copies them by size. "dim" is normalised to 0 .. ndim-1 before a kernel sees it. */
+#ifndef TERN_OP_ATTR_H
+#define TERN_OP_ATTR_H
+
+#include "tern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A number of the caller's: kind says which member holds it. */
+enum { TERN_NUMBER_FLOAT = 1, TERN_NUMBER_INT = 2, TERN_NUMBER_BOOL = 3 };
+typedef struct tern_number {
+    int32_t kind;
+    int32_t reserved;
+    double f;  /* valid for every kind */
+    int64_t i; /* valid for INT and BOOL */
+} tern_number;
+
+/* fill: out = value */
+typedef struct tern_attr_fill {
+    tern_number value;
+} tern_attr_fill;
+
+/* arange: out[i] = start + i * step; i-members hold for integer dtypes, f-members for floats */
+typedef struct tern_attr_arange {
+    double f_start, f_step;
+    int64_t i_start, i_step;
+} tern_attr_arange;
+
+/* rand (uniform in [0, 1)), randn (mean 0, deviation 1), randperm: Philox 4x32-10 keyed by
+ * (seed, call, element); see docs/design/random.md */
+typedef struct tern_attr_random {
+    uint64_t seed;
+    uint64_t call;
+} tern_attr_random;
+
+/* dropout(x) -> y, mask: keeps an element with probability 1 - p and divides it by that */
+typedef struct tern_attr_dropout {
+    uint64_t seed;
+    uint64_t call;
+    double p;
+} tern_attr_dropout;
+
+/* Reductions: bit d of `dims` is set where dimension d is reduced (all bits 0 never happens). */
+typedef struct tern_attr_reduce {
+    uint32_t dims;
+    int32_t keepdim;
+    double correction; /* var: divides by n - correction */
+} tern_attr_reduce;
+
+/* Ops along one dimension: softmax, log_softmax, argmax, max, gather. `size` is the extent of that
+ * dimension in the input where a gradient has to be made of a smaller one (gather_grad), or the
+ * rows of the table (embedding_grad). */
+typedef struct tern_attr_dim {
+    int32_t dim;
+    int32_t keepdim;
+    int64_t size;
+} tern_attr_dim;
+
+/* conv2d and its gradients; pairs are (height, width) */
+typedef struct tern_attr_conv {
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t groups;
+    int64_t size[4]; /* gradients: the shape to make (input's or weight's) */
+} tern_attr_conv;
+
+typedef struct tern_attr_pool {
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    int32_t ceil_mode, count_include_pad;
+    int64_t size[4]; /* gradients: the input's shape */
+} tern_attr_pool;
+
+/* layer_norm: the last `dims` dimensions are normalised. batch_norm: dimension 1 is kept. */
+typedef struct tern_attr_norm {
+    double eps;
+    double momentum; /* batch_norm: weight of the new statistics */
+    int32_t dims;
+    int32_t training;
+} tern_attr_norm;
+
+enum { TERN_REDUCTION_MEAN = 1, TERN_REDUCTION_SUM = 2, TERN_REDUCTION_NONE = 3 };
+typedef struct tern_attr_loss {
+    int32_t reduction;
+    int32_t reserved;
+    double label_smoothing;
+    int64_t ignore_index;
+} tern_attr_loss;
+
+/* gather_grad(gradient, index): adds into zeros of the shape `x` along `dim` */
+typedef struct tern_attr_gather_grad {
+    int32_t dim;
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
+} tern_attr_gather_grad;
+
+/* Views: the shape asked for (view, expand), the order (permute) or the range (slice). */
+typedef struct tern_attr_shape {
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
+} tern_attr_shape;
+typedef struct tern_attr_slice {
+    int32_t dim;
+    int64_t start, length, step;
+} tern_attr_slice;
+
+/* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient. */
+typedef struct tern_attr_sgd {
+    double lr, momentum, dampening, weight_decay;
+    int32_t nesterov, maximize, first, reserved;
+} tern_attr_sgd;
+
+/* adam_step(p, g, m, v): torch.optim.Adam; decoupled: AdamW's weight decay. step counts from 1. */
+typedef struct tern_attr_adam {
+    double lr, beta1, beta2, eps, weight_decay;
+    int64_t step;
+    int32_t decoupled, maximize;
+} tern_attr_adam;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,350 @@
+/* Ops on tensors. Common rules:
+ * - operands of elementwise ops broadcast, and meet in a dtype by PyTorch's promotion rules; a plain
+ *   number may stand for a tensor and changes only the category (bool < int < float);
+ * - all operands lie on one device, but for 0-dim CPU tensors in elementwise ops;
+ * - results are new tensors of the innermost scope on the operands' device; names ending in _ write
+ *   their first operand, count as a change of its version, and return it;
+ * - dimensions may be negative (from the end); empty and 0-dim tensors are fine;
+ * - every op is differentiable where its mathematics is, unless it says otherwise;
+ * - f16 and bf16 accumulate in f32. */
+#ifndef TERN_OPS_H
+#define TERN_OPS_H
+
+#include "tern/base.h"
+#include "tern/op_attr.h"
+#include "tern/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A tensor or a number, in two registers. kind_: 0 tensor, else TERN_NUMBER_*. */
+typedef struct tern_operand {
+    union {
+        tern_tensor *tensor;
+        double f;
+        int64_t i;
+    } value_;
+    int64_t kind_;
+} tern_operand;
+static inline tern_operand tern_operand_tensor(tern_tensor *t)
+{
+    tern_operand o;
+    o.value_.tensor = t;
+    o.kind_ = 0;
+    return o;
+}
+static inline tern_operand tern_operand_float(double v)
+{
+    tern_operand o;
+    o.value_.f = v;
+    o.kind_ = TERN_NUMBER_FLOAT;
+    return o;
+}
+static inline tern_operand tern_operand_int(int64_t v)
+{
+    tern_operand o;
+    o.value_.i = v;
+    o.kind_ = TERN_NUMBER_INT;
+    return o;
+}
+static inline tern_operand tern_operand_bool(bool v)
+{
+    tern_operand o;
+    o.value_.i = v;
+    o.kind_ = TERN_NUMBER_BOOL;
+    return o;
+}
+#define TERN_OPERAND(x)                                                                        \
+    _Generic((x), tern_tensor *: tern_operand_tensor, float: tern_operand_float,               \
+             double: tern_operand_float, bool: tern_operand_bool, default: tern_operand_int)(x)
+
+/* ---- elementwise, one operand: dtype kept; integers become the default float where the result is
+ * not whole (exp, log, sqrt, tanh, sigmoid) ------------------------------------------------------ */
+#define TERN_DECLARE_UNARY_(name) TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_tensor *x);
+TERN_DECLARE_UNARY_(neg)
+TERN_DECLARE_UNARY_(abs)
+TERN_DECLARE_UNARY_(sign)
+TERN_DECLARE_UNARY_(exp)
+TERN_DECLARE_UNARY_(log)
+TERN_DECLARE_UNARY_(sqrt)
+TERN_DECLARE_UNARY_(tanh)
+TERN_DECLARE_UNARY_(sigmoid)
+TERN_DECLARE_UNARY_(relu)
+TERN_DECLARE_UNARY_(gelu)      /* x Phi(x), by erf; floats only */
+TERN_DECLARE_UNARY_(gelu_tanh) /* the tanh form; floats only */
+TERN_DECLARE_UNARY_(silu)      /* x sigmoid(x); floats only */
+#define tern_neg(x) tern_neg_at(TERN_HERE, x)
+#define tern_abs(x) tern_abs_at(TERN_HERE, x)
+#define tern_sign(x) tern_sign_at(TERN_HERE, x)
+#define tern_exp(x) tern_exp_at(TERN_HERE, x)
+#define tern_log(x) tern_log_at(TERN_HERE, x)
+#define tern_sqrt(x) tern_sqrt_at(TERN_HERE, x)
+#define tern_tanh(x) tern_tanh_at(TERN_HERE, x)
+#define tern_sigmoid(x) tern_sigmoid_at(TERN_HERE, x)
+#define tern_relu(x) tern_relu_at(TERN_HERE, x)
+#define tern_gelu(x) tern_gelu_at(TERN_HERE, x)
+#define tern_gelu_tanh(x) tern_gelu_tanh_at(TERN_HERE, x)
+#define tern_silu(x) tern_silu_at(TERN_HERE, x)
+
+/* ---- elementwise, two operands ----------------------------------------------------------------
+ * add sub mul pow maximum minimum: promoted dtype; div: true division, integers become the default
+ * float; comparisons: bool, not differentiable. In-place forms need the first operand to hold the
+ * result's shape and category. */
+#define TERN_DECLARE_BINARY_(name) \
+    TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_operand a, tern_operand b);
+#define TERN_DECLARE_INPLACE_(name) \
+    TERN_API tern_tensor *tern_##name##_inplace_at(tern_site_t, tern_tensor *a, tern_operand b);
+TERN_DECLARE_BINARY_(add)
+TERN_DECLARE_BINARY_(sub)
+TERN_DECLARE_BINARY_(mul)
+TERN_DECLARE_BINARY_(div)
+TERN_DECLARE_BINARY_(pow)
+TERN_DECLARE_BINARY_(maximum)
+TERN_DECLARE_BINARY_(minimum)
+TERN_DECLARE_BINARY_(eq)
+TERN_DECLARE_BINARY_(ne)
+TERN_DECLARE_BINARY_(lt)
+TERN_DECLARE_BINARY_(le)
+TERN_DECLARE_BINARY_(gt)
+TERN_DECLARE_BINARY_(ge)
+TERN_DECLARE_INPLACE_(add)
+TERN_DECLARE_INPLACE_(sub)
+TERN_DECLARE_INPLACE_(mul)
+TERN_DECLARE_INPLACE_(div)
+#define TERN_BINARY_(name, a, b) tern_##name##_at(TERN_HERE, TERN_OPERAND(a), TERN_OPERAND(b))
+#define TERN_INPLACE_(name, a, b) tern_##name##_inplace_at(TERN_HERE, a, TERN_OPERAND(b))
+#define tern_add(a, b) TERN_BINARY_(add, a, b)
+#define tern_sub(a, b) TERN_BINARY_(sub, a, b)
+#define tern_mul(a, b) TERN_BINARY_(mul, a, b)
+#define tern_div(a, b) TERN_BINARY_(div, a, b)
+#define tern_pow(a, b) TERN_BINARY_(pow, a, b)
+#define tern_maximum(a, b) TERN_BINARY_(maximum, a, b)
+#define tern_minimum(a, b) TERN_BINARY_(minimum, a, b)
+#define tern_eq(a, b) TERN_BINARY_(eq, a, b)
+#define tern_ne(a, b) TERN_BINARY_(ne, a, b)
+#define tern_lt(a, b) TERN_BINARY_(lt, a, b)
+#define tern_le(a, b) TERN_BINARY_(le, a, b)
+#define tern_gt(a, b) TERN_BINARY_(gt, a, b)
+#define tern_ge(a, b) TERN_BINARY_(ge, a, b)
+#define tern_add_(a, b) TERN_INPLACE_(add, a, b)
+#define tern_sub_(a, b) TERN_INPLACE_(sub, a, b)
+#define tern_mul_(a, b) TERN_INPLACE_(mul, a, b)
+#define tern_div_(a, b) TERN_INPLACE_(div, a, b)
+
+/* condition (bool) ? a : b, elementwise. */
+TERN_API tern_tensor *tern_where_at(tern_site_t, tern_tensor *condition, tern_operand a,
+                                    tern_operand b);
+#define tern_where(condition, a, b) \
+    tern_where_at(TERN_HERE, condition, TERN_OPERAND(a), TERN_OPERAND(b))
+
+/* ---- views: share the storage --------------------------------------------------------------- */
+
+/* One dimension may be -1. view: an error when it needs a copy; reshape: copies then. */
+TERN_API tern_tensor *tern_view_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
+TERN_API tern_tensor *tern_reshape_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
+TERN_API tern_tensor *tern_permute_at(tern_site_t, tern_tensor *x, tern_dims_t order);
+TERN_API tern_tensor *tern_transpose_at(tern_site_t, tern_tensor *x, int dim0, int dim1);
+typedef struct tern_slice_args {
+    size_t size_;
+    tern_tensor *x;
+    int dim;
+    int64_t start, end; /* negative counts from the end; end 0 means to the end */
+    int64_t step;       /* default 1, positive */
+} tern_slice_args;
+/* x[..., start:end:step, ...]; bounds clamp as Python's do. */
+TERN_API tern_tensor *tern_slice_at(tern_site_t, const tern_slice_args *args);
+/* One index of a dimension, which disappears. */
+TERN_API tern_tensor *tern_select_at(tern_site_t, tern_tensor *x, int dim, int64_t index);
+TERN_API tern_tensor *tern_squeeze_at(tern_site_t, tern_tensor *x, int dim);
+TERN_API tern_tensor *tern_unsqueeze_at(tern_site_t, tern_tensor *x, int dim);
+/* Extents of 1 grow without copying; -1 keeps an extent; new dimensions come first. */
+TERN_API tern_tensor *tern_expand_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
+/* Dimensions first..last become one. */
+TERN_API tern_tensor *tern_flatten_at(tern_site_t, tern_tensor *x, int first, int last);
+/* The same data without history. */
+TERN_API tern_tensor *tern_detach_at(tern_site_t, tern_tensor *x);
+#define tern_view(x, ...) tern_view_at(TERN_HERE, x, __VA_ARGS__)
+#define tern_reshape(x, ...) tern_reshape_at(TERN_HERE, x, __VA_ARGS__)
+#define tern_permute(x, ...) tern_permute_at(TERN_HERE, x, __VA_ARGS__)
+#define tern_transpose(x, dim0, dim1) tern_transpose_at(TERN_HERE, x, dim0, dim1)
+#define tern_slice(...) \
+    tern_slice_at(TERN_HERE, &(tern_slice_args){ .size_ = sizeof(tern_slice_args), __VA_ARGS__ })
+#define tern_select(x, dim, index) tern_select_at(TERN_HERE, x, dim, index)
+#define tern_squeeze(x, dim) tern_squeeze_at(TERN_HERE, x, dim)
+#define tern_unsqueeze(x, dim) tern_unsqueeze_at(TERN_HERE, x, dim)
+#define tern_expand(x, ...) tern_expand_at(TERN_HERE, x, __VA_ARGS__)
+#define tern_flatten(x, first, last) tern_flatten_at(TERN_HERE, x, first, last)
+#define tern_detach(x) tern_detach_at(TERN_HERE, x)
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+/* Along an existing dimension (cat) or a new one (stack); `count` tensors. */
+TERN_API tern_tensor *tern_cat_at(tern_site_t, tern_tensor *const *tensors, int64_t count, int dim);
+TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, int64_t count,
+                                    int dim);
+#define TERN_LIST(...) \
+    ((tern_tensor *[]){ __VA_ARGS__ }), (int64_t)(sizeof((tern_tensor *[]){ __VA_ARGS__ }) / sizeof(void *))
+#define tern_cat(dim, ...) tern_cat_list_(TERN_HERE, dim, TERN_LIST(__VA_ARGS__))
+#define tern_cat_list_(site, dim, tensors, count) tern_cat_at(site, tensors, count, dim)
+#define tern_stack(dim, ...) tern_stack_list_(TERN_HERE, dim, TERN_LIST(__VA_ARGS__))
+#define tern_stack_list_(site, dim, tensors, count) tern_stack_at(site, tensors, count, dim)
+
+/* ---- reductions ----------------------------------------------------------------------------- */
+
+typedef struct tern_reduce_args {
+    size_t size_;
+    tern_tensor *x;
+    tern_dims_t dims; /* default: all */
+    bool keepdim;
+    double correction;  /* var only; default 1 */
+    bool no_correction; /* var only: divides by n */
+    tern_dtype_t dtype; /* sum, mean: dtype of the result */
+} tern_reduce_args;
+/* sum: integers and bool give i64. mean, var: floats. max (amax), min-free: the largest value;
+ * gradients of ties are shared equally. */
+TERN_API tern_tensor *tern_sum_at(tern_site_t, const tern_reduce_args *args);
+TERN_API tern_tensor *tern_mean_at(tern_site_t, const tern_reduce_args *args);
+TERN_API tern_tensor *tern_amax_at(tern_site_t, const tern_reduce_args *args);
+TERN_API tern_tensor *tern_var_at(tern_site_t, const tern_reduce_args *args);
+#define TERN_REDUCE_(...) &(tern_reduce_args){ .size_ = sizeof(tern_reduce_args), __VA_ARGS__ }
+#define tern_sum(...) tern_sum_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_mean(...) tern_mean_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_amax(...) tern_amax_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_var(...) tern_var_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+/* Largest value along a dimension and, in *out_indices (NULL: not wanted), the first place of it,
+ * i64. The dimension disappears. */
+TERN_API tern_tensor *tern_max_at(tern_site_t, tern_tensor *x, int dim, tern_tensor **out_indices);
+/* Place of the first largest value along a dimension, i64. */
+TERN_API tern_tensor *tern_argmax_at(tern_site_t, tern_tensor *x, int dim);
+#define tern_max(x, dim, out_indices) tern_max_at(TERN_HERE, x, dim, out_indices)
+#define tern_argmax(x, dim) tern_argmax_at(TERN_HERE, x, dim)
+
+/* ---- matrix products ------------------------------------------------------------------------ */
+
+/* torch.matmul's rules from 1-D x 1-D to batched, broadcast N-D. */
+TERN_API tern_tensor *tern_matmul_at(tern_site_t, tern_tensor *a, tern_tensor *b);
+#define tern_matmul(a, b) tern_matmul_at(TERN_HERE, a, b)
+/* x [..., in], weight [out, in], bias [out] or NULL -> [..., out]. */
+TERN_API tern_tensor *tern_linear_at(tern_site_t, tern_tensor *x, tern_tensor *weight,
+                                     tern_tensor *bias);
+#define tern_linear(x, weight, bias) tern_linear_at(TERN_HERE, x, weight, bias)
+
+/* ---- indexing ------------------------------------------------------------------------------- */
+
+/* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
+TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
+#define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
+/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
+TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
+#define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
+
+/* ---- convolution and pooling: x [N, C, H, W] ------------------------------------------------- */
+
+typedef struct tern_conv2d_args {
+    size_t size_;
+    tern_tensor *x, *weight; /* weight [out, C / groups, kh, kw] */
+    tern_tensor *bias;       /* [out] or NULL */
+    int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1; a 0 second takes the first */
+    int64_t groups;                             /* default 1 */
+} tern_conv2d_args;
+/* The result is channels_last on the CPU where that is faster; shape and values do not differ. */
+TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
+#define tern_conv2d(...) \
+    tern_conv2d_at(TERN_HERE, &(tern_conv2d_args){ .size_ = sizeof(tern_conv2d_args), __VA_ARGS__ })
+
+typedef struct tern_pool2d_args {
+    size_t size_;
+    tern_tensor *x;
+    int64_t kernel[2];  /* required; a 0 second takes the first */
+    int64_t stride[2];  /* default: kernel */
+    int64_t padding[2], dilation[2]; /* dilation: max only */
+    bool ceil_mode;
+    bool exclude_pad; /* average: divide by the cells inside only */
+} tern_pool2d_args;
+TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
+TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
+#define TERN_POOL2D_(...) &(tern_pool2d_args){ .size_ = sizeof(tern_pool2d_args), __VA_ARGS__ }
+#define tern_max_pool2d(...) tern_max_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
+#define tern_avg_pool2d(...) tern_avg_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
+
+/* ---- normalisation, softmax, dropout --------------------------------------------------------- */
+
+typedef struct tern_batch_norm_args {
+    size_t size_;
+    tern_tensor *x;                           /* [N, C] or [N, C, ...] */
+    tern_tensor *weight, *bias;               /* [C] or NULL */
+    tern_tensor *running_mean, *running_var;  /* [C] or NULL; written when training */
+    bool training;
+    double momentum; /* default 0.1 */
+    double eps;      /* default 1e-5 */
+} tern_batch_norm_args;
+TERN_API tern_tensor *tern_batch_norm_at(tern_site_t, const tern_batch_norm_args *args);
+#define tern_batch_norm(...)     \
+    tern_batch_norm_at(TERN_HERE, \
+                       &(tern_batch_norm_args){ .size_ = sizeof(tern_batch_norm_args), __VA_ARGS__ })
+
+typedef struct tern_layer_norm_args {
+    size_t size_;
+    tern_tensor *x;
+    int dims;                   /* how many last dimensions; default 1 */
+    tern_tensor *weight, *bias; /* of those dimensions, or NULL */
+    double eps;                 /* default 1e-5 */
+} tern_layer_norm_args;
+TERN_API tern_tensor *tern_layer_norm_at(tern_site_t, const tern_layer_norm_args *args);
+#define tern_layer_norm(...)     \
+    tern_layer_norm_at(TERN_HERE, \
+                       &(tern_layer_norm_args){ .size_ = sizeof(tern_layer_norm_args), __VA_ARGS__ })
+
+TERN_API tern_tensor *tern_softmax_at(tern_site_t, tern_tensor *x, int dim);
+TERN_API tern_tensor *tern_log_softmax_at(tern_site_t, tern_tensor *x, int dim);
+#define tern_softmax(x, dim) tern_softmax_at(TERN_HERE, x, dim)
+#define tern_log_softmax(x, dim) tern_log_softmax_at(TERN_HERE, x, dim)
+
+typedef struct tern_dropout_args {
+    size_t size_;
+    tern_tensor *x;
+    double p;        /* chance of becoming 0, in [0, 1] */
+    bool evaluating; /* then x itself */
+    struct tern_generator *generator;
+} tern_dropout_args;
+TERN_API tern_tensor *tern_dropout_at(tern_site_t, const tern_dropout_args *args);
+#define tern_dropout(...) \
+    tern_dropout_at(TERN_HERE, &(tern_dropout_args){ .size_ = sizeof(tern_dropout_args), __VA_ARGS__ })
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+enum { TERN_MEAN = 1, TERN_SUM = 2, TERN_NONE = 3 };
+typedef struct tern_cross_entropy_args {
+    size_t size_;
+    tern_tensor *logits;  /* [C] or [N, C] or [N, C, ...] */
+    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...] */
+    tern_tensor *weight;  /* [C] or NULL */
+    int reduction;        /* default TERN_MEAN: over the weights of the targets that count */
+    double label_smoothing;
+    int64_t ignore_index; /* used when `ignore` is set; default -100 */
+    bool ignore;
+} tern_cross_entropy_args;
+TERN_API tern_tensor *tern_cross_entropy_at(tern_site_t, const tern_cross_entropy_args *args);
+#define tern_cross_entropy(...)      \
+    tern_cross_entropy_at(TERN_HERE, \
+                          &(tern_cross_entropy_args){ .size_ = sizeof(tern_cross_entropy_args), \
+                                                      __VA_ARGS__ })
+/* (x - y)^2, mean, sum or none (0 is mean). */
+TERN_API tern_tensor *tern_mse_loss_at(tern_site_t, tern_tensor *x, tern_tensor *y, int reduction);
+#define tern_mse_loss(x, y, reduction) tern_mse_loss_at(TERN_HERE, x, y, reduction)
+
+/* ---- one optimizer step of one parameter: one pass over memory, not differentiable ------------ */
+
+/* p, buffer: written; buffer may be NULL when momentum is 0. */
+TERN_API tern_status_t tern_sgd_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                        tern_tensor *buffer, const tern_attr_sgd *options);
+/* p, m, v: written; options->step counts from 1. */
+TERN_API tern_status_t tern_adam_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                         tern_tensor *m, tern_tensor *v,
+                                         const tern_attr_adam *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

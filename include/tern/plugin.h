@@ -1,0 +1,129 @@
+/* What a backend is: small versioned tables, and how kernels see tensors.
+ *
+ * A plugin is a shared object that exports `tern_backend_get` (tern_backend_get_fn). It imports no
+ * symbol of libtern: what it needs from the library comes in the tern_host table. Kernels never see
+ * a tern_tensor; they see tern_view: pointer, sizes, strides.
+ *
+ * A kernel is a pure function of its tern_call: no thread-local reads, destination passed in. That
+ * is what makes a recorded step replayable. */
+#ifndef TERN_PLUGIN_H
+#define TERN_PLUGIN_H
+
+#include "tern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_PLUGIN_VERSION 1u
+
+enum {
+    TERN_VIEW_CONTIGUOUS = 1u << 0, /* row-major without gaps */
+    TERN_VIEW_DENSE = 1u << 1,      /* no gaps, no overlap, any order: numel elements from `data` */
+    TERN_VIEW_NUMBER = 1u << 2      /* a number of the caller's, 0-dim on the CPU */
+};
+
+/* One tensor as a kernel sees it. Layout fixed by TERN_PLUGIN_VERSION. */
+typedef struct tern_view {
+    void *data; /* first element, offset applied; device pointer on a device */
+    int64_t numel;
+    uint8_t dtype; /* tern_dtype_t */
+    uint8_t ndim;
+    uint8_t flags; /* TERN_VIEW_* */
+    uint8_t reserved;
+    tern_dev_t dev;
+    int64_t shape[TERN_MAX_DIMS];
+    int64_t stride[TERN_MAX_DIMS]; /* in elements; 0 where broadcast */
+} tern_view;
+
+struct tern_call;
+
+/* Services of the library for plugins. All may be called from any thread. */
+typedef struct tern_host {
+    uint32_t size;
+    uint32_t version;
+    /* Records the message for the calling thread and returns `code`. */
+    tern_status_t (*fail)(tern_status_t code, const char *format, ...) TERN_PRINTF(2, 3);
+    void (*event)(int level, const char *format, ...) TERN_PRINTF(2, 3);
+    /* Memory of the kernel's device that lives until the kernel returns (on an asynchronous device:
+     * until the work queued so far has run). NULL when there is none; the error is recorded. */
+    void *(*scratch)(const struct tern_call *call, int64_t bytes);
+} tern_host;
+
+/* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not
+ * given is NULL. For an in-place call out[i] == in[j]. All dtype, shape and device rules of the op
+ * have been checked; outputs are allocated. Views may be on the stack: a backend that delays work
+ * copies what it needs. A 0-dim input may lie on the CPU (dev.kind says so): it is read at launch. */
+typedef struct tern_call {
+    uint32_t size;
+    uint16_t n_in;
+    uint16_t n_out;
+    const tern_view *const *in;
+    const tern_view *const *out;
+    const void *attr; /* the op's attribute struct (tern/op_attr.h), or NULL */
+    void *stream;     /* the backend's stream, NULL where it has one only */
+    const tern_host *host;
+    void *backend; /* tern_backend.context */
+    tern_dev_t dev;
+    int32_t threads; /* CPU: how many threads the kernel may use */
+} tern_call;
+
+typedef tern_status_t (*tern_kernel)(const tern_call *call);
+
+typedef struct tern_kernel_entry {
+    const char *op; /* name of the row in ops.def, e.g. "add" */
+    tern_kernel kernel;
+} tern_kernel_entry;
+
+/* Raw memory of a device. `stream` orders the call after the work queued so far. */
+typedef struct tern_backend_memory {
+    uint32_t size;
+    /* At least 64-byte aligned. NULL when there is not enough: no message needed. */
+    void *(*alloc)(void *context, int index, int64_t bytes, void *stream);
+    void (*free)(void *context, int index, void *data, int64_t bytes, void *stream);
+    /* Optional (NULL: unknown). */
+    tern_status_t (*info)(void *context, int index, int64_t *out_free, int64_t *out_total);
+} tern_backend_memory;
+
+/* Copies of plain bytes; both sides dense. Ordered after the work queued so far on `stream`.
+ * to_host returns when the bytes are there; from_host may return once the source has been read. */
+typedef struct tern_backend_copy {
+    uint32_t size;
+    tern_status_t (*from_host)(void *context, int index, void *dst, const void *src, int64_t bytes,
+                               void *stream);
+    tern_status_t (*to_host)(void *context, int index, void *dst, const void *src, int64_t bytes,
+                             void *stream);
+    tern_status_t (*on_device)(void *context, int index, void *dst, const void *src, int64_t bytes,
+                               void *stream);
+} tern_backend_copy;
+
+typedef struct tern_backend_stream {
+    uint32_t size;
+    tern_status_t (*synchronize)(void *context, int index);
+} tern_backend_stream;
+
+typedef struct tern_backend {
+    uint32_t size;
+    uint32_t version; /* TERN_PLUGIN_VERSION */
+    const char *name; /* device strings use it: "test" gives "test", "test:1" (kind EXT) */
+    int16_t kind;     /* TERN_KIND_CUDA or TERN_KIND_EXT */
+    int16_t device_count;
+    void *context;
+    bool host_readable; /* the host may read device memory through the pointer */
+    const tern_backend_memory *memory;
+    const tern_backend_copy *copy;
+    const tern_backend_stream *stream;    /* NULL: work is done when a kernel returns */
+    const tern_kernel_entry *kernels;     /* what is missing is unsupported there, and reported */
+    int64_t kernel_count;
+} tern_backend;
+
+/* The one exported function of a plugin: returns its backend, or NULL with *out_why set to a text
+ * that lives as long as the plugin. `host` lives as long as the process. */
+typedef const tern_backend *(*tern_backend_get_fn)(const tern_host *host, uint32_t version,
+                                                   const char **out_why);
+#define TERN_BACKEND_GET_NAME "tern_backend_get"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

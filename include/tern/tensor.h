@@ -1,0 +1,200 @@
+/* Tensors: making, looking at, moving, owning.
+ *
+ * A tensor is a view (shape, strides, offset, dtype) on a counted storage on one device. Ownership:
+ * every tensor that a call returns belongs to the calling thread's innermost open scope and is
+ * released when that scope ends; TERN_SCOPE; opens one to the end of the block. */
+#ifndef TERN_TENSOR_H
+#define TERN_TENSOR_H
+
+#include "tern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tern_memory_format {
+    TERN_FORMAT_PRESERVE = 0,
+    TERN_FORMAT_CONTIGUOUS = 1,
+    TERN_FORMAT_CHANNELS_LAST = 2 /* 4-D N,C,H,W whose strides run N,H,W,C */
+} tern_memory_format_t;
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+typedef struct tern_new_args {
+    size_t size_;
+    tern_shape_t shape;   /* required */
+    tern_dtype_t dtype;   /* default: the thread's default float (full: the value's) */
+    tern_dev_t device;    /* default: the thread's default device */
+    bool requires_grad;   /* floats only */
+    tern_memory_format_t format;
+    struct tern_generator *generator; /* rand, randn, randperm: default the thread's */
+} tern_new_args;
+
+/* Uninitialised memory (debug builds fill floats with NaN). */
+TERN_API tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args);
+TERN_API tern_tensor *tern_zeros_at(tern_site_t site, const tern_new_args *args);
+TERN_API tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args);
+/* Uniform in [0, 1); floats only. */
+TERN_API tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args);
+/* Normal with mean 0 and deviation 1; floats only. */
+TERN_API tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args);
+#define TERN_NEW_(...) &(tern_new_args){ .size_ = sizeof(tern_new_args), __VA_ARGS__ }
+#define tern_empty(...) tern_empty_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+#define tern_zeros(...) tern_zeros_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+#define tern_ones(...) tern_ones_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+#define tern_rand(...) tern_rand_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+#define tern_randn(...) tern_randn_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+
+/* Every element `value`; dtype default: the default float. */
+TERN_API tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args);
+#define tern_full(value, ...) tern_full_at(TERN_HERE, value, TERN_NEW_(__VA_ARGS__))
+
+typedef struct tern_range_args {
+    size_t size_;
+    double start, end, step; /* step default 1 */
+    tern_dtype_t dtype;      /* default i64 when all three are whole numbers, else the default float */
+    tern_dev_t device;
+} tern_range_args;
+/* start, start + step, ... while below end (above, for a negative step). 1-D. */
+TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args);
+#define tern_arange(...) \
+    tern_arange_at(TERN_HERE, &(tern_range_args){ .size_ = sizeof(tern_range_args), __VA_ARGS__ })
+
+/* A random order of 0 .. n-1, i64 unless a dtype is given. */
+TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
+#define tern_randperm(n, ...) \
+    tern_randperm_at(TERN_HERE, n, TERN_NEW_(.shape = TERN_SHAPE(0), ##__VA_ARGS__))
+
+/* Copies numel elements of args->dtype (default f32) from `data`, row-major. */
+TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
+                                        const tern_new_args *args);
+#define tern_from_data(data, ...) tern_from_data_at(TERN_HERE, data, TERN_NEW_(__VA_ARGS__))
+
+/* A CPU tensor over the caller's memory, which must outlive it; `release(user)` is called once when
+ * nothing refers to it any more (NULL: nothing to do). */
+TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
+                                          void *user, const tern_new_args *args);
+#define tern_from_memory(data, release, user, ...) \
+    tern_from_memory_at(TERN_HERE, data, release, user, TERN_NEW_(__VA_ARGS__))
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+TERN_API int tern_ndim(const tern_tensor *t);
+/* Extent of a dimension; negative counts from the end. -1 for NULL or a dimension there is not. */
+TERN_API int64_t tern_size(const tern_tensor *t, int dim);
+TERN_API int64_t tern_stride(const tern_tensor *t, int dim);
+TERN_API int64_t tern_numel(const tern_tensor *t);
+TERN_API tern_shape_t tern_shape(const tern_tensor *t);
+TERN_API tern_dtype_t tern_dtype(const tern_tensor *t);
+/* A CUDA tensor's device always has an index, a CPU tensor's has none (D014). */
+TERN_API tern_dev_t tern_device(const tern_tensor *t);
+TERN_API bool tern_is_contiguous(const tern_tensor *t);
+TERN_API bool tern_is_channels_last(const tern_tensor *t);
+TERN_API bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b);
+/* Grows with every in-place change of the storage. */
+TERN_API uint32_t tern_version(const tern_tensor *t);
+/* Where the tensor was made. */
+TERN_API tern_site_t tern_site(const tern_tensor *t);
+
+/* The one element of a tensor as a double; waits for the device. NaN and an error when there is
+ * not exactly one, NaN while an error is pending. */
+TERN_API double tern_item_at(tern_site_t site, tern_tensor *t);
+#define tern_item(t) tern_item_at(TERN_HERE, t)
+TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
+#define tern_item_int(t) tern_item_int_at(TERN_HERE, t)
+/* First element of a CPU tensor; writing through it counts as an in-place change. An error that
+ * names tern_cpu for a tensor on a device. */
+TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
+#define tern_data(t) tern_data_at(TERN_HERE, t)
+/* Copies all elements, row-major, converted to `dtype`, to host memory of `bytes` bytes. */
+TERN_API tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
+                                    void *out_data, int64_t bytes);
+#define tern_read(t, dtype, out_data, bytes) tern_read_at(TERN_HERE, t, dtype, out_data, bytes)
+/* Shape, dtype, device and a few values on stdout, or as text (NUL-terminated, cut to `bytes`). */
+TERN_API void tern_print_at(tern_site_t site, tern_tensor *t);
+#define tern_print(t) tern_print_at(TERN_HERE, t)
+TERN_API const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, size_t bytes);
+#define tern_describe(t, buffer, bytes) tern_describe_at(TERN_HERE, t, buffer, bytes)
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+typedef struct tern_to_args {
+    size_t size_;
+    tern_dev_t device; /* default: stays */
+    bool non_blocking;
+    bool copy;          /* a copy even when nothing changes */
+    tern_dtype_t dtype; /* default: stays */
+    tern_memory_format_t format;
+} tern_to_args;
+/* `t` itself when device, dtype and format are what they should be, else a copy (T rows).
+ * Differentiable. */
+TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args);
+#define tern_to(t, ...) \
+    tern_to_at(TERN_HERE, t, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })
+#define tern_cpu(t) tern_to(t, TERN_CPU)
+#define tern_cuda(t) tern_to(t, TERN_CUDA(-1))
+#define tern_cast(t, to_dtype) tern_to(t, .dtype = to_dtype)
+/* Writes src into dst (broadcast, converted, across devices); returns dst. Differentiable in src. */
+TERN_API tern_tensor *tern_copy_at(tern_site_t site, tern_tensor *dst, tern_tensor *src);
+#define tern_copy(dst, src) tern_copy_at(TERN_HERE, dst, src)
+TERN_API tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t);
+#define tern_clone(t) tern_clone_at(TERN_HERE, t)
+/* `t` itself when contiguous, else a copy that is. */
+TERN_API tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t);
+#define tern_contiguous(t) tern_contiguous_at(TERN_HERE, t)
+/* Every element becomes `value`; in place; returns t. */
+TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value);
+#define tern_fill(t, value) tern_fill_at(TERN_HERE, t, value)
+
+/* ---- owning ---------------------------------------------------------------------------------- */
+
+TERN_API tern_tensor *tern_retain(tern_tensor *t);  /* one more owner; returns t; NULL is fine */
+TERN_API void tern_release(tern_tensor *t);         /* one owner less; NULL is fine */
+/* Moves a scope-owned tensor to the enclosing scope; returns t. */
+TERN_API tern_tensor *tern_keep(tern_tensor *t);
+/* Ends the scope's ownership of a tensor at once. */
+TERN_API void tern_drop(tern_tensor *t);
+
+typedef struct tern_scope {
+    int64_t mark_;
+} tern_scope;
+TERN_API tern_scope tern_scope_begin(void);
+/* Ends a scope, and those opened inside it. */
+TERN_API void tern_scope_end(tern_scope *scope);
+#define TERN_JOIN_(a, b) a##b
+#define TERN_JOIN(a, b) TERN_JOIN_(a, b)
+#if defined(__GNUC__)
+#define TERN_SCOPE \
+    tern_scope TERN_JOIN(tern_scope_, __LINE__) __attribute__((cleanup(tern_scope_end), unused)) = \
+        tern_scope_begin()
+#endif
+/* Bindings: while on, results belong to the caller alone (one reference) and no scope. Returns the
+ * previous setting. Per thread. */
+TERN_API bool tern_set_owned_mode(bool on);
+/* Tensors alive that this process holds, in scopes, retained or saved for backward. */
+TERN_API int64_t tern_live_tensors(void);
+
+/* Releases what the calling thread's scopes hold, prints a pending error to stderr and returns the
+ * program's exit status: 0 fine, 1 an error was pending. Call it last in main. */
+TERN_API int tern_finish(void);
+
+/* ---- random numbers --------------------------------------------------------------------------
+ * Philox 4x32-10; a draw is keyed by (seed, call number, element), so the same program draws the
+ * same numbers on every device and with any number of threads. One default generator per thread. */
+typedef struct tern_generator tern_generator;
+TERN_API void tern_seed(uint64_t seed); /* the calling thread's default generator; call number 0 */
+TERN_API tern_generator *tern_generator_create(uint64_t seed);
+TERN_API void tern_generator_free(tern_generator *generator);
+/* NULL is the calling thread's default generator. */
+TERN_API void tern_generator_state(const tern_generator *generator, uint64_t *out_seed,
+                                   uint64_t *out_call);
+TERN_API void tern_generator_set_state(tern_generator *generator, uint64_t seed, uint64_t call);
+/* Takes the next call number, for draws that a caller makes itself. */
+TERN_API uint64_t tern_generator_next(tern_generator *generator);
+/* The 128 random bits of (seed, call, element / 4): the draw that all kernels make. */
+TERN_API void tern_philox(uint64_t seed, uint64_t call, uint64_t block, uint32_t out_bits[4]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

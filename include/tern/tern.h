@@ -1,0 +1,16 @@
+/* tern: a small tensor runtime. This header includes the whole public API; conventions are said in
+ * tern/base.h. Read in this order: base, tensor, ops, autograd, nn, data. */
+#ifndef TERN_TERN_H
+#define TERN_TERN_H
+
+#include "tern/autograd.h"
+#include "tern/base.h"
+#include "tern/data.h"
+#include "tern/device.h"
+#include "tern/error.h"
+#include "tern/io.h"
+#include "tern/nn.h"
+#include "tern/ops.h"
+#include "tern/tensor.h"
+
+#endif
