@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Each header compiles alone: public ones as strict C17 and as C++17, internal ones as C17."""
+
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+
+import checks
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-fsyntax-only"]
+INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
+
+
+def compile_alone(command, header):
+    """The compiler's complaints about a source that includes nothing but the header."""
+    source = f'#include "{header}"\n'
+    done = subprocess.run(command + ["-"], input=source, text=True, capture_output=True, cwd=checks.ROOT, check=False)
+    return done.stderr if done.returncode else ""
+
+
+def jobs():
+    c = os.environ.get("CC", "gcc")
+    cxx = os.environ.get("CXX", "g++")
+    for path in checks.sources(("include",), (".h",)):
+        name = os.path.relpath(path, "include")
+        yield [c, "-x", "c", "-std=c17", "-Iinclude", *WARNINGS], name
+        if shutil.which(cxx):
+            yield [cxx, "-x", "c++", "-std=c++17", "-Iinclude", *WARNINGS], name
+    for path in checks.sources(INTERNAL, (".h",)):
+        yield [c, "-x", "c", "-std=c17", "-D_GNU_SOURCE=", "-DCPU_ISA=base", "-Iinclude", "-I.", *WARNINGS], path
+
+
+def main():
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for complaint in pool.map(lambda job: compile_alone(*job), list(jobs())):
+            if complaint:
+                print(complaint)
+                bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Every row of core/ops.def has a test: an OPINFO(name) entry in tests/ops/opinfo*.c, and no entry is without a row."""
+
+import glob
+import os
+import re
+import sys
+
+import checks
+import op_rows
+
+ENTRY = re.compile(r"\bOPINFO\(\s*(\w+)")
+
+
+def entries():
+    """{name: file:line} of every entry."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(checks.ROOT, "tests/ops/opinfo*.[ch]"))):
+        for number, line in enumerate(checks.read(path).split("\n"), 1):
+            for match in [] if line.lstrip().startswith("#") else ENTRY.finditer(line):
+                found[match.group(1)] = f"{os.path.relpath(path, checks.ROOT)}:{number}"
+    return found
+
+
+def main():
+    tested = entries()
+    rows = op_rows.rows()
+    names = {row.name for row in rows}
+    bad = 0
+    for row in rows:
+        if row.name not in tested:
+            print(f"{op_rows.PATH}:{row.line}: {row.name} has no OPINFO({row.name}) in tests/ops/opinfo*.c")
+            bad += 1
+    for name, where in sorted(tested.items()):
+        if name not in names:
+            print(f"{where}: OPINFO({name}) has no row in {op_rows.PATH}")
+            bad += 1
+    print(f"ops: {len(rows)} rows, {len(names & set(tested))} tested")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

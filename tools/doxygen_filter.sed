@@ -1,0 +1,6 @@
+# Turns the plain comments that the headers hold their contracts in into Doxygen's: before a declaration and behind one.
+1s:^/\* :/** @file\
+ * :
+/^\/\* -/!s:^/\* :/** :
+s:\([;,]\) *\/\* :\1 /**< :
+s:^\( *[A-Z_0-9a-z]* = [^,]*[0-9)]\) *\/\* :\1 /**< :
