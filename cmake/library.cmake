@@ -141,4 +141,7 @@ if(bridge_sources AND (TERN_HAVE_BLAS OR TERN_HAVE_ONEDNN))
     target_link_libraries(tern_blas PRIVATE OpenMP::OpenMP_C)
   endif()
   target_link_options(tern_blas PRIVATE -Wl,-z,now)
+  # Nothing links the bridge, so that building the library must ask for it.
+  add_dependencies(tern tern_blas)
+  add_dependencies(tern_testing tern_blas)
 endif()

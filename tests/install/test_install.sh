@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs into a folder, moves the folder, and builds and runs hello.c against it: once with pkg-config, once with
-# find_package. usage: test_install.sh CMAKE BUILD_FOLDER C_COMPILER
+# find_package. usage: test_install.sh CMAKE GENERATOR BUILD_FOLDER C_COMPILER
 set -eu
 
 cmake=$1
-build=$2
-compiler=$3
+generator=$2
+build=$3
+compiler=$4
 source=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/tern-install.XXXXXX")
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -54,7 +55,7 @@ add_executable(hello hello.c)
 target_link_libraries(hello PRIVATE tern::tern)
 TEXT
 build_project() {
-    "$cmake" -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPILER="$compiler" \
+    "$cmake" -G "$generator" -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_PREFIX_PATH="$prefix" || return 1
     "$cmake" --build "$work/project/build"
 }

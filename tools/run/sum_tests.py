@@ -2,10 +2,12 @@
 """Adds up test results: sum_tests.py [--extra-passed N] [--extra-failed N] [--show LOG] JUNIT.xml...
 
 A cmocka program counts each of its test functions, any other test counts once. A program that ends badly counts
-at least one failure, whatever it printed before. The last line is "N passed, N failed, N skipped".
+at least one failure, whatever it printed before. The last line is "N passed, N failed, N skipped"; with --show, for
+one preset, it reads otherwise, so that only the total has this form, and the output of a failed run comes before it.
 """
 
 import argparse
+import os
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -44,7 +46,7 @@ def count_file(path):
     return totals, failures, skips
 
 
-def show_failures(log, failures):
+def show_output(log, failures):
     """The output of ctest, but only when something failed."""
     if failures:
         with open(log, encoding="utf-8", errors="replace") as stream:
@@ -60,18 +62,20 @@ def main():
     arguments = parser.parse_args()
     totals = [arguments.extra_passed, arguments.extra_failed, 0]
     failures, skips = [], []
-    for path in arguments.files:
+    for path in filter(os.path.exists, arguments.files):
         counts, failed, skipped = count_file(path)
         totals = [a + b for a, b in zip(totals, counts)]
         failures += [f"{path}: {name}" for name in failed]
         skips += [f"{path}: {name}" for name in skipped]
-    if arguments.show:
-        show_failures(arguments.show, failures)
-    for name in skips:
-        print(f"skipped  {name}")
     for name in failures:
         print(f"FAILED   {name}")
-    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    if arguments.show:
+        for name in skips:
+            print(f"skipped  {name}")
+        show_output(arguments.show, failures)
+        print(f"passed {totals[0]}, failed {totals[1]}, skipped {totals[2]}")
+    else:
+        print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] else 0
 
 
