@@ -1,10 +1,12 @@
 #!/bin/sh
 # Fetches MNIST into a folder from its public mirrors. A file counts only when its unpacked content has the known
-# checksum: mirrors pack the same bytes differently. usage: fetch_mnist.sh FOLDER
+# checksum: mirrors pack the same bytes differently. TERN_MNIST_MIRRORS, a list of addresses, replaces the mirrors.
+# usage: fetch_mnist.sh FOLDER
 set -eu
 
 folder=$1
 mirrors="https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist"
+mirrors=${TERN_MNIST_MIRRORS:-$mirrors}
 
 sum_of() {
     case $1 in
