@@ -120,7 +120,7 @@ TERN_API tern_dtype_t tern_promote(tern_dtype_t a, tern_dtype_t b);
 
 #define TERN_MAX_DIMS 8
 
-typedef struct tern_shape {
+typedef struct tern_shape_t {
     int32_t set_; /* 1 when given: a 0-dim shape is not a missing one */
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];

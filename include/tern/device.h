@@ -58,7 +58,7 @@ TERN_API bool tern_dev_fallback(tern_fallback_t *out_why);
 TERN_API tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev);
 #define tern_dev_synchronize(dev) tern_dev_synchronize_at(TERN_HERE, dev)
 
-typedef struct tern_memory {
+typedef struct tern_memory_t {
     int64_t allocated_bytes;      /* in tensors now */
     int64_t reserved_bytes;       /* taken from the system now, in use or cached */
     int64_t peak_allocated_bytes; /* since the start or the last reset */
