@@ -1,5 +1,4 @@
 # cmake --install BUILD --prefix ANY. Everything finds its neighbours relative to itself, so the tree may be moved.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tern EXPORT tern-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -7,7 +7,6 @@ function(tern_objects name)
   add_library(tern_${name} OBJECT ${ARGN})
   set_target_properties(tern_${name} PROPERTIES C_VISIBILITY_PRESET hidden)
   target_include_directories(tern_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(tern_${name} PRIVATE TERN_BUILDING=1)
   target_link_libraries(tern_${name} PRIVATE tern_private)
   set(TERN_OBJECTS ${TERN_OBJECTS} $<TARGET_OBJECTS:tern_${name}> PARENT_SCOPE)
 endfunction()
@@ -39,11 +38,6 @@ foreach(folder core autograd)
     target_compile_options(tern_${folder} PRIVATE $<${is_gcc}:-fno-tree-loop-distribute-patterns>)
   endif()
 endforeach()
-if(TARGET tern_core)
-  target_compile_definitions(tern_core PRIVATE
-    TERN_VERSION_TEXT="${PROJECT_VERSION}"
-    TERN_INSTALL_LIBDIR="${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}")
-endif()
 
 # Each file in backend_cpu/isa is compiled once per instruction set; the choice is made at run time.
 file(GLOB isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cpu/isa/*.c)
@@ -79,7 +73,8 @@ foreach(folder IN LISTS TERN_FOLDERS)
   if(TARGET tern_${folder})
     target_include_directories(tern_${folder} SYSTEM PRIVATE ${TERN_CJSON_INCLUDE})
     target_compile_definitions(tern_${folder} PRIVATE
-      TERN_HAVE_ZLIB=${TERN_HAVE_ZLIB} TERN_HAVE_OPENMP=${TERN_HAVE_OPENMP})
+      TERN_HAVE_ZLIB=${TERN_HAVE_ZLIB} TERN_HAVE_OPENMP=${TERN_HAVE_OPENMP}
+      TERN_INSTALL_LIBDIR="${CMAKE_INSTALL_FULL_LIBDIR}")
     if(TERN_HAVE_ZLIB)
       target_include_directories(tern_${folder} SYSTEM PRIVATE ${ZLIB_INCLUDE_DIRS})
     endif()
