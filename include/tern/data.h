@@ -21,8 +21,7 @@ typedef enum tern_split { TERN_TRAIN = 1, TERN_TEST = 2 } tern_split_t;
 
 enum { TERN_MAX_CHANNELS = 8 };
 
-/* ---- readers: an error names the file and what is wrong in it ----------------------------------
- */
+/* ---- readers: an error names the file and what is wrong in it ----------------------------- */
 
 /* The array of an IDX file, packed by gzip or not: u8, i8, i16, i32, f32 or f64, of 1 to 8
  * dimensions, as a CPU tensor. The content must be exactly as long as its header says. */
@@ -46,8 +45,7 @@ TERN_API tern_dataset *tern_cifar10_at(tern_site_t site, const char *folder, ter
 TERN_API tern_dataset *tern_digits_at(tern_site_t site, int64_t count, uint64_t seed);
 #define tern_digits(count, seed) tern_digits_at(TERN_HERE, count, seed)
 
-/* ---- datasets of one's own ---------------------------------------------------------------------
- */
+/* ---- datasets of one's own ---------------------------------------------------------------- */
 
 typedef struct tern_dataset_args {
     size_t size_;
@@ -112,8 +110,7 @@ TERN_API void tern_dataset_release(tern_dataset *dataset);
 /* Moves a dataset to the enclosing scope, so that a function can return it; returns it. */
 TERN_API tern_dataset *tern_dataset_keep(tern_dataset *dataset);
 
-/* ---- the loader: one pass over a dataset -------------------------------------------------------
- */
+/* ---- the loader: one pass over a dataset -------------------------------------------------- */
 
 typedef struct tern_loader_args {
     size_t size_;
@@ -138,8 +135,7 @@ TERN_API tern_loader *tern_loader_open_at(tern_site_t site, const tern_loader_ar
                         &(tern_loader_args){ .size_ = sizeof(tern_loader_args), __VA_ARGS__ })
 
 typedef struct tern_batch {
-    tern_tensor
-        *x; /* [size, ...], borrowed until the next tern_loader_next; tern_retain keeps it */
+    tern_tensor *x; /* [size, ...], borrowed until the next tern_loader_next (or tern_retain) */
     tern_tensor *y; /* [size, ...] or NULL */
     int64_t index;  /* number of the batch in the pass, from 0 */
     int64_t size;   /* samples in it */
@@ -171,8 +167,7 @@ TERN_API double tern_loader_seconds(const tern_loader *loader);
  * good. */
 TERN_API void tern_loader_close(tern_loader *loader);
 
-/* ---- stopping and going on ---------------------------------------------------------------------
- */
+/* ---- stopping and going on ---------------------------------------------------------------- */
 
 enum { TERN_REPORTS = 4, TERN_REPORT_NAME_BYTES = 24 };
 /* Where a pass is: plain data without pointers, to be saved as its bytes. */
