@@ -42,7 +42,8 @@ function(tern_find_blas)
     get_filename_component(folder ${TERN_BLAS_LIBRARY} DIRECTORY)
     get_filename_component(variant ${folder} NAME)
     find_path(TERN_BLAS_INCLUDE NAMES cblas.h
-              PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/${variant} ${variant} openblas blis NO_CACHE)
+              PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/${variant} ${variant} openblas blis
+              NO_CACHE)
   endif()
   if(TERN_BLAS_LIBRARY AND TERN_BLAS_INCLUDE)
     add_library(tern_dep_blas INTERFACE)

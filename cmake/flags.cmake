@@ -1,4 +1,5 @@
-# Compiler flags: one interface target for everything (tern_flags), one for the library's own sources (tern_private).
+# Compiler flags: one interface target for everything (tern_flags), one for the library's own
+# sources (tern_private).
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -21,7 +22,8 @@ if(TERN_WERROR)
 endif()
 if(TERN_SANITIZE)
   # -O1 keeps the run time bearable and the stacks readable.
-  target_compile_options(tern_flags INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=${TERN_SANITIZE})
+  target_compile_options(tern_flags INTERFACE
+    -O1 -g1 -fno-omit-frame-pointer -fsanitize=${TERN_SANITIZE})
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
   if(TERN_SANITIZE MATCHES "undefined")
     target_compile_options(tern_flags INTERFACE -fno-sanitize-recover=undefined)

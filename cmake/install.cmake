@@ -1,8 +1,10 @@
-# cmake --install BUILD --prefix ANY. Everything finds its neighbours relative to itself, so the tree may be moved.
+# cmake --install BUILD --prefix ANY. Everything finds its neighbours relative to itself, so the
+# tree may be moved.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tern EXPORT tern-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+install(DIRECTORY include/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 if(TERN_HAVE_BRIDGE)
   install(TARGETS tern_blas LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
@@ -16,8 +18,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 install(EXPORT tern-targets NAMESPACE tern:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/tern-config.cmake.in ${PROJECT_BINARY_DIR}/tern-config.cmake
                               INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/tern-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/tern-config.cmake ${PROJECT_BINARY_DIR}/tern-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tern-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tern-config.cmake
+              ${PROJECT_BINARY_DIR}/tern-config-version.cmake
         DESTINATION ${package_dir})
 
 # pkg-config's own variable leads from lib/pkgconfig back to the prefix.

@@ -1,12 +1,16 @@
-# libtern.so: one OBJECT library per folder, so that build targets mirror the layers; libtern_blas.so beside it.
+# libtern.so: one OBJECT library per folder, so that build targets mirror the layers;
+# libtern_blas.so beside it.
 set(TERN_FOLDERS core autograd amp backend_cpu nn data io)
 set(TERN_OBJECTS "")
+
+# What a source of ours may include: tern/x.h and paths from the root.
+set(TERN_INCLUDES ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
 
 # tern_objects(NAME SOURCES...): an OBJECT library with the flags of the library's own sources.
 function(tern_objects name)
   add_library(tern_${name} OBJECT ${ARGN})
   set_target_properties(tern_${name} PROPERTIES C_VISIBILITY_PRESET hidden)
-  target_include_directories(tern_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  target_include_directories(tern_${name} PRIVATE ${TERN_INCLUDES})
   target_link_libraries(tern_${name} PRIVATE tern_private)
   set(TERN_OBJECTS ${TERN_OBJECTS} $<TARGET_OBJECTS:tern_${name}> PARENT_SCOPE)
 endfunction()
@@ -32,7 +36,8 @@ if(TARGET tern_backend_cpu)
   target_compile_options(tern_backend_cpu PRIVATE ${kernel_options})
 endif()
 
-# gcc turns short copy loops (shapes, strides of four numbers) into calls of memcpy: slower than the loop.
+# gcc turns short copy loops (shapes, strides of four numbers) into calls of memcpy: slower than the
+# loop.
 foreach(folder core autograd)
   if(TARGET tern_${folder})
     target_compile_options(tern_${folder} PRIVATE $<${is_gcc}:-fno-tree-loop-distribute-patterns>)
@@ -97,7 +102,8 @@ endif()
 
 add_library(tern SHARED ${TERN_OBJECTS})
 add_library(tern::tern ALIAS tern)
-set_target_properties(tern PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TERN_SOVERSION} LINKER_LANGUAGE C)
+set_target_properties(tern PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${TERN_SOVERSION} LINKER_LANGUAGE C)
 target_link_libraries(tern PRIVATE tern_flags $<BUILD_INTERFACE:tern_link>)
 target_include_directories(tern INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -109,24 +115,27 @@ endif()
 # The same objects as an archive, for tests that reach behind the public functions.
 add_library(tern_testing STATIC EXCLUDE_FROM_ALL ${TERN_OBJECTS})
 set_target_properties(tern_testing PROPERTIES LINKER_LANGUAGE C)
-target_include_directories(tern_testing INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+target_include_directories(tern_testing INTERFACE ${TERN_INCLUDES})
 target_link_libraries(tern_testing INTERFACE tern_flags tern_link)
 
-# The bridge imports nothing from libtern. Its run path names the folder of the BLAS variant that it was linked with,
-# because Debian's variants share one soname and the system's default may be another.
+# The bridge imports nothing from libtern. Its run path names the folder of the BLAS variant that it
+# was linked with, because Debian's variants share one soname and the system's default may be
+# another.
 file(GLOB bridge_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cpu/bridge/*.c)
 set(TERN_HAVE_BRIDGE 0)
 if(bridge_sources AND (TERN_HAVE_BLAS OR TERN_HAVE_ONEDNN))
   set(TERN_HAVE_BRIDGE 1)
   add_library(tern_blas MODULE ${bridge_sources})
-  set_target_properties(tern_blas PROPERTIES PREFIX lib C_VISIBILITY_PRESET hidden LINKER_LANGUAGE C)
-  target_include_directories(tern_blas PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  set_target_properties(tern_blas PROPERTIES
+    PREFIX lib C_VISIBILITY_PRESET hidden LINKER_LANGUAGE C)
+  target_include_directories(tern_blas PRIVATE ${TERN_INCLUDES})
   target_compile_definitions(tern_blas PRIVATE
     TERN_HAVE_BLAS=${TERN_HAVE_BLAS} TERN_HAVE_ONEDNN=${TERN_HAVE_ONEDNN})
   target_link_libraries(tern_blas PRIVATE tern_private)
   if(TERN_HAVE_BLAS)
     get_filename_component(blas_folder ${TERN_BLAS_LIBRARY} DIRECTORY)
-    set_target_properties(tern_blas PROPERTIES INSTALL_RPATH ${blas_folder} BUILD_RPATH ${blas_folder})
+    set_target_properties(tern_blas PROPERTIES
+      INSTALL_RPATH ${blas_folder} BUILD_RPATH ${blas_folder})
     target_link_libraries(tern_blas PRIVATE tern_dep_blas)
   endif()
   if(TERN_HAVE_ONEDNN)

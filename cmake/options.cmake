@@ -1,4 +1,5 @@
-# What a user may choose. AUTO takes a library when it is found, ON insists on it, OFF leaves it out.
+# What a user may choose. AUTO takes a library when it is found, ON insists on it, OFF leaves it
+# out.
 set(TERN_BLAS AUTO CACHE STRING "Matrix products from OpenBLAS or another CBLAS: AUTO, ON, OFF")
 set(TERN_ONEDNN AUTO CACHE STRING "Convolution, pooling, normalisation from oneDNN: AUTO, ON, OFF")
 set(TERN_OPENMP AUTO CACHE STRING "Threads in the CPU backend: AUTO, ON, OFF")
@@ -15,7 +16,7 @@ option(TERN_FUZZ "Build the libFuzzer programs in tests/fuzz (clang)" OFF)
 option(TERN_WERROR "Treat warnings as errors" ON)
 option(TERN_COVERAGE "Instrument for gcov" OFF)
 set(TERN_SANITIZE "" CACHE STRING "Sanitizers for everything: empty, address,undefined or thread")
-set(TERN_X86_BASE x86-64-v2 CACHE STRING "-march of the base kernels on x86-64; empty: the compiler's own")
+set(TERN_X86_BASE x86-64-v2 CACHE STRING "-march of the base kernels; empty: the compiler's")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)

@@ -1,4 +1,5 @@
-# examples/*.c, bench/bench_*.c and tools/tern/*.c. Examples are compiled as a user's program would be.
+# examples/*.c, bench/bench_*.c and tools/tern/*.c. Examples are compiled as a user's program would
+# be.
 
 # tern_helpers(TARGET FOLDER result): an archive of a folder's shared sources, or nothing.
 function(tern_helpers target folder result)

@@ -1,5 +1,6 @@
-# Tests: one CTest per tests/<kind>/test_*.c, labelled by its kind; plugins, fuzzers and the install test.
-# tests/api links the shared library, as a user would; the other kinds link the archive and see internals.
+# Tests: one CTest per tests/<kind>/test_*.c, labelled by its kind; plugins, fuzzers and the install
+# test. tests/api links the shared library, as a user would; the other kinds link the archive and
+# see internals.
 if(NOT TERN_TESTS)
   return()
 endif()
@@ -13,9 +14,12 @@ set(TERN_TEST_ENVIRONMENT
   "TERN_TEST_EXAMPLES=${PROJECT_BINARY_DIR}/examples"
   "OMP_WAIT_POLICY=passive")
 if(TERN_SANITIZE MATCHES "address")
+  set(asan_options detect_stack_use_after_return=1 strict_string_checks=1
+      allocator_may_return_null=1)
+  list(JOIN asan_options ":" asan_options)
   set(suppressions ${PROJECT_SOURCE_DIR}/cmake/lsan.supp)
   list(APPEND TERN_TEST_ENVIRONMENT
-    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1"
+    "ASAN_OPTIONS=${asan_options}"
     "LSAN_OPTIONS=suppressions=${suppressions}:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1")
 elseif(TERN_SANITIZE MATCHES "thread")
@@ -35,7 +39,8 @@ function(tern_test_properties test)
     ENVIRONMENT "${TERN_TEST_ENVIRONMENT}" TIMEOUT 600 SKIP_RETURN_CODE 77 LABELS "${ARGN}")
 endfunction()
 
-# Scalar references and helpers that every test may use. References are never optimised beyond what C allows.
+# Scalar references and helpers that every test may use. References are never optimised beyond what
+# C allows.
 function(tern_test_support)
   file(GLOB sources CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c)
@@ -47,7 +52,8 @@ function(tern_test_support)
   endif()
 endfunction()
 
-# One MODULE per folder tests/plugin/<name>: build/<preset>/tests/plugin/<name>.so, without a libtern symbol.
+# One MODULE per folder tests/plugin/<name>: build/<preset>/tests/plugin/<name>.so, without a
+# libtern symbol.
 function(tern_test_plugins)
   file(GLOB folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/plugin/*)
   foreach(folder IN LISTS folders)
@@ -57,7 +63,7 @@ function(tern_test_plugins)
       add_library(plugin_${name} MODULE ${sources})
       set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
         C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugin)
-      target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+      target_include_directories(plugin_${name} PRIVATE ${TERN_INCLUDES})
       target_link_libraries(plugin_${name} PRIVATE tern_private m)
       if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
         target_link_options(plugin_${name} PRIVATE -Wl,--no-undefined)
@@ -80,7 +86,8 @@ function(tern_test kind source)
   else()
     set(library tern_testing)
   endif()
-  # The support archive stands before and after the library, since tests may refer to either from either.
+  # The support archive stands before and after the library, since tests may refer to either from
+  # either.
   set(support "")
   if(TARGET tern_test_support)
     set(support tern_test_support)
@@ -88,7 +95,8 @@ function(tern_test kind source)
   target_link_libraries(${target} PRIVATE
     tern_private ${support} ${library} ${TERN_CMOCKA_LIBRARY} ${support} Threads::Threads m)
   add_test(NAME ${kind}/${name} COMMAND ${target})
-  file(STRINGS ${source} threaded REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_" LIMIT_COUNT 1)
+  file(STRINGS ${source} threaded LIMIT_COUNT 1
+       REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_")
   set(labels ${kind})
   if(threaded)
     list(APPEND labels threads)
@@ -101,7 +109,8 @@ function(tern_fuzzer source)
   get_filename_component(name ${source} NAME_WE)
   string(REGEX REPLACE "^fuzz_" "" subject ${name})
   add_executable(${name} ${source})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -112,8 +121,9 @@ function(tern_fuzzer source)
   if(NOT IS_DIRECTORY ${corpus})
     set(corpus "")
   endif()
-  add_test(NAME fuzz/${subject} COMMAND ${name} -runs=${TERN_FUZZ_RUNS} -seed=1 -rss_limit_mb=2048 -timeout=20
-           -max_total_time=${TERN_FUZZ_SECONDS} -artifact_prefix=${found}/crash- ${found} ${corpus})
+  add_test(NAME fuzz/${subject} COMMAND ${name}
+           -runs=${TERN_FUZZ_RUNS} -max_total_time=${TERN_FUZZ_SECONDS} -seed=1 -timeout=20
+           -rss_limit_mb=2048 -artifact_prefix=${found}/crash- ${found} ${corpus})
   tern_test_properties(fuzz/${subject} fuzz)
   set_tests_properties(fuzz/${subject} PROPERTIES TIMEOUT 4000)
 endfunction()
@@ -143,4 +153,7 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME install/hello COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_install.sh
            ${CMAKE_COMMAND} ${CMAKE_GENERATOR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
   tern_test_properties(install/hello install)
+  add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
+           ${PROJECT_SOURCE_DIR})
+  tern_test_properties(front/door front)
 endif()

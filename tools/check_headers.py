@@ -9,14 +9,16 @@ import sys
 
 import checks
 
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-fsyntax-only"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+COMPILE = ["-fsyntax-only", "-Iinclude", *WARNINGS]
 INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
 
 
 def compile_alone(command, header):
     """The compiler's complaints about a source that includes nothing but the header."""
     source = f'#include "{header}"\n'
-    done = subprocess.run(command + ["-"], input=source, text=True, capture_output=True, cwd=checks.ROOT, check=False)
+    done = subprocess.run(command + ["-"], input=source, text=True, capture_output=True,
+                          cwd=checks.ROOT, check=False)
     return done.stderr if done.returncode else ""
 
 
@@ -25,11 +27,12 @@ def jobs():
     cxx = os.environ.get("CXX", "g++")
     for path in checks.sources(("include",), (".h",)):
         name = os.path.relpath(path, "include")
-        yield [c, "-x", "c", "-std=c17", "-Iinclude", *WARNINGS], name
+        yield [c, "-x", "c", "-std=c17", *COMPILE], name
         if shutil.which(cxx):
-            yield [cxx, "-x", "c++", "-std=c++17", "-Iinclude", *WARNINGS], name
+            yield [cxx, "-x", "c++", "-std=c++17", *COMPILE], name
     for path in checks.sources(INTERNAL, (".h",)):
-        yield [c, "-x", "c", "-std=c17", "-D_GNU_SOURCE=", "-DCPU_ISA=base", "-Iinclude", "-I.", *WARNINGS], path
+        internal = ["-D_GNU_SOURCE=", "-DCPU_ISA=base", "-I."]
+        yield [c, "-x", "c", "-std=c17", *internal, *COMPILE], path
 
 
 def main():

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Fails on an #include that a layer may not have.
 
-core < autograd < amp < nn, data, io < tools, examples, bench. Backends include core and nothing above it.
-core names no backend but in one file. nn, data and examples use only the public headers and their own folder.
+core < autograd < amp < nn, data, io < tools, examples, bench. Backends include core and nothing
+above it. core names no backend but in one file. nn, data and examples use only the public headers
+and their own folder.
 """
 
 import os

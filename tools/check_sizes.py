@@ -13,7 +13,7 @@ FUNCTION_AIM, FUNCTION_LIMIT = 40, 120
 
 
 def functions(text):
-    """(first line, lines) of each function, from its opening brace at the margin to its closing one."""
+    """(first line, lines) of each function, from the brace at the margin to the closing one."""
     found, start = [], None
     lines = checks.without_noise(text).split("\n")
     previous = ""
@@ -44,7 +44,8 @@ def main():
                 bad += 1
     if lengths:
         short = sum(length < FUNCTION_AIM for length in lengths)
-        print(f"sizes: {len(lengths)} functions, {100 * short / len(lengths):.1f} % under {FUNCTION_AIM} lines, "
+        share = 100 * short / len(lengths)
+        print(f"sizes: {len(lengths)} functions, {share:.1f} % under {FUNCTION_AIM} lines, "
               f"the longest {max(lengths)}; {long_files} files over {FILE_AIM} lines")
     return 1 if bad else 0
 

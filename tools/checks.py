@@ -1,4 +1,4 @@
-"""What the checks of ./run lint share: the list of sources, and C text without comments and strings."""
+"""What the checks of ./run lint share: the list of sources, C without comments and strings."""
 
 import os
 import re

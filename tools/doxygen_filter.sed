@@ -1,4 +1,5 @@
-# Turns the plain comments that the headers hold their contracts in into Doxygen's: before a declaration and behind one.
+# Turns the plain comments that hold the headers' contracts into Doxygen's, before a declaration
+# and behind one.
 1s:^/\* :/** @file\
  * :
 /^\/\* -/!s:^/\* :/** :

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ops.md from core/ops.def; with --check, fails when the committed file is not what would be written."""
+"""Writes docs/ops.md from core/ops.def; with --check, fails when the file there is another."""
 
 import os
 import sys
@@ -12,11 +12,13 @@ HEAD = """# Operations
 
 Made from `core/ops.def` by `tools/gen_ops_doc.py`; edit the table, not this page.
 
-- **kind**: `op` has a kernel on every backend, `view` shares its input's storage, `composed` is made of other ops.
+- **kind**: `op` has a kernel on every backend, `view` shares its input's storage, `composed` is
+  made of other ops.
 - **dtypes**: what the op takes; the names stand for the sets in `core/call.h`.
 - **gradient**: whether the result can be differentiated.
 - **autocast**: what happens to the inputs in an autocast region, on CUDA / on the CPU.
-- **tolerance**: the largest relative error of an f32 result against a double-precision reference; 0 is exact.
+- **tolerance**: the largest relative error of an f32 result against a double-precision reference;
+  0 is exact.
 """
 CAST = {"TERN_CAST_LOW": "low", "TERN_CAST_F32": "f32", "TERN_CAST_DTYPE": "f32 by dtype",
         "TERN_CAST_PROMOTE": "promote", "TERN_CAST_BANNED": "banned"}
@@ -31,7 +33,8 @@ def table_line(row):
     dtypes = members.get("dtypes", "").replace("DT_", "").lower().replace(" | ", ", ") or "-"
     gradient = "yes" if "backward" in members or row.kind == "COMPOSED" else "no"
     casts = f"{cast(row, 'cast_cuda')} / {cast(row, 'cast_cpu')}"
-    cells = (f"`{row.name}`", row.kind.lower(), members.get("inputs", "-"), members.get("outputs", "1").replace("OUT_NONE", "in place"), dtypes,
+    outputs = members.get("outputs", "1").replace("OUT_NONE", "in place")
+    cells = (f"`{row.name}`", row.kind.lower(), members.get("inputs", "-"), outputs, dtypes,
              gradient, "-" if casts == "- / -" else casts, members.get("tolerance", "-"))
     return "| " + " | ".join(cells) + " |"
 

@@ -17,7 +17,8 @@ def _members(text):
     """{'inputs': '2', ...} from the designated initialisers of one row."""
     starts = list(_MEMBER.finditer(text))
     ends = [start.start() for start in starts[1:]] + [len(text)]
-    return {start.group(1): text[start.end():end].strip().rstrip(",").strip() for start, end in zip(starts, ends)}
+    return {start.group(1): text[start.end():end].strip().rstrip(",").strip()
+            for start, end in zip(starts, ends)}
 
 
 def _row_text(lines, index):

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs into a folder, moves the folder, and builds and runs hello.c against it: once with pkg-config, once with
-# find_package. usage: test_install.sh CMAKE GENERATOR BUILD_FOLDER C_COMPILER
+# Installs into a folder, moves the folder, and builds and runs hello.c against it: once with
+# pkg-config, once with find_package. usage: test_install.sh CMAKE GENERATOR BUILD_FOLDER C_COMPILER
 set -eu
 
 cmake=$1
@@ -34,13 +34,15 @@ run_hello() {
 
 cp "$source/hello.c" "$work/hello.c"
 if command -v pkg-config >/dev/null 2>&1; then
-    # A space in the prefix is more than pkg-config's output can carry through a shell, so this half uses a link.
+    # A space in the prefix is more than pkg-config's output can carry through a shell, so this half
+    # uses a link.
     ln -s "$prefix" "$work/link"
     PKG_CONFIG_PATH="$work/link/lib/pkgconfig"
     export PKG_CONFIG_PATH
     libdir=$(pkg-config --variable=libdir tern)
     # shellcheck disable=SC2046
-    "$compiler" -std=c17 -Wall -Wextra -Wpedantic -Werror "$work/hello.c" -o "$work/hello-pkg-config" \
+    "$compiler" -std=c17 -Wall -Wextra -Wpedantic -Werror \
+        "$work/hello.c" -o "$work/hello-pkg-config" \
         $(pkg-config --cflags --libs tern) -Wl,-rpath,"$libdir"
     run_hello "with pkg-config" "$work/hello-pkg-config"
 fi
@@ -55,8 +57,8 @@ add_executable(hello hello.c)
 target_link_libraries(hello PRIVATE tern::tern)
 TEXT
 build_project() {
-    "$cmake" -G "$generator" -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPILER="$compiler" \
-        -DCMAKE_PREFIX_PATH="$prefix" || return 1
+    "$cmake" -G "$generator" -S "$work/project" -B "$work/project/build" \
+        -DCMAKE_C_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" || return 1
     "$cmake" --build "$work/project/build"
 }
 if ! build_project >"$work/log" 2>&1; then

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs every bench_* program, or with "peers" the comparison with other libraries (bench/peers/run.sh or peers.py).
+# Runs every bench_* program, or with "peers" the comparison with other libraries
+# (bench/peers/run.sh or peers.py).
 # usage: bench.sh [peers] [NAME...]; called by ./run bench, in the checkout.
 set -eu
 

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Trains the convolutional example for one epoch and shows digits with its answers; says which data it used.
-# usage: demo.sh [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by ./run demo, in the checkout.
+# Trains the convolutional example for one epoch and shows digits with its answers; says which data
+# it used.
+# usage: demo.sh [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by ./run demo, in
+# the checkout.
 set -eu
 
 fetch=ask
@@ -57,7 +59,7 @@ may_fetch() {
 
 if [ -n "$folder" ]; then
     if ! has_mnist "$folder"; then
-        echo "demo: '$folder' does not hold the four MNIST files (train-images-idx3-ubyte.gz, ...)" >&2
+        echo "demo: '$folder' does not hold the four MNIST files" >&2
         exit 1
     fi
 elif [ "$fetch" != never ] && find_mnist; then
@@ -76,6 +78,6 @@ if [ -n "$folder" ]; then
     echo "demo: training on MNIST in $folder"
     exec "$program" --data "$folder" $plan "$@"
 else
-    echo "demo: training on the built-in drawn digits (MNIST: ./run demo DIR, or ./run demo --fetch)"
+    echo "demo: training on the built-in drawn digits (for MNIST: ./run demo DIR, or --fetch)"
     exec "$program" --data digits $plan "$@"
 fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what the given sets of packages lack: with apt-get on Debian and its relatives, elsewhere it names them.
+# Installs what the given sets of packages lack: with apt-get on Debian and its relatives, elsewhere
+# it names them.
 # usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch]...
 set -eu
 
@@ -12,7 +13,7 @@ for argument in "$@"; do
     --quiet) quiet=yes ;;
     build | test | lint | bench | docs | fetch) sets="$sets $argument" ;;
     *)
-        printf "deps: unknown argument '%s' (sets: build test lint bench docs fetch)\n" "$argument" >&2
+        echo "deps: unknown argument '$argument' (sets: build test lint bench docs fetch)" >&2
         exit 2
         ;;
     esac
@@ -22,7 +23,10 @@ done
 # The OpenMP variant of OpenBLAS shares one thread pool with tern and oneDNN.
 packages_of() {
     case $1 in
-    build) echo gcc libc6-dev cmake ninja-build pkg-config libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev ;;
+    build)
+        echo gcc libc6-dev cmake ninja-build pkg-config \
+            libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
+        ;;
     test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ;;
     lint) echo python3 g++ clang-format shellcheck dash ;;
     bench) echo python3 python3-venv ;;
@@ -31,10 +35,14 @@ packages_of() {
     esac
 }
 
-# What proves that a set is there on a system without dpkg: commands, and pkg-config modules or headers after a colon.
+# What proves that a set is there on a system without dpkg: commands, and pkg-config modules or
+# headers after a colon.
 probes_of() {
     case $1 in
-    build) echo cc cmake ninja pkg-config h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h ;;
+    build)
+        echo cc cmake ninja pkg-config \
+            h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h
+        ;;
     test) echo h:cmocka.h python3 clang ;;
     lint) echo python3 g++ ;;
     bench) echo python3 ;;
@@ -44,7 +52,8 @@ probes_of() {
 }
 
 has_header() {
-    printf '#include <%s>\n' "$1" | cc -E -I/usr/include/openblas -I/usr/local/include -x c - >/dev/null 2>&1
+    printf '#include <%s>\n' "$1" |
+        cc -E -I/usr/include/openblas -I/usr/local/include -x c - >/dev/null 2>&1
 }
 
 name_missing() {
@@ -62,7 +71,7 @@ name_missing() {
         return 0
     fi
     echo "deps: this is not a Debian system; please install:$missing" >&2
-    echo "deps: (tern builds without cblas, oneDNN, zlib and OpenMP: only cc, cmake, ninja and cJSON are required)" >&2
+    echo "deps: (required are cc, cmake, ninja and cJSON; tern builds without the others)" >&2
     case " $missing " in
     *" cc "* | *" cmake "* | *" ninja "* | *" cjson/cJSON.h "* | *" cmocka.h "*) return 1 ;;
     esac
@@ -112,7 +121,8 @@ install_missing() {
     done
     # The list is split into words on purpose.
     # shellcheck disable=SC2086
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $available >/dev/null
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install --yes --no-install-recommends $available >/dev/null
 }
 
 if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then

@@ -1,5 +1,6 @@
 #!/bin/sh
-# All checks that need no run of the library. Each prints what is wrong; the exit status says whether anything was.
+# All checks that need no run of the library. Each prints what is wrong; the exit status says
+# whether anything was.
 # usage: lint.sh; called by ./run lint, in the checkout.
 set -eu
 

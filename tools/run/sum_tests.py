@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Adds up test results: sum_tests.py [--extra-passed N] [--extra-failed N] [--show LOG] JUNIT.xml...
+"""Adds up test results.
 
-A cmocka program counts each of its test functions, any other test counts once. A program that ends badly counts
-at least one failure, whatever it printed before. The last line is "N passed, N failed, N skipped"; with --show, for
-one preset, it reads otherwise, so that only the total has this form, and the output of a failed run comes before it.
+A cmocka program counts each of its test functions, any other test counts once. A program that ends
+badly counts at least one failure, whatever it printed before. The last line is "N passed, N failed,
+N skipped"; with --show, for one preset, it reads otherwise, so that only the total has this form,
+and the output of a failed run comes before it.
 """
 
 import argparse
@@ -18,7 +19,8 @@ CASE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (?!\d+ test\(s\))(\S+)", re.M
 def count_program(case):
     """(passed, failed, skipped) of one CTest entry, and the names of what failed or was skipped."""
     name = case.get("name")
-    text = "".join(case.find("system-out").itertext()) if case.find("system-out") is not None else ""
+    output = case.find("system-out")
+    text = "".join(output.itertext()) if output is not None else ""
     seen = {"OK": set(), "FAILED": set(), "SKIPPED": set()}
     for verdict, test in CASE.findall(text):
         seen[verdict].add(test)

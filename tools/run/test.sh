@@ -2,8 +2,9 @@
 # Builds and runs the tests; ends with one line "N passed, N failed, N skipped" over all of them.
 # usage: test.sh [full]; called by ./run test, in the checkout.
 #
-# The default run is what CI does: release on everything, the address and undefined-behaviour sanitizers with the
-# fuzzers, minimal on the ops, the thread sanitizer on the tests that use threads, and lint.
+# The default run is what CI does: release on everything, the address and undefined-behaviour
+# sanitizers with the fuzzers, minimal on the ops, the thread sanitizer on the tests that use
+# threads, and lint.
 set -eu
 
 mode=${1:-default}
@@ -34,7 +35,8 @@ build_preset() {
     return 1
 }
 
-# run_preset PRESET [CTEST ARGUMENTS...]: what fails is counted from the result file, after everything has run.
+# run_preset PRESET [CTEST ARGUMENTS...]: what fails is counted from the result file, after
+# everything has run.
 run_preset() {
     preset=$1
     shift
@@ -80,4 +82,5 @@ fi
 run_lint
 
 note "total after $((($(date +%s) - started) / 60)) min"
-exec python3 tools/run/sum_tests.py --extra-passed "$lint_passed" --extra-failed "$broken" "$results"/*.xml
+exec python3 tools/run/sum_tests.py --extra-passed "$lint_passed" --extra-failed "$broken" \
+    "$results"/*.xml
