@@ -1,5 +1,7 @@
 # libtern.so: one OBJECT library per folder, so that build targets mirror the layers;
 # libtern_blas.so beside it.
+include(CheckCCompilerFlag)
+
 set(TERN_FOLDERS core autograd amp backend_cpu nn data io)
 set(TERN_OBJECTS "")
 
@@ -51,7 +53,10 @@ set(isa_base "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   list(APPEND TERN_ISAS avx2 avx512)
   if(TERN_X86_BASE)
-    set(isa_base -march=${TERN_X86_BASE})
+    check_c_compiler_flag(-march=${TERN_X86_BASE} TERN_KNOWS_X86_BASE)
+    if(TERN_KNOWS_X86_BASE)
+      set(isa_base -march=${TERN_X86_BASE})
+    endif()
   endif()
   set(isa_avx2 ${isa_base} -mavx2 -mfma -mf16c)
   set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
