@@ -1,9 +1,11 @@
 /* Data: datasets, readers, and the loader that makes batches of them.
  *
  * A dataset is a numbered list of samples (x, y) in host memory. Images stay u8 and become f32
- * while a batch is gathered. Datasets and loaders belong to the innermost open scope, as tensors
- * do. A NULL dataset or loader, the result of a call that failed, is passed through: such calls do
- * nothing. */
+ * while a batch is gathered.
+ *
+ * Ownership: a dataset lives until tern_dataset_free or tern_finish, and as long as a loader uses
+ * it; a loader until tern_loader_close or tern_finish. Both are freed by the thread that made them.
+ * NULL, the result of a call that failed, is passed through: calls with it do nothing. */
 #ifndef TERN_DATA_H
 #define TERN_DATA_H
 
@@ -105,10 +107,7 @@ TERN_API int64_t tern_dataset_count(const tern_dataset *dataset);
 /* Shape of one sample's x, without the batch's dimension. */
 TERN_API tern_shape_t tern_dataset_shape(const tern_dataset *dataset);
 
-TERN_API tern_dataset *tern_dataset_retain(tern_dataset *dataset);
-TERN_API void tern_dataset_release(tern_dataset *dataset);
-/* Moves a dataset to the enclosing scope, so that a function can return it; returns it. */
-TERN_API tern_dataset *tern_dataset_keep(tern_dataset *dataset);
+TERN_API void tern_dataset_free(tern_dataset *dataset);
 
 /* ---- the loader: one pass over a dataset -------------------------------------------------- */
 
