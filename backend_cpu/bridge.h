@@ -19,7 +19,8 @@
  * - `threads` is the most that the call may use, 1 or more. The bridge takes fewer where more do
  *   not pay, by tables committed in bridge/ and never by timing, so the same call with the same
  *   `threads` gives the same bits. Called inside an OpenMP parallel region it uses one.
- * - CPU_BLAS_UNSUPPORTED and CPU_BLAS_FAILED leave outputs untouched.
+ * - CPU_BLAS_UNSUPPORTED leaves outputs untouched. CPU_BLAS_FAILED does too, except for a product
+ *   in a build without OpenBLAS, where beta != 0 may have been applied to a part of C.
  * - Denormals: kernels run under the MXCSR of the thread they run on. Flushing (FTZ, DAZ) in the
  *   caller and in the OpenMP team is the caller's business; the bridge hands the caller's MXCSR
  *   to the workers of its own parallel regions and restores theirs, but has no say in the regions
@@ -138,6 +139,10 @@ typedef struct cpu_blas_table {
     uint32_t version; /* CPU_BLAS_VERSION */
     uint32_t size;    /* of this struct as the bridge knows it; a longer one has more entries */
 
+    /* Called once, before any other entry. openblas_shared: OpenBLAS was in the process already,
+     * so its thread count and kernels are somebody else's; otherwise the bridge makes its threads
+     * sleep for good and splits products itself. */
+    void (*configure)(int openblas_shared);
     void (*info)(cpu_blas_info *out_info);
 
     /* UNSUPPORTED: a dtype without kernels here, or sizes that do not fit the library. */

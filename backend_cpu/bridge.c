@@ -1,0 +1,250 @@
+/* Finds and opens libtern_blas.so; see bridge.h.
+ *
+ * Why the environment is touched: OpenBLAS chooses its kernels in its constructor, from a list of
+ * CPU models that is older than many CPUs. For a model that it does not know it takes kernels that
+ * are 2 (AMD Zen 5: Haswell) to 5 times (Intel Emerald Rapids: Prescott) too slow, and the only way
+ * to correct it is OPENBLAS_CORETYPE before it is loaded. So this file sets that variable, no other,
+ * once, just before it opens the bridge, and only when
+ *   - the user has not set it,
+ *   - no OpenBLAS is in the process yet (then it is too late; the report says so), and
+ *   - the CPU's own feature bits promise kernels that an old list may miss.
+ * The variable stays set: child processes profit for the same reason. setenv is not safe beside a
+ * getenv in another thread; a program for which that matters calls cpu_blas_get_report (through any
+ * op or `tern_init`) before it starts threads, or sets the variable itself. */
+#include "backend_cpu/bridge.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_REASONS = 12, REASON_BYTES = 1400, PATH_BYTES = 1024 };
+
+static const char bridge_file[] = "libtern_blas.so";
+static const char core_variable[] = "OPENBLAS_CORETYPE";
+
+static struct {
+    char path[PATH_BYTES];
+    char core[32];
+    char core_reason[256];
+    char reasons[MOST_REASONS][REASON_BYTES];
+    const char *reason_list[MOST_REASONS];
+    int reason_count;
+    bool openblas_shared;
+} found;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* After the search: the table, or NULL. */
+static _Atomic(const cpu_blas_table *) loaded;
+static atomic_bool searched;
+
+static void add_reason(const char *path, const char *why)
+{
+    if (found.reason_count == MOST_REASONS)
+        return;
+    char *text = found.reasons[found.reason_count];
+    /* The end of a long message is lost, not the path. */
+    if (snprintf(text, REASON_BYTES, "%s: %s", path, why) >= REASON_BYTES)
+        text[REASON_BYTES - 2] = '~';
+    found.reason_list[found.reason_count++] = text;
+}
+
+/* ------------------------------------------------------------------ the kernel choice */
+
+static int is_openblas(struct dl_phdr_info *info, size_t size, void *out_is)
+{
+    (void)size;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    const char *file = slash ? slash + 1 : info->dlpi_name;
+    if (file && strncmp(file, "libopenblas", 11) == 0)
+        *(bool *)out_is = true;
+    return 0;
+}
+
+static bool openblas_present(void)
+{
+    bool is_there = dlsym(RTLD_DEFAULT, "openblas_get_corename") != NULL;
+    dl_iterate_phdr(is_openblas, &is_there);
+    return is_there;
+}
+
+/* The name for OPENBLAS_CORETYPE that fits this CPU, or NULL where its own choice can stand. Haswell
+ * is asked for by every CPU with AVX2 and without AVX-512: OpenBLAS has nothing newer for those
+ * (its Zen kernels are Haswell's), and for models that it does not know it takes Prescott's. */
+static const char *fitting_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512cd");
+    if (avx512)
+        return "SKYLAKEX";
+    return avx2 ? "HASWELL" : NULL;
+#else
+    return NULL;
+#endif
+}
+
+static void say_core(const char *core, const char *reason)
+{
+    snprintf(found.core, sizeof found.core, "%s", core ? core : "");
+    snprintf(found.core_reason, sizeof found.core_reason, "%s", reason);
+}
+
+static void choose_core(void)
+{
+    const char *users = getenv(core_variable);
+    const char *fitting = fitting_core();
+    found.openblas_shared = openblas_present();
+    if (users && *users)
+        say_core(users, "OPENBLAS_CORETYPE was set by the user");
+    else if (found.openblas_shared)
+        say_core(NULL, "OpenBLAS was in the process before tern needed it: left as it is");
+    else if (!fitting)
+        say_core(NULL, "this CPU has no kernels that OpenBLAS could miss");
+    else if (setenv(core_variable, fitting, 1) != 0)
+        say_core(NULL, "OPENBLAS_CORETYPE could not be set: no memory");
+    else
+        say_core(fitting, "from this CPU's features: OpenBLAS's list of models may not know it");
+}
+
+/* ------------------------------------------------------------------ the search */
+
+static const cpu_blas_table *table_of(void *library, const char *path)
+{
+    const void *(*get)(const char *, uint32_t) = NULL;
+    void *symbol = dlsym(library, CPU_BLAS_SYMBOL);
+    memcpy(&get, &symbol, sizeof get);
+    if (!get) {
+        add_reason(path, "has no function " CPU_BLAS_SYMBOL);
+        return NULL;
+    }
+    const cpu_blas_table *table = get("blas", CPU_BLAS_VERSION);
+    if (!table || table->version != CPU_BLAS_VERSION || table->size < sizeof *table) {
+        add_reason(path, "was built for another version of tern");
+        return NULL;
+    }
+    return table;
+}
+
+/* Never unloaded: OpenBLAS and OpenMP keep threads inside it. */
+static const cpu_blas_table *open_bridge(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) {
+        const char *why = dlerror();
+        size_t n = strlen(path);
+        if (why && strncmp(why, path, n) == 0 && strncmp(why + n, ": ", 2) == 0)
+            why += n + 2;
+        add_reason(path, why ? why : "could not be opened");
+        return NULL;
+    }
+    const cpu_blas_table *table = table_of(library, path);
+    if (!table)
+        dlclose(library);
+    return table;
+}
+
+static const cpu_blas_table *try_folder(const char *folder, size_t length)
+{
+    char path[PATH_BYTES];
+    if (length == 0)
+        return NULL;
+    int n = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, bridge_file);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        add_reason(bridge_file, "a folder of the search path has too long a name");
+        return NULL;
+    }
+    if (folder[0] != '/') {
+        add_reason(path, "relative folders are not searched");
+        return NULL;
+    }
+    const cpu_blas_table *table = open_bridge(path);
+    if (table)
+        memcpy(found.path, path, sizeof path);
+    return table;
+}
+
+static const cpu_blas_table *try_plugin_path(void)
+{
+    const char *list = getenv("TERN_PLUGIN_PATH");
+    const cpu_blas_table *table = NULL;
+    while (list && *list && !table) {
+        size_t length = strcspn(list, ":");
+        table = try_folder(list, length);
+        list += length + (list[length] == ':');
+    }
+    return table;
+}
+
+static const cpu_blas_table *try_beside_this_code(void)
+{
+    Dl_info info;
+    if (!dladdr(bridge_file, &info) || !info.dli_fname)
+        return NULL;
+    /* A program names itself as it was started; its real folder takes one more step. */
+    char *real = realpath(info.dli_fname, NULL);
+    if (!real)
+        return NULL;
+    char *slash = strrchr(real, '/');
+    const cpu_blas_table *table = slash ? try_folder(real, (size_t)(slash - real)) : NULL;
+    free(real);
+    return table;
+}
+
+static const cpu_blas_table *try_install_folder(void)
+{
+#ifdef TERN_INSTALL_LIBDIR
+    return try_folder(TERN_INSTALL_LIBDIR, strlen(TERN_INSTALL_LIBDIR));
+#else
+    return NULL;
+#endif
+}
+
+static void search(void)
+{
+    const char *choice = getenv("TERN_CPU_BLAS");
+    const cpu_blas_table *table = NULL;
+    if (choice && strcmp(choice, "off") == 0) {
+        add_reason(bridge_file, "TERN_CPU_BLAS=off");
+        say_core(NULL, "OpenBLAS is not used");
+    } else {
+        choose_core();
+        table = try_plugin_path();
+        if (!table)
+            table = try_beside_this_code();
+        if (!table)
+            table = try_install_folder();
+    }
+    if (table)
+        table->configure(found.openblas_shared);
+    atomic_store_explicit(&loaded, table, memory_order_release);
+    atomic_store_explicit(&searched, true, memory_order_release);
+}
+
+const cpu_blas_table *cpu_blas(void)
+{
+    if (!atomic_load_explicit(&searched, memory_order_acquire))
+        pthread_once(&once, search);
+    return atomic_load_explicit(&loaded, memory_order_relaxed);
+}
+
+void cpu_blas_get_report(cpu_blas_report *out_report)
+{
+    const cpu_blas_table *table = cpu_blas();
+    memset(out_report, 0, sizeof *out_report);
+    out_report->loaded = table != NULL;
+    out_report->path = table ? found.path : NULL;
+    out_report->core_wanted = found.core[0] ? found.core : NULL;
+    out_report->core_reason = found.core_reason;
+    out_report->reason_count = found.reason_count;
+    out_report->reasons = found.reason_list;
+    if (table)
+        table->info(&out_report->info);
+}

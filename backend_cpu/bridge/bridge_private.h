@@ -1,0 +1,67 @@
+#ifndef TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
+#define TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
+/* What the files of libtern_blas.so share. Built with TERN_HAVE_BLAS and TERN_HAVE_ONEDNN 0 or 1. */
+
+#include <stdbool.h>
+
+#include "backend_cpu/bridge.h"
+
+#ifndef TERN_HAVE_BLAS
+#define TERN_HAVE_BLAS 1
+#endif
+#ifndef TERN_HAVE_ONEDNN
+#define TERN_HAVE_ONEDNN 1
+#endif
+
+/* What the routing has to know about the libraries; written by `configure` only. */
+typedef struct bridge_setup {
+    bool openblas_shared;
+    bool openblas_weak; /* its kernels are older than this CPU: use it for tiny products only */
+} bridge_setup;
+
+extern bridge_setup bridge_state;
+
+/* threads.c */
+
+/* Most threads that a call may use from here: 1 inside a parallel region, else at least 1. */
+int bridge_threads_allowed(int threads);
+/* Makes oneDNN use `threads` in this thread until the matching end, which takes begin's result. */
+int bridge_threads_begin(int threads);
+void bridge_threads_end(int saved);
+/* The caller's floating-point modes (denormals), for the workers of a parallel region. */
+unsigned bridge_modes_get(void);
+unsigned bridge_modes_swap(unsigned modes);
+
+/* gemm_route.c */
+
+typedef enum gemm_library { GEMM_NONE, GEMM_OPENBLAS, GEMM_ONEDNN } gemm_library;
+
+/* Which library multiplies an m x k by k x n block on one thread. */
+gemm_library gemm_route_block(const cpu_gemm_call *call, int64_t m, int64_t n, int64_t k);
+
+/* How each product is cut: grid_m x grid_n blocks, made in pieces of `piece_m` rows. `threads` take
+ * equal shares of all blocks of the batch. inner_threads > 1: one block, which oneDNN splits over k
+ * by itself. */
+typedef struct gemm_plan {
+    int threads;
+    int grid_m, grid_n;
+    int64_t block_m, block_n, piece_m;
+    int inner_threads;
+    gemm_library library;
+} gemm_plan;
+
+gemm_plan gemm_plan_for(const cpu_gemm_call *call);
+
+/* gemm.c */
+cpu_blas_status bridge_gemm(const cpu_gemm_call *call);
+const char *bridge_gemm_route(const cpu_gemm_call *call, int *out_threads);
+
+/* conv.c */
+cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call);
+const char *bridge_conv2d_kernel(const cpu_conv2d_call *call);
+
+/* conv_cache.c */
+void bridge_stats(cpu_blas_stats *out_stats);
+void bridge_release_thread(void);
+
+#endif

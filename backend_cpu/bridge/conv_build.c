@@ -1,0 +1,321 @@
+/* Makes a oneDNN convolution primitive for one shape and pass.
+ *
+ * oneDNN takes a reference kernel, several hundred times slower, whenever no fast kernel exists for
+ * the exact layouts that it is given. Hence two layout plans, tried in an order that depends on the
+ * shape, and in each plan the implementations one after the other:
+ *
+ *     AS_GIVEN  x and y as the caller has them, w in any layout (reordered, it is small)
+ *     ANY       all three in any layout, reordered where that differs from the caller's
+ *
+ * A backward primitive never gets the layouts that the forward one chose: it has its own plan, and
+ * the forward descriptor is a hint only. What has no kernel but a reference one is unsupported. */
+#include "backend_cpu/bridge/conv_private.h"
+
+#if TERN_HAVE_ONEDNN
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum conv_layouts { LAYOUTS_AS_GIVEN, LAYOUTS_ANY, LAYOUTS_COUNT } conv_layouts;
+
+typedef struct conv_geometry {
+    dnnl_dims_t x, w, y, bias;
+    dnnl_dims_t stride, dilation, pad;
+    int w_ndims;
+} conv_geometry;
+
+static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation)
+{
+    return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+static void set_pair(dnnl_dim_t *dims, int64_t h, int64_t w)
+{
+    dims[0] = h;
+    dims[1] = w;
+}
+
+static void set_four(dnnl_dim_t *dims, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    dims[0] = a;
+    dims[1] = b;
+    set_pair(dims + 2, c, d);
+}
+
+static void describe(const cpu_conv2d_shape *s, conv_geometry *g)
+{
+    int64_t out_h = out_size(s->in_h, s->kernel_h, s->stride_h, s->pad_h, s->dilation_h);
+    int64_t out_w = out_size(s->in_w, s->kernel_w, s->stride_w, s->pad_w, s->dilation_w);
+    memset(g, 0, sizeof *g);
+    set_four(g->x, s->batch, s->in_channels, s->in_h, s->in_w);
+    set_four(g->y, s->batch, s->out_channels, out_h, out_w);
+    g->bias[0] = s->out_channels;
+    int64_t in = s->in_channels / s->groups;
+    if (s->groups > 1) {
+        g->w[0] = s->groups;
+        set_four(g->w + 1, s->out_channels / s->groups, in, s->kernel_h, s->kernel_w);
+        g->w_ndims = 5;
+    } else {
+        set_four(g->w, s->out_channels, in, s->kernel_h, s->kernel_w);
+        g->w_ndims = 4;
+    }
+    set_pair(g->stride, s->stride_h, s->stride_w);
+    set_pair(g->dilation, s->dilation_h - 1, s->dilation_w - 1);
+    set_pair(g->pad, s->pad_h, s->pad_w);
+}
+
+static dnnl_format_tag_t tag_x(const cpu_conv2d_shape *s)
+{
+    return s->format == CPU_CONV_NHWC ? dnnl_nhwc : dnnl_nchw;
+}
+
+static dnnl_format_tag_t tag_w(const cpu_conv2d_shape *s)
+{
+    if (s->groups > 1)
+        return s->weights == CPU_CONV_OHWI ? dnnl_gohwi : dnnl_goihw;
+    return s->weights == CPU_CONV_OHWI ? dnnl_ohwi : dnnl_oihw;
+}
+
+/* Descriptors of all tensors in the caller's layouts or in one plan's. */
+typedef struct conv_descs {
+    dnnl_memory_desc_t x, w, y, bias;
+} conv_descs;
+
+static bool describe_tensors(const cpu_conv2d_shape *s, const conv_geometry *g, dnnl_format_tag_t x,
+                             dnnl_format_tag_t w, conv_descs *out)
+{
+    dnnl_data_type_t f32 = dnnl_f32;
+    (void)s;
+    return dnnl_memory_desc_init_by_tag(&out->x, 4, g->x, f32, x) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->y, 4, g->y, f32, x) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->w, g->w_ndims, g->w, f32, w) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->bias, 1, g->bias, f32, dnnl_x) == dnnl_success;
+}
+
+static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memory_desc_t *bias,
+                                 const conv_geometry *g, dnnl_convolution_desc_t *out)
+{
+    dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    if (pass == CPU_CONV_FORWARD)
+        return dnnl_dilated_convolution_forward_desc_init(out, dnnl_forward_training, direct, &d->x,
+                                                          &d->w, bias, &d->y, g->stride, g->dilation,
+                                                          g->pad, g->pad);
+    if (pass == CPU_CONV_BACKWARD_DATA)
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            out, direct, &d->x, &d->w, &d->y, g->stride, g->dilation, g->pad, g->pad);
+    return dnnl_dilated_convolution_backward_weights_desc_init(
+        out, direct, &d->x, &d->w, bias, &d->y, g->stride, g->dilation, g->pad, g->pad);
+}
+
+/* Scratch comes from this thread's buffer, so that oneDNN allocates nothing while it runs. */
+static dnnl_primitive_attr_t make_attributes(bool relu)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
+        return NULL;
+    bool ok = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    if (ok && relu) {
+        dnnl_post_ops_t ops = NULL;
+        ok = dnnl_post_ops_create(&ops) == dnnl_success &&
+             dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f) == dnnl_success &&
+             dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+        dnnl_post_ops_destroy(ops);
+    }
+    if (ok)
+        return attr;
+    dnnl_primitive_attr_destroy(attr);
+    return NULL;
+}
+
+static const char *kernel_name(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+        return NULL;
+    return name;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = kernel_name(pd);
+    return !name || strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL;
+}
+
+/* The first implementation that is not a reference one, or NULL. */
+static dnnl_primitive_desc_t first_fast(const dnnl_convolution_desc_t *op, dnnl_primitive_attr_t attr,
+                                        dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+{
+    dnnl_primitive_desc_iterator_t it = NULL;
+    if (dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) != dnnl_success)
+        return NULL;
+    dnnl_primitive_desc_t found = NULL;
+    do {
+        dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
+        if (pd && !is_reference(pd))
+            found = pd;
+        else if (pd)
+            dnnl_primitive_desc_destroy(pd);
+    } while (!found && dnnl_primitive_desc_iterator_next(it) == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(it);
+    return found;
+}
+
+/* A forward descriptor over free layouts: the hint that backward descriptors ask for. */
+static dnnl_primitive_desc_t forward_hint(const conv_key *key, const conv_geometry *g,
+                                          dnnl_engine_t engine)
+{
+    conv_descs d;
+    dnnl_convolution_desc_t op;
+    dnnl_primitive_desc_t hint = NULL;
+    if (!describe_tensors(&key->shape, g, dnnl_format_tag_any, dnnl_format_tag_any, &d) ||
+        describe_op(CPU_CONV_FORWARD, &d, NULL, g, &op) != dnnl_success)
+        return NULL;
+    dnnl_primitive_desc_create(&hint, &op, NULL, engine, NULL);
+    return hint;
+}
+
+static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometry *g,
+                                         conv_layouts layouts, dnnl_engine_t engine)
+{
+    conv_descs d;
+    dnnl_convolution_desc_t op;
+    dnnl_format_tag_t x = layouts == LAYOUTS_AS_GIVEN ? tag_x(&key->shape) : dnnl_format_tag_any;
+    bool relu = key->shape.relu && key->pass == CPU_CONV_FORWARD;
+    if (!describe_tensors(&key->shape, g, x, dnnl_format_tag_any, &d) ||
+        describe_op(key->pass, &d, key->has_bias ? &d.bias : NULL, g, &op) != dnnl_success)
+        return NULL;
+    dnnl_primitive_attr_t attr = make_attributes(relu);
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    if (key->pass != CPU_CONV_FORWARD)
+        hint = forward_hint(key, g, engine);
+    if (attr && (hint || key->pass == CPU_CONV_FORWARD))
+        pd = first_fast(&op, attr, engine, hint);
+    if (hint)
+        dnnl_primitive_desc_destroy(hint);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return pd;
+}
+
+static bool is_gemm(const_dnnl_primitive_desc_t pd)
+{
+    return pd && strncmp(kernel_name(pd), "gemm", 4) == 0;
+}
+
+static dnnl_primitive_desc_t choose(const conv_key *key, const conv_geometry *g, dnnl_engine_t engine)
+{
+    bool free_first = key->shape.format == CPU_CONV_NCHW;
+    dnnl_primitive_desc_t first = try_layouts(key, g, free_first ? LAYOUTS_ANY : LAYOUTS_AS_GIVEN, engine);
+    if (first && !is_gemm(first))
+        return first;
+    dnnl_primitive_desc_t second =
+        try_layouts(key, g, free_first ? LAYOUTS_AS_GIVEN : LAYOUTS_ANY, engine);
+    if (first && (!second || is_gemm(second))) {
+        if (second)
+            dnnl_primitive_desc_destroy(second);
+        return first;
+    }
+    if (first)
+        dnnl_primitive_desc_destroy(first);
+    return second;
+}
+
+static bool make_reorder(conv_tensor *t, const dnnl_memory_desc_t *outer,
+                         const dnnl_memory_desc_t *inner, bool is_output, dnnl_engine_t engine)
+{
+    const dnnl_memory_desc_t *from = is_output ? inner : outer;
+    const dnnl_memory_desc_t *to = is_output ? outer : inner;
+    dnnl_primitive_desc_t pd = NULL;
+    t->inner_bytes = dnnl_memory_desc_get_size(inner);
+    bool ok = dnnl_memory_create(&t->inner, inner, engine, NULL) == dnnl_success &&
+              dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL) == dnnl_success &&
+              dnnl_primitive_create(&t->reorder, pd) == dnnl_success;
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+static bool make_tensor(conv_tensor *t, const dnnl_memory_desc_t *outer,
+                        const dnnl_memory_desc_t *inner, bool is_output, dnnl_engine_t engine)
+{
+    if (!inner || dnnl_memory_create(&t->outer, outer, engine, NULL) != dnnl_success)
+        return false;
+    if (dnnl_memory_desc_equal(outer, inner))
+        return true;
+    return make_reorder(t, outer, inner, is_output, engine);
+}
+
+static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t plain,
+                                           dnnl_query_t gradient, bool is_gradient)
+{
+    return dnnl_primitive_desc_query_md(pd, is_gradient ? gradient : plain, 0);
+}
+
+static bool make_tensors(conv_entry *e, const conv_geometry *g, const_dnnl_primitive_desc_t pd,
+                         dnnl_engine_t engine)
+{
+    const cpu_conv2d_shape *s = &e->key.shape;
+    int pass = e->key.pass;
+    bool writes_x = pass == CPU_CONV_BACKWARD_DATA;
+    bool writes_w = pass == CPU_CONV_BACKWARD_WEIGHTS;
+    bool writes_y = pass == CPU_CONV_FORWARD;
+    conv_descs d;
+    if (!describe_tensors(s, g, tag_x(s), tag_w(s), &d))
+        return false;
+    const dnnl_memory_desc_t *x =
+        layout_of(pd, dnnl_query_src_md, dnnl_query_diff_src_md, writes_x);
+    const dnnl_memory_desc_t *w =
+        layout_of(pd, dnnl_query_weights_md, dnnl_query_diff_weights_md, writes_w);
+    const dnnl_memory_desc_t *y =
+        layout_of(pd, dnnl_query_dst_md, dnnl_query_diff_dst_md, !writes_y);
+    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    e->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    if (e->scratch_bytes &&
+        dnnl_memory_create(&e->scratch, scratch, engine, NULL) != dnnl_success)
+        return false;
+    if (e->key.has_bias && dnnl_memory_create(&e->bias, &d.bias, engine, NULL) != dnnl_success)
+        return false;
+    return make_tensor(&e->tensor[SLOT_X], &d.x, x, writes_x, engine) &&
+           make_tensor(&e->tensor[SLOT_W], &d.w, w, writes_w, engine) &&
+           make_tensor(&e->tensor[SLOT_Y], &d.y, y, writes_y, engine);
+}
+
+bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
+{
+    conv_geometry g;
+    describe(&e->key.shape, &g);
+    dnnl_primitive_desc_t pd = choose(&e->key, &g, engine);
+    if (!pd)
+        return true;
+    bool ok = dnnl_primitive_create(&e->primitive, pd) == dnnl_success &&
+              make_tensors(e, &g, pd, engine);
+    /* The name belongs to the implementation, not to the descriptor: it lives on. */
+    e->kernel = ok ? kernel_name(pd) : NULL;
+    dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+static void free_tensor(conv_tensor *t)
+{
+    dnnl_memory_destroy(t->outer);
+    dnnl_memory_destroy(t->inner);
+    dnnl_primitive_destroy(t->reorder);
+    free(t->own);
+}
+
+void conv_entry_free(conv_entry *e)
+{
+    if (!e)
+        return;
+    for (int i = 0; i < SLOT_COUNT; i++)
+        free_tensor(&e->tensor[i]);
+    dnnl_memory_destroy(e->bias);
+    dnnl_memory_destroy(e->scratch);
+    dnnl_primitive_destroy(e->primitive);
+    free(e);
+}
+
+#else
+typedef int conv_build_without_onednn;
+#endif

@@ -1,0 +1,130 @@
+/* Where a matrix product runs and how it is cut; decided from sizes, transposes and the number of
+ * threads alone, so that a program repeats its results bit for bit. */
+#include "backend_cpu/bridge/bridge_private.h"
+
+enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
+
+typedef struct gemm_route {
+    int op;
+    int64_t most_mnk, most_m, most_n, least_k, most_k;
+    gemm_library library;
+} gemm_route;
+
+static const gemm_route routes[] = {
+#define GEMM_ROUTE(op, mnk, m, n, k0, k1, library) {OP_##op, mnk, m, n, k0, k1, GEMM_##library},
+#include "backend_cpu/bridge/gemm_routes.def"
+#undef GEMM_ROUTE
+};
+
+/* Below this a second thread costs more than it brings (fork and join 0.8 us). */
+static const double flops_per_thread = 2.5e5;
+/* Edges of blocks fall on whole vectors of 16 floats. */
+enum { BLOCK_ALIGN = 16 };
+/* OpenBLAS's small-matrix kernels end here. */
+static const double small_kernel_limit = 1e6;
+
+static bool within(int64_t value, int64_t most)
+{
+    return most == 0 || value <= most;
+}
+
+static gemm_library only_library(const cpu_gemm_call *call)
+{
+    if (call->dtype == CPU_BLAS_F64)
+        return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_NONE;
+    if (call->dtype != CPU_BLAS_F32)
+        return GEMM_NONE;
+    return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_ONEDNN;
+}
+
+gemm_library gemm_route_block(const cpu_gemm_call *call, int64_t m, int64_t n, int64_t k)
+{
+    if (call->dtype != CPU_BLAS_F32 || !TERN_HAVE_BLAS || !TERN_HAVE_ONEDNN)
+        return only_library(call);
+    double mnk = (double)m * (double)n * (double)k;
+    if (bridge_state.openblas_weak)
+        return mnk <= 4096 ? GEMM_OPENBLAS : GEMM_ONEDNN;
+    int op = 1 << ((call->trans_a ? 2 : 0) + (call->trans_b ? 1 : 0));
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const gemm_route *r = &routes[i];
+        if ((r->op & op) && (r->most_mnk == 0 || mnk <= (double)r->most_mnk) &&
+            within(m, r->most_m) && within(n, r->most_n) && k >= r->least_k && within(k, r->most_k))
+            return r->library;
+    }
+    return GEMM_ONEDNN;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t aligned_part(int64_t size, int parts)
+{
+    int64_t part = ceil_div(ceil_div(size, parts), BLOCK_ALIGN) * BLOCK_ALIGN;
+    return parts == 1 || part > size ? size : part;
+}
+
+static int worth_threads(const cpu_gemm_call *call)
+{
+    double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
+    if (call->batch > 1)
+        flops *= (double)call->batch;
+    int threads = bridge_threads_allowed(call->threads);
+    if (threads > 1 && flops < flops_per_thread * threads)
+        threads = flops < 2 * flops_per_thread ? 1 : (int)(flops / flops_per_thread);
+    return threads;
+}
+
+/* Of the grids with `threads` blocks, the one whose blocks have the shortest edges: they read least. */
+static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int threads)
+{
+    double best = 0;
+    for (int rows = 1; rows <= threads; rows++) {
+        if (threads % rows)
+            continue;
+        int columns = threads / rows;
+        int64_t m = aligned_part(call->m, rows);
+        int64_t n = aligned_part(call->n, columns);
+        /* The largest block decides the time, its edges break ties. */
+        double cost = (double)m * (double)n + (double)(m + n);
+        if (rows == 1 || cost < best) {
+            best = cost;
+            plan->block_m = m;
+            plan->block_n = n;
+        }
+    }
+    plan->grid_m = (int)ceil_div(call->m, plan->block_m);
+    plan->grid_n = (int)ceil_div(call->n, plan->block_n);
+    plan->threads = plan->grid_m * plan->grid_n;
+}
+
+/* Products with few columns are cut into pieces that the small kernels still take: 128x512x10 NT
+ * runs at 114 GFLOP/s whole and at 190 in two pieces (Zen 5). */
+static int64_t piece_rows(const cpu_gemm_call *call, int64_t m, int64_t n)
+{
+    double per_row = (double)n * (double)call->k;
+    bool narrow = n > 1 && n <= BLOCK_ALIGN && (double)m * per_row > small_kernel_limit;
+    if (!narrow || call->dtype != CPU_BLAS_F32 || bridge_state.openblas_weak || !TERN_HAVE_BLAS)
+        return m;
+    int64_t rows = (int64_t)(small_kernel_limit / per_row) / BLOCK_ALIGN * BLOCK_ALIGN;
+    return rows < BLOCK_ALIGN ? m : rows;
+}
+
+gemm_plan gemm_plan_for(const cpu_gemm_call *call)
+{
+    gemm_plan plan = {1, 1, 1, call->m, call->n, call->m, 1, GEMM_NONE};
+    int threads = worth_threads(call);
+    bool few_outputs = call->m <= BLOCK_ALIGN && call->n <= BLOCK_ALIGN;
+    if (threads > 1 && call->batch >= threads)
+        plan.threads = threads;
+    else if (threads > 1 && few_outputs && call->dtype == CPU_BLAS_F32 && TERN_HAVE_ONEDNN)
+        plan.threads = plan.inner_threads = threads;
+    else if (threads > 1)
+        choose_grid(&plan, call, threads);
+    plan.piece_m = piece_rows(call, plan.block_m, plan.block_n);
+    plan.library = plan.inner_threads > 1
+                       ? GEMM_ONEDNN
+                       : gemm_route_block(call, plan.piece_m, plan.block_n, call->k);
+    return plan;
+}

@@ -1,0 +1,141 @@
+/* libtern_blas.so's one exported function, and what it can say about the libraries. */
+#include "backend_cpu/bridge/bridge_private.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#if TERN_HAVE_BLAS
+#include <cblas.h>
+/* Weak: another CBLAS has none of these. */
+extern void openblas_set_num_threads(int count) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern int openblas_get_parallel(void) __attribute__((weak));
+#endif
+#if TERN_HAVE_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+bridge_setup bridge_state;
+
+#if TERN_HAVE_BLAS
+static bool names_one_of(const char *core, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcasecmp(core, *names) == 0)
+            return true;
+    return false;
+}
+
+/* Kernels without AVX-512 on a CPU that has it, or without AVX2 likewise. */
+static bool is_weak(const char *core)
+{
+    static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2[] = {"Haswell", "Zen", NULL};
+#if defined(__x86_64__)
+    bool wide = names_one_of(core, avx512);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+        return !wide;
+    return __builtin_cpu_supports("avx2") && !wide && !names_one_of(core, avx2);
+#else
+    (void)core;
+    (void)avx512;
+    (void)avx2;
+    return false;
+#endif
+}
+
+static void configure(int openblas_shared)
+{
+    bridge_state.openblas_shared = openblas_shared != 0;
+    if (openblas_get_corename)
+        bridge_state.openblas_weak = is_weak(openblas_get_corename());
+    if (!openblas_shared && openblas_set_num_threads)
+        openblas_set_num_threads(1);
+}
+
+static void openblas_info(cpu_blas_info *info)
+{
+    info->openblas_corename = openblas_get_corename ? openblas_get_corename() : "unknown CBLAS";
+    info->openblas_config = openblas_get_config ? openblas_get_config() : "unknown CBLAS";
+    info->openblas_threading = openblas_get_parallel ? openblas_get_parallel() : 0;
+    info->openblas_shared = bridge_state.openblas_shared;
+}
+#else
+static void configure(int openblas_shared)
+{
+    (void)openblas_shared;
+}
+
+static void openblas_info(cpu_blas_info *info)
+{
+    (void)info;
+}
+#endif
+
+#if TERN_HAVE_ONEDNN
+static const char *isa_name(dnnl_cpu_isa_t isa)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {{dnnl_cpu_isa_sse41, "sse41"},
+                 {dnnl_cpu_isa_avx, "avx"},
+                 {dnnl_cpu_isa_avx2, "avx2"},
+                 {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+                 {dnnl_cpu_isa_avx512_core, "avx512_core"},
+                 {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+                 {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+                 {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].isa == isa)
+            return names[i].name;
+    return "other";
+}
+
+static void onednn_info(cpu_blas_info *info)
+{
+    static char version[48];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
+    info->onednn_version = version;
+    info->onednn_isa = isa_name(dnnl_get_effective_cpu_isa());
+    info->onednn_major = v->major;
+    info->onednn_minor = v->minor;
+    info->onednn_patch = v->patch;
+}
+#else
+static void onednn_info(cpu_blas_info *info)
+{
+    (void)info;
+}
+#endif
+
+static void describe(cpu_blas_info *out_info)
+{
+    memset(out_info, 0, sizeof *out_info);
+    openblas_info(out_info);
+    onednn_info(out_info);
+}
+
+static const cpu_blas_table table = {
+    .version = CPU_BLAS_VERSION,
+    .size = sizeof(cpu_blas_table),
+    .configure = configure,
+    .info = describe,
+    .gemm = bridge_gemm,
+    .gemm_route = bridge_gemm_route,
+    .conv2d = bridge_conv2d,
+    .conv2d_kernel = bridge_conv2d_kernel,
+    .stats = bridge_stats,
+    .release_thread = bridge_release_thread,
+};
+
+__attribute__((visibility("default"))) const void *tern_blas_get(const char *name, uint32_t version);
+
+/* NULL for another name or version than those of bridge.h. */
+const void *tern_blas_get(const char *name, uint32_t version)
+{
+    return strcmp(name, "blas") == 0 && version == CPU_BLAS_VERSION ? &table : NULL;
+}
