@@ -56,6 +56,16 @@ has_header() {
         cc -E -I/usr/include/openblas -I/usr/local/include -x c - >/dev/null 2>&1
 }
 
+# What cannot be done without: the rest makes things faster or checks more.
+has_required() {
+    for command in cc cmake ninja; do
+        command -v "$command" >/dev/null 2>&1 || return 1
+    done
+    has_header cjson/cJSON.h || return 1
+    case "$sets " in *" test "*) has_header cmocka.h || return 1 ;; esac
+    case "$sets " in *" lint "* | *" bench "*) command -v python3 >/dev/null 2>&1 || return 1 ;; esac
+}
+
 name_missing() {
     missing=
     for set in $sets; do
@@ -72,9 +82,7 @@ name_missing() {
     fi
     echo "deps: this is not a Debian system; please install:$missing" >&2
     echo "deps: (required are cc, cmake, ninja and cJSON; tern builds without the others)" >&2
-    case " $missing " in
-    *" cc "* | *" cmake "* | *" ninja "* | *" cjson/cJSON.h "* | *" cmocka.h "*) return 1 ;;
-    esac
+    has_required
 }
 
 is_installed() {
@@ -90,6 +98,26 @@ as_root() {
         echo "deps: not root, and no sudo: as root, run: $*" >&2
         return 1
     fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@"
+}
+
+# apt_install PACKAGE...: leaves out what this release does not have.
+apt_install() {
+    apt update || return 1
+    available=
+    for package in "$@"; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            available="$available $package"
+        else
+            echo "deps: $package is not packaged for this system; going on without it" >&2
+        fi
+    done
+    # The list is split into words on purpose.
+    # shellcheck disable=SC2086
+    apt install --yes --no-install-recommends $available >/dev/null
 }
 
 install_missing() {
@@ -110,19 +138,13 @@ install_missing() {
         return 0
     fi
     echo "deps: installing$missing"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-    available=
-    for package in $missing; do
-        if apt-cache show "$package" >/dev/null 2>&1; then
-            available="$available $package"
-        else
-            echo "deps: $package is not packaged for this system; going on without it" >&2
-        fi
-    done
-    # The list is split into words on purpose.
     # shellcheck disable=SC2086
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install --yes --no-install-recommends $available >/dev/null
+    apt_install $missing && return 0
+    has_required || {
+        echo "deps: could not install what is needed" >&2
+        return 1
+    }
+    echo "deps: could not install; going on, since what is required is there" >&2
 }
 
 if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then
