@@ -1,0 +1,157 @@
+/* Second derivatives of normalisation.
+ *
+ * With h = g w, xh = (x - mean) r and m() the mean over what is normalised together, the row gives
+ *     gx = r (h - m(h) - xh m(h xh)),  gw = sum(g xh),  gb = sum(g)
+ * For gradients u, uw, ub of these three let P(v) = r (v - m(v) - xh m(v xh)). Then
+ *     of g: w P(u) + xh uw + ub
+ *     of w: sum(g P(u))
+ *     of x: P(-r (u m(h xh) + h m(u xh)) + g uw) - r xh m(u gx)
+ * With constant statistics P(v) = r v, and of x remains r g uw. */
+#include "core/ops/norm.h"
+
+bool norm_check_parameter(core_call *call, int first, int i, const char *name, int ndim,
+                          const int64_t *dims)
+{
+    if (call->in[i] == NULL)
+        return true;
+    const tern_view *x = core_view(call, 0);
+    const tern_view *p = core_view(call, i);
+    bool fits = p->ndim == ndim;
+    for (int d = 0; fits && d < ndim; d++)
+        fits = p->shape[d] == dims[d];
+    char wanted[160];
+    if (!fits)
+        return core_fail(call, TERN_ERR_SHAPE, NULL, "%s has to be %s", name,
+                         core_shape_text(ndim, dims, wanted, sizeof wanted));
+    const bool half = x->dtype == TERN_F16 || x->dtype == TERN_BF16;
+    if (!core_check_dtype(call, i, B(x->dtype) | (half ? B(TERN_F32) : 0)))
+        return false;
+    for (int j = first; j < i; j++)
+        if (call->in[j] != NULL && core_view(call, j)->dtype != p->dtype)
+            return core_fail(call, TERN_ERR_DTYPE, NULL, "%s is %s where another parameter is %s",
+                             name, tern_dtype_name((tern_dtype_t)p->dtype),
+                             tern_dtype_name((tern_dtype_t)core_view(call, j)->dtype));
+    return true;
+}
+
+/* ---- second derivative ------------------------------------------------------------------------ */
+
+/* Everything in f32 or f64. u, uw, ub, w: NULL where there is none. */
+typedef struct norm_terms {
+    const norm_geometry *geometry;
+    tern_tensor *g, *x, *w;
+    tern_tensor *u, *uw, *ub;
+    tern_tensor *r, *xh;
+} norm_terms;
+
+static tern_tensor *widened(tern_tensor *t)
+{
+    if (t == NULL || tern_dtype(t) == TERN_F64)
+        return t;
+    return tern_cast(t, TERN_F32);
+}
+
+static tern_tensor *parameter_in_x(const norm_geometry *geometry, tern_tensor *t)
+{
+    return t == NULL ? NULL : tern_reshape(widened(t), geometry->parameter_in_x);
+}
+
+static tern_tensor *mean_together(const norm_terms *n, tern_tensor *t)
+{
+    return tern_mean(t, .dims = n->geometry->together, .keepdim = true);
+}
+
+static tern_tensor *plus(tern_tensor *a, tern_tensor *b)
+{
+    return a == NULL ? b : b == NULL ? a : tern_add(a, b);
+}
+
+static tern_tensor *weighted(const norm_terms *n, tern_tensor *t)
+{
+    return n->w == NULL ? t : tern_mul(t, n->w);
+}
+
+/* P(v) */
+static tern_tensor *project(const norm_terms *n, tern_tensor *v)
+{
+    if (n->geometry->fixed)
+        return tern_mul(n->r, v);
+    tern_tensor *along = tern_mul(n->xh, mean_together(n, tern_mul(v, n->xh)));
+    return tern_mul(n->r, tern_sub(tern_sub(v, mean_together(n, v)), along));
+}
+
+/* Statistics are made anew by ops: the saved ones have no history, and a third derivative needs it. */
+static void make_statistics(norm_terms *n, tern_tensor *mean, tern_tensor *r)
+{
+    const norm_geometry *geometry = n->geometry;
+    if (geometry->fixed) {
+        mean = parameter_in_x(geometry, mean);
+        n->r = parameter_in_x(geometry, r);
+    } else {
+        mean = mean_together(n, n->x);
+        tern_tensor *var = tern_var(n->x, .dims = geometry->together, .keepdim = true,
+                                    .no_correction = true);
+        n->r = tern_div(1.0, tern_sqrt(tern_add(var, geometry->eps)));
+    }
+    n->xh = tern_mul(tern_sub(n->x, mean), n->r);
+}
+
+static tern_tensor *second_of_g(const norm_terms *n)
+{
+    tern_tensor *sum = n->u == NULL ? NULL : weighted(n, project(n, n->u));
+    if (n->uw != NULL)
+        sum = plus(sum, tern_mul(n->xh, n->uw));
+    if (n->ub != NULL)
+        sum = plus(sum, tern_expand(n->ub, tern_shape(n->x)));
+    return sum;
+}
+
+static tern_tensor *second_of_w(const norm_terms *n)
+{
+    if (n->u == NULL)
+        return NULL;
+    tern_tensor *product = tern_mul(n->g, project(n, n->u));
+    if (n->geometry->apart.ndim > 0)
+        product = tern_sum(product, .dims = n->geometry->apart);
+    return tern_reshape(product, n->geometry->parameter);
+}
+
+static tern_tensor *second_of_x(const norm_terms *n)
+{
+    tern_tensor *from_w = n->uw == NULL ? NULL : tern_mul(n->g, n->uw);
+    if (n->geometry->fixed)
+        return from_w == NULL ? NULL : tern_mul(n->r, from_w);
+    if (n->u == NULL)
+        return from_w == NULL ? NULL : project(n, from_w);
+    tern_tensor *h = weighted(n, n->g);
+    tern_tensor *mean_h = mean_together(n, tern_mul(h, n->xh));
+    tern_tensor *mean_u = mean_together(n, tern_mul(n->u, n->xh));
+    tern_tensor *v = tern_add(tern_mul(n->u, mean_h), tern_mul(h, mean_u));
+    v = plus(tern_neg(tern_mul(n->r, v)), from_w);
+    tern_tensor *mean_gx = mean_together(n, tern_mul(n->u, project(n, h)));
+    return tern_sub(project(n, v), tern_mul(tern_mul(n->r, n->xh), mean_gx));
+}
+
+static tern_tensor *narrowed(tern_tensor *t, const tern_tensor *like)
+{
+    return t == NULL ? NULL : tern_cast(t, tern_dtype(like));
+}
+
+void norm_grad_backward(tern_op_ctx *ctx, const norm_geometry *geometry, tern_tensor **grad_in)
+{
+    tern_tensor *g = core_saved_in(ctx, 0);
+    tern_tensor *x = core_saved_in(ctx, 1);
+    tern_tensor *w = core_saved_in(ctx, 2);
+    norm_terms n = { .geometry = geometry, .g = widened(g), .x = widened(x) };
+    n.w = parameter_in_x(geometry, w);
+    n.u = widened(tern_output_grad(ctx, 0));
+    n.uw = parameter_in_x(geometry, tern_output_grad(ctx, 1));
+    n.ub = parameter_in_x(geometry, tern_output_grad(ctx, 2));
+    make_statistics(&n, core_saved_in(ctx, 3), core_saved_in(ctx, 4));
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = narrowed(second_of_g(&n), g);
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = narrowed(second_of_x(&n), x);
+    if (tern_needs_grad(ctx, 2))
+        grad_in[2] = narrowed(second_of_w(&n), w);
+}
