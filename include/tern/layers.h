@@ -1,0 +1,169 @@
+/* Layers: modules that hold one op each, with PyTorch's names, defaults and initial values.
+ *
+ * tern_linear_layer(784, 10, .no_bias = true): required values first, options by name. Each call
+ * returns a new module, NULL on failure. Common options: device and dtype of the parameters (default:
+ * the thread's), generator of the initial values (default: the thread's). */
+#ifndef TERN_LAYERS_H
+#define TERN_LAYERS_H
+
+#include "tern/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tern_linear_layer_args {
+    size_t size_;
+    int64_t in, out; /* required */
+    bool no_bias;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} tern_linear_layer_args;
+/* x [..., in] -> [..., out]. weight [out, in] and bias [out], both from U(-d, d), d = in^-1/2. */
+TERN_API tern_module *tern_linear_layer_at(tern_site_t site, const tern_linear_layer_args *args);
+#define TERN_LAYER_(kind, ...) \
+    tern_##kind##_layer_at(    \
+        TERN_HERE,             \
+        &(tern_##kind##_layer_args){ .size_ = sizeof(tern_##kind##_layer_args), __VA_ARGS__ })
+#define tern_linear_layer(...) TERN_LAYER_(linear, __VA_ARGS__)
+
+/* One number counts for height and width; a second member, where given, for the width. */
+typedef struct tern_conv2d_layer_args {
+    size_t size_;
+    int64_t in, out, kernel;           /* required */
+    int64_t stride, padding, dilation; /* defaults 1, 0, 1 */
+    int64_t groups;                    /* default 1 */
+    int64_t kernel_w, stride_w, dilation_w;
+    int64_t padding_w; /* -1: none, though padding is given */
+    bool no_bias;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} tern_conv2d_layer_args;
+/* x [N, in, H, W] -> [N, out, H', W'], H' = (H + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
+ * weight [out, in / groups, kernel, kernel] and bias [out], from U(-d, d), d = fan_in^-1/2. */
+TERN_API tern_module *tern_conv2d_layer_at(tern_site_t site, const tern_conv2d_layer_args *args);
+#define tern_conv2d_layer(...) TERN_LAYER_(conv2d, __VA_ARGS__)
+
+typedef struct tern_batch_norm_layer_args {
+    size_t size_;
+    int64_t features; /* required: C */
+    double eps;       /* default 1e-5 */
+    double momentum;  /* weight of the new statistics; default 0.1 */
+    bool no_affine;   /* neither weight nor bias */
+    bool no_running;  /* no running statistics: those of the batch in evaluation, too */
+    tern_dev_t device;
+    tern_dtype_t dtype;
+} tern_batch_norm_layer_args;
+/* 1d: x [N, C] or [N, C, L]; 2d: [N, C, H, W]. weight 1, bias 0; buffers running_mean 0, running_var 1
+ * and num_batches_tracked, which training updates. */
+TERN_API tern_module *tern_batch_norm1d_layer_at(tern_site_t site,
+                                                 const tern_batch_norm_layer_args *args);
+TERN_API tern_module *tern_batch_norm2d_layer_at(tern_site_t site,
+                                                 const tern_batch_norm_layer_args *args);
+#define TERN_BATCH_NORM_LAYER_(...)                              \
+    &(tern_batch_norm_layer_args)                                \
+    {                                                            \
+        .size_ = sizeof(tern_batch_norm_layer_args), __VA_ARGS__ \
+    }
+#define tern_batch_norm1d_layer(...) \
+    tern_batch_norm1d_layer_at(TERN_HERE, TERN_BATCH_NORM_LAYER_(__VA_ARGS__))
+#define tern_batch_norm2d_layer(...) \
+    tern_batch_norm2d_layer_at(TERN_HERE, TERN_BATCH_NORM_LAYER_(__VA_ARGS__))
+
+typedef struct tern_layer_norm_layer_args {
+    size_t size_;
+    int64_t size;       /* extent of the last dimension; or: */
+    tern_shape_t shape; /* extents of the last dimensions */
+    double eps;         /* default 1e-5 */
+    bool no_affine;
+    bool no_bias;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+} tern_layer_norm_layer_args;
+/* Normalises the last dimensions. weight 1, bias 0. */
+TERN_API tern_module *tern_layer_norm_layer_at(tern_site_t site,
+                                               const tern_layer_norm_layer_args *args);
+#define tern_layer_norm_layer(...) TERN_LAYER_(layer_norm, __VA_ARGS__)
+
+typedef struct tern_embedding_layer_args {
+    size_t size_;
+    int64_t rows, size; /* required */
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} tern_embedding_layer_args;
+/* Indices (i64, i32) of any shape -> [..., size]. weight [rows, size] from N(0, 1). */
+TERN_API tern_module *tern_embedding_layer_at(tern_site_t site,
+                                              const tern_embedding_layer_args *args);
+#define tern_embedding_layer(...) TERN_LAYER_(embedding, __VA_ARGS__)
+
+/* In training an element becomes 0 with chance p, the others grow by 1 / (1 - p). The generator is
+ * the thread's when NULL. */
+TERN_API tern_module *tern_dropout_layer_at(tern_site_t site, double p, tern_generator *generator);
+#define tern_dropout_layer(p) tern_dropout_layer_at(TERN_HERE, p, NULL)
+
+TERN_API tern_module *tern_relu_layer_at(tern_site_t site);
+TERN_API tern_module *tern_gelu_layer_at(tern_site_t site);
+TERN_API tern_module *tern_gelu_tanh_layer_at(tern_site_t site);
+TERN_API tern_module *tern_silu_layer_at(tern_site_t site);
+TERN_API tern_module *tern_tanh_layer_at(tern_site_t site);
+TERN_API tern_module *tern_sigmoid_layer_at(tern_site_t site);
+TERN_API tern_module *tern_softmax_layer_at(tern_site_t site, int dim);
+TERN_API tern_module *tern_log_softmax_layer_at(tern_site_t site, int dim);
+TERN_API tern_module *tern_flatten_layer_at(tern_site_t site, int first, int last);
+#define tern_relu_layer() tern_relu_layer_at(TERN_HERE)
+#define tern_gelu_layer() tern_gelu_layer_at(TERN_HERE)
+#define tern_gelu_tanh_layer() tern_gelu_tanh_layer_at(TERN_HERE)
+#define tern_silu_layer() tern_silu_layer_at(TERN_HERE)
+#define tern_tanh_layer() tern_tanh_layer_at(TERN_HERE)
+#define tern_sigmoid_layer() tern_sigmoid_layer_at(TERN_HERE)
+#define tern_softmax_layer(dim) tern_softmax_layer_at(TERN_HERE, dim)
+#define tern_log_softmax_layer(dim) tern_log_softmax_layer_at(TERN_HERE, dim)
+/* All dimensions but the first become one. */
+#define tern_flatten_layer() tern_flatten_layer_at(TERN_HERE, 1, -1)
+
+typedef struct tern_pool2d_layer_args {
+    size_t size_;
+    int64_t kernel;   /* required */
+    int64_t stride;   /* default: kernel */
+    int64_t padding;  /* default 0 */
+    int64_t dilation; /* max only; default 1 */
+    int64_t kernel_w, stride_w, dilation_w;
+    int64_t padding_w; /* -1: none, though padding is given */
+    bool ceil_mode;
+    bool exclude_pad; /* average: divides by the cells inside only */
+} tern_pool2d_layer_args;
+TERN_API tern_module *tern_max_pool2d_layer_at(tern_site_t site,
+                                               const tern_pool2d_layer_args *args);
+TERN_API tern_module *tern_avg_pool2d_layer_at(tern_site_t site,
+                                               const tern_pool2d_layer_args *args);
+#define TERN_POOL2D_LAYER_(...)                              \
+    &(tern_pool2d_layer_args)                                \
+    {                                                        \
+        .size_ = sizeof(tern_pool2d_layer_args), __VA_ARGS__ \
+    }
+#define tern_max_pool2d_layer(...) \
+    tern_max_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
+#define tern_avg_pool2d_layer(...) \
+    tern_avg_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
+
+/* Modules one after the other, named "0", "1", ... */
+TERN_API tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules,
+                                         int64_t count);
+/* The leading NULL lets the list be empty. */
+#define tern_sequential(...)                                        \
+    tern_sequential_at(                                             \
+        TERN_HERE, (tern_module *const[]){ NULL, __VA_ARGS__ } + 1, \
+        (int64_t)(sizeof((tern_module *const[]){ NULL, __VA_ARGS__ }) / sizeof(void *)) - 1)
+/* Appends; name NULL: the next number. Returns the module that was added. */
+TERN_API tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential,
+                                             const char *name, tern_module *module);
+#define tern_sequential_add(sequential, name, module) \
+    tern_sequential_add_at(TERN_HERE, sequential, name, module)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

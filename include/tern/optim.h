@@ -1,0 +1,182 @@
+/* Optimizers, clipping, schedules.
+ *
+ * Numbers whose default is not zero: 0 means "not given"; write -0.0 for a real zero. */
+#ifndef TERN_OPTIM_H
+#define TERN_OPTIM_H
+
+#include "tern/base.h"
+#include "tern/io.h"
+#include "tern/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tern_optimizer tern_optimizer;
+
+/* Options of an optimizer, which are the defaults of its groups, or of one group. One that the kind
+ * of optimizer does not know is an error. */
+typedef struct tern_optimizer_args {
+    size_t size_;
+    tern_tensors_t params;      /* required: leaves of float dtypes; retained */
+    double lr;                  /* default 1e-3 */
+    double weight_decay;        /* default 0 (adamw: 0.01) */
+    double momentum, dampening; /* sgd */
+    double beta1, beta2, eps;   /* adam, adamw; defaults 0.9, 0.999, 1e-8 */
+    bool nesterov;              /* sgd */
+    bool maximize;
+} tern_optimizer_args;
+
+/* g = gradient (its negative to maximize) + weight_decay * p
+ * b = momentum * b + (1 - dampening) * g, in the first step g; d = b (nesterov: g + momentum * b)
+ * p = p - lr * d                                                          torch.optim.SGD */
+TERN_API tern_optimizer *tern_sgd_at(tern_site_t site, const tern_optimizer_args *args);
+/* g = gradient + weight_decay * p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2
+ * p = p - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)      torch.optim.Adam */
+TERN_API tern_optimizer *tern_adam_at(tern_site_t site, const tern_optimizer_args *args);
+/* As Adam, with g = gradient and p shrunk by lr * weight_decay * p first. torch.optim.AdamW */
+TERN_API tern_optimizer *tern_adamw_at(tern_site_t site, const tern_optimizer_args *args);
+#define TERN_OPTIMIZER_(...)                              \
+    &(tern_optimizer_args)                                \
+    {                                                     \
+        .size_ = sizeof(tern_optimizer_args), __VA_ARGS__ \
+    }
+/* tern_adam(tern_parameters(net), .lr = 1e-3) */
+#define tern_sgd(...) tern_sgd_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_adam(...) tern_adam_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_adamw(...) tern_adamw_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+/* Freed in tern_finish, or here; what refers to it (a schedule) keeps it. NULL is fine. */
+TERN_API void tern_optimizer_free(tern_optimizer *opt);
+
+/* Parameters with options of their own; what is not given is the optimizer's. A parameter may be in
+ * one group only. Groups count from 0, the one that the optimizer was made with. */
+TERN_API tern_status_t tern_add_group_at(tern_site_t site, tern_optimizer *opt,
+                                         const tern_optimizer_args *args);
+#define tern_add_group(opt, ...) tern_add_group_at(TERN_HERE, opt, TERN_OPTIMIZER_(__VA_ARGS__))
+TERN_API int64_t tern_group_count(const tern_optimizer *opt);
+
+/* One step of every parameter that has a gradient. Gradients and state are checked, and missing state
+ * is made, before the first parameter is written: a step that fails there changes none. */
+TERN_API tern_status_t tern_step_at(tern_site_t site, tern_optimizer *opt);
+#define tern_step(opt) tern_step_at(TERN_HERE, opt)
+
+typedef struct tern_zero_grad_args {
+    size_t size_;
+    tern_optimizer *opt;
+    bool in_place; /* gradients become zeros where they lie; default: there are none any more */
+} tern_zero_grad_args;
+TERN_API tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *args);
+#define tern_zero_grad(...)      \
+    tern_zero_grad_at(TERN_HERE, \
+                      &(tern_zero_grad_args){ .size_ = sizeof(tern_zero_grad_args), __VA_ARGS__ })
+
+/* Learning rate of a group; group -1 sets all. Any number that is finite and not negative. */
+TERN_API tern_status_t tern_set_lr_at(tern_site_t site, tern_optimizer *opt, int64_t group,
+                                      double lr);
+#define tern_set_lr(opt, group, lr) tern_set_lr_at(TERN_HERE, opt, group, lr)
+/* NaN for a group that there is not. */
+TERN_API double tern_get_lr(const tern_optimizer *opt, int64_t group);
+/* The parameters of a group, borrowed until the group's optimizer is freed; -1: of all. */
+TERN_API tern_tensors_t tern_optimizer_params(const tern_optimizer *opt, int64_t group);
+/* State of a parameter ("momentum_buffer", "exp_avg", "exp_avg_sq"), borrowed; NULL when there is
+ * none yet. */
+TERN_API tern_tensor *tern_optimizer_state(const tern_optimizer *opt, const tern_tensor *param,
+                                           const char *name);
+/* Brings the state to its parameters' devices and dtypes, after a module has moved. */
+TERN_API tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *opt);
+#define tern_optimizer_move(opt) tern_optimizer_move_at(TERN_HERE, opt)
+
+/* Puts state and options into a state: "<prefix>.state.<parameter>.exp_avg", ".step",
+ * "<prefix>.param_groups.0.lr". Restoring needs the same kind, groups and parameters (by name; by
+ * place for those without); all is checked, and brought to its device, before anything changes. */
+TERN_API tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
+                                               tern_state *state, const char *prefix);
+TERN_API tern_status_t tern_optimizer_restore_at(tern_site_t site, tern_optimizer *opt,
+                                                 const tern_state *state, const char *prefix,
+                                                 bool check_only);
+#define tern_optimizer_store(opt, state, prefix) \
+    tern_optimizer_store_at(TERN_HERE, opt, state, prefix)
+#define tern_optimizer_restore(opt, state, prefix) \
+    tern_optimizer_restore_at(TERN_HERE, opt, state, prefix, false)
+
+/* ---- clipping --------------------------------------------------------------------------------- */
+
+typedef struct tern_clip_args {
+    size_t size_;
+    tern_tensors_t params;
+    double max_norm;         /* required */
+    double norm_type;        /* default 2; INFINITY: the largest element */
+    bool error_if_nonfinite; /* reads the norm back, which waits for the device */
+} tern_clip_args;
+/* Multiplies the gradients of params by min(1, max_norm / (norm + 1e-6)), where norm is that of all
+ * of them as one vector, which it returns (0-dim, on the first gradient's device). Nothing is read
+ * back. Parameters without a gradient do not count. */
+TERN_API tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *args);
+#define tern_clip_grad_norm(...)      \
+    tern_clip_grad_norm_at(TERN_HERE, \
+                           &(tern_clip_args){ .size_ = sizeof(tern_clip_args), __VA_ARGS__ })
+/* Limits each element of the gradients to [-value, value]. */
+TERN_API tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params,
+                                               double value);
+#define tern_clip_grad_value(params, value) tern_clip_grad_value_at(TERN_HERE, params, value)
+
+/* ---- schedules -------------------------------------------------------------------------------- */
+
+/* Sets the rates of an optimizer's groups as a function of how many times it was stepped. `base` is
+ * the rate that a group had when the schedule was made; groups added later are left alone. A schedule
+ * applies step 0 when it is made. */
+typedef struct tern_schedule tern_schedule;
+
+typedef struct tern_schedule_args {
+    size_t size_;
+    tern_optimizer *opt; /* required */
+    int64_t
+        steps; /* step: how many at one rate; cosine, warm-up: how many in total; required there */
+    double gamma;                               /* step: default 0.1; exponential: required */
+    double min_lr;                              /* cosine: rate at the end; default 0 */
+    int64_t warmup;                             /* warm-up: how many of `steps` */
+    double (*factor)(int64_t step, void *user); /* custom: required */
+    void *user;
+} tern_schedule_args;
+/* base * gamma^floor(t / steps) */
+TERN_API tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *args);
+/* base * gamma^t */
+TERN_API tern_schedule *tern_exponential_schedule_at(tern_site_t site,
+                                                     const tern_schedule_args *args);
+/* min_lr + (base - min_lr) * (1 + cos(pi * min(t, steps) / steps)) / 2 */
+TERN_API tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *args);
+/* t < warmup: base * (t + 1) / warmup; then a cosine of steps - warmup from base to min_lr */
+TERN_API tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *args);
+/* base * factor(t, user) */
+TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *args);
+#define TERN_SCHEDULE_(...)                              \
+    &(tern_schedule_args)                                \
+    {                                                    \
+        .size_ = sizeof(tern_schedule_args), __VA_ARGS__ \
+    }
+#define tern_step_schedule(...) tern_step_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_exponential_schedule(...) \
+    tern_exponential_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_cosine_schedule(...) tern_cosine_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_warmup_schedule(...) tern_warmup_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_custom_schedule(...) tern_custom_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+TERN_API void tern_schedule_free(tern_schedule *schedule); /* or tern_finish; NULL is fine */
+
+/* One step on: sets the rates for t + 1. Does nothing while an error is pending. */
+TERN_API void tern_schedule_step(tern_schedule *schedule);
+TERN_API int64_t tern_schedule_steps_done(const tern_schedule *schedule);
+/* "<prefix>.step" and "<prefix>.base_lr.<group>". Restoring sets the rates, too. */
+TERN_API tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *schedule,
+                                              tern_state *state, const char *prefix);
+TERN_API tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule,
+                                                const tern_state *state, const char *prefix,
+                                                bool check_only);
+#define tern_schedule_store(schedule, state, prefix) \
+    tern_schedule_store_at(TERN_HERE, schedule, state, prefix)
+#define tern_schedule_restore(schedule, state, prefix) \
+    tern_schedule_restore_at(TERN_HERE, schedule, state, prefix, false)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
