@@ -82,6 +82,9 @@ bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor
 /* Runs a row with outputs given (fill, copy, arange into an existing tensor); in-place semantics. */
 tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_tensor *out,
                            tern_tensor *a);
+/* In place: writes a, returns it (owned as before); NULL after an error. */
+tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
+                             tern_tensor *b);
 
 /* ---- for rules ------------------------------------------------------------------------------- */
 

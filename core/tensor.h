@@ -15,7 +15,7 @@
 #include "tern/tensor.h"
 
 struct core_node;
-struct core_hooks;
+struct core_hooks; /* core/tape.h */
 
 typedef struct core_storage {
     _Atomic uint32_t refs;
@@ -32,7 +32,6 @@ struct tern_tensor {
     tern_view view;
     _Atomic uint32_t refs;
     bool requires_grad;
-    bool in_backward_list; /* scratch of the engine */
     uint8_t output_index;  /* which output of node it is */
     int64_t scope_slot;    /* place in its thread's scope stack, -1 when no scope owns it */
     core_storage *storage;
@@ -76,6 +75,11 @@ tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_d
                                      const int64_t *strides);
 /* A new tensor over t's storage with t's geometry; no history, no base. Reference count 1. */
 tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor *t);
+
+/* A new row-major tensor that takes over the caller's reference to a storage of enough bytes. On
+ * failure the reference stays the caller's. */
+tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage *storage,
+                               tern_dtype_t dtype, int ndim, const int64_t *dims);
 
 /* Hands a tensor (reference count 1) to the innermost scope; returns it. NULL passes through; in
  * owned mode it stays the caller's. */

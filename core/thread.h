@@ -13,38 +13,68 @@
 #include "tern/error.h"
 #include "tern/tensor.h"
 
-enum { CORE_ERROR_BYTES = 4096, CORE_PATH_BYTES = 256 };
+enum {
+    CORE_ERROR_BYTES = 4096,
+    CORE_MESSAGE_BYTES = 512,
+    CORE_PATH_DEPTH = 64,
+    CORE_BLOCK_CLASSES = 160
+};
 
 struct tern_generator {
     uint64_t seed;
     uint64_t call;
 };
 
+/* Low bits of a slot say how many scopes further out it moves when its scope ends (tern_keep). */
 typedef struct core_scope_stack {
-    tern_tensor **slots; /* low bits of a slot: how many scopes further out it moves (tern_keep) */
+    uintptr_t *slots;
     int64_t top, capacity;
-    bool warned;
+    int64_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
+
+/* Blocks of CPU memory larger than pool objects (core/memory.c). */
+typedef struct core_block {
+    struct core_block *next;
+    int64_t size_class;
+} core_block;
+typedef struct core_block_cache {
+    core_block *free[CORE_BLOCK_CLASSES];
+    _Atomic(core_block *) incoming;
+    int64_t allocated_bytes, peak_allocated_bytes, reserved_bytes, peak_reserved_bytes;
+    int64_t alloc_count, system_alloc_count;
+} core_block_cache;
+
+typedef struct core_finisher {
+    void (*release)(void *object);
+    void *object;
+} core_finisher;
 
 typedef struct tern_thread {
     /* first cache lines: what an op touches */
     int32_t error_code; /* tern_status_t; not TERN_OK: every op returns NULL */
     bool grad_mode;
     bool owned_mode;
-    bool autocast; /* a cast policy is installed (amp/) */
-    bool observed; /* an observer is installed */
-    tern_site_t site; /* of the outermost public call that is open, else NULL */
+    bool releasing;    /* the tape's release loop is running */
+    tern_site_t site;  /* of the outermost public call that is open, else NULL */
     core_scope_stack scope;
+    tern_tensor *scratch;     /* of the kernel that runs: a list through base */
+    struct core_node *doomed; /* nodes that wait for the release loop */
     core_pool pool;
+    core_block_cache blocks;
     int32_t default_dtype;
     tern_dev_t default_device;
     int16_t current_index[TERN_KINDS];
     struct tern_generator generator;
     int64_t live_tensors; /* made minus released by this thread; the sum over threads counts */
+    uint64_t backward_epoch;
 
     tern_site_t error_site;
-    int32_t path_length;
-    char path[CORE_PATH_BYTES]; /* of the module that runs, "blocks.2.attn" */
+    int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */
+    const char *path[CORE_PATH_DEPTH]; /* of the module that runs */
+    core_finisher *finishers;
+    int64_t finisher_count, finisher_capacity;
+    int32_t message_code;
+    char message[CORE_MESSAGE_BYTES]; /* a kernel's own words, until the dispatcher takes them */
     char error_text[CORE_ERROR_BYTES];
     struct tern_thread *next; /* list of all states */
     bool parked;
@@ -58,6 +88,9 @@ static inline tern_thread *core_self(void)
     tern_thread *self = core_thread_state;
     return __builtin_expect(self != NULL, 1) ? self : core_thread_create();
 }
+
+/* Visits every state, parked ones too, under the list's lock. */
+void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user);
 
 /* Sum of live_tensors over all threads. */
 int64_t core_live_tensors(void);

@@ -117,6 +117,7 @@ struct tern_op {
     void (*backward)(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
     /* Checks inputs and makes the outputs (core/call.h); false after recording an error. */
     bool (*rule)(struct tern_op_call *call);
+    bool is_view;     /* output 0 shares input 0's storage: no kernel runs */
     uint16_t attr_size;
     uint8_t optional; /* bit i: input i may be NULL */
     uint8_t mutates;  /* bit i: the kernel writes input i */

@@ -36,6 +36,11 @@ TERN_API void tern_site_end(tern_site_t previous);
 /* The site that errors would name now, or `fallback` when no outer call is open. */
 TERN_API tern_site_t tern_site_current(tern_site_t fallback);
 
+/* Path of the module that runs, as errors print it: push adds ".name", pop takes it off. The name must
+ * live until its pop. */
+TERN_API void tern_path_push(const char *name);
+TERN_API void tern_path_pop(void);
+
 /* ---- log --------------------------------------------------------------------------------------
  * TERN_LOG=off|error|warning|info|debug sets the level (default warning), TERN_LOG_FILE the file.
  * Without a file nothing is written anywhere: events go to the callback alone. */

@@ -174,6 +174,18 @@ TERN_API bool tern_set_owned_mode(bool on);
 /* Tensors alive that this process holds, in scopes, retained or saved for backward. */
 TERN_API int64_t tern_live_tensors(void);
 
+/* t takes over with's storage, shape, dtype and device and stays the same object (torch's set_data):
+ * a module moves so, and optimizers made before keep their parameters. Leaves only; a gradient is
+ * dropped when shape, dtype or device change. */
+TERN_API tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tensor *with);
+#define tern_tensor_replace(t, with) tern_tensor_replace_at(TERN_HERE, t, with)
+
+/* Calls release(object) in tern_finish of the calling thread, newest first; for objects that programs
+ * rarely free by hand (modules, optimizers, datasets). False without memory. */
+TERN_API bool tern_at_finish(void (*release)(void *object), void *object);
+/* The object is gone already: do not call. */
+TERN_API void tern_at_finish_cancel(void *object);
+
 /* Releases what the calling thread's scopes hold, prints a pending error to stderr and returns the
  * program's exit status: 0 fine, 1 an error was pending. Call it last in main. */
 TERN_API int tern_finish(void);

@@ -1,0 +1,146 @@
+/* Ops of a user's own: a forward made of other ops (or kernels of their own), and a backward. */
+#include "autograd/node.h"
+
+void tern_save(tern_op_ctx *ctx, tern_tensor *t)
+{
+    if (!ctx->in_forward || t == NULL)
+        return;
+    if (ctx->n_user == MAX_USER_SAVED)
+        core_error(ctx->self, NULL, TERN_ERR_ARGUMENT, "tern_save", "more than %d tensors",
+                   MAX_USER_SAVED);
+    else
+        ctx->user[ctx->n_user++] = t;
+}
+
+/* The result must be a tensor of its own: one that is an input, or that the forward keeps elsewhere,
+ * is handed out as an alias, so that history can be attached to it. */
+static tern_tensor *own_result(core_call *call, tern_tensor *result)
+{
+    bool foreign = result->scope_slot < 0 || result->node != NULL || result->base != NULL;
+    for (int i = 0; i < call->n_in; i++)
+        foreign |= result == call->in[i];
+    if (!foreign)
+        return core_retain(result);
+    return core_tensor_alias(call->self, call->site, result);
+}
+
+static bool record(core_call *call, tern_op_ctx *ctx)
+{
+    core_node *node = autograd_node_new(call, ctx->n_user);
+    if (node == NULL)
+        return false;
+    for (int k = 0; k < ctx->n_user; k++) {
+        tern_tensor *t = ctx->user[k];
+        if (t == call->out[0])
+            t = core_tensor_alias(call->self, t->site, t);
+        else
+            core_retain(t);
+        if (t == NULL) {
+            autograd_node_retain(node);
+            core_node_release(call->self, node);
+            return false;
+        }
+        autograd_node_save(node, t, (uint8_t)(SAVED_USER + k));
+    }
+    autograd_node_attach(call, node);
+    return true;
+}
+
+static bool run_forward(core_call *call, tern_op_ctx *ctx)
+{
+    const bool grad_mode = tern_set_grad_enabled(false);
+    const bool owned_mode = tern_set_owned_mode(false);
+    tern_tensor *result = call->op->forward(ctx, call->in);
+    tern_set_grad_enabled(grad_mode);
+    tern_set_owned_mode(owned_mode);
+    if (call->self->error_code != TERN_OK)
+        return false;
+    if (result == NULL)
+        return core_fail(call, TERN_ERR_STATE, NULL, "forward returned no tensor and no error");
+    call->out[0] = own_result(call, result);
+    return call->out[0] != NULL;
+}
+
+static tern_tensor *apply_forward(core_call *call)
+{
+    tern_thread *self = call->self;
+    tern_op_ctx ctx;
+    ctx.self = self;
+    ctx.node = NULL;
+    ctx.attr = call->attr;
+    ctx.in_forward = true;
+    ctx.n_user = 0;
+    const tern_site_t outer = tern_site_begin(call->site);
+    const int64_t mark = self->scope.top;
+    bool ok = run_forward(call, &ctx);
+    ok = ok && (!core_tape_wants(call) || record(call, &ctx));
+    if (!ok && call->out[0] != NULL) {
+        core_release(self, call->out[0]);
+        call->out[0] = NULL;
+    }
+    /* a result of this scope would keep its slot: it moves out through its own reference */
+    if (ok && call->out[0]->scope_slot >= mark)
+        tern_drop(call->out[0]);
+    core_scope_unwind(self, mark);
+    tern_site_end(outer);
+    return ok ? core_scope_add(self, call->out[0]) : NULL;
+}
+
+static bool check(core_call *call, tern_tensor *const *in)
+{
+    for (int i = 0; i < call->n_in; i++) {
+        call->in[i] = in[i];
+        if (in[i] == NULL && !(call->op->optional & B(i)))
+            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+    }
+    if (call->op->forward == NULL && call->op->rule == NULL)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the op has neither forward nor rule");
+    return true;
+}
+
+tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *const *in,
+                           const void *attr)
+{
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return NULL;
+    if (op == NULL || in == NULL || op->inputs > CORE_MAX_INPUTS || op->outputs > CORE_MAX_OUTPUTS) {
+        core_error(self, site, TERN_ERR_ARGUMENT, "tern_apply",
+                   "the op or its inputs are NULL, or it has more than %d inputs or %d outputs",
+                   CORE_MAX_INPUTS, CORE_MAX_OUTPUTS);
+        return NULL;
+    }
+    union {
+        char bytes[256];
+        double align;
+    } copy;
+    if (op->attr_size > sizeof copy.bytes) {
+        core_error(self, site, TERN_ERR_ARGUMENT, op->name, "attributes of more than %zu bytes",
+                   sizeof copy.bytes);
+        return NULL;
+    }
+    if (attr != NULL)
+        memcpy(copy.bytes, attr, op->attr_size);
+    core_call call;
+    call.self = self;
+    call.op = op;
+    call.site = core_site(self, site);
+    call.attr = attr != NULL ? copy.bytes : NULL;
+    call.n_in = op->inputs;
+    call.n_out = op->outputs == 0 ? 1 : op->outputs;
+    call.preset = false;
+    call.owned = 0;
+    for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
+        call.out[i] = NULL;
+    if (!check(&call, in))
+        return NULL;
+    if (op->forward != NULL) {
+        call.n_out = 1;
+        return apply_forward(&call);
+    }
+    if (!core_dispatch(&call))
+        return NULL;
+    for (int i = 1; i < call.n_out; i++)
+        core_release(self, call.out[i]);
+    return core_scope_add(self, call.out[0]);
+}

@@ -1,0 +1,313 @@
+/* Backward: counts consumers, then runs nodes whose gradients are complete. Iterative throughout.
+ *
+ * A node's gradients collect in node->grad[]; a tensor there is owned by the node. A leaf may take
+ * over a gradient that nobody else holds; otherwise it gets a copy, because its gradient is added to
+ * in place later. Work lists run through node->link. */
+#include "autograd/engine.h"
+
+#include "core/backend.h"
+#include "tern/ops.h"
+
+typedef struct engine {
+    tern_thread *self;
+    uint64_t epoch;
+    const backward_plan *plan;
+    core_node *ready;
+} engine;
+
+/* ---- adding gradients --------------------------------------------------------------------------- */
+
+static bool exclusive(const tern_tensor *t)
+{
+    return atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 && t->base == NULL &&
+           atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
+}
+
+/* slot += grad, where slot is owned by the caller. */
+static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
+{
+    if (*slot == NULL) {
+        *slot = core_retain(grad);
+        return true;
+    }
+    if (!e->plan->create_graph && exclusive(*slot) && (*slot)->view.dtype == grad->view.dtype &&
+        core_view_same_shape(&(*slot)->view, &grad->view))
+        return core_op_inplace(TERN_OP_add, NULL, NULL, *slot, grad) != NULL;
+    tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, *slot, grad);
+    if (sum == NULL)
+        return false;
+    core_release(e->self, *slot);
+    *slot = core_retain(sum);
+    return true;
+}
+
+static bool steals(const engine *e, const tern_tensor *leaf, const tern_tensor *grad)
+{
+    return !e->plan->create_graph && !e->plan->retain_graph && exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
+           (grad->view.flags & TERN_VIEW_DENSE) && grad->storage->release == NULL;
+}
+
+static tern_tensor *run_hooks(core_hook *first, int output, tern_tensor *t, tern_tensor *grad)
+{
+    for (core_hook *h = first; h != NULL && grad != NULL; h = h->next)
+        if (h->hook != NULL && h->output == output) {
+            tern_tensor *other = h->hook(t != NULL ? t : h->alias, grad, h->user);
+            if (other != NULL)
+                grad = other;
+        }
+    return grad;
+}
+
+static bool leaf_receives(engine *e, tern_tensor *leaf, tern_tensor *grad)
+{
+    if (leaf->hooks != NULL)
+        grad = run_hooks(leaf->hooks->first, 0, leaf, grad);
+    if (e->plan->captures != NULL)
+        return autograd_capture_leaf(e->plan, leaf, grad);
+    if (leaf->grad != NULL) {
+        if (e->plan->create_graph)
+            return accumulate(e, &leaf->grad, grad);
+        return core_op_inplace(TERN_OP_add, NULL, NULL, leaf->grad, grad) != NULL;
+    }
+    if (e->plan->create_graph || steals(e, leaf, grad)) {
+        leaf->grad = core_retain(grad);
+        return true;
+    }
+    leaf->grad = tern_retain(tern_clone_at(NULL, grad));
+    return leaf->grad != NULL;
+}
+
+/* ---- counting ----------------------------------------------------------------------------------- */
+
+/* Does this backward want what flows along an edge? */
+static bool edge_wanted(const engine *e, const core_edge *edge)
+{
+    if (edge->node != NULL)
+        return true;
+    return edge->leaf != NULL &&
+           (e->plan->captures == NULL || autograd_captures_leaf(e->plan, edge->leaf));
+}
+
+static void touch(engine *e, core_node *node, core_node **work)
+{
+    node->epoch = e->epoch;
+    node->pending = 0;
+    node->link = *work;
+    *work = node;
+}
+
+/* Leaves with hooks are told when their gradient is complete: count what they wait for. */
+static void count_leaf(const engine *e, tern_tensor *leaf)
+{
+    struct core_hooks *hooks = leaf->hooks;
+    if (hooks == NULL)
+        return;
+    if (hooks->epoch != e->epoch)
+        hooks->pending = 0;
+    hooks->epoch = e->epoch;
+    hooks->pending++;
+}
+
+/* Walks everything behind root, counts deliveries that each node waits for. Returns the nodes as a
+ * list in no particular order; their link is free afterwards. */
+static void count_consumers(engine *e, core_node *root)
+{
+    core_node *work = NULL;
+    touch(e, root, &work);
+    while (work != NULL) {
+        core_node *node = work;
+        work = node->link;
+        node->wanted = 0;
+        for (int i = 0; i < node->n_in; i++) {
+            const core_edge *edge = &node->edges[i];
+            if (!edge_wanted(e, edge))
+                continue;
+            node->wanted |= (uint8_t)B(i);
+            if (edge->node == NULL) {
+                count_leaf(e, edge->leaf);
+                continue;
+            }
+            if (edge->node->epoch != e->epoch)
+                touch(e, edge->node, &work);
+            edge->node->pending++;
+        }
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+static bool deliver(engine *e, const core_edge *edge, tern_tensor *grad, bool leaves)
+{
+    if (edge->node != NULL)
+        return leaves || grad == NULL || accumulate(e, &edge->node->grad[edge->output], grad);
+    return !leaves || grad == NULL || edge->leaf == NULL || leaf_receives(e, edge->leaf, grad);
+}
+
+/* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
+ * it may take it over. */
+static bool deliver_all(engine *e, core_node *node, tern_tensor **grad_in)
+{
+    for (int leaves = 0; leaves < 2; leaves++)
+        for (int i = 0; i < node->n_in; i++)
+            if ((node->wanted & B(i)) && !deliver(e, &node->edges[i], grad_in[i], leaves))
+                return false;
+    return true;
+}
+
+static void leaf_complete(const engine *e, tern_tensor *leaf)
+{
+    struct core_hooks *hooks = leaf->hooks;
+    if (hooks == NULL || hooks->epoch != e->epoch || --hooks->pending > 0 || leaf->grad == NULL)
+        return;
+    for (core_hook *h = hooks->first; h != NULL; h = h->next)
+        if (h->accumulated != NULL)
+            h->accumulated(leaf, h->user);
+}
+
+static void count_down(engine *e, core_node *node)
+{
+    for (int i = node->n_in - 1; i >= 0; i--) {
+        core_node *producer = node->edges[i].node;
+        if ((node->wanted & B(i)) && producer == NULL && e->plan->captures == NULL)
+            leaf_complete(e, node->edges[i].leaf);
+        if ((node->wanted & B(i)) && producer != NULL && --producer->pending == 0) {
+            producer->link = e->ready;
+            e->ready = producer;
+            autograd_node_retain(producer);
+        }
+    }
+}
+
+static bool call_backward(engine *e, core_node *node)
+{
+    tern_op_ctx ctx;
+    ctx.self = e->self;
+    ctx.node = node;
+    ctx.attr = NULL;
+    ctx.in_forward = false;
+    ctx.n_user = 0;
+    tern_tensor *grad_in[CORE_MAX_INPUTS];
+    for (int i = 0; i < node->n_in; i++)
+        grad_in[i] = NULL;
+    if (node->released) {
+        core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
+                   "backward goes through the graph a second time, and what it needs was freed by the "
+                   "first\n  try .retain_graph = true in the first call");
+        return false;
+    }
+    node->op->backward(&ctx, node->grad[0], grad_in);
+    return e->self->error_code == TERN_OK && deliver_all(e, node, grad_in);
+}
+
+static bool any_grad(const core_node *node)
+{
+    for (int i = 0; i < node->n_out; i++)
+        if (node->grad[i] != NULL)
+            return true;
+    return false;
+}
+
+static void drop_grads(engine *e, core_node *node)
+{
+    for (int i = 0; i < node->n_out; i++)
+        if (node->grad[i] != NULL) {
+            tern_tensor *grad = node->grad[i];
+            node->grad[i] = NULL;
+            core_release(e->self, grad);
+        }
+}
+
+static bool apply_node_hooks(engine *e, core_node *node)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        tern_tensor *grad = node->grad[i];
+        if (grad == NULL)
+            continue;
+        tern_tensor *other = run_hooks(node->hooks->first, i, NULL, grad);
+        if (other != grad && other != NULL) {
+            node->grad[i] = core_retain(other);
+            core_release(e->self, grad);
+        }
+    }
+    return e->self->error_code == TERN_OK;
+}
+
+static bool run_node(engine *e, core_node *node)
+{
+    tern_thread *self = e->self;
+    const int64_t mark = self->scope.top;
+    self->site = node->site;
+    bool ok = true;
+    if (node->hooks != NULL)
+        ok = apply_node_hooks(e, node);
+    if (ok && e->plan->captures != NULL)
+        ok = autograd_capture_node(e->plan, node);
+    if (ok && node->wanted != 0 && any_grad(node))
+        ok = call_backward(e, node);
+    drop_grads(e, node);
+    if (!e->plan->retain_graph)
+        autograd_node_release_saved(self, node);
+    core_scope_unwind(self, mark);
+    return ok;
+}
+
+/* After a failure: gradients that wait in nodes are let go. Walks the same way as the counting. */
+static void abandon(engine *e, core_node *root)
+{
+    while (e->ready != NULL) {
+        core_node *node = e->ready;
+        e->ready = node->link;
+        core_node_release(e->self, node);
+    }
+    const uint64_t epoch = ++e->self->backward_epoch;
+    core_node *work = NULL;
+    engine second = *e;
+    second.epoch = epoch;
+    touch(&second, root, &work);
+    while (work != NULL) {
+        core_node *node = work;
+        work = node->link;
+        drop_grads(e, node);
+        for (int i = 0; i < node->n_in; i++) {
+            core_node *producer = node->edges[i].node;
+            if (producer != NULL && producer->epoch == e->epoch)
+                touch(&second, producer, &work);
+        }
+    }
+}
+
+bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *gradient,
+                  const backward_plan *plan)
+{
+    engine e;
+    e.self = self;
+    e.epoch = ++self->backward_epoch;
+    e.plan = plan;
+    const bool grad_mode = self->grad_mode;
+    const bool owned_mode = self->owned_mode;
+    const tern_site_t site = self->site;
+    self->grad_mode = plan->create_graph;
+    self->owned_mode = false;
+    count_consumers(&e, root);
+    bool ok = true;
+    root->grad[output] = gradient;
+    root->link = NULL;
+    autograd_node_retain(root);
+    e.ready = root;
+    while (ok && e.ready != NULL) {
+        core_node *node = e.ready;
+        e.ready = node->link;
+        ok = run_node(&e, node);
+        if (ok)
+            count_down(&e, node);
+        if (node != root) /* root stays until the end: abandon walks from it */
+            core_node_release(self, node);
+    }
+    if (!ok)
+        abandon(&e, root);
+    core_node_release(self, root);
+    self->grad_mode = grad_mode;
+    self->owned_mode = owned_mode;
+    self->site = site;
+    return ok;
+}

@@ -1,0 +1,152 @@
+/* Gradients against central differences.
+ *
+ * The function's result is reduced to one number with fixed random weights; for order 2 the number is
+ * the weighted sum of the first gradients, and the same comparison runs on that. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "autograd/node.h"
+
+enum { MAX_CHECKED = 16 };
+
+typedef struct check_run {
+    const tern_gradcheck_args *args;
+    tern_site_t site;
+    double step, tolerance;
+} check_run;
+
+/* sum(t * w), w fixed by `key` */
+static tern_tensor *weighted_sum(tern_tensor *t, uint64_t key)
+{
+    tern_generator *generator = tern_generator_create(key);
+    tern_tensor *w = tern_rand(tern_shape(t), .dtype = tern_dtype(t), .device = tern_device(t),
+                               .generator = generator);
+    tern_generator_free(generator);
+    return tern_sum(tern_mul(t, tern_add(w, 0.5)));
+}
+
+/* The number that is differentiated, recorded. */
+static tern_tensor *evaluate(const check_run *run, tern_tensor *const *in, int order)
+{
+    const tern_gradcheck_args *args = run->args;
+    tern_tensor *value = args->fn(in, args->user);
+    if (value == NULL)
+        return NULL;
+    tern_tensor *s = weighted_sum(value, 17);
+    if (order == 1 || s == NULL)
+        return s;
+    tern_tensor *checked[MAX_CHECKED], *grads[MAX_CHECKED];
+    int64_t n = 0;
+    for (int64_t i = 0; i < args->count; i++)
+        if (tern_requires_grad(in[i]))
+            checked[n++] = in[i];
+    if (tern_grad(s, checked, n, grads, .create_graph = true, .allow_unused = true) != TERN_OK)
+        return NULL;
+    tern_tensor *sum = NULL;
+    for (int64_t i = 0; i < n; i++)
+        if (grads[i] != NULL) {
+            tern_tensor *part = weighted_sum(grads[i], 31 + (uint64_t)i);
+            sum = sum == NULL ? part : tern_add(sum, part);
+        }
+    return sum;
+}
+
+/* The number with element k of input i moved by `delta`. NaN after an error. */
+static double moved(const check_run *run, int64_t i, const double *values, int64_t k, double delta,
+                    int order)
+{
+    TERN_SCOPE;
+    const tern_gradcheck_args *args = run->args;
+    tern_tensor *in[MAX_CHECKED];
+    for (int64_t j = 0; j < args->count; j++)
+        in[j] = args->inputs[j];
+    const int64_t numel = tern_numel(in[i]);
+    double *copy = malloc((size_t)numel * sizeof *copy);
+    if (copy == NULL) {
+        tern_fail_at(run->site, TERN_ERR_OOM, "gradcheck", "no memory for a copy of input %lld",
+                     (long long)i);
+        return NAN;
+    }
+    for (int64_t e = 0; e < numel; e++)
+        copy[e] = values[e];
+    copy[k] += delta;
+    tern_tensor *t = tern_from_data(copy, tern_shape(in[i]), .dtype = TERN_F64);
+    free(copy);
+    t = tern_to(t, tern_device(in[i]));
+    in[i] = tern_set_requires_grad(t, true);
+    if (in[i] == NULL)
+        return NAN;
+    tern_tensor *s = evaluate(run, in, order);
+    return s == NULL ? (tern_failed() ? NAN : 0.0) : tern_item(s);
+}
+
+static tern_status_t compare_input(const check_run *run, int64_t i, tern_tensor *grad, int order)
+{
+    const int64_t numel = tern_numel(run->args->inputs[i]);
+    const size_t bytes = (size_t)numel * sizeof(double);
+    double *values = malloc(bytes + 1), *analytic = calloc(bytes + 1, 1);
+    if (values == NULL || analytic == NULL)
+        tern_fail_at(run->site, TERN_ERR_OOM, "gradcheck", "no memory to check input %lld",
+                     (long long)i);
+    else if (tern_read(run->args->inputs[i], TERN_F64, values, (int64_t)bytes) == TERN_OK &&
+             grad != NULL)
+        (void)tern_read(grad, TERN_F64, analytic, (int64_t)bytes);
+    for (int64_t k = 0; k < numel && !tern_failed(); k++) {
+        const double h = run->step * fmax(1.0, fabs(values[k]));
+        const double up = moved(run, i, values, k, h, order);
+        const double down = moved(run, i, values, k, -h, order);
+        const double numeric = (up - down) / (2 * h);
+        const double bound = run->tolerance * fmax(1.0, fmax(fabs(numeric), fabs(analytic[k])));
+        if (!(fabs(numeric - analytic[k]) <= bound) && !tern_failed())
+            tern_fail_at(run->site, TERN_ERR_GRAD, "gradcheck",
+                         "order %d: input %lld, element %lld: backward gives %.10g, differences %.10g",
+                         order, (long long)i, (long long)k, analytic[k], numeric);
+    }
+    free(values);
+    free(analytic);
+    return tern_error_code();
+}
+
+static tern_status_t check_order(const check_run *run, int order)
+{
+    TERN_SCOPE;
+    const tern_gradcheck_args *args = run->args;
+    tern_tensor *checked[MAX_CHECKED], *grads[MAX_CHECKED] = { NULL };
+    int64_t place[MAX_CHECKED], n = 0;
+    for (int64_t i = 0; i < args->count; i++)
+        if (tern_requires_grad(args->inputs[i])) {
+            place[n] = i;
+            checked[n++] = args->inputs[i];
+        }
+    tern_tensor *s = evaluate(run, args->inputs, order);
+    if (s == NULL && tern_failed())
+        return tern_error_code();
+    /* a number that depends on no input (a linear function's second order) has zero gradients */
+    if (s != NULL && tern_requires_grad(s) &&
+        tern_grad(s, checked, n, grads, .allow_unused = true) != TERN_OK)
+        return tern_error_code();
+    for (int64_t i = 0; i < n; i++)
+        if (compare_input(run, place[i], grads[i], order) != TERN_OK)
+            return tern_error_code();
+    return TERN_OK;
+}
+
+tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args)
+{
+    const check_run run = { args, site, args->step > 0 ? args->step : 1e-6,
+                            args->tolerance > 0 ? args->tolerance : 1e-5 };
+    if (args->fn == NULL || args->inputs == NULL || args->count < 1 || args->count > MAX_CHECKED)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "gradcheck",
+                            "a function and 1 to %d inputs are needed", MAX_CHECKED);
+    for (int64_t i = 0; i < args->count; i++)
+        if (tern_requires_grad(args->inputs[i]) && tern_dtype(args->inputs[i]) != TERN_F64)
+            return tern_fail_at(site, TERN_ERR_DTYPE, "gradcheck",
+                                "input %lld is %s: differences need f64", (long long)i,
+                                tern_dtype_name(tern_dtype(args->inputs[i])));
+    const tern_site_t outer = tern_site_begin(site);
+    for (int order = 1; order <= (args->order == 2 ? 2 : 1); order++)
+        if (check_order(&run, order) != TERN_OK)
+            break;
+    tern_site_end(outer);
+    return tern_error_code();
+}

@@ -1,0 +1,83 @@
+/* The tape: a counted graph of nodes.
+ *
+ * A node stands for one recorded call. It is owned by the outputs that point to it and by the nodes
+ * behind it; it owns its edges (producing node, or leaf), what was saved and a copy of the attributes.
+ * A saved output is an alias without history, so a node never keeps itself alive. One pool object
+ * holds a whole node: header, edges, saved, view of input 0 (where backward needs its shape), attrs. */
+#ifndef TERN_AUTOGRAD_NODE_H
+#define TERN_AUTOGRAD_NODE_H
+
+#include "core/call.h"
+#include "core/error.h"
+#include "core/tape.h"
+
+typedef struct core_edge {
+    struct core_node *node; /* the producer; NULL: a leaf or nothing */
+    tern_tensor *leaf;      /* gets the gradient when node is NULL; NULL: input needs none */
+    uint8_t output;         /* which output of `node` */
+} core_edge;
+
+typedef struct core_saved {
+    tern_tensor *tensor; /* NULL: an optional input that was not given */
+    uint32_t version;    /* of its storage when it was saved */
+    uint8_t place;       /* i: input i; SAVED_OUTPUT + j: output j; SAVED_USER + k: tern_save */
+} core_saved;
+enum { SAVED_OUTPUT = 32, SAVED_USER = 64, MAX_USER_SAVED = 16 };
+
+typedef struct core_hook {
+    struct core_hook *next;
+    tern_grad_hook hook;                 /* one of the two is set */
+    tern_accumulated_hook accumulated;
+    void *user;
+    tern_tensor *alias; /* what the hook is told; for nodes only, owned; leaves pass themselves */
+    uint8_t output;
+} core_hook;
+struct core_hooks {
+    core_hook *first;
+    int32_t pending; /* leaves: deliveries that the running backward still owes */
+    uint64_t epoch;
+};
+
+typedef struct core_node {
+    _Atomic uint32_t refs;
+    uint16_t bytes;
+    uint8_t n_in, n_saved;
+    bool released;       /* what was saved is gone: a second backward is an error */
+    uint8_t wanted;      /* bit i: the running backward wants the gradient of input i */
+    uint8_t n_out;
+    int32_t pending;     /* of the running backward: consumers that have not delivered */
+    uint64_t epoch;      /* the backward that counted it */
+    const tern_op *op;
+    tern_site_t site;
+    struct core_node *link; /* work lists of the engine, release list */
+    tern_tensor *grad[CORE_MAX_OUTPUTS];
+    struct core_hooks *hooks;
+    core_edge *edges;
+    core_saved *saved;
+    tern_view *first;    /* geometry of input 0, NULL where backward does not ask */
+    void *attr;
+} core_node;
+
+struct tern_op_ctx {
+    tern_thread *self;
+    core_node *node;          /* in backward */
+    const void *attr;
+    bool in_forward;
+    int n_user;               /* tern_save so far */
+    tern_tensor *user[MAX_USER_SAVED];
+};
+
+/* A node for a call, edges filled from its inputs, nothing saved yet. NULL without memory, recorded. */
+core_node *autograd_node_new(core_call *call, int n_saved);
+void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place);
+/* Points the call's outputs to the node. */
+void autograd_node_attach(core_call *call, core_node *node);
+/* Lets go of what was saved. */
+void autograd_node_release_saved(tern_thread *self, core_node *node);
+
+static inline void autograd_node_retain(core_node *node)
+{
+    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+}
+
+#endif

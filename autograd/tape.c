@@ -1,0 +1,312 @@
+/* Recording: nodes are made, filled and released here. See autograd/node.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/node.h"
+#include "core/memory.h"
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+/* Elementwise backward functions see gradients of their inputs' own shape: no need to keep it. */
+static bool keeps_shape(const tern_op *op)
+{
+    return op->rule != rule_unary && op->rule != rule_unary_float && op->rule != rule_same &&
+           op->rule != rule_binary && op->rule != rule_binary_float && op->rule != rule_where;
+}
+
+static inline size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
+
+static void fill_edges(core_call *call, core_node *node)
+{
+    for (int i = 0; i < call->n_in; i++) {
+        core_edge *edge = &node->edges[i];
+        tern_tensor *t = call->in[i];
+        edge->node = NULL;
+        edge->leaf = NULL;
+        edge->output = 0;
+        if (t == NULL || !t->requires_grad)
+            continue;
+        if (t->node != NULL) {
+            edge->node = t->node;
+            edge->output = t->output_index;
+            autograd_node_retain(t->node);
+        } else {
+            edge->leaf = core_retain(t);
+        }
+    }
+}
+
+core_node *autograd_node_new(core_call *call, int n_saved)
+{
+    const tern_op *op = call->op;
+    const bool shape = call->n_in > 0 && keeps_shape(op);
+    const size_t edges = sizeof(core_node), saved = edges + call->n_in * sizeof(core_edge);
+    const size_t view = saved + (size_t)n_saved * sizeof(core_saved);
+    const size_t attr = view + (shape ? sizeof(tern_view) : 0);
+    const size_t bytes = attr + align8(op->attr_size);
+    char *block = bytes <= CORE_POOL_LIMIT ? core_pool_alloc(&call->self->pool, bytes) : NULL;
+    if (block == NULL) {
+        core_fail(call, TERN_ERR_OOM, NULL, "no host memory to record the call");
+        return NULL;
+    }
+    core_node *node = (core_node *)(void *)block;
+    atomic_store_explicit(&node->refs, 0, memory_order_relaxed);
+    node->bytes = (uint16_t)bytes;
+    node->n_in = call->n_in;
+    node->n_out = call->n_out;
+    node->n_saved = 0;
+    node->released = false;
+    node->epoch = 0;
+    node->op = op;
+    node->site = call->site;
+    node->hooks = NULL;
+    for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
+        node->grad[i] = NULL;
+    node->edges = (core_edge *)(void *)(block + edges);
+    node->saved = (core_saved *)(void *)(block + saved);
+    node->first = shape ? (tern_view *)(void *)(block + view) : NULL;
+    node->attr = block + attr;
+    if (shape)
+        *node->first = call->in[0]->view;
+    if (op->attr_size > 0 && call->attr != NULL)
+        memcpy(node->attr, call->attr, op->attr_size);
+    fill_edges(call, node);
+    return node;
+}
+
+void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place)
+{
+    core_saved *saved = &node->saved[node->n_saved++];
+    saved->tensor = t;
+    saved->version =
+        t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    saved->place = place;
+}
+
+void autograd_node_attach(core_call *call, core_node *node)
+{
+    for (int i = 0; i < call->n_out; i++) {
+        tern_tensor *out = call->out[i];
+        if ((call->op->frozen & B(i)) || !tern_dtype_is_float((tern_dtype_t)out->view.dtype))
+            continue;
+        if (out->node != NULL) /* in place: the old producer is now behind an edge */
+            core_node_release(call->self, out->node);
+        autograd_node_retain(node);
+        out->node = node;
+        out->output_index = (uint8_t)i;
+        out->requires_grad = true;
+    }
+}
+
+/* Which inputs a row saves for this call, as bits. */
+static uint32_t saved_inputs(const core_call *call)
+{
+    if (!call->op->save_cross)
+        return call->op->save;
+    const bool a = call->in[0]->requires_grad, b = call->in[1]->requires_grad;
+    return (b ? B(0) : 0u) | (a ? B(1) : 0u);
+}
+
+/* Is t one of the tensors that the call wrote? Then the tape must not hold the tensor itself. */
+static bool is_output(const core_call *call, const tern_tensor *t)
+{
+    return call->preset && call->n_out > 0 && call->out[0] == t;
+}
+
+static tern_tensor *hold(core_call *call, tern_tensor *t, bool alias)
+{
+    if (t == NULL)
+        return NULL;
+    return alias ? core_tensor_alias(call->self, t->site, t) : core_retain(t);
+}
+
+static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t outputs)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (inputs & B(i)) {
+            tern_tensor *t = hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
+            if (t == NULL && call->in[i] != NULL)
+                return false;
+            autograd_node_save(node, t, (uint8_t)i);
+            if (t != call->in[i] && t != NULL)
+                node->saved[node->n_saved - 1].version--; /* the call itself overwrote it */
+        }
+    for (int j = 0; j < call->n_out; j++)
+        if (outputs & B(j)) {
+            tern_tensor *t = hold(call, call->out[j], true);
+            if (t == NULL)
+                return false;
+            autograd_node_save(node, t, (uint8_t)(SAVED_OUTPUT + j));
+        }
+    return true;
+}
+
+bool core_tape_record(core_call *call)
+{
+    const uint32_t inputs = saved_inputs(call), outputs = call->op->save_out;
+    core_node *node = autograd_node_new(call, __builtin_popcount(inputs) + __builtin_popcount(outputs));
+    if (node == NULL)
+        return false;
+    if (!save_all(call, node, inputs, outputs)) {
+        autograd_node_retain(node);
+        core_node_release(call->self, node);
+        return false;
+    }
+    autograd_node_attach(call, node);
+    return true;
+}
+
+bool core_tape_check_inplace(core_call *call)
+{
+    tern_tensor *out = call->out[0];
+    bool any = out->requires_grad;
+    for (int i = 0; i < call->n_in; i++)
+        any |= call->in[i] != NULL && call->in[i]->requires_grad;
+    if (!any || !call->self->grad_mode)
+        return true;
+    if (out->requires_grad && out->node == NULL)
+        return core_fail(call, TERN_ERR_GRAD, "TERN_NO_GRAD; around the change, or a copy",
+                         "a leaf that requires a gradient cannot be changed in place");
+    if (out->base != NULL || atomic_load_explicit(&out->storage->refs, memory_order_relaxed) > 1)
+        return core_fail(call, TERN_ERR_GRAD, "the form that makes a new tensor",
+                         "changed in place while views of it exist or the tape holds it, and it "
+                         "needs a gradient");
+    return true;
+}
+
+/* ---- releasing --------------------------------------------------------------------------------- */
+
+void autograd_node_release_saved(tern_thread *self, core_node *node)
+{
+    const int n = node->n_saved;
+    node->n_saved = 0;
+    node->released |= n > 0;
+    for (int i = 0; i < n; i++)
+        if (node->saved[i].tensor != NULL)
+            core_release(self, node->saved[i].tensor);
+}
+
+void core_hooks_free(tern_thread *self, struct core_hooks *hooks)
+{
+    for (core_hook *h = hooks->first, *next; h != NULL; h = next) {
+        next = h->next;
+        if (h->alias != NULL)
+            core_release(self, h->alias);
+        free(h);
+    }
+    free(hooks);
+}
+
+static void destroy(tern_thread *self, core_node *node)
+{
+    autograd_node_release_saved(self, node);
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->edges[i].node != NULL)
+            core_node_release(self, node->edges[i].node);
+        if (node->edges[i].leaf != NULL)
+            core_release(self, node->edges[i].leaf);
+    }
+    for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
+        if (node->grad[i] != NULL)
+            core_release(self, node->grad[i]);
+    if (node->hooks != NULL)
+        core_hooks_free(self, node->hooks);
+    core_pool_free(&self->pool, node, node->bytes);
+}
+
+/* A chain of a million nodes is released by a loop: what falls to zero while the loop runs is put on
+ * its list instead of being released in a deeper call. */
+void core_node_release(tern_thread *self, core_node *node)
+{
+    if (atomic_load_explicit(&node->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    node->link = self->doomed;
+    self->doomed = node;
+    if (self->releasing)
+        return;
+    self->releasing = true;
+    while (self->doomed != NULL) {
+        core_node *next = self->doomed;
+        self->doomed = next->link;
+        destroy(self, next);
+    }
+    self->releasing = false;
+}
+
+/* ---- what backward functions ask --------------------------------------------------------------- */
+
+static tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
+{
+    tern_tensor *t = saved->tensor;
+    if (t == NULL)
+        return NULL;
+    const uint32_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    if (now == saved->version)
+        return t;
+    char shape[160];
+    core_error(ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
+               "%s %d (%s %s), which backward needs, was changed in place %u times after it was saved\n"
+               "  try the form of that change that makes a new tensor, or change a clone",
+               saved->place < SAVED_OUTPUT ? "input" : "output",
+               saved->place < SAVED_OUTPUT ? saved->place : saved->place - SAVED_OUTPUT,
+               tern_dtype_name((tern_dtype_t)t->view.dtype),
+               core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
+               now - saved->version);
+    return NULL;
+}
+
+static tern_tensor *find_saved(tern_op_ctx *ctx, int place)
+{
+    const core_node *node = ctx->node;
+    for (int i = 0; i < node->n_saved; i++)
+        if (node->saved[i].place == place)
+            return checked(ctx, &node->saved[i]);
+    return NULL;
+}
+
+tern_tensor *core_saved_in(tern_op_ctx *ctx, int i) { return find_saved(ctx, i); }
+
+/* While backward itself is recorded, a saved output must lead back to this node. */
+tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
+{
+    tern_tensor *t = find_saved(ctx, SAVED_OUTPUT + i);
+    if (t == NULL || !ctx->self->grad_mode || (ctx->node->op->frozen & B(i)))
+        return t;
+    tern_tensor *linked = core_tensor_alias(ctx->self, t->site, t);
+    if (linked == NULL)
+        return NULL;
+    autograd_node_retain(ctx->node);
+    linked->node = ctx->node;
+    linked->output_index = (uint8_t)i;
+    linked->requires_grad = true;
+    return core_scope_add(ctx->self, linked);
+}
+
+tern_tensor *tern_saved(tern_op_ctx *ctx, int i) { return find_saved(ctx, SAVED_USER + i); }
+
+const tern_view *core_input_view(const tern_op_ctx *ctx, int i)
+{
+    const core_node *node = ctx->node;
+    if (i == 0 && node->first != NULL)
+        return node->first;
+    for (int k = 0; k < node->n_saved; k++)
+        if (node->saved[k].place == i && node->saved[k].tensor != NULL)
+            return &node->saved[k].tensor->view;
+    return node->grad[0] != NULL ? &node->grad[0]->view : NULL;
+}
+
+bool tern_needs_grad(const tern_op_ctx *ctx, int input)
+{
+    return ctx->node != NULL && (ctx->node->wanted & B(input)) != 0;
+}
+
+const void *tern_op_attr(const tern_op_ctx *ctx)
+{
+    return ctx->node != NULL ? ctx->node->attr : ctx->attr;
+}
+
+tern_tensor *tern_output_grad(tern_op_ctx *ctx, int i)
+{
+    return i >= 0 && i < ctx->node->n_out ? ctx->node->grad[i] : NULL;
+}

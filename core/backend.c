@@ -1,0 +1,200 @@
+/* Backends: registration, services for kernels, memory of their devices, cross-device copies. */
+#include "core/backend.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call.h"
+#include "core/log.h"
+
+enum { MAX_DEVICES = 64 };
+
+typedef struct device_memory {
+    _Atomic int64_t allocated, peak, allocs;
+} device_memory;
+
+static const tern_backend *backends[TERN_KINDS];
+static device_memory counters[TERN_KINDS][MAX_DEVICES];
+
+const tern_backend *core_backend_of(int kind)
+{
+    return kind > TERN_KIND_CPU && kind < TERN_KINDS ? backends[kind] : NULL;
+}
+
+/* ---- services ---------------------------------------------------------------------------------- */
+
+static tern_status_t host_fail(tern_status_t code, const char *format, ...)
+{
+    tern_thread *self = core_self();
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(self->message, sizeof self->message, format, arguments);
+    va_end(arguments);
+    self->message_code = (int32_t)code;
+    return code;
+}
+
+static void host_event(int level, const char *format, ...)
+{
+    if (!core_log_wants((tern_log_level_t)level))
+        return;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    core_log_text((tern_log_level_t)level, NULL, text);
+}
+
+/* Scratch is a tensor of the thread's scratch list, which the dispatcher empties after the kernel. */
+static void *host_scratch(const tern_call *call, int64_t bytes)
+{
+    tern_thread *self = core_self();
+    tern_tensor *t =
+        core_tensor_new(self, self->site, call->dev, TERN_U8, 1, &(int64_t){ bytes });
+    if (t == NULL) {
+        if (self->error_code == TERN_ERR_OOM) { /* the dispatcher says for which op */
+            (void)host_fail(TERN_ERR_OOM, "no memory for %lld bytes of scratch space",
+                            (long long)bytes);
+            self->error_code = TERN_OK;
+        }
+        return NULL;
+    }
+    t->base = self->scratch; /* a list through base: released with it */
+    self->scratch = t;
+    return t->view.data != NULL ? t->view.data : (void *)t;
+}
+
+const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail, host_event,
+                              host_scratch };
+
+/* ---- registration ------------------------------------------------------------------------------ */
+
+static const char *table_fault(const tern_backend *b)
+{
+    if (b->size < sizeof *b || b->version != TERN_PLUGIN_VERSION)
+        return "it was built for another version of the plugin interface";
+    if (b->kind != TERN_KIND_CUDA && b->kind != TERN_KIND_EXT)
+        return "its table names no device kind that a plugin may bring";
+    if (b->name == NULL || b->device_count < 1 || b->device_count > MAX_DEVICES)
+        return "its table has no name or no devices";
+    if (b->memory == NULL || b->memory->alloc == NULL || b->memory->free == NULL)
+        return "its table cannot allocate memory";
+    if (b->copy == NULL || b->copy->from_host == NULL || b->copy->to_host == NULL)
+        return "its table cannot copy to and from the host";
+    if (backends[b->kind] != NULL)
+        return "another backend brought devices of that kind already";
+    return NULL;
+}
+
+static int op_id_of(const char *name)
+{
+    for (int id = 1; id < TERN_OP_COUNT; id++)
+        if (strcmp(core_op_table[id].name, name) == 0)
+            return id;
+    return 0;
+}
+
+tern_status_t core_backend_register(const tern_backend *backend, const char **out_why)
+{
+    *out_why = table_fault(backend);
+    if (*out_why != NULL)
+        return TERN_ERR_BACKEND;
+    tern_kernel *table = calloc(TERN_OP_COUNT, sizeof *table);
+    if (table == NULL) {
+        *out_why = "there is no memory for its kernel table";
+        return TERN_ERR_OOM;
+    }
+    for (int64_t i = 0; i < backend->kernel_count; i++) {
+        const int id = op_id_of(backend->kernels[i].op);
+        if (id == 0)
+            tern_log_write(TERN_LOG_WARNING, NULL, "backend %s has a kernel for an unknown op '%s'",
+                           backend->name, backend->kernels[i].op);
+        else
+            table[id] = backend->kernels[i].kernel;
+    }
+    core_kernels[backend->kind] = table;
+    backends[backend->kind] = backend;
+    return TERN_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+void *core_backend_alloc(tern_dev_t dev, int64_t bytes)
+{
+    const tern_backend *b = backends[dev.kind];
+    void *data = b->memory->alloc(b->context, dev.index, bytes, NULL);
+    if (data == NULL)
+        return NULL;
+    device_memory *m = &counters[dev.kind][dev.index];
+    atomic_fetch_add(&m->allocs, 1);
+    const int64_t now = atomic_fetch_add(&m->allocated, bytes) + bytes;
+    int64_t peak = atomic_load(&m->peak);
+    while (now > peak && !atomic_compare_exchange_weak(&m->peak, &peak, now)) {
+    }
+    return data;
+}
+
+void core_backend_free(tern_dev_t dev, void *data, int64_t bytes)
+{
+    const tern_backend *b = backends[dev.kind];
+    b->memory->free(b->context, dev.index, data, bytes, NULL);
+    atomic_fetch_sub(&counters[dev.kind][dev.index].allocated, bytes);
+}
+
+/* The counters of a device, or NULL for one that does not exist. */
+static device_memory *counters_of(tern_dev_t dev)
+{
+    const tern_backend *b = core_backend_of(dev.kind);
+    const int index = dev.index < 0 ? 0 : dev.index;
+    return b != NULL && index < b->device_count ? &counters[dev.kind][index] : NULL;
+}
+
+void core_backend_memory(tern_dev_t dev, tern_memory_t *out_memory)
+{
+    const device_memory *m = counters_of(dev);
+    if (m == NULL)
+        return;
+    out_memory->allocated_bytes = out_memory->reserved_bytes = atomic_load(&m->allocated);
+    out_memory->peak_allocated_bytes = out_memory->peak_reserved_bytes = atomic_load(&m->peak);
+    out_memory->alloc_count = out_memory->system_alloc_count = atomic_load(&m->allocs);
+}
+
+void core_backend_reset_peak(tern_dev_t dev)
+{
+    device_memory *m = counters_of(dev);
+    if (m != NULL)
+        atomic_store(&m->peak, atomic_load(&m->allocated));
+}
+
+/* ---- copies between devices: bytes of dense tensors of one dtype and layout ---------------------- */
+
+tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src, int64_t bytes)
+{
+    if (bytes == 0)
+        return TERN_OK;
+    const tern_backend *target = core_backend_of(to.kind);
+    const tern_backend *source = core_backend_of(from.kind);
+    if (target == NULL && source == NULL) {
+        memcpy(dst, src, (size_t)bytes);
+        return TERN_OK;
+    }
+    if (source == NULL)
+        return target->copy->from_host(target->context, to.index, dst, src, bytes, NULL);
+    if (target == NULL)
+        return source->copy->to_host(source->context, from.index, dst, src, bytes, NULL);
+    if (tern_dev_equal(to, from) && target->copy->on_device != NULL)
+        return target->copy->on_device(target->context, to.index, dst, src, bytes, NULL);
+    void *staging = malloc((size_t)bytes);
+    if (staging == NULL)
+        return TERN_ERR_OOM;
+    tern_status_t code =
+        source->copy->to_host(source->context, from.index, staging, src, bytes, NULL);
+    if (code == TERN_OK)
+        code = target->copy->from_host(target->context, to.index, dst, staging, bytes, NULL);
+    free(staging);
+    return code;
+}

@@ -1,0 +1,325 @@
+/* Filling records, making outputs, failing. See core/call.h. */
+#include "core/call.h"
+
+#include <stdarg.h>
+
+#include "core/error.h"
+
+/* ---- outputs ---------------------------------------------------------------------------------- */
+
+bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims)
+{
+    if (call->preset)
+        return true;
+    call->out[i] = core_tensor_new(call->self, call->site, call->dev, dtype, ndim, dims);
+    return call->out[i] != NULL;
+}
+
+bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype)
+{
+    if (call->preset)
+        return true;
+    if (__builtin_expect((like->flags & TERN_VIEW_CONTIGUOUS) || !(like->flags & TERN_VIEW_DENSE), 1))
+        call->out[i] =
+            core_tensor_new(call->self, call->site, call->dev, dtype, like->ndim, like->shape);
+    else
+        call->out[i] = core_tensor_new_strided(call->self, call->site, call->dev, dtype, like->ndim,
+                                               like->shape, like->stride);
+    return call->out[i] != NULL;
+}
+
+bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
+                    bool channels_last)
+{
+    if (!channels_last)
+        return core_out(call, i, dtype, 4, dims);
+    if (call->preset)
+        return true;
+    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
+    if (core_numel(4, dims) < 0)
+        return core_out(call, i, dtype, 4, dims); /* says that the shape overflows */
+    call->out[i] =
+        core_tensor_new_strided(call->self, call->site, call->dev, dtype, 4, dims, strides);
+    return call->out[i] != NULL;
+}
+
+bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dims,
+                   const int64_t *strides)
+{
+    tern_tensor *base = call->in[0];
+    tern_tensor *view = core_tensor_alias(call->self, call->site, base);
+    if (view == NULL)
+        return false;
+    view->view.ndim = (uint8_t)ndim;
+    view->view.flags = 0;
+    for (int d = 0; d < ndim; d++) {
+        view->view.shape[d] = dims[d];
+        view->view.stride[d] = strides[d];
+    }
+    view->view.numel = core_numel(ndim, dims);
+    if (view->view.numel > 0)
+        view->view.data = (char *)base->view.data +
+                          offset * tern_dtype_size((tern_dtype_t)base->view.dtype);
+    core_view_update(&view->view);
+    view->base = core_retain(base->base != NULL ? base->base : base);
+    call->out[0] = view;
+    return true;
+}
+
+/* ---- failing ---------------------------------------------------------------------------------- */
+
+static void add_operand(core_text *text, int i, const tern_tensor *t)
+{
+    char shape[160], name[TERN_DEV_NAME_BYTES];
+    core_text_add(text, "\n    input %d   %-4s %-16s %-8s made at %s", i,
+                  tern_dtype_name((tern_dtype_t)t->view.dtype),
+                  core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
+                  tern_dev_name(t->view.dev, name), t->site != NULL ? t->site : "?");
+}
+
+bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
+{
+    tern_thread *self = call->self;
+    if (self->error_code != TERN_OK)
+        return false;
+    core_text text = core_error_begin(self, call->site, code, call->op->name);
+    va_list arguments;
+    va_start(arguments, format);
+    core_text_addv(&text, format, arguments);
+    va_end(arguments);
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != NULL)
+            add_operand(&text, i, call->in[i]);
+    if (advice != NULL)
+        core_text_add(&text, "\n  try %s", advice);
+    core_error_end(self, &text);
+    return false;
+}
+
+bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)
+{
+    const int32_t range = ndim > 0 ? ndim : 1;
+    if (*dim < -range || *dim >= range)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "dimension %d is outside -%d .. %d", *dim, range,
+                         range - 1);
+    if (*dim < 0)
+        *dim += range;
+    return true;
+}
+
+bool core_check_dtype(core_call *call, int i, uint32_t accepted)
+{
+    const tern_dtype_t dtype = (tern_dtype_t)call->in[i]->view.dtype;
+    if (accepted & B(dtype))
+        return true;
+    char list[96];
+    core_text text = { list, sizeof list, 0 };
+    list[0] = '\0';
+    for (int d = 1; d < TERN_DTYPES; d++)
+        if (accepted & B(d))
+            core_text_add(&text, "%s%s", text.length > 0 ? " " : "", tern_dtype_name((tern_dtype_t)d));
+    return core_fail(call, TERN_ERR_DTYPE, NULL, "input %d is %s; accepted are: %s", i,
+                     tern_dtype_name(dtype), list);
+}
+
+bool core_input_needs_grad(const core_call *call, int i)
+{
+    return call->self->grad_mode && i < call->n_in && call->in[i] != NULL &&
+           call->in[i]->requires_grad;
+}
+
+/* ---- replacing inputs ------------------------------------------------------------------------- */
+
+/* in[i] becomes `t`, whose reference the record takes over. */
+static bool replace_input(core_call *call, int i, tern_tensor *t)
+{
+    if (t == NULL)
+        return false;
+    if (call->owned & B(i))
+        core_release(call->self, call->in[i]);
+    call->in[i] = t;
+    call->owned |= (uint8_t)B(i);
+    return true;
+}
+
+static inline void core_fill(core_call *call, tern_thread *self, tern_op_id id, tern_site_t site,
+                             void *attr)
+{
+    const tern_op *op = &core_op_table[id];
+    call->self = self;
+    call->op = op;
+    call->site = site;
+    call->attr = attr;
+    call->n_out = op->outputs == 0 ? 1 : op->outputs == OUT_NONE ? 0 : op->outputs;
+    call->preset = false;
+    call->owned = 0;
+}
+
+/* Runs a one-input row and returns output 0 with the caller's reference. */
+static tern_tensor *run_one(core_call *outer, tern_op_id id, void *attr, tern_tensor *in)
+{
+    core_call call;
+    core_fill(&call, outer->self, id, outer->site, attr);
+    call.n_in = 1;
+    call.in[0] = in;
+    return core_dispatch(&call) ? call.out[0] : NULL;
+}
+
+/* A recorded copy of t in another dtype, with the caller's reference. */
+static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
+{
+    core_call call;
+    core_fill(&call, outer->self, TERN_OP_copy, outer->site, NULL);
+    call.preset = true;
+    call.n_in = 1;
+    call.in[0] = t;
+    const tern_view *v = &t->view;
+    const bool keep_strides = (v->flags & TERN_VIEW_DENSE) && !(v->flags & TERN_VIEW_CONTIGUOUS);
+    tern_tensor *out = keep_strides ? core_tensor_new_strided(outer->self, outer->site, v->dev, dtype,
+                                                              v->ndim, v->shape, v->stride)
+                                    : core_tensor_new(outer->self, outer->site, v->dev, dtype, v->ndim,
+                                                      v->shape);
+    call.out[0] = out;
+    if (out == NULL || core_dispatch(&call))
+        return out;
+    core_release(outer->self, out);
+    return NULL;
+}
+
+bool core_cast_input(core_call *call, int i, tern_dtype_t dtype)
+{
+    return call->in[i]->view.dtype == dtype || replace_input(call, i, cast(call, call->in[i], dtype));
+}
+
+bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims)
+{
+    const tern_view *v = &call->in[i]->view;
+    bool same = v->ndim == ndim;
+    for (int d = 0; d < ndim && same; d++)
+        same = v->shape[d] == dims[d];
+    if (same)
+        return true;
+    tern_attr_shape attr;
+    attr.ndim = ndim;
+    for (int d = 0; d < ndim; d++)
+        attr.dims[d] = dims[d];
+    return replace_input(call, i, run_one(call, TERN_OP_expand, &attr, call->in[i]));
+}
+
+/* ---- the ways in ------------------------------------------------------------------------------ */
+
+tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev, tern_dtype_t dtype,
+                      int ndim, const int64_t *dims)
+{
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return NULL;
+    core_call call;
+    core_fill(&call, self, id, site, attr);
+    call.preset = true;
+    call.dev = dev;
+    call.n_in = 0;
+    tern_tensor *out = core_tensor_new(self, core_site(self, site), dev, dtype, ndim, dims);
+    call.out[0] = out;
+    if (out == NULL)
+        return NULL;
+    if (core_dispatch(&call))
+        return core_scope_add(self, out);
+    core_release(self, out);
+    return NULL;
+}
+
+/* Output 0 goes to the scope, others are let go. */
+static tern_tensor *finish(core_call *call)
+{
+    if (__builtin_expect(!core_dispatch(call), 0))
+        return NULL;
+    for (int i = 1; i < call->n_out; i++)
+        core_release(call->self, call->out[i]);
+    return core_scope_add(call->self, call->out[0]);
+}
+
+tern_tensor *core_op1(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 1;
+    call.in[0] = a;
+    return finish(&call);
+}
+
+tern_tensor *core_op2(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 2;
+    call.in[0] = a;
+    call.in[1] = b;
+    return finish(&call);
+}
+
+tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b,
+                      tern_tensor *c)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 3;
+    call.in[0] = a;
+    call.in[1] = b;
+    call.in[2] = c;
+    return finish(&call);
+}
+
+bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in, int n_out,
+              tern_tensor ***out)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = (uint8_t)n_in;
+    for (int i = 0; i < n_in; i++)
+        call.in[i] = in[i];
+    bool ok = core_dispatch(&call);
+    for (int i = 0; i < n_out; i++) {
+        tern_tensor *t = ok && i < call.n_out ? call.out[i] : NULL;
+        if (out[i] != NULL)
+            *out[i] = core_scope_add(call.self, t);
+        else if (t != NULL)
+            core_release(call.self, t);
+    }
+    for (int i = n_out; ok && i < call.n_out; i++)
+        core_release(call.self, call.out[i]);
+    return ok;
+}
+
+tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_tensor *out,
+                           tern_tensor *a)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.preset = true;
+    call.n_in = a != NULL;
+    call.in[0] = a;
+    call.n_out = 1;
+    call.out[0] = out;
+    if (out == NULL)
+        return core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "the destination is NULL");
+    call.dev = out->view.dev;
+    return core_dispatch(&call) ? TERN_OK : (tern_status_t)call.self->error_code;
+}
+
+tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
+                             tern_tensor *b)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.preset = true;
+    call.n_in = 2;
+    call.in[0] = a;
+    call.in[1] = b;
+    call.out[0] = a;
+    if (a == NULL) {
+        core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "input 0 is NULL");
+        return NULL;
+    }
+    return core_dispatch(&call) ? a : NULL;
+}

@@ -1,0 +1,245 @@
+/* Device values, strings, the current device, and what a request for CUDA resolves to. */
+#include <ctype.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/fallback.h"
+
+enum { MAX_INDEX = 511 };
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+static const char *kind_name(int kind)
+{
+    const tern_backend *ext = core_backend_of(TERN_KIND_EXT);
+    switch (kind) {
+    case TERN_KIND_CPU: return "cpu";
+    case TERN_KIND_CUDA: return "cuda";
+    case TERN_KIND_EXT: return ext != NULL ? ext->name : "ext";
+    default: return "none";
+    }
+}
+
+const char *tern_dev_name(tern_dev_t dev, char buffer[TERN_DEV_NAME_BYTES])
+{
+    if (dev.index < 0)
+        (void)snprintf(buffer, TERN_DEV_NAME_BYTES, "%.20s", kind_name(dev.kind));
+    else
+        (void)snprintf(buffer, TERN_DEV_NAME_BYTES, "%.20s:%d", kind_name(dev.kind), dev.index);
+    return buffer;
+}
+
+/* Length of the type at the start of a well-formed device string, else 0 (row D001). */
+static size_t well_formed(const char *text)
+{
+    size_t type = 0;
+    while (isalpha((unsigned char)text[type]) || text[type] == '_')
+        type++;
+    if (type == 0 || text[type] == '\0')
+        return type;
+    const char *digits = text + type + 1;
+    const size_t n = strspn(digits, "0123456789");
+    const bool leading_zero = n > 1 && digits[0] == '0';
+    return text[type] == ':' && n > 0 && digits[n] == '\0' && !leading_zero ? type : 0;
+}
+
+static int kind_of(const char *text, size_t length)
+{
+    for (int kind = TERN_KIND_CPU; kind < TERN_KINDS; kind++) {
+        const char *name = kind_name(kind);
+        if (kind == TERN_KIND_EXT && core_backend_of(kind) == NULL)
+            continue;
+        if (strlen(name) == length && memcmp(name, text, length) == 0)
+            return kind;
+    }
+    return TERN_KIND_NONE;
+}
+
+static tern_status_t parse_fails(tern_site_t site, const char *format, const char *a, const char *b)
+{
+    char text[256];
+    core_text out = { text, sizeof text, 0 };
+    text[0] = '\0';
+    for (; *format != '\0'; format++)
+        if (format[0] == '%') {
+            core_text_add(&out, "%s", a);
+            a = b;
+        } else {
+            core_text_add(&out, "%c", *format);
+        }
+    return core_error(core_self(), site, TERN_ERR_DEVICE, "device", "%s", text);
+}
+
+tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *out_dev)
+{
+    if (out_dev == NULL)
+        return core_error(core_self(), site, TERN_ERR_ARGUMENT, "device", "out_dev is NULL");
+    *out_dev = TERN_DEV_(TERN_KIND_NONE, 0);
+    if (text == NULL || text[0] == '\0')
+        return parse_fails(site, "device string must not be empty", "", "");
+    const size_t length = well_formed(text);
+    if (length == 0)
+        return parse_fails(site, "invalid device string: '%'\n  try \"cpu\", \"cuda\" or \"cuda:0\"",
+                           text, "");
+    long index = -1;
+    if (text[length] == ':') {
+        errno = 0;
+        index = strtol(text + length + 1, NULL, 10);
+        if (errno != 0 || index > MAX_INDEX)
+            return parse_fails(site, "could not parse device index '%' in device string '%'",
+                               text + length + 1, text);
+    }
+    const int kind = kind_of(text, length);
+    if (kind == TERN_KIND_NONE) {
+        const tern_backend *ext = core_backend_of(TERN_KIND_EXT);
+        return parse_fails(site, "expected one of cpu, cuda% at the start of device string: '%'",
+                           ext != NULL ? ext->name : "", text);
+    }
+    *out_dev = TERN_DEV_(kind, index);
+    return TERN_OK;
+}
+
+/* ---- what there is ------------------------------------------------------------------------------ */
+
+int tern_dev_count(int kind)
+{
+    if (kind == TERN_KIND_CPU)
+        return 1;
+    const tern_backend *b = core_backend_of(kind);
+    return b != NULL && !(kind == TERN_KIND_CUDA && core_cuda_disabled()) ? b->device_count : 0;
+}
+
+bool tern_dev_available(tern_dev_t dev) { return dev.index < tern_dev_count(dev.kind); }
+
+tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
+{
+    tern_thread *self = core_self();
+    tern_dev_t real;
+    if (!core_dev_resolve(self, site, "synchronize", dev, &real))
+        return (tern_status_t)self->error_code;
+    const tern_backend *b = core_backend_of(real.kind);
+    if (b == NULL || b->stream == NULL || b->stream->synchronize == NULL)
+        return TERN_OK;
+    const tern_status_t code = b->stream->synchronize(b->context, real.index);
+    if (code == TERN_OK)
+        return TERN_OK;
+    const char *why = self->message_code != TERN_OK ? self->message : "work on the device failed";
+    self->message_code = TERN_OK;
+    return core_error(self, site, code, "synchronize", "%s", why);
+}
+
+/* ---- resolving ---------------------------------------------------------------------------------- */
+
+static bool bad_index(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    const int count = tern_dev_count(dev.kind);
+    core_error(self, site, TERN_ERR_DEVICE, what, "there is no device %s: %d %s visible",
+               tern_dev_name(dev, name), count, count == 1 ? "is" : "are");
+    return false;
+}
+
+bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev,
+                      tern_dev_t *out_dev)
+{
+    if (dev.kind == TERN_KIND_NONE)
+        dev = self->default_device;
+    if (dev.kind == TERN_KIND_CPU) {
+        *out_dev = TERN_CPU;
+        return true;
+    }
+    if (dev.kind == TERN_KIND_CUDA && tern_dev_count(TERN_KIND_CUDA) == 0) {
+        *out_dev = TERN_CPU;
+        return core_fall_back(self, site, what);
+    }
+    if (dev.kind < 0 || dev.kind >= TERN_KINDS) {
+        core_error(self, site, TERN_ERR_DEVICE, what, "%d is no device kind", dev.kind);
+        return false;
+    }
+    if (dev.index < 0)
+        dev.index = self->current_index[dev.kind];
+    if (dev.index >= tern_dev_count(dev.kind))
+        return bad_index(self, site, what, dev);
+    *out_dev = dev;
+    return true;
+}
+
+tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev)
+{
+    tern_thread *self = core_self();
+    if (dev.kind == TERN_KIND_CPU)
+        return TERN_OK;
+    if (dev.kind <= TERN_KIND_NONE || dev.kind >= TERN_KINDS || dev.index < 0)
+        return core_error(self, site, TERN_ERR_DEVICE, "tern_dev_set",
+                          "an explicit device index is needed");
+    if (tern_dev_count(dev.kind) > 0 && dev.index >= tern_dev_count(dev.kind)) {
+        bad_index(self, site, "tern_dev_set", dev);
+        return TERN_ERR_DEVICE;
+    }
+    self->current_index[dev.kind] = dev.index;
+    return TERN_OK;
+}
+
+tern_dev_t tern_dev_current(int kind)
+{
+    if (kind <= TERN_KIND_CPU || kind >= TERN_KINDS)
+        return TERN_CPU;
+    return TERN_DEV_(kind, core_self()->current_index[kind]);
+}
+
+tern_status_t tern_set_default_device_at(tern_site_t site, tern_dev_t dev)
+{
+    tern_thread *self = core_self();
+    tern_dev_t real;
+    if (!core_dev_resolve(self, site, "default device", dev, &real))
+        return (tern_status_t)self->error_code;
+    self->default_device = real;
+    return TERN_OK;
+}
+
+tern_dev_t tern_default_device(void) { return core_self()->default_device; }
+
+tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype)
+{
+    if (!tern_dtype_is_float(dtype))
+        return core_error(core_self(), site, TERN_ERR_DTYPE, "default dtype",
+                          "%s is no float: only f16, bf16, f32 and f64 can be the default",
+                          tern_dtype_name(dtype));
+    core_self()->default_dtype = (int32_t)dtype;
+    return TERN_OK;
+}
+
+tern_dtype_t tern_default_dtype(void) { return (tern_dtype_t)core_self()->default_dtype; }
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+int core_thread_count = 1;
+
+static int usable_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+/* OMP_NUM_THREADS is honoured, as every OpenMP program's users expect. */
+__attribute__((constructor)) static void set_first_thread_count(void)
+{
+    const char *wish = getenv("OMP_NUM_THREADS");
+    const int asked = wish != NULL ? atoi(wish) : 0;
+    core_thread_count = asked > 0 ? asked : usable_processors();
+}
+
+void tern_set_num_threads(int threads)
+{
+    core_thread_count = threads > 0 ? threads : usable_processors();
+}
+int tern_num_threads(void) { return core_thread_count; }

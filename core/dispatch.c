@@ -1,0 +1,333 @@
+/* The dispatcher: one record, one fixed order. */
+#include "core/backend.h"
+#include "core/call.h"
+#include "core/error.h"
+#include "core/tape.h"
+
+/* ---- inputs ----------------------------------------------------------------------------------- */
+
+/* Elementwise rows take a 0-dim CPU tensor beside tensors of a device. */
+static bool takes_host_scalars(const tern_op *op)
+{
+    return op->rule == rule_binary || op->rule == rule_binary_float || op->rule == rule_compare ||
+           op->rule == rule_where;
+}
+
+static bool is_host_scalar(const tern_tensor *t)
+{
+    return t->view.dev.kind == TERN_KIND_CPU && t->view.ndim == 0;
+}
+
+/* Names the tensor to move: towards a device rather than back to the CPU. */
+static bool mixed_devices(core_call *call)
+{
+    tern_dev_t target = TERN_CPU;
+    for (int i = call->n_in - 1; i >= 0; i--)
+        if (call->in[i] != NULL && call->in[i]->view.dev.kind != TERN_KIND_CPU)
+            target = call->in[i]->view.dev;
+    int moved = 0;
+    while (call->in[moved] == NULL || tern_dev_equal(call->in[moved]->view.dev, target))
+        moved++;
+    const tern_view *view = &call->in[moved]->view;
+    const int64_t bytes = view->numel * tern_dtype_size((tern_dtype_t)view->dtype);
+    char advice[200];
+    core_text text = { advice, sizeof advice, 0 };
+    core_text_add(&text, "tern_to(input %d, %s(%d)) before the loop", moved,
+                  target.kind == TERN_KIND_CUDA ? "TERN_CUDA" : "TERN_EXT", target.index);
+    if (bytes >= 1024)
+        core_text_add(&text, "; a copy on every call would move %lld KiB each time",
+                      (long long)(bytes / 1024));
+    return core_fail(call, TERN_ERR_DEVICE, advice, "operands are on different devices");
+}
+
+/* Slow part of the device check: some input lies elsewhere than the first one. */
+static bool settle_device(core_call *call)
+{
+    tern_dev_t dev = TERN_CPU;
+    bool found = false;
+    const bool scalars = takes_host_scalars(call->op);
+    for (int i = 0; i < call->n_in; i++) {
+        const tern_tensor *t = call->in[i];
+        if (t == NULL || (scalars && is_host_scalar(t)))
+            continue;
+        if (found && !tern_dev_equal(dev, t->view.dev)) {
+            call->dev = dev;
+            return mixed_devices(call);
+        }
+        dev = t->view.dev;
+        found = true;
+    }
+    call->dev = dev;
+    return true;
+}
+
+static bool check_inputs(core_call *call)
+{
+    bool have = false, differ = false;
+    for (int i = 0; i < call->n_in; i++) {
+        const tern_tensor *t = call->in[i];
+        if (__builtin_expect(t == NULL, 0)) {
+            if (call->op->optional & B(i))
+                continue;
+            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+        }
+        if (!have)
+            call->dev = t->view.dev;
+        else
+            differ |= !tern_dev_equal(call->dev, t->view.dev);
+        have = true;
+    }
+    return __builtin_expect(!differ, 1) || settle_device(call);
+}
+
+static bool run_kernel(core_call *call);
+
+/* ---- kernel ----------------------------------------------------------------------------------- */
+
+/* Kernels that want dense inputs get copies of those that are not; filled slots are released after. */
+typedef struct packed_inputs {
+    const tern_view *views[CORE_MAX_INPUTS];
+    tern_tensor *copies[CORE_MAX_INPUTS];
+} packed_inputs;
+
+static bool fits_layout(const tern_view *view, uint8_t layout)
+{
+    return layout == LAYOUT_STRIDED || (view->flags & TERN_VIEW_CONTIGUOUS) ||
+           (layout == LAYOUT_IMAGE && core_view_channels_last(view));
+}
+
+/* A tensor like `t` in the given place and dtype, row-major, filled from t; owned by the caller. */
+static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, int ndim,
+                           const int64_t *dims)
+{
+    core_call copy;
+    copy.self = call->self;
+    copy.op = &core_op_table[TERN_OP_copy];
+    copy.site = call->site;
+    copy.attr = NULL;
+    copy.n_in = 1;
+    copy.n_out = 1;
+    copy.preset = true;
+    copy.owned = 0;
+    copy.in[0] = t;
+    tern_tensor *out = core_tensor_new(call->self, call->site, t->view.dev, dtype, ndim, dims);
+    copy.out[0] = out;
+    if (out == NULL)
+        return NULL;
+    const bool grad_mode = call->self->grad_mode;
+    call->self->grad_mode = false;
+    const bool ok = core_dispatch(&copy);
+    call->self->grad_mode = grad_mode;
+    if (ok)
+        return out;
+    core_release(call->self, out);
+    return NULL;
+}
+
+static bool pack_input(core_call *call, packed_inputs *packed, int i)
+{
+    tern_tensor *t = call->in[i];
+    packed->copies[i] = NULL;
+    packed->views[i] = t == NULL ? NULL : &t->view;
+    if (t == NULL || fits_layout(&t->view, call->op->layout))
+        return true;
+    packed->copies[i] =
+        copied(call, t, (tern_dtype_t)t->view.dtype, t->view.ndim, t->view.shape);
+    if (packed->copies[i] == NULL)
+        return false;
+    packed->views[i] = &packed->copies[i]->view;
+    return true;
+}
+
+static bool kernel_failed(core_call *call, tern_status_t code)
+{
+    tern_thread *self = call->self;
+    if (self->message_code == TERN_OK)
+        return core_fail(call, code, NULL, "the kernel failed");
+    self->message_code = TERN_OK;
+    return core_fail(call, code, NULL, "%s", self->message);
+}
+
+static bool unsupported(core_call *call)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    return core_fail(call, TERN_ERR_UNSUPPORTED, "run it on the CPU: tern_cpu(x)",
+                     "%s has no kernel for this op", tern_dev_name(call->dev, name));
+}
+
+static tern_kernel find_kernel(const core_call *call)
+{
+    const int kind = call->dev.kind;
+    if (call->op->id_ == 0)
+        return call->op->kernels[kind];
+    return core_kernels[kind] != NULL ? core_kernels[kind][call->op->id_] : NULL;
+}
+
+static bool move_bytes(core_call *call, tern_tensor *out, tern_tensor *in)
+{
+    const int64_t bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype);
+    const tern_status_t code =
+        core_copy_bytes(out->view.dev, out->view.data, in->view.dev, in->view.data, bytes);
+    return code == TERN_OK || kernel_failed(call, code);
+}
+
+/* Into a strided destination: over a dense tensor on its device. */
+static bool scatter_across(core_call *call, tern_tensor *out, tern_tensor *dense)
+{
+    tern_tensor *landed = core_tensor_new(call->self, call->site, out->view.dev,
+                                          (tern_dtype_t)out->view.dtype, out->view.ndim,
+                                          out->view.shape);
+    if (landed == NULL)
+        return false;
+    bool ok = move_bytes(call, landed, dense);
+    if (ok) {
+        core_call copy = *call;
+        copy.dev = out->view.dev;
+        copy.in[0] = landed;
+        ok = run_kernel(&copy);
+    }
+    core_release(call->self, landed);
+    return ok;
+}
+
+/* copy between devices: conversion and packing happen at the source, spreading at the target. */
+static bool copy_across(core_call *call)
+{
+    tern_tensor *out = call->out[0], *in = call->in[0];
+    const bool ready = in->view.dtype == out->view.dtype && (in->view.flags & TERN_VIEW_CONTIGUOUS) &&
+                       core_view_same_shape(&in->view, &out->view);
+    tern_tensor *dense = ready ? core_retain(in)
+                               : copied(call, in, (tern_dtype_t)out->view.dtype, out->view.ndim,
+                                        out->view.shape);
+    if (dense == NULL)
+        return false;
+    const bool ok = (out->view.flags & TERN_VIEW_CONTIGUOUS) ? move_bytes(call, out, dense)
+                                                             : scatter_across(call, out, dense);
+    core_release(call->self, dense);
+    return ok;
+}
+
+static bool run_kernel(core_call *call)
+{
+    if (call->op->id_ == TERN_OP_copy && !tern_dev_equal(call->dev, call->out[0]->view.dev))
+        return copy_across(call);
+    const tern_kernel kernel = find_kernel(call);
+    if (__builtin_expect(kernel == NULL, 0))
+        return unsupported(call);
+    packed_inputs packed;
+    const tern_view *out[CORE_MAX_OUTPUTS];
+    for (int i = 0; i < call->n_out; i++)
+        out[i] = &call->out[i]->view;
+    bool ok = true;
+    int n = 0;
+    for (; n < call->n_in && ok; n++)
+        ok = pack_input(call, &packed, n);
+    if (ok) {
+        tern_call record;
+        record.size = sizeof record;
+        record.n_in = call->n_in;
+        record.n_out = call->n_out;
+        record.in = packed.views;
+        record.out = out;
+        record.attr = call->attr;
+        record.stream = NULL;
+        record.host = &core_host;
+        record.backend =
+            call->dev.kind == TERN_KIND_CPU ? NULL : core_backend_of(call->dev.kind)->context;
+        record.dev = call->dev;
+        record.threads = core_thread_count;
+        tern_tensor *outer_scratch = call->self->scratch;
+        call->self->scratch = NULL;
+        const tern_status_t code = kernel(&record);
+        if (__builtin_expect(call->self->scratch != NULL, 0))
+            core_release(call->self, call->self->scratch);
+        call->self->scratch = outer_scratch;
+        if (__builtin_expect(code != TERN_OK, 0))
+            ok = kernel_failed(call, code);
+    }
+    for (int i = 0; i < n; i++)
+        if (__builtin_expect(packed.copies[i] != NULL, 0))
+            core_release(call->self, packed.copies[i]);
+    return ok;
+}
+
+/* ---- after the kernel -------------------------------------------------------------------------- */
+
+static void bump(core_storage *storage)
+{
+    const uint32_t version = atomic_load_explicit(&storage->version, memory_order_relaxed);
+    atomic_store_explicit(&storage->version, version + 1, memory_order_relaxed);
+}
+
+static void bump_versions(core_call *call)
+{
+    if (call->preset)
+        for (int i = 0; i < call->n_out; i++)
+            bump(call->out[i]->storage);
+    for (int i = 0; i < call->n_in; i++)
+        if ((call->op->mutates & B(i)) && call->in[i] != NULL)
+            bump(call->in[i]->storage);
+}
+
+static void release_owned(core_call *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->owned & B(i))
+            core_release(call->self, call->in[i]);
+    call->owned = 0;
+}
+
+static bool fail_and_release(core_call *call)
+{
+    if (!call->preset)
+        for (int i = 0; i < call->n_out; i++)
+            if (call->out[i] != NULL) {
+                core_release(call->self, call->out[i]);
+                call->out[i] = NULL;
+            }
+    release_owned(call);
+    return false;
+}
+
+/* Everything between the device check and the tape. */
+static bool execute(core_call *call)
+{
+    const tern_op *op = call->op;
+    if (!op->rule(call))
+        return false;
+    const tern_view *first = call->n_in > 0 ? &call->in[0]->view
+                             : call->n_out > 0 ? &call->out[0]->view : NULL;
+    if (first != NULL && __builtin_expect((op->dtypes & B(first->dtype)) == 0, 0)) {
+        if (call->n_in > 0)
+            return core_check_dtype(call, 0, op->dtypes);
+        return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s",
+                         tern_dtype_name((tern_dtype_t)first->dtype));
+    }
+    if (call->preset && !core_tape_check_inplace(call))
+        return false;
+    if (!op->is_view && !run_kernel(call))
+        return false;
+    if (call->preset || op->mutates != 0)
+        bump_versions(call);
+    return true;
+}
+
+bool core_dispatch(core_call *call)
+{
+    tern_thread *self = call->self;
+    if (__builtin_expect(self->error_code != TERN_OK, 0)) {
+        if (!call->preset)
+            for (int i = 0; i < call->n_out; i++)
+                call->out[i] = NULL;
+        release_owned(call);
+        return false;
+    }
+    call->site = core_site(self, call->site);
+    if (!call->preset)
+        for (int i = 0; i < call->n_out; i++)
+            call->out[i] = NULL;
+    if (!check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
+        return fail_and_release(call);
+    release_owned(call);
+    return true;
+}

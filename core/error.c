@@ -1,0 +1,150 @@
+/* The sticky error of a thread, sites and module paths. */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log.h"
+
+const char *tern_status_name(tern_status_t status)
+{
+    static const char *const names[] = { "ok",          "argument", "shape",  "dtype", "device",
+                                         "index",       "out-of-memory", "gradient", "io", "format",
+                                         "unsupported", "state",    "backend" };
+    const size_t i = (size_t)status;
+    return i < sizeof names / sizeof *names ? names[i] : "?";
+}
+
+bool tern_failed(void) { return core_self()->error_code != TERN_OK; }
+tern_status_t tern_error_code(void) { return (tern_status_t)core_self()->error_code; }
+
+const char *tern_error_text(void)
+{
+    const tern_thread *self = core_self();
+    return self->error_code == TERN_OK ? "" : self->error_text;
+}
+
+tern_site_t tern_error_site(void)
+{
+    const tern_thread *self = core_self();
+    return self->error_code == TERN_OK ? NULL : self->error_site;
+}
+
+void tern_error_clear(void)
+{
+    tern_thread *self = core_self();
+    self->error_code = TERN_OK;
+    self->error_text[0] = '\0';
+    self->error_site = NULL;
+}
+
+void core_text_add(core_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    core_text_addv(text, format, arguments);
+    va_end(arguments);
+}
+
+void core_text_addv(core_text *text, const char *format, va_list arguments)
+{
+    if (text->length + 1 >= text->bytes)
+        return;
+    const size_t room = text->bytes - text->length;
+    const int wrote = vsnprintf(text->buffer + text->length, room, format, arguments);
+    if (wrote > 0)
+        text->length += (size_t)wrote < room ? (size_t)wrote : room - 1;
+}
+
+/* "train.c:42: linear (in blocks.2.up): " */
+static void add_head(core_text *text, const tern_thread *self, tern_site_t site, const char *what)
+{
+    if (site != NULL)
+        core_text_add(text, "%s: ", site);
+    if (what != NULL)
+        core_text_add(text, "%s", what);
+    const int depth = self->path_depth < CORE_PATH_DEPTH ? self->path_depth : CORE_PATH_DEPTH;
+    for (int i = 0; i < depth; i++)
+        core_text_add(text, "%s%s", i == 0 ? " (in " : ".", self->path[i]);
+    if (depth > 0)
+        core_text_add(text, ")");
+    if (what != NULL || depth > 0)
+        core_text_add(text, ": ");
+}
+
+core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code, const char *what)
+{
+    self->error_code = code == TERN_OK ? TERN_ERR_STATE : (int32_t)code;
+    self->error_site = site;
+    core_text text = { self->error_text, sizeof self->error_text - 2, 0 };
+    self->error_text[0] = '\0';
+    add_head(&text, self, site, what);
+    return text;
+}
+
+void core_error_end(tern_thread *self, core_text *text)
+{
+    if (text->length == 0 || text->buffer[text->length - 1] != '\n') {
+        text->buffer[text->length++] = '\n';
+        text->buffer[text->length] = '\0';
+    }
+    if (core_log_wants(TERN_LOG_ERROR))
+        core_log_text(TERN_LOG_ERROR, NULL, self->error_text);
+}
+
+tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
+                         const char *format, ...)
+{
+    if (self->error_code != TERN_OK)
+        return (tern_status_t)self->error_code;
+    core_text text = core_error_begin(self, core_site(self, site), code, what);
+    va_list arguments;
+    va_start(arguments, format);
+    core_text_addv(&text, format, arguments);
+    va_end(arguments);
+    core_error_end(self, &text);
+    return code;
+}
+
+tern_status_t tern_fail_at(tern_site_t site, tern_status_t code, const char *what,
+                           const char *format, ...)
+{
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return (tern_status_t)self->error_code;
+    core_text text = core_error_begin(self, core_site(self, site), code, what);
+    va_list arguments;
+    va_start(arguments, format);
+    core_text_addv(&text, format, arguments);
+    va_end(arguments);
+    core_error_end(self, &text);
+    return (tern_status_t)self->error_code;
+}
+
+tern_site_t tern_site_begin(tern_site_t site)
+{
+    tern_thread *self = core_self();
+    const tern_site_t previous = self->site;
+    if (previous == NULL)
+        self->site = site;
+    return previous;
+}
+
+void tern_site_end(tern_site_t previous) { core_self()->site = previous; }
+tern_site_t tern_site_current(tern_site_t fallback) { return core_site(core_self(), fallback); }
+
+void tern_path_push(const char *name)
+{
+    tern_thread *self = core_self();
+    if (self->path_depth < CORE_PATH_DEPTH)
+        self->path[self->path_depth] = name;
+    self->path_depth++;
+}
+
+void tern_path_pop(void)
+{
+    tern_thread *self = core_self();
+    if (self->path_depth > 0)
+        self->path_depth--;
+}

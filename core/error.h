@@ -1,0 +1,26 @@
+/* Building error texts. */
+#ifndef TERN_CORE_ERROR_H
+#define TERN_CORE_ERROR_H
+
+#include <stdarg.h>
+
+#include "core/thread.h"
+
+/* A text that grows inside a fixed buffer and is cut at its end. */
+typedef struct core_text {
+    char *buffer;
+    size_t bytes;
+    size_t length;
+} core_text;
+void core_text_add(core_text *text, const char *format, ...) TERN_PRINTF(2, 3);
+void core_text_addv(core_text *text, const char *format, va_list arguments);
+
+/* Records an error unless one is pending; returns the code that stands. */
+tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
+                         const char *format, ...) TERN_PRINTF(5, 6);
+/* The same in steps, for texts of several lines; only when no error is pending. */
+core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code,
+                           const char *what);
+void core_error_end(tern_thread *self, core_text *text);
+
+#endif

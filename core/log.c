@@ -1,0 +1,90 @@
+/* TERN_LOG and TERN_LOG_FILE are read once, at the first question; the file is opened at its first
+ * event. Nothing is written anywhere unless a file or a callback was asked for. */
+#include "core/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int log_level = TERN_LOG_WARNING;
+static atomic_bool has_listener;
+static const char *file_path;
+static FILE *file;
+static tern_log_callback callback;
+static void *callback_user;
+
+static const char *const level_names[] = { "", "off", "error", "warning", "info", "debug" };
+
+static void read_environment(void)
+{
+    const char *level = getenv("TERN_LOG");
+    for (int i = TERN_LOG_OFF; level != NULL && i <= TERN_LOG_DEBUG; i++)
+        if (strcmp(level, level_names[i]) == 0)
+            log_level = i;
+    file_path = getenv("TERN_LOG_FILE");
+    if (file_path != NULL && file_path[0] != '\0')
+        has_listener = true;
+    else
+        file_path = NULL;
+}
+
+bool core_log_wants(tern_log_level_t level)
+{
+    (void)pthread_once(&once, read_environment);
+    return has_listener && (int)level <= log_level;
+}
+
+void core_log_text(tern_log_level_t level, tern_site_t site, const char *text)
+{
+    pthread_mutex_lock(&lock);
+    const tern_log_callback call = callback;
+    void *user = callback_user;
+    if (file == NULL && file_path != NULL) {
+        file = fopen(file_path, "a");
+        if (file == NULL)
+            file_path = NULL;
+    }
+    if (file != NULL) {
+        const size_t length = strlen(text);
+        fprintf(file, "tern %s: %s%s%s%s", level_names[level], site != NULL ? site : "",
+                site != NULL ? ": " : "", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+        fflush(file);
+    }
+    pthread_mutex_unlock(&lock);
+    if (call != NULL)
+        call(level, site, text, user);
+}
+
+void tern_log_set_callback(tern_log_callback new_callback, void *user)
+{
+    (void)pthread_once(&once, read_environment);
+    pthread_mutex_lock(&lock);
+    callback = new_callback;
+    callback_user = user;
+    has_listener = callback != NULL || file_path != NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+void tern_log_set_level(tern_log_level_t level)
+{
+    (void)pthread_once(&once, read_environment);
+    if (level >= TERN_LOG_OFF && level <= TERN_LOG_DEBUG)
+        log_level = (int)level;
+}
+
+void tern_log_write(tern_log_level_t level, tern_site_t site, const char *format, ...)
+{
+    if (level <= TERN_LOG_OFF || level > TERN_LOG_DEBUG || !core_log_wants(level))
+        return;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    core_log_text(level, site, text);
+}

@@ -1,0 +1,270 @@
+/* See core/memory.h. */
+#include "core/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/backend.h"
+
+_Static_assert(sizeof(core_storage) <= 64, "the head of inline data is one line");
+
+enum { STORAGE_HEAD = 64, HUGE_BYTES = 2 << 20 };
+
+/* ---- size classes: 4 per power of two from 512 bytes on -------------------------------------- */
+
+static uint32_t class_of(int64_t bytes)
+{
+    uint64_t units = ((uint64_t)bytes + 511) / 512;
+    if (units <= 4)
+        return (uint32_t)units - 1;
+    const uint32_t log = 63u - (uint32_t)__builtin_clzll(units - 1); /* 2^log < units <= 2^(log+1) */
+    const uint64_t step = 1ULL << (log - 2);
+    const uint64_t quarter = (units - (1ULL << log) + step - 1) / step; /* 1..4 */
+    return 4 * (log - 1) + (uint32_t)quarter - 1;
+}
+
+static int64_t class_bytes(uint32_t size_class)
+{
+    if (size_class < 4)
+        return 512 * (int64_t)(size_class + 1);
+    const uint32_t log = size_class / 4 + 1;
+    const uint64_t quarter = size_class % 4 + 1;
+    return (int64_t)(512 * ((1ULL << log) + quarter * (1ULL << (log - 2))));
+}
+
+/* Blocks of two megabytes and more start on huge pages: a page fault costs a microsecond and more. */
+static void *system_alloc(int64_t bytes)
+{
+    const size_t alignment = bytes >= HUGE_BYTES ? (size_t)HUGE_BYTES : 64;
+    const size_t size = ((size_t)bytes + alignment - 1) / alignment * alignment;
+    void *data = aligned_alloc(alignment, size);
+#ifdef MADV_HUGEPAGE
+    if (data != NULL && bytes >= HUGE_BYTES)
+        (void)madvise(data, size, MADV_HUGEPAGE);
+#endif
+    return data;
+}
+
+static void drain_incoming(core_block_cache *cache)
+{
+    core_block *block = atomic_exchange_explicit(&cache->incoming, NULL, memory_order_acquire);
+    while (block != NULL) {
+        core_block *next = block->next;
+        block->next = cache->free[block->size_class];
+        cache->free[block->size_class] = block;
+        block = next;
+    }
+}
+
+static core_block *take_block(core_block_cache *cache, uint32_t size_class)
+{
+    if (cache->free[size_class] == NULL &&
+        atomic_load_explicit(&cache->incoming, memory_order_relaxed) != NULL)
+        drain_incoming(cache);
+    core_block *block = cache->free[size_class];
+    if (block != NULL)
+        cache->free[size_class] = block->next;
+    return block;
+}
+
+static void *block_alloc(tern_thread *self, uint32_t size_class)
+{
+    core_block_cache *cache = &self->blocks;
+#ifndef CORE_POOL_BYPASS
+    core_block *block = take_block(cache, size_class);
+    if (block != NULL)
+        return block;
+#else
+    (void)take_block;
+#endif
+    const int64_t bytes = class_bytes(size_class);
+    void *data = system_alloc(bytes);
+    if (data == NULL)
+        return NULL;
+    cache->system_alloc_count++;
+    cache->reserved_bytes += bytes;
+    if (cache->reserved_bytes > cache->peak_reserved_bytes)
+        cache->peak_reserved_bytes = cache->reserved_bytes;
+    return data;
+}
+
+static void block_free(tern_thread *self, tern_thread *home, void *data, uint32_t size_class)
+{
+#ifdef CORE_POOL_BYPASS
+    (void)home;
+    self->blocks.reserved_bytes -= class_bytes(size_class);
+    free(data);
+#else
+    core_block *block = data;
+    block->size_class = (int64_t)size_class;
+    if (home == self) {
+        block->next = self->blocks.free[size_class];
+        self->blocks.free[size_class] = block;
+        return;
+    }
+    core_block *head = atomic_load_explicit(&home->blocks.incoming, memory_order_relaxed);
+    do
+        block->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&home->blocks.incoming, &head, block,
+                                                  memory_order_release, memory_order_relaxed));
+#endif
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static inline void count_alloc(tern_thread *self, int64_t bytes)
+{
+    core_block_cache *cache = &self->blocks;
+    cache->alloc_count++;
+    cache->allocated_bytes += bytes;
+    if (cache->allocated_bytes > cache->peak_allocated_bytes)
+        cache->peak_allocated_bytes = cache->allocated_bytes;
+}
+
+/* ---- storages -------------------------------------------------------------------------------- */
+
+static inline core_storage *storage_init(core_storage *s, tern_dev_t dev, int64_t bytes,
+                                         uint32_t cache_class)
+{
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&s->version, 0, memory_order_relaxed);
+    s->bytes = bytes;
+    s->dev = dev;
+    s->cache_class = cache_class;
+    s->release = NULL;
+    return s;
+}
+
+static core_storage *inline_storage(tern_thread *self, int64_t bytes)
+{
+    core_storage *s = core_pool_alloc(&self->pool, STORAGE_HEAD + (size_t)bytes);
+    if (s == NULL)
+        return NULL;
+    storage_init(s, TERN_CPU, bytes, CORE_CACHE_INLINE);
+    s->data = bytes > 0 ? (char *)s + STORAGE_HEAD : NULL;
+    count_alloc(self, bytes);
+    return s;
+}
+
+static void *data_alloc(tern_thread *self, tern_dev_t dev, int64_t bytes, uint32_t *out_class)
+{
+    if (core_fault())
+        return NULL;
+    if (dev.kind == TERN_KIND_CPU) {
+        *out_class = class_of(bytes);
+        if (*out_class >= CORE_BLOCK_CLASSES)
+            return NULL;
+        void *data = block_alloc(self, *out_class);
+        if (data != NULL)
+            count_alloc(self, bytes);
+        return data;
+    }
+    *out_class = CORE_CACHE_BACKEND;
+    return core_backend_alloc(dev, bytes);
+}
+
+core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes)
+{
+    if (dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES)
+        return inline_storage(self, bytes);
+    core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    storage_init(s, dev, bytes, CORE_CACHE_FOREIGN);
+    s->data = NULL;
+    s->user = self; /* home of the block */
+    if (bytes > 0) {
+        s->data = data_alloc(self, dev, bytes, &s->cache_class);
+        if (s->data == NULL) {
+            core_pool_free(&self->pool, s, sizeof *s);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
+                                   void (*release)(void *user), void *user)
+{
+    core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    storage_init(s, TERN_CPU, bytes, CORE_CACHE_FOREIGN);
+    s->data = data;
+    s->release = release;
+    s->user = user;
+    return s;
+}
+
+void core_storage_free(tern_thread *self, core_storage *s)
+{
+    if (s->cache_class == CORE_CACHE_INLINE) {
+        self->blocks.allocated_bytes -= s->bytes;
+        core_pool_free(&self->pool, s, STORAGE_HEAD + (size_t)s->bytes);
+        return;
+    }
+    if (s->cache_class == CORE_CACHE_BACKEND) {
+        core_backend_free(s->dev, s->data, s->bytes);
+    } else if (s->cache_class < CORE_BLOCK_CLASSES) {
+        self->blocks.allocated_bytes -= s->bytes;
+        block_free(self, s->user, s->data, s->cache_class);
+    } else if (s->release != NULL) {
+        s->release(s->user);
+    }
+    core_pool_free(&self->pool, s, sizeof *s);
+}
+
+/* ---- what the user sees ----------------------------------------------------------------------- */
+
+static void add_memory(tern_thread *thread, void *user)
+{
+    tern_memory_t *sum = user;
+    const core_block_cache *cache = &thread->blocks;
+    sum->allocated_bytes += cache->allocated_bytes;
+    sum->reserved_bytes += cache->reserved_bytes;
+    sum->peak_allocated_bytes += cache->peak_allocated_bytes;
+    sum->peak_reserved_bytes += cache->peak_reserved_bytes;
+    sum->alloc_count += cache->alloc_count;
+    sum->system_alloc_count += cache->system_alloc_count;
+}
+
+tern_memory_t tern_memory(tern_dev_t dev)
+{
+    tern_memory_t sum = { 0, 0, 0, 0, 0, 0 };
+    if (dev.kind == TERN_KIND_CPU)
+        core_thread_each(add_memory, &sum);
+    else
+        core_backend_memory(dev, &sum);
+    return sum;
+}
+
+static void reset_peak(tern_thread *thread, void *user)
+{
+    (void)user;
+    thread->blocks.peak_allocated_bytes = thread->blocks.allocated_bytes;
+    thread->blocks.peak_reserved_bytes = thread->blocks.reserved_bytes;
+}
+
+void tern_memory_reset_peak(tern_dev_t dev)
+{
+    if (dev.kind == TERN_KIND_CPU)
+        core_thread_each(reset_peak, NULL);
+    else
+        core_backend_reset_peak(dev);
+}
+
+void tern_empty_cache(tern_dev_t dev)
+{
+    if (dev.kind != TERN_KIND_CPU && dev.kind != TERN_KIND_NONE)
+        return; /* backends keep no cache */
+    core_block_cache *cache = &core_self()->blocks;
+    drain_incoming(cache);
+    for (uint32_t c = 0; c < CORE_BLOCK_CLASSES; c++)
+        while (cache->free[c] != NULL) {
+            core_block *block = cache->free[c];
+            cache->free[c] = block->next;
+            cache->reserved_bytes -= class_bytes(c);
+            free(block);
+        }
+}

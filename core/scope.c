@@ -1,0 +1,136 @@
+/* Scopes: marks in one per-thread vector of tensors.
+ *
+ * A slot holds a tensor pointer; its low bits count how many scopes further out the tensor moves
+ * (tern_keep). At the end of a scope kept tensors slide down to its mark, where they belong to the
+ * enclosing scope. A slot of 0 is a tensor that was dropped. */
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/tensor.h"
+
+enum { KEEP_MASK = 63, FIRST_CAPACITY = 256 };
+#ifndef NDEBUG
+enum { WARN_TENSORS = 100000 };
+#endif
+
+static bool grow(tern_thread *self)
+{
+    core_scope_stack *scope = &self->scope;
+    const int64_t capacity = scope->capacity == 0 ? FIRST_CAPACITY : 2 * scope->capacity;
+    uintptr_t *slots = realloc(scope->slots, (size_t)capacity * sizeof *slots);
+    if (slots == NULL)
+        return false;
+    scope->slots = slots;
+    scope->capacity = capacity;
+    return true;
+}
+
+#ifndef NDEBUG
+static void warn_growth(core_scope_stack *scope, tern_site_t site)
+{
+    if (scope->warn_at == 0)
+        scope->warn_at = WARN_TENSORS;
+    if (scope->top < scope->warn_at)
+        return;
+    scope->warn_at *= 2;
+    tern_log_write(TERN_LOG_WARNING, site,
+                   "%lld tensors are waiting for the end of a scope; a loop without TERN_SCOPE keeps "
+                   "all it makes",
+                   (long long)scope->top);
+}
+#endif
+
+tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t)
+{
+    core_scope_stack *scope = &self->scope;
+    if (t == NULL || self->owned_mode)
+        return t;
+    if (__builtin_expect(scope->top == scope->capacity, 0)) {
+        if (!grow(self)) {
+            core_error(self, t->site, TERN_ERR_OOM, "scope", "no memory for the list of tensors");
+            core_release(self, t);
+            return NULL;
+        }
+    }
+#ifndef NDEBUG
+    warn_growth(scope, t->site);
+#endif
+    t->scope_slot = scope->top;
+    scope->slots[scope->top++] = (uintptr_t)t;
+    return t;
+}
+
+static tern_tensor *slot_tensor(uintptr_t slot) { return (tern_tensor *)(slot & ~(uintptr_t)KEEP_MASK); }
+
+void core_scope_unwind(tern_thread *self, int64_t mark)
+{
+    core_scope_stack *scope = &self->scope;
+    int64_t kept = mark;
+    const int64_t top = scope->top;
+    for (int64_t i = mark; i < top; i++) {
+        const uintptr_t slot = scope->slots[i];
+        tern_tensor *t = slot_tensor(slot);
+        if (t == NULL)
+            continue;
+        if (slot & KEEP_MASK) {
+            t->scope_slot = kept;
+            scope->slots[kept++] = slot - 1;
+        } else {
+            t->scope_slot = -1;
+            core_release(self, t);
+        }
+    }
+    scope->top = kept;
+}
+
+tern_scope tern_scope_begin(void) { return (tern_scope){ core_self()->scope.top }; }
+
+void tern_scope_end(tern_scope *scope)
+{
+    tern_thread *self = core_self();
+    if (scope->mark_ < self->scope.top && scope->mark_ >= 0)
+        core_scope_unwind(self, scope->mark_);
+}
+
+bool tern_set_owned_mode(bool on)
+{
+    tern_thread *self = core_self();
+    const bool previous = self->owned_mode;
+    self->owned_mode = on;
+    return previous;
+}
+
+/* Is the tensor in a scope of the calling thread? */
+static bool in_scope(const tern_thread *self, const tern_tensor *t)
+{
+    return t->scope_slot >= 0 && t->scope_slot < self->scope.top &&
+           slot_tensor(self->scope.slots[t->scope_slot]) == t;
+}
+
+tern_tensor *tern_retain(tern_tensor *t) { return t == NULL ? NULL : core_retain(t); }
+
+void tern_release(tern_tensor *t)
+{
+    if (t != NULL)
+        core_release(core_self(), t);
+}
+
+tern_tensor *tern_keep(tern_tensor *t)
+{
+    const tern_thread *self = core_self();
+    if (t != NULL && in_scope(self, t) && (self->scope.slots[t->scope_slot] & KEEP_MASK) < KEEP_MASK)
+        self->scope.slots[t->scope_slot]++;
+    return t;
+}
+
+void tern_drop(tern_tensor *t)
+{
+    tern_thread *self = core_self();
+    if (t == NULL || !in_scope(self, t))
+        return;
+    self->scope.slots[t->scope_slot] = 0;
+    t->scope_slot = -1;
+    core_release(self, t);
+}
+
+int64_t tern_live_tensors(void) { return core_live_tensors(); }

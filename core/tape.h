@@ -1,0 +1,27 @@
+/* What core needs of the tape; defined in autograd/. */
+#ifndef TERN_CORE_TAPE_H
+#define TERN_CORE_TAPE_H
+
+#include "core/call.h"
+
+/* Must the call be recorded? Grad mode is on, the row is differentiable, an input requires it. */
+static inline bool core_tape_wants(const core_call *call)
+{
+    if (!call->self->grad_mode || call->op->backward == NULL)
+        return false;
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != NULL && call->in[i]->requires_grad)
+            return true;
+    return false;
+}
+
+/* Records a call whose outputs are made: a node with edges, saved tensors and attributes; outputs
+ * point to it. False: no memory, recorded; the call's outputs are untouched. */
+bool core_tape_record(core_call *call);
+/* May the call write its preset output in place? An error for leaves and shared storages. */
+bool core_tape_check_inplace(core_call *call);
+
+void core_node_release(tern_thread *self, struct core_node *node);
+void core_hooks_free(tern_thread *self, struct core_hooks *hooks);
+
+#endif

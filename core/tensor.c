@@ -1,0 +1,254 @@
+/* Tensors: geometry, birth, death. */
+#include "core/tensor.h"
+
+#include <stdio.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/tape.h"
+
+int64_t core_numel(int ndim, const int64_t *dims)
+{
+    int64_t numel = 1;
+    bool empty = false;
+    for (int d = 0; d < ndim; d++) {
+        if (dims[d] < 0)
+            return -1;
+        if (dims[d] == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(numel, dims[d], &numel))
+            return -1;
+    }
+    return empty ? 0 : numel;
+}
+
+void core_row_major(int ndim, const int64_t *dims, int64_t *out_strides)
+{
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        out_strides[d] = stride;
+        stride *= dims[d] > 1 ? dims[d] : 1;
+    }
+}
+
+/* Dense: sorted by stride, each dimension starts where the smaller ones end. */
+static bool is_dense(const tern_view *view)
+{
+    int order[TERN_MAX_DIMS];
+    int n = 0;
+    for (int d = 0; d < view->ndim; d++) {
+        if (view->shape[d] == 1)
+            continue;
+        int i = n++;
+        for (; i > 0 && view->stride[order[i - 1]] > view->stride[d]; i--)
+            order[i] = order[i - 1];
+        order[i] = d;
+    }
+    int64_t expected = 1;
+    for (int i = 0; i < n; i++) {
+        if (view->stride[order[i]] != expected)
+            return false;
+        expected *= view->shape[order[i]];
+    }
+    return true;
+}
+
+void core_view_update(tern_view *view)
+{
+    const uint8_t number = view->flags & TERN_VIEW_NUMBER;
+    view->flags = number;
+    if (view->numel == 0) {
+        view->flags |= TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+        return;
+    }
+    int64_t expected = 1;
+    bool row_major = true;
+    for (int d = view->ndim - 1; d >= 0 && row_major; d--) {
+        if (view->shape[d] == 1)
+            continue;
+        row_major = view->stride[d] == expected;
+        expected *= view->shape[d];
+    }
+    if (row_major)
+        view->flags |= TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    else if (is_dense(view))
+        view->flags |= TERN_VIEW_DENSE;
+}
+
+bool core_view_channels_last(const tern_view *view)
+{
+    if (view->ndim != 4)
+        return false;
+    static const int order[] = { 1, 3, 2, 0 };
+    int64_t expected = 1;
+    for (int i = 0; i < 4; i++) {
+        const int d = order[i];
+        if (view->shape[d] == 1)
+            continue;
+        if (view->stride[d] != expected)
+            return false;
+        expected *= view->shape[d];
+    }
+    return true;
+}
+
+const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t bytes)
+{
+    core_text text = { buffer, bytes, 0 };
+    buffer[0] = '\0';
+    core_text_add(&text, "[");
+    for (int d = 0; d < ndim; d++)
+        core_text_add(&text, d == 0 ? "%lld" : ", %lld", (long long)dims[d]);
+    core_text_add(&text, "]");
+    return buffer;
+}
+
+/* A header without storage and geometry; reference count 1. */
+static tern_tensor *header_new(tern_thread *self, tern_site_t site)
+{
+    tern_tensor *t = core_pool_alloc(&self->pool, sizeof *t);
+    if (__builtin_expect(t == NULL, 0)) {
+        core_error(self, site, TERN_ERR_OOM, NULL, "no host memory for a tensor");
+        return NULL;
+    }
+    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    t->requires_grad = false;
+    t->output_index = 0;
+    t->scope_slot = -1;
+    t->storage = NULL;
+    t->node = NULL;
+    t->grad = NULL;
+    t->base = NULL;
+    t->hooks = NULL;
+    t->site = site;
+    self->live_tensors++;
+    return t;
+}
+
+static tern_tensor *out_of_memory(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    const tern_memory_t memory = tern_memory(dev);
+    core_error(self, site, TERN_ERR_OOM, NULL,
+               "out of memory on %s: %lld bytes were asked for, %lld are in tensors, %lld reserved\n"
+               "  try a smaller batch, or end scopes earlier (TERN_SCOPE)",
+               tern_dev_name(dev, name), (long long)bytes, (long long)memory.allocated_bytes,
+               (long long)memory.reserved_bytes);
+    return NULL;
+}
+
+static tern_tensor *overflow(tern_thread *self, tern_site_t site, int ndim, const int64_t *dims)
+{
+    char shape[160];
+    core_error(self, site, TERN_ERR_SHAPE, NULL, "a tensor cannot have the shape %s",
+               core_shape_text(ndim, dims, shape, sizeof shape));
+    return NULL;
+}
+
+/* Shape must be set and numel known; attaches a fresh storage. */
+static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
+                                   tern_dtype_t dtype)
+{
+    t->view.dtype = (uint8_t)dtype;
+    t->view.dev = dev;
+    t->view.reserved = 0;
+    int64_t bytes;
+    if (__builtin_mul_overflow(t->view.numel, tern_dtype_size(dtype), &bytes))
+        bytes = INT64_MAX;
+    t->storage = core_storage_new(self, dev, bytes);
+    if (__builtin_expect(t->storage == NULL, 0)) {
+        const tern_site_t site = t->site;
+        core_release(self, t);
+        return out_of_memory(self, site, dev, bytes);
+    }
+    t->view.data = t->storage->data;
+    return t;
+}
+
+tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev, tern_dtype_t dtype,
+                             int ndim, const int64_t *dims)
+{
+    const int64_t numel = core_numel(ndim, dims);
+    if (__builtin_expect(numel < 0, 0))
+        return overflow(self, site, ndim, dims);
+    tern_tensor *t = header_new(self, site);
+    if (t == NULL)
+        return NULL;
+    t->view.ndim = (uint8_t)ndim;
+    t->view.numel = numel;
+    t->view.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        t->view.shape[d] = dims[d];
+        t->view.stride[d] = stride;
+        stride *= dims[d] > 1 ? dims[d] : 1;
+    }
+    return attach_storage(self, t, dev, dtype);
+}
+
+tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     tern_dtype_t dtype, int ndim, const int64_t *dims,
+                                     const int64_t *strides)
+{
+    const int64_t numel = core_numel(ndim, dims);
+    if (numel < 0)
+        return overflow(self, site, ndim, dims);
+    tern_tensor *t = header_new(self, site);
+    if (t == NULL)
+        return NULL;
+    t->view.ndim = (uint8_t)ndim;
+    t->view.numel = numel;
+    t->view.flags = 0;
+    for (int d = 0; d < ndim; d++) {
+        t->view.shape[d] = dims[d];
+        t->view.stride[d] = strides[d];
+    }
+    core_view_update(&t->view);
+    return attach_storage(self, t, dev, dtype);
+}
+
+tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor *t)
+{
+    tern_tensor *alias = header_new(self, site);
+    if (alias == NULL)
+        return NULL;
+    alias->view = t->view;
+    alias->storage = t->storage;
+    atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
+    return alias;
+}
+
+tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage *storage,
+                               tern_dtype_t dtype, int ndim, const int64_t *dims)
+{
+    tern_tensor *t = header_new(self, site);
+    if (t == NULL)
+        return NULL;
+    t->view.ndim = (uint8_t)ndim;
+    t->view.numel = core_numel(ndim, dims);
+    t->view.dtype = (uint8_t)dtype;
+    t->view.dev = storage->dev;
+    t->view.reserved = 0;
+    t->view.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    memcpy(t->view.shape, dims, (size_t)ndim * sizeof *dims);
+    core_row_major(ndim, dims, t->view.stride);
+    t->view.data = storage->data;
+    t->storage = storage;
+    return t;
+}
+
+void core_tensor_free(tern_thread *self, tern_tensor *t)
+{
+    self->live_tensors--;
+    if (t->node != NULL)
+        core_node_release(self, t->node);
+    if (__builtin_expect(t->grad != NULL, 0))
+        core_release(self, t->grad);
+    if (__builtin_expect(t->base != NULL, 0))
+        core_release(self, t->base);
+    if (__builtin_expect(t->hooks != NULL, 0))
+        core_hooks_free(self, t->hooks);
+    if (t->storage != NULL)
+        core_storage_release(self, t->storage);
+    core_pool_free(&self->pool, t, sizeof *t);
+}

@@ -1,0 +1,101 @@
+/* Thread states: made at a thread's first call, parked when it ends, taken over by the next. */
+#include "core/thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor.h"
+
+_Thread_local tern_thread *core_thread_state __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static tern_thread *all_threads;
+static uint64_t thread_number;
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void park(void *state)
+{
+    tern_thread *self = state;
+    core_thread_state = self;
+    core_scope_unwind(self, 0);
+    core_thread_state = NULL;
+    pthread_mutex_lock(&list_lock);
+    self->parked = true;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void make_exit_key(void) { (void)pthread_key_create(&exit_key, park); }
+
+/* Modes and errors start afresh; memory lists and counters go on. */
+static void reset_modes(tern_thread *self)
+{
+    self->error_code = TERN_OK;
+    self->error_text[0] = '\0';
+    self->grad_mode = true;
+    self->owned_mode = false;
+    self->site = NULL;
+    self->path_depth = 0;
+    self->default_dtype = TERN_F32;
+    self->default_device = TERN_CPU;
+    memset(self->current_index, 0, sizeof self->current_index);
+    self->generator = (struct tern_generator){ 0, 0 };
+    self->finisher_count = 0;
+    self->parked = false;
+}
+
+static tern_thread *take_parked(void)
+{
+    for (tern_thread *t = all_threads; t != NULL; t = t->next)
+        if (t->parked) {
+            t->parked = false;
+            return t;
+        }
+    return NULL;
+}
+
+tern_thread *core_thread_create(void)
+{
+    static tern_thread last_resort; /* shared by threads that found no memory at all */
+    (void)pthread_once(&exit_once, make_exit_key);
+    pthread_mutex_lock(&list_lock);
+    tern_thread *self = take_parked();
+    if (self == NULL) {
+        self = aligned_alloc(64, (sizeof *self + 63) / 64 * 64);
+        if (self == NULL) {
+            self = &last_resort;
+        } else {
+            memset(self, 0, sizeof *self);
+            /* marks that this thread's backward leaves in nodes differ from any other thread's */
+            self->backward_epoch = ++thread_number << 40;
+            self->next = all_threads;
+            all_threads = self;
+        }
+    }
+    pthread_mutex_unlock(&list_lock);
+    reset_modes(self);
+    core_thread_state = self;
+    (void)pthread_setspecific(exit_key, self);
+    return self;
+}
+
+void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user)
+{
+    pthread_mutex_lock(&list_lock);
+    for (tern_thread *t = all_threads; t != NULL; t = t->next)
+        visit(t, user);
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void add_live(tern_thread *thread, void *user)
+{
+    *(int64_t *)user += __atomic_load_n(&thread->live_tensors, __ATOMIC_RELAXED);
+}
+
+int64_t core_live_tensors(void)
+{
+    int64_t sum = 0;
+    core_thread_each(add_live, &sum);
+    return sum;
+}
