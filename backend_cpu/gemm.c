@@ -1,0 +1,275 @@
+/* Matrix products of f32 and f64 by the library or by own kernels (isa/gemm.c), and batches. */
+#include "backend_cpu/gemm.h"
+#include "backend_cpu/bridge.h"
+#include "backend_cpu/kernels.h"
+
+enum {
+    /* Below, a call of a library costs more than its kernels win (bench: own 0.9 to 1.9 times the
+     * better of OpenBLAS and oneDNN up to here, 0.88 to 1.03 times above). */
+    OWN_FLOPS = 1400000,
+    STACK_BYTES = 16384 /* scratch of small products */
+};
+
+static int64_t flops_of(const cpu_product *g)
+{
+    return 2 * g->m * g->n * g->k;
+}
+
+/* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. */
+static void settle_strides(cpu_product *g)
+{
+    if (g->k == 1) {
+        g->a_col = 1;
+        g->b_row = g->n;
+    }
+    if (g->m == 1)
+        g->a_row = g->a_col == 1 ? g->k : 1;
+    if (g->n == 1)
+        g->b_col = 1;
+}
+
+int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, int64_t count)
+{
+    const int64_t elements = g->m * g->k + g->k * g->n + g->m * g->n;
+    return cpu_threads(call, count * elements * cpu_dtype_size(dtype), count * flops_of(g) / 4);
+}
+
+/* ---- own kernels ------------------------------------------------------------------------------- */
+
+static void run_own(int dtype, const cpu_product *g, void *scratch)
+{
+    if (dtype == TERN_F64)
+        CPU_ISA_PICK(cpu_gemm_f64)(g, scratch);
+    else
+        CPU_ISA_PICK(cpu_gemm_f32)(g, scratch);
+}
+
+static int64_t scratch_bytes(int dtype, const cpu_product *g)
+{
+    const int64_t bytes = cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype);
+    return (bytes + 63) / 64 * 64;
+}
+
+cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
+                             int64_t end)
+{
+    const int64_t size = cpu_dtype_size(dtype);
+    cpu_product part = *g;
+    if (by_rows) {
+        part.m = end - begin;
+        part.a = (const char *)g->a + begin * g->a_row * size;
+        part.c = (char *)g->c + begin * g->c_row * size;
+    } else {
+        part.n = end - begin;
+        part.b = (const char *)g->b + begin * g->b_col * size;
+        part.c = (char *)g->c + begin * size;
+        part.bias = g->bias != NULL ? (const char *)g->bias + begin * size : NULL;
+    }
+    return part;
+}
+
+typedef struct own_parts {
+    const cpu_product *whole;
+    int dtype;
+    bool by_rows;
+    int64_t parts;
+    int64_t units; /* of CPU_GEMM_ALIGN rows or columns */
+    char *scratch;
+    int64_t scratch_bytes;
+} own_parts;
+
+static void run_parts(void *context, int64_t begin, int64_t end)
+{
+    const own_parts *own = context;
+    const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i * own->units / own->parts * CPU_GEMM_ALIGN;
+        const int64_t last = (i + 1) * own->units / own->parts * CPU_GEMM_ALIGN;
+        const cpu_product part =
+            cpu_product_part(own->whole, own->dtype, own->by_rows, first,
+                             last < extent ? last : extent);
+        run_own(own->dtype, &part, own->scratch + i * own->scratch_bytes);
+    }
+}
+
+/* Every part packs what it needs, so parts run without waiting for each other, and each element of C
+ * is one sum in one order however many there are. */
+static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads)
+{
+    own_parts own = { .whole = g, .dtype = dtype, .by_rows = g->m >= g->n };
+    const int64_t extent = own.by_rows ? g->m : g->n;
+    own.units = (extent + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN;
+    own.parts = threads == 1 ? 1 : 2 * threads;
+    if (own.parts > own.units)
+        own.parts = own.units;
+    own.scratch_bytes = scratch_bytes(dtype, g);
+    own.scratch = call->host->scratch(call, own.parts * own.scratch_bytes);
+    if (own.scratch == NULL)
+        return false;
+    cpu_parallel(threads, own.parts, 1, run_parts, &own);
+    return true;
+}
+
+static bool run_own_small(const tern_call *call, int dtype, const cpu_product *g)
+{
+    _Alignas(64) char stack[STACK_BYTES];
+    const int64_t bytes = scratch_bytes(dtype, g);
+    void *scratch = bytes <= STACK_BYTES ? stack : call->host->scratch(call, bytes);
+    if (scratch == NULL)
+        return false;
+    run_own(dtype, g, scratch);
+    return true;
+}
+
+/* ---- the library ------------------------------------------------------------------------------- */
+
+/* Leading dimension of a matrix of these strides, 0 when the library cannot take it. */
+static int64_t leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int *out_trans)
+{
+    *out_trans = column != 1;
+    if (column == 1)
+        return row >= columns ? row : 0;
+    return row == 1 && column >= rows ? column : 0;
+}
+
+static void start_rows(const cpu_product *g, int64_t size)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        memcpy((char *)g->c + i * g->c_row * size, g->bias, (size_t)(g->n * size));
+}
+
+static bool run_library(int dtype, const cpu_product *g, int threads)
+{
+    cpu_gemm_call lib = { .dtype = dtype == TERN_F64    ? CPU_BLAS_F64
+                                   : dtype == TERN_BF16 ? CPU_BLAS_BF16
+                                                        : CPU_BLAS_F32,
+                          .threads = threads,
+                          .m = g->m,
+                          .n = g->n,
+                          .k = g->k,
+                          .a = g->a,
+                          .b = g->b,
+                          .c = g->c,
+                          .ldc = g->c_row,
+                          .alpha = 1,
+                          .beta = g->accumulate || g->bias != NULL ? 1 : 0,
+                          .batch = 1 };
+    lib.lda = leading(g->m, g->k, g->a_row, g->a_col, &lib.trans_a);
+    lib.ldb = leading(g->k, g->n, g->b_row, g->b_col, &lib.trans_b);
+    const cpu_blas_table *blas = lib.lda != 0 && lib.ldb != 0 ? cpu_blas() : NULL;
+    if (blas == NULL)
+        return false;
+    if (g->bias != NULL)
+        start_rows(g, cpu_dtype_size(dtype));
+    const uint32_t before = cpu_flush_begin();
+    const cpu_blas_status status = blas->gemm(&lib);
+    cpu_flush_end(before);
+    return status == CPU_BLAS_OK;
+}
+
+bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads)
+{
+    cpu_product g = *product;
+    if (g.m == 0 || g.n == 0)
+        return true;
+    settle_strides(&g);
+    if (flops_of(&g) <= OWN_FLOPS && threads == 1)
+        return run_own_small(call, dtype, &g);
+    if (flops_of(&g) > OWN_FLOPS && run_library(dtype, &g, threads))
+        return true;
+    return run_own_parallel(call, dtype, &g, threads);
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------- */
+
+/* out [M, N] = a [M, K] b [K, N], or [B, M, N] = [B, M, K] [B, K, N]; out is row-major. */
+typedef struct product_batch {
+    const tern_call *call;
+    cpu_product first;
+    int64_t a_step, b_step, c_step; /* bytes */
+    int64_t count;
+    int dtype;
+    int64_t parts; /* ranges of products that threads share, each with its piece of scratch */
+    char *scratch;
+    int64_t scratch_bytes;
+} product_batch;
+
+static cpu_product product_at(const product_batch *batch, int64_t i)
+{
+    cpu_product g = batch->first;
+    g.a = (const char *)g.a + i * batch->a_step;
+    g.b = (const char *)g.b + i * batch->b_step;
+    g.c = (char *)g.c + i * batch->c_step;
+    return g;
+}
+
+static void run_batch_parts(void *context, int64_t begin, int64_t end)
+{
+    const product_batch *batch = context;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t last = (part + 1) * batch->count / batch->parts;
+        for (int64_t i = part * batch->count / batch->parts; i < last; i++) {
+            const cpu_product g = product_at(batch, i);
+            run_own(batch->dtype, &g, batch->scratch + part * batch->scratch_bytes);
+        }
+    }
+}
+
+/* Small products: threads share out whole ones. */
+static bool run_batch_own(product_batch *batch, int threads)
+{
+    const tern_call *call = batch->call;
+    settle_strides(&batch->first);
+    batch->parts = threads == 1 ? 1 : 4 * threads;
+    if (batch->parts > batch->count)
+        batch->parts = batch->count;
+    batch->scratch_bytes = scratch_bytes(batch->dtype, &batch->first);
+    batch->scratch = call->host->scratch(call, batch->parts * batch->scratch_bytes);
+    if (batch->scratch == NULL)
+        return false;
+    cpu_parallel(threads, batch->parts, 1, run_batch_parts, batch);
+    return true;
+}
+
+static bool run_batch(product_batch *batch, int threads)
+{
+    const bool own = batch->dtype == TERN_F32 || batch->dtype == TERN_F64;
+    if (own && batch->count > 1 && flops_of(&batch->first) <= OWN_FLOPS)
+        return run_batch_own(batch, threads);
+    for (int64_t i = 0; i < batch->count; i++) {
+        const cpu_product g = product_at(batch, i);
+        if (!cpu_product_any(batch->call, batch->dtype, &g, threads))
+            return false;
+    }
+    return true;
+}
+
+tern_status_t cpu_gemm(const tern_call *call)
+{
+    const tern_view *a = call->in[0], *b = call->in[1], *c = call->out[0];
+    if (c->numel == 0)
+        return TERN_OK;
+    const int d = a->ndim - 2;
+    product_batch batch = { .call = call,
+                            .first = { .m = c->shape[d],
+                                       .n = c->shape[d + 1],
+                                       .k = a->shape[d + 1],
+                                       .a = a->data,
+                                       .b = b->data,
+                                       .c = c->data,
+                                       .a_row = a->stride[d],
+                                       .a_col = a->stride[d + 1],
+                                       .b_row = b->stride[d],
+                                       .b_col = b->stride[d + 1],
+                                       .c_row = c->shape[d + 1] },
+                            .count = d > 0 ? c->shape[0] : 1,
+                            .dtype = c->dtype };
+    const int64_t size = cpu_dtype_size(c->dtype);
+    const int threads = cpu_product_threads(call, c->dtype, &batch.first, batch.count);
+    if (d == 0)
+        return cpu_product_any(call, c->dtype, &batch.first, threads) ? TERN_OK : TERN_ERR_OOM;
+    batch.a_step = a->stride[0] * size;
+    batch.b_step = b->stride[0] * size;
+    batch.c_step = c->stride[0] * size;
+    return run_batch(&batch, threads) ? TERN_OK : TERN_ERR_OOM;
+}

@@ -1,0 +1,49 @@
+/* tern's own matrix product: what is used below the size where a library's call pays, and
+ * everywhere when there is no library. cpu_product_run (gemm.c) chooses. */
+#ifndef TERN_BACKEND_CPU_GEMM_H
+#define TERN_BACKEND_CPU_GEMM_H
+
+#include "backend_cpu/cpu.h"
+
+/* C [m, n] = A [m, k] B [k, n] (+ bias [n] in each row, or + C). All of one dtype, f32 or f64.
+ * A and B have any strides, in elements; the columns of C are adjacent. C overlaps nothing. */
+typedef struct cpu_product {
+    int64_t m, n, k;
+    const void *a, *b;
+    const void *bias; /* NULL: none */
+    void *c;
+    int64_t a_row, a_col, b_row, b_col, c_row;
+    bool accumulate; /* C is added to; then there is no bias */
+} cpu_product;
+
+/* Runs one product of `dtype` (f32, f64) on up to `threads` threads, by the library or by own
+ * kernels. Scratch comes from call's host. False: there was none, and the host has said so. */
+bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads);
+
+/* The same for every dtype of numbers: half types are summed in f32, integers wrap. */
+bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads);
+/* How many threads `count` such products should use. */
+int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *product, int64_t count);
+/* Rows [begin, end) of C, or its columns. */
+cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows, int64_t begin,
+                             int64_t end);
+
+/* Own kernels, one thread. `scratch`: cpu_gemm_scratch(...) bytes, aligned to 64. */
+CPU_ISA_DECLARE(void, cpu_gemm_f32, const cpu_product *product, void *scratch);
+CPU_ISA_DECLARE(void, cpu_gemm_f64, const cpu_product *product, void *scratch);
+
+/* Block sizes: a packed block of B fills half of a 1 MiB second-level cache. All instruction sets'
+ * tiles (8 x 48 elements and less) divide them. */
+enum { CPU_GEMM_KC = 256, CPU_GEMM_NC = 480, CPU_GEMM_MC = 96, CPU_GEMM_ALIGN = 48 };
+
+/* Elements of scratch for a product of these sizes. */
+static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k)
+{
+    const int64_t kc = k < CPU_GEMM_KC ? k : CPU_GEMM_KC;
+    const int64_t mc = m < CPU_GEMM_MC ? m : CPU_GEMM_MC;
+    const int64_t columns = (n + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN;
+    const int64_t nc = columns < CPU_GEMM_NC ? columns : CPU_GEMM_NC;
+    return kc * (nc + mc) + 16;
+}
+
+#endif

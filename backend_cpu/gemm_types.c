@@ -1,0 +1,155 @@
+/* Matrix products of the types that libraries do not have. Half types are converted to f32, summed
+ * there and rounded once; integers wrap. */
+#include "backend_cpu/gemm.h"
+
+/* Rows of half types are converted in blocks of about this many elements. */
+enum { HALF_ELEMENTS = 1 << 22 };
+
+/* ---- half types -------------------------------------------------------------------------------- */
+
+typedef struct to_f32 {
+    cpu_convert_fn convert;
+    float *out;
+    const char *in;
+    int64_t row, column; /* strides of `in`, elements */
+    int64_t columns;
+} to_f32;
+
+static void convert_rows(void *context, int64_t begin, int64_t end)
+{
+    const to_f32 *t = context;
+    for (int64_t i = begin; i < end; i++) {
+        float *out = t->out + i * t->columns;
+        const char *in = t->in + i * t->row * 2;
+        if (t->column == 1)
+            t->convert(out, in, t->columns);
+        else
+            for (int64_t j = 0; j < t->columns; j++)
+                t->convert(out + j, in + j * t->column * 2, 1);
+    }
+}
+
+/* A matrix of a half type as dense f32 in the order that reads it contiguously; strides follow. */
+static void widen(float *out, int dtype, const void **data, int64_t rows, int64_t columns,
+                  int64_t *row, int64_t *column, int threads)
+{
+    const bool transposed = *row == 1 && *column != 1;
+    to_f32 t = { .convert = cpu_converter(TERN_F32, dtype), .out = out, .in = *data };
+    t.row = transposed ? *column : *row;
+    t.column = transposed ? *row : *column;
+    t.columns = transposed ? rows : columns;
+    const int64_t lines = transposed ? columns : rows;
+    cpu_parallel(threads, lines, 16, convert_rows, &t);
+    *data = out;
+    *row = transposed ? 1 : columns;
+    *column = transposed ? rows : 1;
+}
+
+typedef struct from_f32 {
+    cpu_convert_fn convert;
+    char *out;
+    const float *in;
+    int64_t out_row, columns;
+} from_f32;
+
+static void narrow_rows(void *context, int64_t begin, int64_t end)
+{
+    const from_f32 *t = context;
+    for (int64_t i = begin; i < end; i++)
+        t->convert(t->out + i * t->out_row * 2, t->in + i * t->columns, t->columns);
+}
+
+/* Rows of A times B (f32 already), rounded once into C. */
+static bool half_rows(const tern_call *call, int dtype, const cpu_product *g, float *a, float *c,
+                      int threads)
+{
+    cpu_product f = *g;
+    f.c = c;
+    f.c_row = g->n;
+    widen(a, dtype, &f.a, g->m, g->k, &f.a_row, &f.a_col, threads);
+    if (!cpu_product_run(call, TERN_F32, &f, threads))
+        return false;
+    from_f32 t = { .convert = cpu_converter(dtype, TERN_F32),
+                   .out = g->c,
+                   .in = c,
+                   .out_row = g->c_row,
+                   .columns = g->n };
+    cpu_parallel(threads, g->m, 16, narrow_rows, &t);
+    return true;
+}
+
+static bool run_half(const tern_call *call, int dtype, const cpu_product *product, int threads)
+{
+    cpu_product g = *product;
+    if (g.m == 0 || g.n == 0)
+        return true;
+    const int64_t widest = g.k > g.n ? g.k : g.n;
+    int64_t block = HALF_ELEMENTS / widest + 1;
+    if (block > g.m)
+        block = g.m;
+    float *b = call->host->scratch(call, g.k * g.n * 4 + 64);
+    float *a = call->host->scratch(call, block * g.k * 4 + 64);
+    float *c = call->host->scratch(call, block * g.n * 4 + 64);
+    float *bias = call->host->scratch(call, g.n * 4 + 64);
+    if (a == NULL || b == NULL || c == NULL || bias == NULL)
+        return false;
+    widen(b, dtype, &g.b, g.k, g.n, &g.b_row, &g.b_col, threads);
+    if (g.bias != NULL) {
+        cpu_to_f32(bias, g.bias, dtype, g.n);
+        g.bias = bias;
+    }
+    for (int64_t m0 = 0; m0 < g.m; m0 += block) {
+        const int64_t end = m0 + block < g.m ? m0 + block : g.m;
+        const cpu_product rows = cpu_product_part(&g, dtype, true, m0, end);
+        if (!half_rows(call, dtype, &rows, a, c, threads))
+            return false;
+    }
+    return true;
+}
+
+/* ---- integers ---------------------------------------------------------------------------------- */
+
+/* Unsigned arithmetic wraps as two's complement does, whatever the sign of the dtype. */
+#define INTEGER_ROWS(name, type, wide)                                             \
+    static void name(void *context, int64_t begin, int64_t end)                    \
+    {                                                                              \
+        const cpu_product *g = context;                                            \
+        const type *bias = g->bias;                                                \
+        for (int64_t i = begin; i < end; i++) {                                    \
+            type *c = (type *)g->c + i * g->c_row;                                 \
+            for (int64_t j = 0; j < g->n; j++)                                     \
+                c[j] = bias != NULL ? bias[j] : 0;                                 \
+            for (int64_t p = 0; p < g->k; p++) {                                   \
+                const type a = ((const type *)g->a)[i * g->a_row + p * g->a_col];  \
+                const type *b = (const type *)g->b + p * g->b_row;                 \
+                for (int64_t j = 0; j < g->n; j++)                                 \
+                    c[j] = (type)(c[j] + (wide)a * b[j * g->b_col]);               \
+            }                                                                      \
+        }                                                                          \
+    }
+INTEGER_ROWS(integer_rows_8, uint8_t, uint32_t)
+INTEGER_ROWS(integer_rows_16, uint16_t, uint32_t)
+INTEGER_ROWS(integer_rows_32, uint32_t, uint32_t)
+INTEGER_ROWS(integer_rows_64, uint64_t, uint64_t)
+
+static bool run_integer(int dtype, const cpu_product *product, int threads)
+{
+    cpu_product g = *product;
+    const int64_t size = cpu_dtype_size(dtype);
+    cpu_parallel(threads, g.m, 4,
+                 size == 1   ? integer_rows_8
+                 : size == 2 ? integer_rows_16
+                 : size == 4 ? integer_rows_32
+                             : integer_rows_64,
+                 &g);
+    return true;
+}
+
+bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads)
+{
+    if (dtype == TERN_F32 || dtype == TERN_F64)
+        return cpu_product_run(call, dtype, product, threads);
+    if (dtype == TERN_F16 || dtype == TERN_BF16)
+        return run_half(call, dtype, product, threads);
+    return run_integer(dtype, product, threads);
+}

@@ -1,0 +1,67 @@
+/* Matrix products of f32 and f64 on one thread: blocks of B (and of A where its rows are not
+ * contiguous) packed for the second-level cache, tiles of C held in registers. The sum over k runs
+ * in order, with one rounding per step where the CPU has fused multiply-add. */
+#include "backend_cpu/gemm.h"
+#include "backend_cpu/isa/tile.h"
+
+/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast. */
+#if defined(__AVX512F__)
+enum { TILE_ROWS = 8, TILE_VECTORS = 3, DOT_ROWS = 4 };
+#elif defined(__AVX__)
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, DOT_ROWS = 2 };
+#else
+enum { TILE_ROWS = 4, TILE_VECTORS = 2, DOT_ROWS = 2 };
+#endif
+enum { DOT_COLUMNS = 4 };
+
+/* dst[p * dst_row + j] = src[j * src_row + p] for 4 columns j and n rows p. */
+TILE_INLINE void transpose4_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
+                                int64_t n)
+{
+    typedef float four __attribute__((vector_size(16)));
+    typedef float four_any __attribute__((vector_size(16), aligned(4), may_alias));
+    int64_t p = 0;
+    for (; p + 4 <= n; p += 4, dst += 4 * dst_row) {
+        const four a = *(const four_any *)(const void *)(src + p);
+        const four b = *(const four_any *)(const void *)(src + src_row + p);
+        const four c = *(const four_any *)(const void *)(src + 2 * src_row + p);
+        const four d = *(const four_any *)(const void *)(src + 3 * src_row + p);
+        const four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+        const four ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+        const four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+        const four bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+        *(four_any *)(void *)dst = __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5);
+        *(four_any *)(void *)(dst + dst_row) = __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7);
+        *(four_any *)(void *)(dst + 2 * dst_row) =
+            __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5);
+        *(four_any *)(void *)(dst + 3 * dst_row) =
+            __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7);
+    }
+    for (; p < n; p++, dst += dst_row)
+        for (int j = 0; j < 4; j++)
+            dst[j] = src[j * src_row + p];
+}
+
+TILE_INLINE void transpose4_f64(double *dst, int64_t dst_row, const double *src, int64_t src_row,
+                                int64_t n)
+{
+    for (int64_t p = 0; p < n; p++, dst += dst_row)
+        for (int j = 0; j < 4; j++)
+            dst[j] = src[j * src_row + p];
+}
+
+#define T float
+#define X(name) f32_##name
+#define FN(name) name##_f32
+#define LANES TILE_F32_LANES
+#include "backend_cpu/isa/gemm_tile.inc"
+#undef T
+#undef X
+#undef FN
+#undef LANES
+
+#define T double
+#define X(name) f64_##name
+#define FN(name) name##_f64
+#define LANES TILE_F64_LANES
+#include "backend_cpu/isa/gemm_tile.inc"
