@@ -1,0 +1,214 @@
+/* Arena, queue and tables of the tests' device. See device.h. */
+#include "device.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct free_range {
+    struct free_range *next;
+    char *data;
+    int64_t bytes;
+} free_range;
+
+typedef struct device {
+    char *arena, *end, *fresh;
+    free_range *ranges; /* kept on the host: the arena cannot be touched */
+    work *first, **last;
+} device;
+
+static device devices[DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool open_device(device *d)
+{
+    if (d->arena != NULL)
+        return true;
+    void *arena = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED)
+        return false;
+    d->arena = d->fresh = arena;
+    d->end = d->arena + ARENA_BYTES;
+    d->last = &d->first;
+    return true;
+}
+
+static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/* Exact fit from the ranges that were freed, else fresh space. */
+static void *device_alloc(void *context, int index, int64_t bytes, void *stream)
+{
+    (void)context, (void)stream;
+    device *d = &devices[index];
+    const int64_t size = rounded(bytes);
+    pthread_mutex_lock(&lock);
+    void *data = NULL;
+    if (open_device(d)) {
+        free_range **at = &d->ranges;
+        while (*at != NULL && (*at)->bytes != size)
+            at = &(*at)->next;
+        if (*at != NULL) {
+            free_range *range = *at;
+            *at = range->next;
+            data = range->data;
+            free(range);
+        } else if (d->end - d->fresh >= size) {
+            data = d->fresh;
+            d->fresh += size;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return data;
+}
+
+/* The queue is in order, so memory may be given out again at once: later work runs later. */
+static void device_free(void *context, int index, void *data, int64_t bytes, void *stream)
+{
+    (void)context, (void)stream;
+    free_range *range = malloc(sizeof *range);
+    if (range == NULL)
+        return; /* the range is lost, nothing else */
+    pthread_mutex_lock(&lock);
+    *range = (free_range){ devices[index].ranges, data, rounded(bytes) };
+    devices[index].ranges = range;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- queue -------------------------------------------------------------------------------------- */
+
+static void push(int index, work *w)
+{
+    pthread_mutex_lock(&lock);
+    device *d = &devices[index];
+    (void)open_device(d);
+    w->next = NULL;
+    *d->last = w;
+    d->last = &w->next;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Runs all that waits, with the arena open. Called with the lock. */
+static void drain(device *d)
+{
+    if (d->arena == NULL || d->first == NULL)
+        return;
+    (void)mprotect(d->arena, ARENA_BYTES, PROT_READ | PROT_WRITE);
+    for (work *w = d->first, *next; w != NULL; w = next) {
+        next = w->next;
+        if (w->body != NULL)
+            w->body(w);
+        else
+            memcpy(w->dst, w->staging, (size_t)w->bytes);
+        free(w->staging);
+        free(w);
+    }
+    d->first = NULL;
+    d->last = &d->first;
+    (void)mprotect(d->arena, ARENA_BYTES, PROT_NONE);
+}
+
+static tern_status_t device_synchronize(void *context, int index)
+{
+    (void)context;
+    pthread_mutex_lock(&lock);
+    drain(&devices[index]);
+    pthread_mutex_unlock(&lock);
+    return TERN_OK;
+}
+
+static double host_number(const tern_view *v)
+{
+    return v->dev.kind == TERN_KIND_CPU ? view_get(v, 0) : 0;
+}
+
+tern_status_t enqueue(const tern_call *call, void (*body)(work *w), size_t attr_bytes)
+{
+    work *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return call->host->fail(TERN_ERR_OOM, "no host memory for the queue");
+    w->body = body;
+    w->n_in = call->n_in;
+    w->n_out = call->n_out;
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != NULL) {
+            w->has_in[i] = true;
+            w->in[i] = *call->in[i];
+            w->host_value[i] = host_number(call->in[i]);
+        }
+    for (int i = 0; i < call->n_out; i++)
+        w->out[i] = *call->out[i];
+    if (attr_bytes > 0)
+        memcpy(w->attr, call->attr, attr_bytes);
+    push(call->dev.index, w);
+    return TERN_OK;
+}
+
+/* ---- copies -------------------------------------------------------------------------------------- */
+
+static tern_status_t from_host(void *context, int index, void *dst, const void *src, int64_t bytes,
+                               void *stream)
+{
+    (void)context, (void)stream;
+    work *w = calloc(1, sizeof *w);
+    void *staging = malloc((size_t)bytes);
+    if (w == NULL || staging == NULL) {
+        free(w);
+        free(staging);
+        return TERN_ERR_OOM;
+    }
+    memcpy(staging, src, (size_t)bytes);
+    w->staging = staging;
+    w->dst = dst;
+    w->bytes = bytes;
+    push(index, w);
+    return TERN_OK;
+}
+
+static tern_status_t to_host(void *context, int index, void *dst, const void *src, int64_t bytes,
+                             void *stream)
+{
+    (void)context, (void)stream;
+    device *d = &devices[index];
+    pthread_mutex_lock(&lock);
+    drain(d);
+    (void)mprotect(d->arena, ARENA_BYTES, PROT_READ);
+    memcpy(dst, src, (size_t)bytes);
+    (void)mprotect(d->arena, ARENA_BYTES, PROT_NONE);
+    pthread_mutex_unlock(&lock);
+    return TERN_OK;
+}
+
+/* ---- tables -------------------------------------------------------------------------------------- */
+
+static const tern_backend_memory memory = { .size = sizeof memory,
+                                            .alloc = device_alloc,
+                                            .free = device_free };
+static const tern_backend_copy copy = { .size = sizeof copy,
+                                        .from_host = from_host,
+                                        .to_host = to_host };
+static const tern_backend_stream stream = { .size = sizeof stream,
+                                            .synchronize = device_synchronize };
+static tern_backend backend;
+
+TERN_API const tern_backend *tern_backend_get(const tern_host *host, uint32_t version,
+                                              const char **out_why);
+const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, const char **out_why)
+{
+    (void)host;
+    if (version != TERN_PLUGIN_VERSION) {
+        *out_why = "the tests' backend speaks another version of the plugin interface";
+        return NULL;
+    }
+    backend = (tern_backend){ .size = sizeof backend,
+                              .version = TERN_PLUGIN_VERSION,
+                              .name = "test",
+                              .kind = TERN_KIND_EXT,
+                              .device_count = DEVICES,
+                              .memory = &memory,
+                              .copy = &copy,
+                              .stream = &stream,
+                              .kernels = test_kernels,
+                              .kernel_count = test_kernel_count };
+    return &backend;
+}

@@ -1,0 +1,285 @@
+/* Kernels of the tests' device: scalar loops in double, run from the queue. Plain on purpose: they are
+ * a second opinion on what an op means. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+/* ---- elements ------------------------------------------------------------------------------------ */
+
+static int64_t offset_of(const tern_view *v, int64_t i)
+{
+    int64_t offset = 0;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        offset += i % v->shape[d] * v->stride[d];
+        i /= v->shape[d];
+    }
+    return offset;
+}
+
+double view_get(const tern_view *v, int64_t i)
+{
+    const int64_t k = offset_of(v, i);
+    switch (v->dtype) {
+    case TERN_BOOL:
+    case TERN_U8: return ((const uint8_t *)v->data)[k];
+    case TERN_I8: return ((const int8_t *)v->data)[k];
+    case TERN_I16: return ((const int16_t *)v->data)[k];
+    case TERN_I32: return ((const int32_t *)v->data)[k];
+    case TERN_I64: return (double)((const int64_t *)v->data)[k];
+    case TERN_F32: return (double)((const float *)v->data)[k];
+    case TERN_F64: return ((const double *)v->data)[k];
+    default: return NAN; /* half types: this device has none */
+    }
+}
+
+void put(const tern_view *v, int64_t i, double value)
+{
+    const int64_t k = offset_of(v, i);
+    switch (v->dtype) {
+    case TERN_BOOL: ((uint8_t *)v->data)[k] = value != 0; break;
+    case TERN_U8: ((uint8_t *)v->data)[k] = (uint8_t)value; break;
+    case TERN_I8: ((int8_t *)v->data)[k] = (int8_t)value; break;
+    case TERN_I16: ((int16_t *)v->data)[k] = (int16_t)value; break;
+    case TERN_I32: ((int32_t *)v->data)[k] = (int32_t)value; break;
+    case TERN_I64: ((int64_t *)v->data)[k] = (int64_t)value; break;
+    case TERN_F32: ((float *)v->data)[k] = (float)value; break;
+    case TERN_F64: ((double *)v->data)[k] = value; break;
+    default: break;
+    }
+}
+
+double get(const work *w, int input, int64_t i)
+{
+    const tern_view *v = &w->in[input];
+    if (v->dev.kind == TERN_KIND_CPU)
+        return w->host_value[input];
+    return view_get(v, v->numel == 1 ? 0 : i);
+}
+
+/* ---- elementwise --------------------------------------------------------------------------------- */
+
+#define KERNEL(name, attr)                                          \
+    static tern_status_t test_##name(const tern_call *call)         \
+    {                                                               \
+        return enqueue(call, body_##name, attr);                    \
+    }
+#define ELEMENTWISE(name, expression)                               \
+    static void body_##name(work *w)                                \
+    {                                                               \
+        for (int64_t i = 0; i < w->out[0].numel; i++) {             \
+            const double a = get(w, 0, i);                          \
+            const double b = w->n_in > 1 ? get(w, 1, i) : 0;        \
+            (void)b;                                                \
+            put(&w->out[0], i, expression);                         \
+        }                                                           \
+    }                                                               \
+    KERNEL(name, 0)
+
+ELEMENTWISE(copy, a)
+ELEMENTWISE(neg, -a)
+ELEMENTWISE(abs, fabs(a))
+ELEMENTWISE(exp, exp(a))
+ELEMENTWISE(log, log(a))
+ELEMENTWISE(sqrt, sqrt(a))
+ELEMENTWISE(tanh, tanh(a))
+ELEMENTWISE(sigmoid, 1 / (1 + exp(-a)))
+ELEMENTWISE(relu, a > 0 ? a : isnan(a) ? a : 0)
+ELEMENTWISE(gelu, 0.5 * a * (1 + erf(a * 0.70710678118654752)))
+ELEMENTWISE(add, a + b)
+ELEMENTWISE(sub, a - b)
+ELEMENTWISE(mul, a * b)
+ELEMENTWISE(div, a / b)
+ELEMENTWISE(pow, pow(a, b))
+ELEMENTWISE(maximum, a > b || isnan(a) ? a : b)
+ELEMENTWISE(minimum, a < b || isnan(a) ? a : b)
+ELEMENTWISE(eq, a == b)
+ELEMENTWISE(ne, a != b)
+ELEMENTWISE(lt, a < b)
+ELEMENTWISE(le, a <= b)
+ELEMENTWISE(gt, a > b)
+ELEMENTWISE(ge, a >= b)
+ELEMENTWISE(relu_grad, b > 0 ? a : 0)
+ELEMENTWISE(tanh_grad, a * (1 - b * b))
+ELEMENTWISE(sigmoid_grad, a * b * (1 - b))
+
+static void body_fill(work *w)
+{
+    tern_attr_fill attr;
+    memcpy(&attr, w->attr, sizeof attr);
+    for (int64_t i = 0; i < w->out[0].numel; i++)
+        put(&w->out[0], i, attr.value.f);
+}
+KERNEL(fill, sizeof(tern_attr_fill))
+
+/* ---- reductions: out's dimensions are in's without (or with extent 1 in) the reduced ones --------- */
+
+static void reduce(work *w, bool mean)
+{
+    tern_attr_reduce attr;
+    memcpy(&attr, w->attr, sizeof attr);
+    const tern_view *in = &w->in[0], *out = &w->out[0];
+    double *sums = calloc((size_t)out->numel + 1, sizeof *sums);
+    if (sums == NULL)
+        return;
+    for (int64_t i = 0; i < in->numel; i++) {
+        int64_t rest = i, place = 0, scale = 1;
+        for (int d = in->ndim - 1; d >= 0; d--) {
+            const int64_t at = rest % in->shape[d];
+            rest /= in->shape[d];
+            if (attr.dims & (1u << d))
+                continue;
+            place += at * scale;
+            scale *= in->shape[d];
+        }
+        sums[place] += view_get(in, i);
+    }
+    const double share = mean && out->numel > 0 ? (double)out->numel / (double)in->numel : 1;
+    for (int64_t i = 0; i < out->numel; i++)
+        put(out, i, sums[i] * share);
+    free(sums);
+}
+static void body_sum(work *w) { reduce(w, false); }
+static void body_mean(work *w) { reduce(w, true); }
+KERNEL(sum, sizeof(tern_attr_reduce))
+KERNEL(mean, sizeof(tern_attr_reduce))
+
+/* ---- products ------------------------------------------------------------------------------------- */
+
+static double at2(const tern_view *v, int64_t row, int64_t column)
+{
+    return view_get(v, row * v->shape[v->ndim - 1] + column);
+}
+
+static void body_gemm(work *w)
+{
+    const tern_view *a = &w->in[0], *b = &w->in[1], *out = &w->out[0];
+    const int nd = out->ndim;
+    const int64_t m = out->shape[nd - 2], n = out->shape[nd - 1], k = a->shape[nd - 1];
+    const int64_t batch = nd == 3 ? out->shape[0] : 1;
+    for (int64_t i = 0; i < batch * m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += at2(a, i, l) * at2(b, i / m * k + l, j);
+            put(out, i * n + j, sum);
+        }
+}
+KERNEL(gemm, 0)
+
+static void body_linear(work *w)
+{
+    const tern_view *x = &w->in[0], *weight = &w->in[1], *out = &w->out[0];
+    const int64_t m = out->shape[0], n = out->shape[1], k = x->shape[1];
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = w->has_in[2] ? view_get(&w->in[2], j) : 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += at2(x, i, l) * at2(weight, j, l);
+            put(out, i * n + j, sum);
+        }
+}
+KERNEL(linear, 0)
+
+/* ---- cross entropy: logits [N, C, S] --------------------------------------------------------------- */
+
+static double logit(const work *w, int input, int64_t n, int64_t c, int64_t s)
+{
+    const tern_view *x = &w->in[input];
+    return view_get(x, (n * x->shape[1] + c) * x->shape[2] + s);
+}
+
+static void body_cross_entropy(work *w)
+{
+    tern_attr_loss attr;
+    memcpy(&attr, w->attr, sizeof attr);
+    const tern_view *x = &w->in[0];
+    double total = 0;
+    int64_t counted = 0;
+    for (int64_t n = 0; n < x->shape[0]; n++)
+        for (int64_t s = 0; s < x->shape[2]; s++) {
+            double sum = 0, top = -INFINITY;
+            for (int64_t c = 0; c < x->shape[1]; c++)
+                top = fmax(top, logit(w, 0, n, c, s));
+            for (int64_t c = 0; c < x->shape[1]; c++)
+                sum += exp(logit(w, 0, n, c, s) - top);
+            const int64_t i = n * x->shape[2] + s, t = (int64_t)view_get(&w->in[1], i);
+            put(&w->out[1], i, top + log(sum));
+            if (t == attr.ignore_index)
+                continue;
+            total += top + log(sum) - logit(w, 0, n, t, s);
+            counted++;
+        }
+    put(&w->out[0], 0, attr.reduction == TERN_REDUCTION_SUM ? total : total / (double)counted);
+}
+KERNEL(cross_entropy, sizeof(tern_attr_loss))
+
+static void body_cross_entropy_grad(work *w)
+{
+    tern_attr_loss attr;
+    memcpy(&attr, w->attr, sizeof attr);
+    const tern_view *x = &w->in[1];
+    int64_t counted = 0;
+    for (int64_t i = 0; i < w->in[2].numel; i++)
+        counted += (int64_t)view_get(&w->in[2], i) != attr.ignore_index;
+    const double g = get(w, 0, 0) / (attr.reduction == TERN_REDUCTION_SUM ? 1 : (double)counted);
+    for (int64_t i = 0; i < x->numel; i++) {
+        const int64_t s = i % x->shape[2], c = i / x->shape[2] % x->shape[1];
+        const int64_t row = i / x->shape[2] / x->shape[1] * x->shape[2] + s;
+        const int64_t t = (int64_t)view_get(&w->in[2], row);
+        const double p = exp(view_get(x, i) - view_get(&w->in[4], row));
+        put(&w->out[0], i, t == attr.ignore_index ? 0 : g * (p - (c == t)));
+    }
+}
+KERNEL(cross_entropy_grad, sizeof(tern_attr_loss))
+
+/* ---- optimizer steps -------------------------------------------------------------------------------- */
+
+static void body_sgd_step(work *w)
+{
+    tern_attr_sgd o;
+    memcpy(&o, w->attr, sizeof o);
+    for (int64_t i = 0; i < w->in[0].numel; i++) {
+        const double p = get(w, 0, i);
+        double g = (o.maximize ? -1 : 1) * get(w, 1, i) + o.weight_decay * p;
+        if (w->has_in[2]) {
+            const double b = o.first ? g : o.momentum * get(w, 2, i) + (1 - o.dampening) * g;
+            put(&w->in[2], i, b);
+            g = o.nesterov ? g + o.momentum * b : b;
+        }
+        put(&w->in[0], i, p - o.lr * g);
+    }
+}
+KERNEL(sgd_step, sizeof(tern_attr_sgd))
+
+static void body_adam_step(work *w)
+{
+    tern_attr_adam o;
+    memcpy(&o, w->attr, sizeof o);
+    const double c1 = 1 - pow(o.beta1, (double)o.step), c2 = 1 - pow(o.beta2, (double)o.step);
+    for (int64_t i = 0; i < w->in[0].numel; i++) {
+        double p = get(w, 0, i), g = (o.maximize ? -1 : 1) * get(w, 1, i);
+        if (o.decoupled)
+            p *= 1 - o.lr * o.weight_decay;
+        else
+            g += o.weight_decay * p;
+        const double m = o.beta1 * get(w, 2, i) + (1 - o.beta1) * g;
+        const double v = o.beta2 * get(w, 3, i) + (1 - o.beta2) * g * g;
+        put(&w->in[2], i, m);
+        put(&w->in[3], i, v);
+        put(&w->in[0], i, p - o.lr / c1 * m / (sqrt(v) / sqrt(c2) + o.eps));
+    }
+}
+KERNEL(adam_step, sizeof(tern_attr_adam))
+
+#define ENTRY(name) { #name, test_##name }
+const tern_kernel_entry test_kernels[] = {
+    ENTRY(copy), ENTRY(fill), ENTRY(neg), ENTRY(abs), ENTRY(exp), ENTRY(log), ENTRY(sqrt),
+    ENTRY(tanh), ENTRY(sigmoid), ENTRY(relu), ENTRY(gelu), ENTRY(add), ENTRY(sub), ENTRY(mul),
+    ENTRY(div), ENTRY(pow), ENTRY(maximum), ENTRY(minimum), ENTRY(eq), ENTRY(ne), ENTRY(lt),
+    ENTRY(le), ENTRY(gt), ENTRY(ge), ENTRY(relu_grad), ENTRY(tanh_grad), ENTRY(sigmoid_grad),
+    ENTRY(sum), ENTRY(mean), ENTRY(gemm), ENTRY(linear), ENTRY(cross_entropy),
+    ENTRY(cross_entropy_grad), ENTRY(sgd_step), ENTRY(adam_step)
+};
+const int64_t test_kernel_count = sizeof test_kernels / sizeof *test_kernels;
