@@ -79,7 +79,7 @@ typedef struct tern_callback_args {
     tern_dtype_t y_dtype; /* default i64 */
     bool no_y;            /* samples without y */
     void *user;
-    void (*release)(void *user); /* called once, when nothing uses the dataset any more */
+    void (*release)(void *user); /* called once, when nothing uses the dataset any more; not when making it failed */
 } tern_callback_args;
 TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
                                                      const tern_callback_args *args);
@@ -162,8 +162,7 @@ TERN_API int64_t tern_loader_steps(const tern_loader *loader);
 TERN_API int64_t tern_loader_samples(const tern_loader *loader);
 TERN_API double tern_loader_seconds(const tern_loader *loader);
 
-/* Ends the pass and its workers; the scope's end does it, too. Tensors that someone holds stay
- * good. */
+/* Ends the pass and its workers. Tensors of it that someone retained stay good. */
 TERN_API void tern_loader_close(tern_loader *loader);
 
 /* ---- stopping and going on ---------------------------------------------------------------- */

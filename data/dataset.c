@@ -1,0 +1,280 @@
+/* Making and freeing datasets. */
+#include "data/dataset.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "data/fail.h"
+#include "tern/ops.h"
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void free_dataset(tern_dataset *dataset)
+{
+    tern_release(dataset->x.tensor);
+    tern_release(dataset->y.tensor);
+    if (dataset->release) {
+        dataset->release(dataset->user);
+    }
+    free(dataset);
+}
+
+void data_dataset_retain(tern_dataset *dataset)
+{
+    atomic_fetch_add(&dataset->owners, 1);
+}
+
+void data_dataset_release(tern_dataset *dataset)
+{
+    if (atomic_fetch_sub(&dataset->owners, 1) == 1) {
+        free_dataset(dataset);
+    }
+}
+
+static void release_at_finish(void *dataset)
+{
+    data_dataset_release(dataset);
+}
+
+void tern_dataset_free(tern_dataset *dataset)
+{
+    if (dataset) {
+        tern_at_finish_cancel(dataset);
+        data_dataset_release(dataset);
+    }
+}
+
+/* A copy of *filled on the heap that tern_finish knows. The tensors in it become the dataset's; on
+ * failure they are released, and nothing else is touched. */
+static tern_dataset *register_dataset(const tern_dataset *filled, const char *what)
+{
+    tern_dataset *dataset = malloc(sizeof *dataset);
+    if (dataset) {
+        *dataset = *filled;
+        atomic_init(&dataset->owners, 1);
+        if (tern_at_finish(release_at_finish, dataset)) {
+            return dataset;
+        }
+        free(dataset);
+    }
+    DATA_FAIL(TERN_ERR_OOM, what, "no memory for a dataset");
+    tern_release(filled->x.tensor);
+    tern_release(filled->y.tensor);
+    return NULL;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+static void describe_part(data_part *part, tern_shape_t sample, tern_dtype_t stored,
+                          data_conversion_t conversion)
+{
+    part->shape = sample;
+    part->stored = stored;
+    part->conversion = conversion;
+    part->dtype = conversion == DATA_NORMALIZE ? TERN_F32
+                  : conversion == DATA_WIDEN   ? TERN_I64
+                                               : stored;
+    part->numel = 1;
+    for (int d = 0; d < sample.ndim; d++) {
+        part->numel *= sample.dims[d];
+    }
+    part->stored_bytes = part->numel * tern_dtype_size(stored);
+    part->row_bytes = part->numel * tern_dtype_size(part->dtype);
+}
+
+static tern_shape_t without_first(tern_shape_t shape)
+{
+    tern_shape_t sample = { .set_ = 1, .ndim = shape.ndim - 1 };
+    for (int d = 0; d < sample.ndim; d++) {
+        sample.dims[d] = shape.dims[d + 1];
+    }
+    return sample;
+}
+
+static bool share_tensor(data_part *part, tern_tensor *t, data_conversion_t conversion)
+{
+    TERN_SCOPE;
+    tern_tensor *shared = tern_contiguous(tern_cpu(tern_detach(t)));
+    void *bytes = shared && tern_numel(shared) > 0 ? tern_data(shared) : NULL;
+    if (tern_failed()) {
+        return false;
+    }
+    part->tensor = tern_retain(shared);
+    part->bytes = bytes;
+    describe_part(part, without_first(tern_shape(shared)), tern_dtype(shared), conversion);
+    return true;
+}
+
+/* u8 images are normalised channel by channel, the first dimension of a sample being the channels
+ * when there are at most TERN_MAX_CHANNELS of them. */
+static void split_channels(tern_dataset *dataset)
+{
+    const data_part *x = &dataset->x;
+    int64_t first = x->shape.ndim > 1 ? x->shape.dims[0] : 1;
+    dataset->channels = first >= 1 && first <= TERN_MAX_CHANNELS ? first : 1;
+    dataset->channel_numel = x->numel / dataset->channels;
+    for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
+        dataset->scale[c] = (float)(1.0 / 255.0);
+    }
+}
+
+static bool check_tensors(const tern_dataset_args *args, const char *what)
+{
+    if (tern_failed()) {
+        return false;
+    }
+    if (!args->x) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "x is missing");
+    } else if (tern_ndim(args->x) < 1) {
+        DATA_FAIL(TERN_ERR_SHAPE, what, "x has no dimensions; the first one counts the samples");
+    } else if (args->y && tern_ndim(args->y) < 1) {
+        DATA_FAIL(TERN_ERR_SHAPE, what, "y has no dimensions; the first one counts the samples");
+    } else if (args->y && tern_size(args->y, 0) != tern_size(args->x, 0)) {
+        DATA_FAIL(TERN_ERR_SHAPE, what, "x has %lld samples, y has %lld",
+                  (long long)tern_size(args->x, 0), (long long)tern_size(args->y, 0));
+    }
+    return !tern_failed();
+}
+
+static tern_dataset *from_tensors(const tern_dataset_args *args)
+{
+    static const char what[] = "dataset_from_tensors";
+    if (!check_tensors(args, what)) {
+        return NULL;
+    }
+    tern_dataset filled = { .count = tern_size(args->x, 0), .has_y = args->y != NULL };
+    bool is_image = tern_dtype(args->x) == TERN_U8;
+    if (!share_tensor(&filled.x, args->x, is_image ? DATA_NORMALIZE : DATA_COPY)) {
+        return NULL;
+    }
+    split_channels(&filled);
+    if (filled.has_y) {
+        bool is_class = tern_ndim(args->y) == 1 && tern_dtype_is_int(tern_dtype(args->y));
+        if (!share_tensor(&filled.y, args->y, is_class ? DATA_WIDEN : DATA_COPY)) {
+            tern_release(filled.x.tensor);
+            return NULL;
+        }
+    }
+    return register_dataset(&filled, what);
+}
+
+tern_dataset *tern_dataset_from_tensors_at(tern_site_t site, const tern_dataset_args *args)
+{
+    tern_site_t previous = tern_site_begin(site);
+    tern_dataset *dataset = from_tensors(args);
+    tern_site_end(previous);
+    return dataset;
+}
+
+/* ---- callback --------------------------------------------------------------------------------- */
+
+static bool shape_fits(tern_shape_t shape, tern_dtype_t dtype)
+{
+    int64_t bytes = tern_dtype_size(dtype);
+    if (bytes == 0 || shape.ndim < 0 || shape.ndim >= TERN_MAX_DIMS) {
+        return false;
+    }
+    for (int d = 0; d < shape.ndim; d++) {
+        if (shape.dims[d] < 0 || __builtin_mul_overflow(bytes, shape.dims[d], &bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_callback(const tern_callback_args *args, tern_dtype_t x_dtype,
+                           tern_dtype_t y_dtype, const char *what)
+{
+    if (tern_failed()) {
+        return false;
+    }
+    if (!args->fetch) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "fetch is missing");
+    } else if (args->count < 1) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "count is %lld, not 1 or more", (long long)args->count);
+    } else if (!args->x_shape.set_) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "x_shape is missing");
+    } else if (!shape_fits(args->x_shape, x_dtype) || !shape_fits(args->y_shape, y_dtype)) {
+        DATA_FAIL(
+            TERN_ERR_SHAPE, what,
+            "a sample cannot have that shape and dtype (at most %d dimensions, none negative)",
+            TERN_MAX_DIMS - 1);
+    }
+    return !tern_failed();
+}
+
+static tern_dataset *from_callback(const tern_callback_args *args)
+{
+    static const char what[] = "dataset_from_callback";
+    tern_dtype_t x_dtype = args->x_dtype ? args->x_dtype : TERN_F32;
+    tern_dtype_t y_dtype = args->y_dtype ? args->y_dtype : TERN_I64;
+    if (!check_callback(args, x_dtype, y_dtype, what)) {
+        return NULL;
+    }
+    tern_dataset filled = { .count = args->count,
+                            .has_y = !args->no_y,
+                            .fetch = args->fetch,
+                            .user = args->user,
+                            .release = args->release };
+    describe_part(&filled.x, args->x_shape, x_dtype, DATA_COPY);
+    describe_part(&filled.y, args->y_shape, y_dtype, DATA_COPY);
+    return register_dataset(&filled, what);
+}
+
+tern_dataset *tern_dataset_from_callback_at(tern_site_t site, const tern_callback_args *args)
+{
+    tern_site_t previous = tern_site_begin(site);
+    tern_dataset *dataset = from_callback(args);
+    tern_site_end(previous);
+    return dataset;
+}
+
+/* ---- images ----------------------------------------------------------------------------------- */
+
+static int count_given(const double *values)
+{
+    int count = 0;
+    for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
+        count = values[c] != 0.0 ? c + 1 : count;
+    }
+    return count;
+}
+
+tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_args *args)
+{
+    static const char what[] = "dataset_normalize";
+    tern_dataset *dataset = args->dataset;
+    if (tern_failed() || !dataset) {
+        return NULL;
+    }
+    if (dataset->x.conversion != DATA_NORMALIZE) {
+        tern_fail_at(site, TERN_ERR_DTYPE, what, "x is %s; only u8 images are normalised",
+                     tern_dtype_name(dataset->x.stored));
+        return NULL;
+    }
+    int means = count_given(args->mean);
+    int deviations = count_given(args->deviation);
+    if (means > dataset->channels || deviations > dataset->channels) {
+        tern_fail_at(site, TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels",
+                     means, deviations, (long long)dataset->channels);
+        return NULL;
+    }
+    double scale = args->scale != 0.0 ? args->scale : 1.0 / 255.0;
+    for (int c = 0; c < dataset->channels; c++) {
+        double deviation = args->deviation[deviations == 1 ? 0 : c];
+        deviation = deviation != 0.0 ? deviation : 1.0;
+        dataset->scale[c] = (float)(scale / deviation);
+        dataset->offset[c] = (float)(-args->mean[means == 1 ? 0 : c] / deviation);
+    }
+    return dataset;
+}
+
+int64_t tern_dataset_count(const tern_dataset *dataset)
+{
+    return dataset ? dataset->count : 0;
+}
+
+tern_shape_t tern_dataset_shape(const tern_dataset *dataset)
+{
+    return dataset ? dataset->x.shape : (tern_shape_t){ .set_ = 0 };
+}
