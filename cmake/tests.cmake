@@ -52,8 +52,8 @@ function(tern_test_support)
   endif()
 endfunction()
 
-# One MODULE per folder tests/plugin/<name>: build/<preset>/tests/plugin/<name>.so, without a
-# libtern symbol.
+# One MODULE per folder tests/plugin/<name>: tests/plugin/tern_<name>.so in the build folder, without
+# a libtern symbol.
 function(tern_test_plugins)
   file(GLOB folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/plugin/*)
   foreach(folder IN LISTS folders)
@@ -61,7 +61,7 @@ function(tern_test_plugins)
     if(sources)
       get_filename_component(name ${folder} NAME)
       add_library(plugin_${name} MODULE ${sources})
-      set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+      set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME tern_${name}
         C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugin)
       target_include_directories(plugin_${name} PRIVATE ${TERN_INCLUDES})
       target_link_libraries(plugin_${name} PRIVATE tern_private m)
