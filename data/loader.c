@@ -1,0 +1,404 @@
+/* The loader: batches of a dataset in an order that (seed, call) decides, over reused memory. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "data/fail.h"
+#include "data/order.h"
+#include "data/pool.h"
+#include "data/prefetch.h"
+#include "data/progress.h"
+#include "data/report.h"
+#include "tern/autograd.h"
+#include "tern/device.h"
+
+enum { WORKERS_MAX = 256 };
+
+struct tern_loader {
+    tern_dataset *dataset;
+    data_plan plan;
+    int64_t *order; /* NULL unless it shuffles */
+    uint64_t seed, call;
+    tern_dev_t device;
+    int workers;
+    data_pool *pool;
+    data_prefetch *prefetch; /* NULL until the first batch, and without workers */
+    tern_tensor *x, *y;      /* of the batch that is out */
+    int64_t step, samples;   /* handed out */
+    int64_t first_samples;   /* of them, handed out before a seek */
+    double first_seconds;    /* spent before a seek */
+    double started, stopped; /* clock; 0: not yet */
+    data_reports reports;
+    data_progress progress;
+};
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------- */
+
+static bool check_args(const tern_loader_args *args, const char *what)
+{
+    if (tern_failed() || !args->dataset) {
+        if (!tern_failed()) {
+            DATA_FAIL(TERN_ERR_ARGUMENT, what, "dataset is missing");
+        }
+        return false;
+    }
+    if (args->batch < 0) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "batch is %lld, not 1 or more", (long long)args->batch);
+    } else if (args->epoch_steps < 0) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "epoch_steps is negative");
+    } else if (args->workers < 0 || args->workers > WORKERS_MAX) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "workers is %d, not 0 to %d", args->workers,
+                  WORKERS_MAX);
+    }
+    return !tern_failed();
+}
+
+static void plan_steps(data_plan *plan, const tern_loader_args *args)
+{
+    plan->dataset = args->dataset;
+    plan->samples = args->dataset->count;
+    plan->batch = args->batch > 0 ? args->batch : 1;
+    int64_t rest = plan->samples % plan->batch;
+    plan->steps = plan->samples / plan->batch + (rest > 0 && !args->drop_last);
+    if (args->epoch_steps > 0 && args->epoch_steps < plan->steps) {
+        plan->steps = args->epoch_steps;
+    }
+}
+
+static void choose_key(tern_loader *loader, const tern_loader_args *args)
+{
+    if (args->seed != 0) {
+        loader->seed = args->seed;
+    } else if (args->shuffle) {
+        tern_generator_state(args->generator, &loader->seed, &loader->call);
+        loader->call = tern_generator_next(args->generator);
+    }
+}
+
+static void free_loader(void *object)
+{
+    tern_loader *loader = object;
+    if (loader->prefetch) {
+        data_prefetch_stop(loader->prefetch);
+    }
+    data_progress_end(&loader->progress);
+    data_reports_clear(&loader->reports);
+    tern_release(loader->x);
+    tern_release(loader->y);
+    if (loader->pool) {
+        data_pool_close(loader->pool);
+    }
+    free(loader->order);
+    data_dataset_release(loader->dataset);
+    free(loader);
+}
+
+/* Memory for what a pass needs; a loader that lacks some of it is freed by the caller. */
+static bool make_parts(tern_loader *loader, bool shuffle)
+{
+    int64_t rows =
+        loader->plan.batch < loader->plan.samples ? loader->plan.batch : loader->plan.samples;
+    loader->pool = data_pool_create(loader->dataset, rows);
+    if (!loader->pool) {
+        return false;
+    }
+    if (shuffle && loader->plan.samples > 0) {
+        loader->order = malloc((size_t)loader->plan.samples * sizeof *loader->order);
+        if (!loader->order) {
+            return false;
+        }
+        data_order_shuffle(loader->order, loader->plan.samples, loader->seed, loader->call);
+        loader->plan.order = loader->order;
+    }
+    return tern_at_finish(free_loader, loader);
+}
+
+static tern_loader *open_loader(const tern_loader_args *args)
+{
+    static const char what[] = "loader_open";
+    if (!check_args(args, what)) {
+        return NULL;
+    }
+    tern_loader *loader = calloc(1, sizeof *loader);
+    if (!loader) {
+        DATA_FAIL(TERN_ERR_OOM, what, "no memory for a loader");
+        return NULL;
+    }
+    data_dataset_retain(args->dataset);
+    loader->dataset = args->dataset;
+    plan_steps(&loader->plan, args);
+    choose_key(loader, args);
+    loader->device = args->device.kind ? args->device : tern_default_device();
+    loader->workers = args->workers;
+    if (!make_parts(loader, args->shuffle)) {
+        free_loader(loader);
+        DATA_FAIL(TERN_ERR_OOM, what, "no memory for the order of %lld samples",
+                  (long long)args->dataset->count);
+        return NULL;
+    }
+    data_progress_start(&loader->progress, args->progress && !args->quiet, args->label);
+    return loader;
+}
+
+tern_loader *tern_loader_open_at(tern_site_t site, const tern_loader_args *args)
+{
+    tern_site_t previous = tern_site_begin(site);
+    tern_loader *loader = open_loader(args);
+    tern_site_end(previous);
+    return loader;
+}
+
+void tern_loader_close(tern_loader *loader)
+{
+    if (loader) {
+        tern_at_finish_cancel(loader);
+        free_loader(loader);
+    }
+}
+
+/* ---- batches ---------------------------------------------------------------------------------- */
+
+static void let_go(void *buffer)
+{
+    data_buffer_let_go(buffer);
+}
+
+/* A tensor over one part of a buffer; it holds the buffer. On the loader's device, a copy. */
+static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
+                                const data_part *part, void *memory, int64_t rows)
+{
+    tern_shape_t shape = { .set_ = 1, .ndim = part->shape.ndim + 1 };
+    shape.dims[0] = rows;
+    for (int d = 0; d < part->shape.ndim; d++) {
+        shape.dims[d + 1] = part->shape.dims[d];
+    }
+    data_buffer_hold(buffer);
+    tern_tensor *t = tern_from_memory(memory, let_go, buffer, .shape = shape, .dtype = part->dtype,
+                                      .device = TERN_CPU);
+    if (!t) {
+        data_buffer_let_go(buffer);
+    }
+    return tern_to(t, loader->device);
+}
+
+static data_buffer *next_buffer(tern_loader *loader)
+{
+    if (loader->workers > 0 && !loader->prefetch) {
+        loader->prefetch =
+            data_prefetch_start(&loader->plan, loader->pool, loader->workers, loader->step);
+        loader->workers = loader->prefetch ? loader->workers : 0;
+    }
+    data_buffer *buffer = loader->prefetch
+                              ? data_prefetch_next(loader->prefetch)
+                              : data_plan_gather(&loader->plan, loader->pool, loader->step);
+    if (!buffer) {
+        DATA_FAIL(TERN_ERR_OOM, "loader_next", "no memory for a batch of %lld samples",
+                  (long long)loader->plan.batch);
+    } else if (buffer->failed_sample >= 0) {
+        DATA_FAIL(TERN_ERR_STATE, "loader_next", "the dataset's callback failed on sample %lld",
+                  (long long)buffer->failed_sample);
+        data_buffer_let_go(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+static bool make_batch(tern_loader *loader, tern_batch *batch)
+{
+    TERN_SCOPE;
+    data_buffer *buffer = next_buffer(loader);
+    if (!buffer) {
+        return false;
+    }
+    int64_t rows = data_plan_rows(&loader->plan, loader->step);
+    tern_tensor *x = make_tensor(loader, buffer, &loader->dataset->x, buffer->x, rows);
+    tern_tensor *y = x && loader->dataset->has_y
+                         ? make_tensor(loader, buffer, &loader->dataset->y, buffer->y, rows)
+                         : NULL;
+    data_buffer_let_go(buffer);
+    if (tern_failed()) {
+        return false;
+    }
+    loader->x = tern_retain(x);
+    loader->y = tern_retain(y);
+    *batch = (tern_batch){ .x = x, .y = y, .index = loader->step, .size = rows };
+    return true;
+}
+
+static void release_batch(tern_loader *loader)
+{
+    tern_release(loader->x);
+    tern_release(loader->y);
+    loader->x = loader->y = NULL;
+}
+
+static void show_progress(tern_loader *loader)
+{
+    double now = loader->progress.is_terminal ? now_seconds() : 0;
+    if (!data_progress_is_due(&loader->progress, loader->step, loader->plan.steps, now)) {
+        return;
+    }
+    now = now_seconds();
+    double session = now - loader->started;
+    double rate = (double)(loader->samples - loader->first_samples) / session;
+    int64_t left = loader->plan.samples - loader->samples;
+    int64_t left_of_steps = (loader->plan.steps - loader->step) * loader->plan.batch;
+    left = left < left_of_steps ? left : left_of_steps;
+    data_progress_state state = { .step = loader->step,
+                                  .steps = loader->plan.steps,
+                                  .samples_per_second = rate,
+                                  .seconds = tern_loader_seconds(loader),
+                                  .seconds_left = rate > 0 ? (double)left / rate : -1 };
+    data_progress_draw(&loader->progress, &state, &loader->reports, now);
+}
+
+static bool next_batch(tern_loader *loader, tern_batch *batch)
+{
+    release_batch(loader);
+    if (loader->started == 0) {
+        loader->started = now_seconds();
+    }
+    if (!tern_failed()) {
+        show_progress(loader);
+    }
+    if (tern_failed() || loader->step >= loader->plan.steps || !make_batch(loader, batch)) {
+        loader->stopped = loader->stopped > 0 ? loader->stopped : now_seconds();
+        data_progress_end(&loader->progress);
+        return false;
+    }
+    loader->step++;
+    loader->samples += batch->size;
+    return true;
+}
+
+bool tern_loader_next_at(tern_site_t site, tern_loader *loader, tern_batch *out_batch)
+{
+    *out_batch = (tern_batch){ .x = NULL };
+    if (!loader) {
+        return false;
+    }
+    tern_site_t previous = tern_site_begin(site);
+    bool has_batch = next_batch(loader, out_batch);
+    tern_site_end(previous);
+    return has_batch;
+}
+
+/* ---- reports ---------------------------------------------------------------------------------- */
+
+void tern_loader_report_at(tern_site_t site, tern_loader *loader, const char *name,
+                           tern_tensor *value)
+{
+    if (!loader || tern_failed()) {
+        return;
+    }
+    tern_site_t previous = tern_site_begin(site);
+    data_reports_add(&loader->reports, name, value);
+    tern_site_end(previous);
+}
+
+double tern_loader_mean_at(tern_site_t site, tern_loader *loader, const char *name)
+{
+    if (!loader) {
+        return (double)NAN;
+    }
+    tern_site_t previous = tern_site_begin(site);
+    double mean = data_reports_mean(&loader->reports, name);
+    tern_site_end(previous);
+    return mean;
+}
+
+int64_t tern_loader_steps(const tern_loader *loader)
+{
+    return loader ? loader->plan.steps : 0;
+}
+
+int64_t tern_loader_samples(const tern_loader *loader)
+{
+    return loader ? loader->samples : 0;
+}
+
+double tern_loader_seconds(const tern_loader *loader)
+{
+    if (!loader || loader->started == 0) {
+        return loader ? loader->first_seconds : 0;
+    }
+    double end = loader->stopped > 0 ? loader->stopped : now_seconds();
+    return loader->first_seconds + end - loader->started;
+}
+
+/* ---- position --------------------------------------------------------------------------------- */
+
+tern_position_t tern_loader_position(tern_loader *loader)
+{
+    tern_position_t position;
+    memset(&position, 0, sizeof position); /* its bytes are saved, padding included */
+    if (!loader) {
+        return position;
+    }
+    data_reports_read(&loader->reports);
+    position.seed = loader->seed;
+    position.call = loader->call;
+    position.step = loader->step;
+    position.samples = loader->samples;
+    position.seconds = tern_loader_seconds(loader);
+    for (int i = 0; i < TERN_REPORTS; i++) {
+        const data_report *report = &loader->reports.all[i];
+        memcpy(position.reports[i].name, report->name, sizeof report->name);
+        position.reports[i].sum = report->sum;
+        position.reports[i].count = report->count;
+    }
+    return position;
+}
+
+static void restore_reports(data_reports *reports, const tern_position_t *position)
+{
+    data_reports_clear(reports);
+    for (int i = 0; i < TERN_REPORTS; i++) {
+        data_report *report = &reports->all[i];
+        memcpy(report->name, position->reports[i].name, sizeof report->name);
+        report->name[sizeof report->name - 1] = '\0';
+        report->sum = position->reports[i].sum;
+        report->count = position->reports[i].count;
+    }
+}
+
+tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
+                                  const tern_position_t *position)
+{
+    static const char what[] = "loader_seek";
+    if (tern_failed() || !loader) {
+        return tern_error_code();
+    }
+    bool is_inside = position->step >= 0 && position->step <= loader->plan.steps;
+    if (!is_inside || position->samples < 0 ||
+        position->samples > position->step * loader->plan.batch) {
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                            "step %lld with %lld samples is not in a pass of %lld steps of %lld",
+                            (long long)position->step, (long long)position->samples,
+                            (long long)loader->plan.steps, (long long)loader->plan.batch);
+    }
+    if (loader->prefetch) {
+        data_prefetch_stop(loader->prefetch);
+        loader->prefetch = NULL;
+    }
+    release_batch(loader);
+    loader->seed = position->seed;
+    loader->call = position->call;
+    if (loader->order) {
+        data_order_shuffle(loader->order, loader->plan.samples, loader->seed, loader->call);
+    }
+    loader->step = position->step;
+    loader->samples = loader->first_samples = position->samples;
+    loader->first_seconds = position->seconds;
+    loader->started = loader->stopped = 0;
+    restore_reports(&loader->reports, position);
+    return TERN_OK;
+}
