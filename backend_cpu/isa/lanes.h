@@ -1,0 +1,318 @@
+/* Arithmetic on the vectors of tile.h that kernels over rows need, and loads and stores of each float
+ * type. Only for files in backend_cpu/isa/.
+ *
+ * A kind (f32, f64, f16, bf16) says how elements lie in memory: kind_load, kind_store and, for the
+ * first n of a vector, kind_load_n (0 in the others) and kind_store_n. f16 and bf16 become f32 lanes.
+ * n is 0 .. lanes. Arithmetic is named by its lanes: f32_lanes_*, f64_lanes_*. */
+#ifndef TERN_BACKEND_CPU_ISA_LANES_H
+#define TERN_BACKEND_CPU_ISA_LANES_H
+
+#include "backend_cpu/cpu.h"
+#include "backend_cpu/formulas.h"
+#include "backend_cpu/isa/tile.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+typedef int32_t i32_lanes __attribute__((vector_size(TILE_BYTES)));
+typedef uint32_t u32_lanes __attribute__((vector_size(TILE_BYTES)));
+typedef int64_t i64_lanes __attribute__((vector_size(TILE_BYTES)));
+typedef uint64_t u64_lanes __attribute__((vector_size(TILE_BYTES)));
+typedef uint16_t u16_lanes __attribute__((vector_size(TILE_BYTES / 2))); /* as many as f32 lanes */
+typedef uint16_t u16_lanes_any __attribute__((vector_size(TILE_BYTES / 2), aligned(2), may_alias));
+
+TILE_INLINE f32_lanes f32_lanes_splat(float x) { return f32_set(x); }
+TILE_INLINE f64_lanes f64_lanes_splat(double x) { return f64_set(x); }
+
+/* ---- maximum: b where either is NaN ----------------------------------------------------------- */
+
+TILE_INLINE f32_lanes f32_lanes_max(f32_lanes a, f32_lanes b)
+{
+#if defined(__AVX512F__)
+    return (f32_lanes)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (f32_lanes)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (f32_lanes)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    const i32_lanes above = a > b;
+    return (f32_lanes)(((i32_lanes)a & above) | ((i32_lanes)b & ~above));
+#endif
+}
+
+TILE_INLINE f64_lanes f64_lanes_max(f64_lanes a, f64_lanes b)
+{
+#if defined(__AVX512F__)
+    return (f64_lanes)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX__)
+    return (f64_lanes)_mm256_max_pd((__m256d)a, (__m256d)b);
+#elif defined(__SSE2__)
+    return (f64_lanes)_mm_max_pd((__m128d)a, (__m128d)b);
+#else
+    const i64_lanes above = a > b;
+    return (f64_lanes)(((i64_lanes)a & above) | ((i64_lanes)b & ~above));
+#endif
+}
+
+/* ---- one number of all lanes ------------------------------------------------------------------ */
+
+TILE_INLINE float f32_lanes_sum(f32_lanes v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__AVX__)
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+#else
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
+}
+
+TILE_INLINE double f64_lanes_sum(f64_lanes v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_pd((__m512d)v);
+#elif defined(__AVX__)
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#else
+    return v[0] + v[1];
+#endif
+}
+
+TILE_INLINE float f32_lanes_largest(f32_lanes v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#elif defined(__AVX__)
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+#else
+    const float a = v[0] > v[2] ? v[0] : v[2];
+    const float b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+#endif
+}
+
+TILE_INLINE double f64_lanes_largest(f64_lanes v)
+{
+    double m = v[0];
+    for (int i = 1; i < TILE_F64_LANES; i++)
+        m = v[i] > m ? v[i] : m;
+    return m;
+}
+
+/* ---- lanes from n on become `value` ----------------------------------------------------------- */
+
+TILE_INLINE f32_lanes f32_lanes_fill(f32_lanes v, int64_t n, float value)
+{
+#if defined(__AVX512F__)
+    return (f32_lanes)_mm512_mask_blend_ps(f32_first(n), _mm512_set1_ps(value), (__m512)v);
+#elif defined(__AVX__)
+    return (f32_lanes)_mm256_blendv_ps(_mm256_set1_ps(value), (__m256)v, (__m256)f32_first(n));
+#else
+    for (int64_t i = n; i < TILE_F32_LANES; i++)
+        v[i] = value;
+    return v;
+#endif
+}
+
+TILE_INLINE f64_lanes f64_lanes_fill(f64_lanes v, int64_t n, double value)
+{
+#if defined(__AVX512F__)
+    return (f64_lanes)_mm512_mask_blend_pd(f64_first(n), _mm512_set1_pd(value), (__m512d)v);
+#elif defined(__AVX__)
+    return (f64_lanes)_mm256_blendv_pd(_mm256_set1_pd(value), (__m256d)v, (__m256d)f64_first(n));
+#else
+    for (int64_t i = n; i < TILE_F64_LANES; i++)
+        v[i] = value;
+    return v;
+#endif
+}
+
+/* ---- exp: all of it, denormal results, 0, infinity and NaN included ---------------------------- */
+
+TILE_INLINE f32_lanes f32_lanes_scale(f32_lanes v, f32_lanes n, f32_lanes shifted)
+{
+#if defined(__AVX512F__)
+    (void)shifted;
+    return (f32_lanes)_mm512_scalef_ps((__m512)v, (__m512)n);
+#else
+    (void)n; /* half of the exponent at a time, so that denormal results come out */
+    const u32_lanes whole = (u32_lanes)shifted - 0x4B400000u;
+    const u32_lanes half = (u32_lanes)((i32_lanes)whole >> 1);
+    return v * (f32_lanes)((half + 127u) << 23) * (f32_lanes)((whole - half + 127u) << 23);
+#endif
+}
+
+TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
+{
+    f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
+    c = -f32_lanes_max(f32_set(-89.0f), -c);
+    const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
+    const f32_lanes n = shifted - F32_ROUND_SHIFT;
+    const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
+    f32_lanes q = r * 0.00138131450813236667f + 0.00836941883576155814f;
+    q = q * r + 0.0416684567766802274f;
+    q = q * r + 0.166665147913986641f;
+    q = q * r + 0.499999930507708366f;
+    return f32_lanes_scale(q * (r * r) + r + 1.0f, n, shifted);
+}
+
+TILE_INLINE f64_lanes f64_lanes_power_of_two(f64_lanes n)
+{
+    const f64_lanes shifted = n + 6755399441055744.0; /* 1.5 * 2^52: n in the low bits */
+    return (f64_lanes)(((u64_lanes)shifted + 1023u) << 52);
+}
+
+/* Taylor to r^13: the rest is below 5e-18 for |r| <= ln 2 / 2. */
+TILE_INLINE f64_lanes f64_lanes_exp(f64_lanes x)
+{
+    f64_lanes c = f64_lanes_max(f64_set(-746.0), x);
+    c = -f64_lanes_max(f64_set(-710.0), -c);
+    const f64_lanes shift = f64_set(6755399441055744.0);
+    const f64_lanes n = (c * 1.44269504088896340736 + shift) - shift;
+    const f64_lanes r = (c - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    f64_lanes q = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    q = q * r + 1.0 / 39916800.0;
+    q = q * r + 1.0 / 3628800.0;
+    q = q * r + 1.0 / 362880.0;
+    q = q * r + 1.0 / 40320.0;
+    q = q * r + 1.0 / 5040.0;
+    q = q * r + 1.0 / 720.0;
+    q = q * r + 1.0 / 120.0;
+    q = q * r + 1.0 / 24.0;
+    q = q * r + 1.0 / 6.0;
+    q = q * r + 0.5;
+    const f64_lanes half = (n * 0.5 + shift) - shift;
+    return (q * (r * r) + r + 1.0) * f64_lanes_power_of_two(half) *
+           f64_lanes_power_of_two(n - half);
+}
+
+/* ---- loads and stores of each kind ------------------------------------------------------------- */
+
+TILE_INLINE f32_lanes f32_load_n(const float *p, int64_t n) { return f32_load_part(p, f32_first(n)); }
+TILE_INLINE f64_lanes f64_load_n(const double *p, int64_t n) { return f64_load_part(p, f64_first(n)); }
+TILE_INLINE void f32_store_n(float *p, int64_t n, f32_lanes v) { f32_store_part(p, f32_first(n), v); }
+TILE_INLINE void f64_store_n(double *p, int64_t n, f64_lanes v) { f64_store_part(p, f64_first(n), v); }
+
+TILE_INLINE u16_lanes u16_load_n(const uint16_t *p, int64_t n)
+{
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    return (u16_lanes)_mm256_maskz_loadu_epi16(f32_first(n), p);
+#else
+    if (n == TILE_F32_LANES)
+        return *(const u16_lanes_any *)(const void *)p;
+    u16_lanes v = { 0 };
+    for (int64_t i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+#endif
+}
+
+TILE_INLINE void u16_store_n(uint16_t *p, int64_t n, u16_lanes v)
+{
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    _mm256_mask_storeu_epi16(p, f32_first(n), (__m256i)v);
+#else
+    if (n == TILE_F32_LANES)
+        *(u16_lanes_any *)(void *)p = v;
+    else
+        for (int64_t i = 0; i < n; i++)
+            p[i] = v[i];
+#endif
+}
+
+TILE_INLINE f32_lanes bf16_widen(u16_lanes v)
+{
+    return (f32_lanes)(__builtin_convertvector(v, u32_lanes) << 16);
+}
+
+/* To nearest, ties to even; NaN stays NaN. */
+TILE_INLINE u16_lanes bf16_narrow(f32_lanes v)
+{
+    const u32_lanes bits = (u32_lanes)v;
+    const u32_lanes rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    const u32_lanes nan = (u32_lanes)(v != v);
+    return __builtin_convertvector((rounded & ~nan) | (nan & 0x7FC0u), u16_lanes);
+}
+
+TILE_INLINE f32_lanes f16_widen(u16_lanes v)
+{
+#if defined(__AVX512F__)
+    return (f32_lanes)_mm512_cvtph_ps((__m256i)v);
+#elif defined(__F16C__)
+    return (f32_lanes)_mm256_cvtph_ps((__m128i)v);
+#else
+    f32_lanes wide;
+    for (int i = 0; i < TILE_F32_LANES; i++)
+        wide[i] = cpu_f16_to_f32(v[i]);
+    return wide;
+#endif
+}
+
+TILE_INLINE u16_lanes f16_narrow(f32_lanes v)
+{
+#if defined(__AVX512F__)
+    return (u16_lanes)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__F16C__)
+    return (u16_lanes)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+#else
+    u16_lanes narrow;
+    for (int i = 0; i < TILE_F32_LANES; i++)
+        narrow[i] = cpu_f32_to_f16(v[i]);
+    return narrow;
+#endif
+}
+
+#define LANES_HALF_KIND_(kind)                                                                    \
+    TILE_INLINE f32_lanes kind##_load(const uint16_t *p)                                          \
+    {                                                                                             \
+        return kind##_widen(*(const u16_lanes_any *)(const void *)p);                             \
+    }                                                                                             \
+    TILE_INLINE f32_lanes kind##_load_n(const uint16_t *p, int64_t n)                             \
+    {                                                                                             \
+        return kind##_widen(u16_load_n(p, n));                                                    \
+    }                                                                                             \
+    TILE_INLINE void kind##_store(uint16_t *p, f32_lanes v)                                       \
+    {                                                                                             \
+        *(u16_lanes_any *)(void *)p = kind##_narrow(v);                                           \
+    }                                                                                             \
+    TILE_INLINE void kind##_store_n(uint16_t *p, int64_t n, f32_lanes v)                          \
+    {                                                                                             \
+        u16_store_n(p, n, kind##_narrow(v));                                                      \
+    }
+LANES_HALF_KIND_(bf16)
+LANES_HALF_KIND_(f16)
+#undef LANES_HALF_KIND_
+
+TILE_INLINE float f32_load_one(const float *p) { return *p; }
+TILE_INLINE double f64_load_one(const double *p) { return *p; }
+TILE_INLINE float f16_load_one(const uint16_t *p) { return cpu_f16_to_f32(*p); }
+TILE_INLINE float bf16_load_one(const uint16_t *p) { return cpu_bf16_to_f32(*p); }
+TILE_INLINE void f32_store_one(float *p, float v) { *p = v; }
+TILE_INLINE void f64_store_one(double *p, double v) { *p = v; }
+TILE_INLINE void f16_store_one(uint16_t *p, float v) { *p = cpu_f32_to_f16(v); }
+TILE_INLINE void bf16_store_one(uint16_t *p, float v) { *p = cpu_f32_to_bf16(v); }
+
+/* fn_f32(args) and so on, by a float dtype. */
+#define KIND_CALL(dtype, fn, ...)     \
+    do {                              \
+        switch (dtype) {              \
+        case TERN_F64:                \
+            fn##_f64(__VA_ARGS__);    \
+            break;                    \
+        case TERN_F16:                \
+            fn##_f16(__VA_ARGS__);    \
+            break;                    \
+        case TERN_BF16:               \
+            fn##_bf16(__VA_ARGS__);   \
+            break;                    \
+        default:                      \
+            fn##_f32(__VA_ARGS__);    \
+        }                             \
+    } while (0)
+
+#endif
