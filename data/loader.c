@@ -338,8 +338,7 @@ double tern_loader_seconds(const tern_loader *loader)
 
 tern_position_t tern_loader_position(tern_loader *loader)
 {
-    tern_position_t position;
-    memset(&position, 0, sizeof position); /* its bytes are saved, padding included */
+    tern_position_t position = { .seed = 0 };
     if (!loader) {
         return position;
     }

@@ -10,6 +10,7 @@
 #define TERN_DATA_H
 
 #include "tern/base.h"
+#include "tern/io.h"
 #include "tern/tensor.h"
 
 #ifdef __cplusplus
@@ -79,7 +80,9 @@ typedef struct tern_callback_args {
     tern_dtype_t y_dtype; /* default i64 */
     bool no_y;            /* samples without y */
     void *user;
-    void (*release)(void *user); /* called once, when nothing uses the dataset any more; not when making it failed */
+    void (*release)(
+        void *
+            user); /* called once, when nothing uses the dataset any more; not when making it failed */
 } tern_callback_args;
 TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
                                                      const tern_callback_args *args);
@@ -168,7 +171,7 @@ TERN_API void tern_loader_close(tern_loader *loader);
 /* ---- stopping and going on ---------------------------------------------------------------- */
 
 enum { TERN_REPORTS = 4, TERN_REPORT_NAME_BYTES = 24 };
-/* Where a pass is: plain data without pointers, to be saved as its bytes. */
+/* Where a pass is: plain data without pointers. */
 typedef struct tern_position {
     uint64_t seed, call; /* key of the order */
     int64_t step;        /* batches handed out */
@@ -186,6 +189,17 @@ TERN_API tern_position_t tern_loader_position(tern_loader *loader);
 TERN_API tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                                            const tern_position_t *position);
 #define tern_loader_seek(loader, position) tern_loader_seek_at(TERN_HERE, loader, position)
+
+/* Puts a position into a state as "<prefix>.step" and so on, and takes it out again; on failure
+ * *out_position is untouched. */
+TERN_API tern_status_t tern_position_store_at(tern_site_t site, const tern_position_t *position,
+                                              tern_state *state, const char *prefix);
+TERN_API tern_status_t tern_position_restore_at(tern_site_t site, tern_position_t *out_position,
+                                                const tern_state *state, const char *prefix);
+#define tern_position_store(position, state, prefix) \
+    tern_position_store_at(TERN_HERE, position, state, prefix)
+#define tern_position_restore(out_position, state, prefix) \
+    tern_position_restore_at(TERN_HERE, out_position, state, prefix)
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,100 @@
+/* Positions in states: what a stopped run needs to go on with its pass. */
+#include <stdio.h>
+#include <string.h>
+
+#include "data/fail.h"
+#include "tern/data.h"
+
+enum { NAME_BYTES = 160 };
+
+static const char *join(char name[NAME_BYTES], const char *prefix, const char *field)
+{
+    snprintf(name, NAME_BYTES, "%s.%s", prefix, field);
+    return name;
+}
+
+/* "loader.reports.0.sum" */
+static const char *join_report(char name[NAME_BYTES], const char *prefix, int i, const char *field)
+{
+    snprintf(name, NAME_BYTES, "%s.reports.%d.%s", prefix, i, field);
+    return name;
+}
+
+static void store(const tern_position_t *position, tern_state *state, const char *prefix)
+{
+    char name[NAME_BYTES];
+    tern_state_set_int(state, join(name, prefix, "seed"), (int64_t)position->seed);
+    tern_state_set_int(state, join(name, prefix, "call"), (int64_t)position->call);
+    tern_state_set_int(state, join(name, prefix, "step"), position->step);
+    tern_state_set_int(state, join(name, prefix, "samples"), position->samples);
+    tern_state_set_number(state, join(name, prefix, "seconds"), position->seconds);
+    for (int i = 0; i < TERN_REPORTS; i++) {
+        if (position->reports[i].name[0] != '\0') {
+            tern_state_set_text(state, join_report(name, prefix, i, "name"),
+                                position->reports[i].name);
+            tern_state_set_number(state, join_report(name, prefix, i, "sum"),
+                                  position->reports[i].sum);
+            tern_state_set_int(state, join_report(name, prefix, i, "count"),
+                               position->reports[i].count);
+        }
+    }
+}
+
+static void restore(tern_position_t *position, const tern_state *state, const char *prefix)
+{
+    char name[NAME_BYTES];
+    int64_t seed = 0;
+    int64_t call = 0;
+    tern_state_get_int(state, join(name, prefix, "seed"), &seed);
+    tern_state_get_int(state, join(name, prefix, "call"), &call);
+    position->seed = (uint64_t)seed;
+    position->call = (uint64_t)call;
+    tern_state_get_int(state, join(name, prefix, "step"), &position->step);
+    tern_state_get_int(state, join(name, prefix, "samples"), &position->samples);
+    tern_state_get_number(state, join(name, prefix, "seconds"), &position->seconds);
+    for (int i = 0; i < TERN_REPORTS; i++) {
+        const char *text = tern_state_text(state, join_report(name, prefix, i, "name"));
+        if (text) {
+            snprintf(position->reports[i].name, TERN_REPORT_NAME_BYTES, "%s", text);
+            tern_state_get_number(state, join_report(name, prefix, i, "sum"),
+                                  &position->reports[i].sum);
+            tern_state_get_int(state, join_report(name, prefix, i, "count"),
+                               &position->reports[i].count);
+        }
+    }
+}
+
+static bool check(const char *what, const tern_state *state, const char *prefix)
+{
+    enum { PREFIX_BYTES = 100 };
+    if (!tern_failed() && (!state || !prefix || strlen(prefix) > PREFIX_BYTES)) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "state or prefix is NULL, or the prefix too long");
+    }
+    return !tern_failed();
+}
+
+tern_status_t tern_position_store_at(tern_site_t site, const tern_position_t *position,
+                                     tern_state *state, const char *prefix)
+{
+    tern_site_t previous = tern_site_begin(site);
+    if (check("position_store", state, prefix)) {
+        store(position, state, prefix);
+    }
+    tern_site_end(previous);
+    return tern_error_code();
+}
+
+tern_status_t tern_position_restore_at(tern_site_t site, tern_position_t *out_position,
+                                       const tern_state *state, const char *prefix)
+{
+    tern_site_t previous = tern_site_begin(site);
+    tern_position_t position = { .seed = 0 };
+    if (check("position_restore", state, prefix)) {
+        restore(&position, state, prefix);
+    }
+    if (!tern_failed()) {
+        *out_position = position;
+    }
+    tern_site_end(previous);
+    return tern_error_code();
+}
