@@ -130,8 +130,7 @@ bool core_input_needs_grad(const core_call *call, int i)
 
 /* ---- replacing inputs ------------------------------------------------------------------------- */
 
-/* in[i] becomes `t`, whose reference the record takes over. */
-static bool replace_input(core_call *call, int i, tern_tensor *t)
+bool core_replace_input(core_call *call, int i, tern_tensor *t)
 {
     if (t == NULL)
         return false;
@@ -188,7 +187,7 @@ static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
 
 bool core_cast_input(core_call *call, int i, tern_dtype_t dtype)
 {
-    return call->in[i]->view.dtype == dtype || replace_input(call, i, cast(call, call->in[i], dtype));
+    return call->in[i]->view.dtype == dtype || core_replace_input(call, i, cast(call, call->in[i], dtype));
 }
 
 bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims)
@@ -203,7 +202,7 @@ bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims)
     attr.ndim = ndim;
     for (int d = 0; d < ndim; d++)
         attr.dims[d] = dims[d];
-    return replace_input(call, i, run_one(call, TERN_OP_expand, &attr, call->in[i]));
+    return core_replace_input(call, i, run_one(call, TERN_OP_expand, &attr, call->in[i]));
 }
 
 /* ---- the ways in ------------------------------------------------------------------------------ */

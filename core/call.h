@@ -108,6 +108,8 @@ bool core_normalise_dim(core_call *call, int32_t *dim, int ndim);
 /* The shape in which operands meet; error when they do not. */
 bool core_broadcast(core_call *call, const tern_view *a, const tern_view *b, int32_t *out_ndim,
                     int64_t *out_dims);
+/* in[i] becomes `t`, whose reference the record takes over; false for NULL. */
+bool core_replace_input(core_call *call, int i, tern_tensor *t);
 /* Makes in[i] a (recorded) cast or expand of itself where it is not that already. */
 bool core_cast_input(core_call *call, int i, tern_dtype_t dtype);
 bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims);

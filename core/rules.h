@@ -1,0 +1,18 @@
+/* What rules and public functions share beyond core/call.h. */
+#ifndef TERN_CORE_RULES_H
+#define TERN_CORE_RULES_H
+
+#include "core/call.h"
+
+/* Strides under which `v` looks like `dims` (0 where it is repeated); false when it cannot. */
+bool core_expand_strides(const tern_view *v, int ndim, const int64_t *dims, int64_t *out_strides);
+/* Strides of a tensor without gaps whose dimensions lie in the same order as the view's. */
+void core_dense_strides(const tern_view *v, int64_t *out_strides);
+/* Preset outputs: does some element of the output lie under several indices? */
+bool core_view_overlaps_itself(const tern_view *v);
+/* A new tensor, filled by the (recorded) copy row from `t` broadcast to dims; reference count 1, owned
+ * by no scope. NULL with the error recorded. */
+tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
+                         tern_dtype_t dtype, int ndim, const int64_t *dims, const int64_t *strides);
+
+#endif
