@@ -43,20 +43,23 @@ const char *cpu_isa_name(int isa);
     result name##_base(__VA_ARGS__);       \
     result name##_avx2(__VA_ARGS__);       \
     result name##_avx512(__VA_ARGS__)
-#define CPU_ISA_DECLARE_DATA(type, name) extern type name##_base, name##_avx2, name##_avx512
+#define CPU_ISA_DECLARE_TABLE(type, name, count) \
+    extern type name##_base[count], name##_avx2[count], name##_avx512[count]
 #define CPU_ISA_PICK(name)                      \
     (cpu_isa() == CPU_ISA_AVX512 ? name##_avx512 \
      : cpu_isa() == CPU_ISA_AVX2 ? name##_avx2   \
                                  : name##_base)
 #else
 #define CPU_ISA_DECLARE(result, name, ...) result name##_base(__VA_ARGS__)
-#define CPU_ISA_DECLARE_DATA(type, name) extern type name##_base
+#define CPU_ISA_DECLARE_TABLE(type, name, count) extern type name##_base[count]
 #define CPU_ISA_PICK(name) (name##_base)
 #endif
 
 /* Loops over distinct or exactly equal arrays: tells the compiler that no element depends on
  * another one, so that it needs no overlap test. */
 #if defined(__clang__)
+/* Where such a loop calls a library function it stays scalar, which is no mistake. */
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define CPU_INDEPENDENT _Pragma("GCC ivdep")
@@ -153,8 +156,8 @@ void cpu_walk_sort(cpu_walk *walk, int by);
 /* ---- conversion ------------------------------------------------------------------------------ */
 
 /* n elements, both sides without gaps and not overlapping. Float to integer as the x86 instructions
- * do (toward zero; NaN and what does not fit in i64 become INT64_MIN, then wrap to the target), to
- * bool: != 0, from bool: 0 or 1. */
+ * do (toward zero; NaN and what does not fit in i32, or i64 for i64, become its least value; shorter
+ * ones take the low bits of that), to bool: != 0, from bool: 0 or 1. */
 typedef void (*cpu_convert_fn)(void *out, const void *in, int64_t n);
 cpu_convert_fn cpu_converter(int out_dtype, int in_dtype);
 

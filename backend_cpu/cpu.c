@@ -1,0 +1,177 @@
+/* The choice of instruction set, threads, single elements. */
+#include "backend_cpu/cpu.h"
+
+#include <stdlib.h>
+
+#include "backend_cpu/convert.h"
+
+#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+#include <omp.h>
+#endif
+
+/* ---- instruction sets ------------------------------------------------------------------------ */
+
+int cpu_isa_chosen;
+
+static int supported_isa(void)
+{
+#if defined(TERN_HAVE_X86_ISAS)
+    __builtin_cpu_init();
+    /* every CPU with AVX2 and FMA has F16C, too */
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return CPU_ISA_BASE;
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return avx512 ? CPU_ISA_AVX512 : CPU_ISA_AVX2;
+#else
+    return CPU_ISA_BASE;
+#endif
+}
+
+int cpu_isa_choose(void)
+{
+    int isa = supported_isa();
+    const char *wanted = getenv("TERN_CPU_ISA");
+    for (int candidate = CPU_ISA_BASE; wanted && candidate < isa; candidate++) {
+        if (strcmp(wanted, cpu_isa_name(candidate)) == 0)
+            isa = candidate;
+    }
+    /* threads that come here at the same time find the same */
+    __atomic_store_n(&cpu_isa_chosen, isa, __ATOMIC_RELAXED);
+    return isa;
+}
+
+const char *cpu_isa_name(int isa)
+{
+    return isa == CPU_ISA_AVX512 ? "avx512" : isa == CPU_ISA_AVX2 ? "avx2" : "base";
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+int cpu_threads(const tern_call *call, int64_t bytes, int64_t flops)
+{
+    if (call->threads < 2 || (bytes < CPU_PARALLEL_BYTES && flops < CPU_PARALLEL_FLOPS))
+        return 1;
+#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+    return omp_in_parallel() ? 1 : call->threads;
+#else
+    return 1;
+#endif
+}
+
+static void run_whole(int64_t count, cpu_range_fn run, void *context)
+{
+    const uint32_t before = cpu_flush_begin();
+    run(context, 0, count);
+    cpu_flush_end(before);
+}
+
+#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+
+/* Each thread owns a stretch of the range and takes pieces from its front, so that it finds in its
+ * cache what it wrote in the op before; one that is done takes pieces of the others' stretches. */
+enum { MAX_THREADS = 128, PIECES_PER_THREAD = 4 };
+typedef struct stretch {
+    _Alignas(64) int64_t next;
+    int64_t end;
+} stretch;
+
+static void run_pieces(stretch *stretches, int threads, int own, int64_t piece, cpu_range_fn run,
+                       void *context)
+{
+    for (int i = 0; i < threads; i++) {
+        stretch *s = &stretches[(own + i) % threads];
+        for (;;) {
+            const int64_t begin = __atomic_fetch_add(&s->next, piece, __ATOMIC_RELAXED);
+            if (begin >= s->end)
+                break;
+            run(context, begin, begin + piece < s->end ? begin + piece : s->end);
+        }
+    }
+}
+
+void cpu_parallel(int threads, int64_t count, int64_t grain, cpu_range_fn run, void *context)
+{
+    if (threads > MAX_THREADS)
+        threads = MAX_THREADS;
+    const int64_t grains = (count + grain - 1) / grain;
+    if (threads > grains)
+        threads = (int)grains;
+    if (threads < 2) {
+        if (count > 0)
+            run_whole(count, run, context);
+        return;
+    }
+    const int64_t share = (grains + threads - 1) / threads;
+    const int64_t piece = (share + PIECES_PER_THREAD - 1) / PIECES_PER_THREAD * grain;
+    stretch stretches[MAX_THREADS];
+    for (int i = 0; i < threads; i++) {
+        const int64_t end = (i + 1) * share * grain;
+        stretches[i].next = i * share * grain;
+        stretches[i].end = end < count ? end : count;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        const uint32_t before = cpu_flush_begin();
+        run_pieces(stretches, threads, omp_get_thread_num(), piece, run, context);
+        cpu_flush_end(before);
+    }
+}
+
+#else
+
+void cpu_parallel(int threads, int64_t count, int64_t grain, cpu_range_fn run, void *context)
+{
+    (void)threads, (void)grain;
+    if (count > 0)
+        run_whole(count, run, context);
+}
+
+#endif
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+cpu_convert_fn cpu_converter(int out_dtype, int in_dtype)
+{
+    return CPU_ISA_PICK(cpu_converters)[TERN_DTYPES * in_dtype + out_dtype];
+}
+
+double cpu_load_f64(const void *data, int dtype)
+{
+    double value = 0;
+    cpu_converter(TERN_F64, dtype)(&value, data, 1);
+    return value;
+}
+
+void cpu_store_f64(void *data, int dtype, double value)
+{
+    cpu_converter(dtype, TERN_F64)(data, &value, 1);
+}
+
+void cpu_stream_end(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+#define SET(T)                                          \
+    do {                                                \
+        T element;                                      \
+        memcpy(&element, value, sizeof element);        \
+        T *to = out;                                    \
+        for (int64_t i = 0; i < n; i++)                 \
+            to[i] = element;                            \
+    } while (0)
+
+void cpu_set(void *out, const void *value, int64_t size, int64_t n)
+{
+    if (size == 1)
+        SET(uint8_t);
+    else if (size == 2)
+        SET(uint16_t);
+    else if (size == 4)
+        SET(uint32_t);
+    else
+        SET(uint64_t);
+}

@@ -1,0 +1,29 @@
+/* Elementwise loops for f32 and f64. */
+#include "backend_cpu/elementwise.h"
+#include "backend_cpu/formulas.h"
+
+#define REAL 1
+#define FLOATS_ YES
+#define NUMBERS_ YES
+#define ALL_ YES
+#define NEGATIVE(a) ((a) < 0)
+#define SUM(a, b) ((a) + (b))
+
+#define T float
+#define U float
+#define TYPE f32
+#define FN(name) f32_##name
+#define LANES 16
+#include "backend_cpu/isa/elementwise_type.h"
+#undef T
+#undef U
+#undef TYPE
+#undef FN
+#undef LANES
+
+#define T double
+#define U double
+#define TYPE f64
+#define FN(name) f64_##name
+#define LANES 1
+#include "backend_cpu/isa/elementwise_type.h"

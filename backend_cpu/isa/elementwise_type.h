@@ -1,0 +1,138 @@
+/* The loops of elementwise.def for one type; included once per type, no include guard.
+ *
+ * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
+ * formulas), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, and for
+ * each kind whether T is of it: FLOATS_, NUMBERS_, ALL_ as YES or NO. All but T's own are undefined
+ * again at the end. */
+#define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
+#define TYPE_PASTE(a, b, c) TYPE_PASTE_(a, b, c)
+#define TYPE_PASTE_(a, b, c) a##b##c
+#define CHOOSE(yes_no, shape, name, real, integer) CHOOSE_(yes_no, shape, name, real, integer)
+#define CHOOSE_(yes_no, shape, name, real, integer) CHOOSE_##yes_no(shape, name, real, integer)
+#define CHOOSE_NO(shape, name, real, integer)
+#if REAL
+#define CHOOSE_YES(shape, name, real, integer) shape(name, real)
+#else
+#define CHOOSE_YES(shape, name, real, integer) shape(name, integer)
+#endif
+
+#define PARAMETERS                                                                             \
+    void *out, const void *first, const void *second, const void *third, int64_t n, int scalars
+
+#define PLAIN1(name, formula)                          \
+    static void LOOP(name)(PARAMETERS)                 \
+    {                                                  \
+        T *o = out;                                    \
+        const T *x = first;                            \
+        (void)second, (void)third, (void)scalars;      \
+        CPU_INDEPENDENT                                \
+        for (int64_t i = 0; i < n; i++) {              \
+            const T a = x[i];                          \
+            o[i] = (T)(formula);                       \
+        }                                              \
+    }
+
+#define BINARY(name, R, formula)               \
+    static void LOOP(name)(PARAMETERS)         \
+    {                                          \
+        R *o = out;                            \
+        const T *x = first, *y = second;       \
+        (void)third;                           \
+        if (scalars == 0) {                    \
+            CPU_INDEPENDENT                    \
+            for (int64_t i = 0; i < n; i++) {  \
+                const T a = x[i], b = y[i];    \
+                o[i] = (R)(formula);           \
+            }                                  \
+        } else if (scalars == 2) {             \
+            const T b = *y;                    \
+            CPU_INDEPENDENT                    \
+            for (int64_t i = 0; i < n; i++) {  \
+                const T a = x[i];              \
+                o[i] = (R)(formula);           \
+            }                                  \
+        } else if (scalars == 1) {             \
+            const T a = *x;                    \
+            CPU_INDEPENDENT                    \
+            for (int64_t i = 0; i < n; i++) {  \
+                const T b = y[i];              \
+                o[i] = (R)(formula);           \
+            }                                  \
+        } else {                               \
+            const T a = *x, b = *y;            \
+            const R value = (R)(formula);      \
+            for (int64_t i = 0; i < n; i++)    \
+                o[i] = value;                  \
+        }                                      \
+    }
+#define PLAIN2(name, formula) BINARY(name, T, formula)
+#define COMPARE(name, formula) BINARY(name, uint8_t, formula)
+
+/* What is left over after whole vectors goes through the same machine code from a buffer: a value's
+ * result does not depend on where it stands. */
+#define CURVE(name, inputs, read_b, formula)                                   \
+    static void LOOP(name)(PARAMETERS)                                         \
+    {                                                                          \
+        T *o = out, *end = NULL;                                               \
+        const T *x = first, *y = inputs == 2 ? second : first;                 \
+        T rest[3][LANES];                                                      \
+        int64_t count = n - n % LANES;                                         \
+        const size_t left = (size_t)(n - count) * sizeof(T);                   \
+        (void)third, (void)scalars;                                            \
+        for (;;) {                                                             \
+            CPU_INDEPENDENT                                                    \
+            for (int64_t i = 0; i < count; i++) {                              \
+                const T a = x[i];                                              \
+                read_b;                                                        \
+                o[i] = (T)(formula);                                           \
+            }                                                                  \
+            if (left == 0)                                                     \
+                return;                                                        \
+            if (end) {                                                         \
+                memcpy(end, rest[0], left);                                    \
+                return;                                                        \
+            }                                                                  \
+            memset(rest, 0, sizeof rest);                                      \
+            memcpy(rest[1], x + count, left);                                  \
+            memcpy(rest[2], y + count, left);                                  \
+            end = o + count;                                                   \
+            o = rest[0], x = rest[1], y = rest[2], count = LANES;              \
+        }                                                                      \
+    }
+#define CURVE1(name, formula) CURVE(name, 1, (void)0, formula)
+#define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)
+
+#define FLOATS FLOATS_
+#define NUMBERS NUMBERS_
+#define ALL ALL_
+#define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
+#include "backend_cpu/elementwise.def"
+#undef ELEMENT
+#undef PLAIN1
+#undef PLAIN2
+#undef COMPARE
+#undef CURVE1
+#undef CURVE2
+#undef BINARY
+#undef CURVE
+#undef CHOOSE_YES
+
+#define ENTRY(name) [CPU_ELEMENT_##name] = LOOP(name),
+#define CHOOSE_YES(shape, name, real, integer) ENTRY(name)
+#define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
+const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_loops_, TYPE, ))[CPU_ELEMENT_COUNT] = {
+#include "backend_cpu/elementwise.def"
+};
+#undef ELEMENT
+#undef ENTRY
+#undef FLOATS
+#undef NUMBERS
+#undef ALL
+#undef CHOOSE_YES
+#undef CHOOSE_NO
+#undef CHOOSE_
+#undef CHOOSE
+#undef PARAMETERS
+#undef TYPE_PASTE_
+#undef TYPE_PASTE
+#undef LOOP
