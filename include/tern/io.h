@@ -54,11 +54,16 @@ TERN_API tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state
 /* Texts have names of their own, apart from those of tensors (the file's __metadata__). */
 TERN_API tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const char *key,
                                               const char *text);
+/* Bytes of the caller's (a struct without pointers), kept as a u8 tensor. */
+TERN_API tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *state,
+                                               const char *name, const void *data, int64_t bytes);
 #define tern_state_set(state, name, t) tern_state_set_at(TERN_HERE, state, name, t)
 #define tern_state_set_number(state, name, value) \
     tern_state_set_number_at(TERN_HERE, state, name, value)
 #define tern_state_set_int(state, name, value) tern_state_set_int_at(TERN_HERE, state, name, value)
 #define tern_state_set_text(state, key, text) tern_state_set_text_at(TERN_HERE, state, key, text)
+#define tern_state_set_bytes(state, name, data, bytes) \
+    tern_state_set_bytes_at(TERN_HERE, state, name, data, bytes)
 
 /* The tensor of a name, borrowed; NULL, without an error, when there is none. */
 TERN_API tern_tensor *tern_state_get(const tern_state *state, const char *name);
@@ -70,10 +75,15 @@ TERN_API tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state 
                                              const char *name, int64_t *out_value);
 TERN_API tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state,
                                                 const char *name, double *out_value);
+/* Exactly `bytes` bytes of a u8 tensor. */
+TERN_API tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state,
+                                               const char *name, void *out_data, int64_t bytes);
 #define tern_state_get_int(state, name, out_value) \
     tern_state_get_int_at(TERN_HERE, state, name, out_value)
 #define tern_state_get_number(state, name, out_value) \
     tern_state_get_number_at(TERN_HERE, state, name, out_value)
+#define tern_state_get_bytes(state, name, out_data, bytes) \
+    tern_state_get_bytes_at(TERN_HERE, state, name, out_data, bytes)
 /* All tensors in the order in which they came, and all keys of texts; until the next change. */
 TERN_API tern_tensors_t tern_state_tensors(const tern_state *state);
 TERN_API tern_names_t tern_state_text_keys(const tern_state *state);

@@ -16,6 +16,7 @@
 
 #include "tern/autograd.h"
 #include "tern/base.h"
+#include "tern/data.h"
 #include "tern/io.h"
 #include "tern/ops.h"
 #include "tern/optim.h"
@@ -184,6 +185,23 @@ TERN_API tern_status_t tern_module_load_at(tern_site_t site, tern_module *m,
     tern_module_restore_at(TERN_HERE, m, state, TERN_RESTORE_(__VA_ARGS__))
 #define tern_module_save(m, path) tern_module_save_at(TERN_HERE, m, path)
 #define tern_module_load(m, ...) tern_module_load_at(TERN_HERE, m, TERN_RESTORE_(__VA_ARGS__))
+
+/* ---- measuring -------------------------------------------------------------------------------- */
+
+typedef struct tern_accuracy_args {
+    size_t size_;
+    tern_module *module;   /* required: x [N, ...] -> scores [N, classes] */
+    tern_dataset *dataset; /* required: y class numbers [N] */
+    int64_t batch;         /* default 256 */
+    tern_dev_t device;     /* default: the first parameter's */
+    int workers;           /* of the loader */
+} tern_accuracy_args;
+/* Share of samples whose largest score is at their class, in evaluation mode and without a record;
+ * the module's mode is put back. Counts on the device and reads once. NaN after a failure. */
+TERN_API double tern_accuracy_at(tern_site_t site, const tern_accuracy_args *args);
+#define tern_accuracy(...)      \
+    tern_accuracy_at(TERN_HERE, \
+                     &(tern_accuracy_args){ .size_ = sizeof(tern_accuracy_args), __VA_ARGS__ })
 
 /* ---- initialisers -----------------------------------------------------------------------------
  * They overwrite a tensor, without a record, and return it. */

@@ -1,0 +1,76 @@
+/* Adam and AdamW (torch.optim), which differ in where the weight decay goes. */
+#include "nn/optimizer.h"
+
+static bool check(tern_site_t site, const char *what, const nn_options *options)
+{
+    if (options->momentum != 0 || options->dampening != 0 || options->nesterov)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "momentum, dampening and nesterov are SGD's\n  try beta1");
+    return nn_check_option(site, what, "beta1", options->beta1, 0, 1) &&
+           nn_check_option(site, what, "beta2", options->beta2, 0, 1) &&
+           nn_check_option(site, what, "eps", options->eps, 0, 1e300);
+}
+
+static bool has_state(const nn_options *options)
+{
+    (void)options;
+    return true;
+}
+
+static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
+                          const nn_options *options, bool decoupled)
+{
+    const tern_attr_adam attr = { .lr = options->lr,
+                                  .beta1 = options->beta1,
+                                  .beta2 = options->beta2,
+                                  .eps = options->eps,
+                                  .weight_decay = options->weight_decay,
+                                  .step = slot->steps + 1,
+                                  .decoupled = decoupled,
+                                  .maximize = options->maximize };
+    return tern_adam_step_at(site, p, grad, slot->state[0], slot->state[1], &attr);
+}
+
+static tern_status_t step_adam(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                               const nn_slot *slot, const nn_options *options)
+{
+    return step(site, p, grad, slot, options, false);
+}
+
+static tern_status_t step_adamw(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                                const nn_slot *slot, const nn_options *options)
+{
+    return step(site, p, grad, slot, options, true);
+}
+
+const nn_kind nn_adam = {
+    .name = "adam",
+    .states = 2,
+    .state_names = { "exp_avg", "exp_avg_sq" },
+    .counts_steps = true,
+    .defaults = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
+    .check = check,
+    .has_state = has_state,
+    .step = step_adam,
+};
+
+const nn_kind nn_adamw = {
+    .name = "adamw",
+    .states = 2,
+    .state_names = { "exp_avg", "exp_avg_sq" },
+    .counts_steps = true,
+    .defaults = { .lr = 1e-3, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
+    .check = check,
+    .has_state = has_state,
+    .step = step_adamw,
+};
+
+tern_optimizer *tern_adam_at(tern_site_t site, const tern_optimizer_args *args)
+{
+    return nn_optimizer_create(site, &nn_adam, args);
+}
+
+tern_optimizer *tern_adamw_at(tern_site_t site, const tern_optimizer_args *args)
+{
+    return nn_optimizer_create(site, &nn_adamw, args);
+}

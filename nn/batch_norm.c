@@ -1,0 +1,95 @@
+/* Batch norm layers: running statistics are buffers, as in torch's state dictionaries. */
+#include <stdio.h>
+
+#include "nn/internal.h"
+
+typedef struct batch_norm_layer {
+    tern_module base;
+    tern_batch_norm_args op; /* all but x and training */
+    tern_tensor *batches;    /* num_batches_tracked: i64, 0-dim */
+    int64_t features;
+    int images; /* 1: 2-D or 3-D inputs, 2: 4-D */
+} batch_norm_layer;
+
+static bool check_input(const batch_norm_layer *layer, const tern_tensor *x)
+{
+    const int ndim = tern_ndim(x);
+    const bool fine = layer->images == 2 ? ndim == 4 : ndim == 2 || ndim == 3;
+    if (!fine)
+        tern_fail(TERN_ERR_SHAPE, layer->base.type, "an input of %d dimensions; %s", ndim,
+                  layer->images == 2 ? "it takes [N, C, H, W]" : "it takes [N, C] or [N, C, L]");
+    return fine;
+}
+
+static tern_tensor *forward(tern_module *self, tern_tensor *x)
+{
+    const batch_norm_layer *layer = (const batch_norm_layer *)self;
+    if (!check_input(layer, x))
+        return NULL;
+    tern_batch_norm_args args = layer->op;
+    args.x = x;
+    args.training = self->training || !args.running_mean;
+    tern_tensor *y = tern_batch_norm_at(TERN_HERE, &args);
+    if (y && layer->batches && self->training)
+        tern_add_(layer->batches, 1);
+    return y;
+}
+
+static void describe(const tern_module *self, char *buffer, size_t bytes)
+{
+    const batch_norm_layer *layer = (const batch_norm_layer *)self;
+    snprintf(buffer, bytes, "features=%lld, eps=%g, momentum=%g%s%s", (long long)layer->features,
+             layer->op.eps, layer->op.momentum, layer->op.weight ? "" : ", no weight",
+             layer->op.running_mean ? "" : ", no running statistics");
+}
+
+static void add_members(batch_norm_layer *layer, const tern_batch_norm_layer_args *args)
+{
+    tern_module *m = &layer->base;
+    const nn_origin origin = { args->device, args->dtype, NULL };
+    const tern_shape_t shape = TERN_SHAPE(args->features);
+    if (!args->no_affine) {
+        layer->op.weight = nn_constant_parameter(m, "weight", shape, origin, 1);
+        layer->op.bias = nn_constant_parameter(m, "bias", shape, origin, 0);
+    }
+    if (args->no_running)
+        return;
+    layer->op.running_mean = tern_module_add_buffer(
+        m, "running_mean", tern_zeros(shape, .dtype = args->dtype, .device = args->device));
+    layer->op.running_var = tern_module_add_buffer(
+        m, "running_var", tern_ones(shape, .dtype = args->dtype, .device = args->device));
+    layer->batches = tern_module_add_buffer(
+        m, "num_batches_tracked",
+        tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_I64, .device = args->device));
+}
+
+static tern_module *make(tern_site_t site, const char *type, int images,
+                         const tern_batch_norm_layer_args *given)
+{
+    NN_ARGS(site, type, tern_batch_norm_layer_args, args, given);
+    if (!args_given || !nn_require_positive(site, type, "features", args.features))
+        return NULL;
+    nn_frame frame = nn_enter(site);
+    batch_norm_layer *layer =
+        (batch_norm_layer *)tern_module_create_at(site, sizeof *layer, type, forward);
+    if (layer) {
+        layer->base.describe = describe;
+        layer->features = args.features;
+        layer->images = images;
+        layer->op.size_ = sizeof layer->op;
+        layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
+        layer->op.momentum = args.momentum != 0 ? args.momentum : 0.1;
+        add_members(layer, &args);
+    }
+    return nn_layer_done(&frame, layer ? &layer->base : NULL);
+}
+
+tern_module *tern_batch_norm1d_layer_at(tern_site_t site, const tern_batch_norm_layer_args *args)
+{
+    return make(site, "batch_norm1d", 1, args);
+}
+
+tern_module *tern_batch_norm2d_layer_at(tern_site_t site, const tern_batch_norm_layer_args *args)
+{
+    return make(site, "batch_norm2d", 2, args);
+}

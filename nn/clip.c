@@ -1,0 +1,126 @@
+/* Clipping of gradients, without reading anything back from their devices. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "nn/internal.h"
+
+/* Sum of squares as a product of the vector with itself: one pass, no temporary. Half types are
+ * widened first, since their squares overflow. */
+static tern_tensor *square_sum(tern_tensor *grad)
+{
+    const tern_dtype_t dtype = tern_dtype(grad);
+    tern_tensor *wide = dtype == TERN_F16 || dtype == TERN_BF16 ? tern_cast(grad, TERN_F32) : grad;
+    tern_tensor *flat = tern_reshape(wide, TERN_SHAPE(-1));
+    return tern_matmul(flat, flat);
+}
+
+static tern_tensor *power_sum(tern_tensor *grad, double exponent)
+{
+    if (exponent == 2)
+        return square_sum(grad);
+    if (isinf(exponent))
+        return tern_amax(tern_abs(grad));
+    return tern_sum(tern_pow(tern_abs(grad), exponent));
+}
+
+static tern_tensor *root_of(tern_tensor *sum, double exponent)
+{
+    if (isinf(exponent))
+        return sum;
+    return exponent == 2 ? tern_sqrt(sum) : tern_pow(sum, 1 / exponent);
+}
+
+/* The norm of all gradients as one vector; they are summed on the first one's device. NULL: there is
+ * no gradient, or an error. */
+static tern_tensor *total_norm(tern_tensors_t params, double exponent)
+{
+    tern_tensor *total = NULL;
+    for (int64_t i = 0; i < params.count; i++) {
+        tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        if (!grad || tern_numel(grad) == 0)
+            continue;
+        tern_tensor *part = power_sum(grad, exponent);
+        if (!total)
+            total = part;
+        else if (isinf(exponent))
+            total = tern_maximum(total, tern_to(part, tern_device(total)));
+        else
+            total = tern_add(total, tern_to(part, tern_device(total)));
+        if (!total)
+            return NULL;
+    }
+    return total ? root_of(total, exponent) : NULL;
+}
+
+static void scale_all(tern_tensors_t params, tern_tensor *norm, double max_norm)
+{
+    tern_tensor *factor = tern_minimum(tern_div(max_norm, tern_add(norm, 1e-6)), 1.0);
+    for (int64_t i = 0; i < params.count && factor; i++) {
+        tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        if (grad)
+            tern_mul_(grad, tern_to(factor, tern_device(grad)));
+    }
+}
+
+static bool check(tern_site_t site, const tern_clip_args *args)
+{
+    static const char what[] = "clip_grad_norm";
+    if (!(args->max_norm > 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "max_norm = %g: it must be positive",
+                     args->max_norm);
+    if (!(args->norm_type > 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "norm_type = %g: it must be positive",
+                     args->norm_type);
+    for (int64_t i = 0; i < args->params.count; i++)
+        if (!args->params.tensors[i])
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", (long long)i);
+    return !tern_failed();
+}
+
+static tern_tensor *clip(const tern_clip_args *args)
+{
+    tern_tensor *norm = total_norm(args->params, args->norm_type);
+    if (!norm && !tern_failed())
+        return tern_zeros(TERN_SCALAR_SHAPE);
+    if (norm && args->error_if_nonfinite && !isfinite(tern_item(norm)) && !tern_failed())
+        tern_fail(TERN_ERR_ARGUMENT, "clip_grad_norm",
+                  "the norm of the gradients is not finite, so they cannot be clipped");
+    if (!tern_failed())
+        scale_all(args->params, norm, args->max_norm);
+    return tern_failed() ? NULL : norm;
+}
+
+tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *given)
+{
+    NN_ARGS(site, "clip_grad_norm", tern_clip_args, args, given);
+    if (!args_given)
+        return NULL;
+    args.norm_type = args.norm_type != 0 ? args.norm_type : 2;
+    if (!check(site, &args))
+        return NULL;
+    nn_frame frame = nn_enter(site);
+    const bool recording = tern_set_grad_enabled(false);
+    tern_tensor *norm = clip(&args);
+    tern_set_grad_enabled(recording);
+    return nn_leave_with(&frame, norm);
+}
+
+tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params, double value)
+{
+    if (!(value > 0))
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "clip_grad_value",
+                            "value = %g: it must be positive", value);
+    nn_frame frame = nn_enter(site);
+    const bool recording = tern_set_grad_enabled(false);
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
+        tern_tensor *grad = params.tensors[i] ? tern_grad_of(params.tensors[i]) : NULL;
+        if (!grad)
+            continue;
+        tern_tensor *limited = tern_minimum(tern_maximum(grad, -value), value);
+        tern_copy(grad, limited);
+        tern_drop(limited);
+    }
+    tern_set_grad_enabled(recording);
+    nn_leave(&frame);
+    return tern_error_code();
+}

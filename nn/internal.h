@@ -1,0 +1,129 @@
+/* What the files of nn/ share: frames of public calls, members of modules, making parameters. */
+#ifndef TERN_NN_INTERNAL_H
+#define TERN_NN_INTERNAL_H
+
+#include <string.h>
+
+#include "tern/autograd.h"
+#include "tern/error.h"
+#include "tern/nn.h"
+
+/* ---- frames: site, scope and owned mode of a public call -------------------------------------- */
+
+typedef struct nn_frame {
+    tern_site_t site;
+    tern_scope scope;
+    bool owned; /* a binding's thread: results go to the caller without a scope */
+} nn_frame;
+
+static inline nn_frame nn_enter(tern_site_t site)
+{
+    nn_frame frame;
+    frame.site = tern_site_begin(site);
+    frame.owned = tern_set_owned_mode(false);
+    frame.scope = tern_scope_begin();
+    return frame;
+}
+
+static inline void nn_leave(nn_frame *frame)
+{
+    tern_scope_end(&frame->scope);
+    if (frame->owned)
+        tern_set_owned_mode(true);
+    tern_site_end(frame->site);
+}
+
+/* Leaves, and hands t to whoever called: to the enclosing scope, or with a reference of its own. A t
+ * that was not made inside the frame stays where it is. */
+static inline tern_tensor *nn_leave_with(nn_frame *frame, tern_tensor *t)
+{
+    if (frame->owned)
+        tern_retain(t);
+    else
+        tern_keep(t);
+    nn_leave(frame);
+    return t;
+}
+
+/* Copies an option struct of a caller, who may have an older and shorter one, over zeros. False, with
+ * an error, for NULL. */
+bool nn_take_args(tern_site_t site, const char *what, void *out, const void *args, size_t bytes);
+#define NN_ARGS(site, what, type, local, args) \
+    type local = { 0 };                        \
+    const bool local##_given = nn_take_args(site, what, &local, args, sizeof local)
+
+/* An option whose default is not zero: 0 is "not given", -0.0 a real zero. */
+double nn_option(double given, double fallback);
+
+/* calloc of at least one byte; NULL, with an error, without memory or after an overflow. */
+void *nn_alloc(tern_site_t site, const char *what, int64_t count, size_t bytes);
+/* A copy of a text; NULL, with an error, without memory. */
+char *nn_copy_text(tern_site_t site, const char *what, const char *text);
+
+/* ---- modules ---------------------------------------------------------------------------------- */
+
+typedef struct nn_member {
+    char *name;
+    tern_tensor *tensor; /* NULL: left out */
+    bool buffer;
+} nn_member;
+
+typedef struct nn_child {
+    char *name;
+    tern_module *module;
+} nn_child;
+
+/* One named tensor of a tree of modules. A shared tensor has an entry per name; all but the first
+ * are aliases. */
+typedef struct nn_entry {
+    const char *name;
+    tern_tensor *tensor;
+    bool buffer;
+    int64_t alias_of; /* -1: not one */
+} nn_entry;
+
+/* The tree flattened, in the order of registration, own members before those of children. */
+typedef struct nn_index {
+    uint64_t revision; /* of the tree it was made from */
+    int64_t count;
+    nn_entry *entries;
+    tern_tensors_t lists[2]; /* parameters, buffers: without aliases */
+    void *memory[4];         /* entries, tensors, names, text */
+} nn_index;
+
+struct tern_module_members {
+    nn_member *members;
+    nn_child *children;
+    int64_t member_count, child_count;
+    uint64_t revision; /* drawn anew, never used twice, at every change of members or children */
+    int64_t parents;
+    nn_index index;
+    char **report; /* names that the last restore reported, one block */
+};
+
+/* False, with an error, when m is NULL (unless one is pending that explains it). */
+bool nn_module_check(tern_site_t site, const char *what, const tern_module *m);
+/* The index, made again when the tree has changed; NULL on failure. */
+const nn_index *nn_module_index(tern_site_t site, tern_module *m);
+void nn_index_clear(nn_index *index);
+/* Releases m and its tree without asking for parents; for constructors that fail. */
+void nn_module_destroy(tern_module *m);
+
+/* ---- layers ----------------------------------------------------------------------------------- */
+
+typedef struct nn_origin {
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} nn_origin;
+/* Parameters of a layer, registered under `name`. The scope they are made in is the caller's. */
+tern_tensor *nn_uniform_parameter(tern_module *m, const char *name, tern_shape_t shape,
+                                  nn_origin origin, double bound);
+tern_tensor *nn_constant_parameter(tern_module *m, const char *name, tern_shape_t shape,
+                                   nn_origin origin, double value);
+/* What ends a constructor: m, or NULL after a failure, when m is freed. */
+tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
+/* False, with an error that names the option, unless value > 0. */
+bool nn_require_positive(tern_site_t site, const char *what, const char *name, int64_t value);
+
+#endif

@@ -1,0 +1,85 @@
+/* Layer norm over the last dimensions. */
+#include <stdio.h>
+
+#include "nn/internal.h"
+
+typedef struct layer_norm_layer {
+    tern_module base;
+    tern_layer_norm_args op; /* all but x */
+    tern_shape_t shape;
+} layer_norm_layer;
+
+/* Without a weight the op alone could not tell that the input has other extents. */
+static bool check_input(const layer_norm_layer *layer, const tern_tensor *x)
+{
+    const int first = tern_ndim(x) - layer->shape.ndim;
+    bool same = first >= 0;
+    for (int i = 0; same && i < layer->shape.ndim; i++)
+        same = tern_size(x, first + i) == layer->shape.dims[i];
+    if (!same)
+        tern_fail(TERN_ERR_SHAPE, "layer_norm",
+                  "the input's last dimensions are not those of the layer (%d, the last of %lld)",
+                  (int)layer->shape.ndim, (long long)layer->shape.dims[layer->shape.ndim - 1]);
+    return same;
+}
+
+static tern_tensor *forward(tern_module *self, tern_tensor *x)
+{
+    const layer_norm_layer *layer = (const layer_norm_layer *)self;
+    if (!check_input(layer, x))
+        return NULL;
+    tern_layer_norm_args args = layer->op;
+    args.x = x;
+    return tern_layer_norm_at(TERN_HERE, &args);
+}
+
+static void describe(const tern_module *self, char *buffer, size_t bytes)
+{
+    const layer_norm_layer *layer = (const layer_norm_layer *)self;
+    int used = snprintf(buffer, bytes, "size=");
+    for (int i = 0; i < layer->shape.ndim && used > 0 && (size_t)used < bytes; i++)
+        used += snprintf(buffer + used, bytes - (size_t)used, "%s%lld", i ? "x" : "",
+                         (long long)layer->shape.dims[i]);
+    if (used > 0 && (size_t)used < bytes)
+        snprintf(buffer + used, bytes - (size_t)used, ", eps=%g", layer->op.eps);
+}
+
+static bool take_shape(tern_site_t site, tern_layer_norm_layer_args *args)
+{
+    static const char what[] = "layer_norm_layer";
+    if (!args->shape.set_) {
+        args->shape = TERN_SHAPE(args->size);
+        return nn_require_positive(site, what, "size", args->size);
+    }
+    if (args->size)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "both 'size' and 'shape' are given");
+    if (args->shape.ndim < 1)
+        tern_fail_at(site, TERN_ERR_SHAPE, what, "'shape' has no dimension");
+    for (int i = 0; i < args->shape.ndim; i++)
+        nn_require_positive(site, what, "shape", args->shape.dims[i]);
+    return !tern_failed();
+}
+
+tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_layer_args *given)
+{
+    NN_ARGS(site, "layer_norm_layer", tern_layer_norm_layer_args, args, given);
+    if (!args_given || !take_shape(site, &args))
+        return NULL;
+    nn_frame frame = nn_enter(site);
+    layer_norm_layer *layer =
+        (layer_norm_layer *)tern_module_create_at(site, sizeof *layer, "layer_norm", forward);
+    if (layer) {
+        const nn_origin origin = { args.device, args.dtype, NULL };
+        tern_module *m = &layer->base;
+        m->describe = describe;
+        layer->shape = args.shape;
+        layer->op.size_ = sizeof layer->op;
+        layer->op.dims = args.shape.ndim;
+        layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
+        if (!args.no_affine)
+            layer->op.weight = nn_constant_parameter(m, "weight", args.shape, origin, 1);
+        if (!args.no_affine && !args.no_bias)
+            layer->op.bias = nn_constant_parameter(m, "bias", args.shape, origin, 0);
+    }
+    return nn_layer_done(&frame, layer ? &layer->base : NULL);
+}

@@ -1,0 +1,68 @@
+/* What the optimizers share. A kind is a row of functions; parameters, groups and state are common. */
+#ifndef TERN_NN_OPTIMIZER_H
+#define TERN_NN_OPTIMIZER_H
+
+#include "nn/internal.h"
+
+enum { NN_STATES = 2 };
+
+/* Options of a group, all resolved. */
+typedef struct nn_options {
+    double lr, weight_decay;
+    double momentum, dampening;
+    double beta1, beta2, eps;
+    bool nesterov, maximize;
+} nn_options;
+
+typedef struct nn_slot {
+    tern_tensor *state[NN_STATES]; /* NULL until the first step */
+    int64_t steps;                 /* done with this state */
+    int64_t group;
+} nn_slot;
+
+typedef struct nn_group {
+    nn_options options;
+    int64_t first, count; /* parameters */
+} nn_group;
+
+typedef struct nn_kind {
+    const char *name;
+    int states;
+    const char *state_names[NN_STATES];
+    bool counts_steps; /* the number of steps is part of the state */
+    nn_options defaults;
+    /* Options that this kind takes and their ranges; records an error. */
+    bool (*check)(tern_site_t site, const char *what, const nn_options *options);
+    bool (*has_state)(const nn_options *options);
+    tern_status_t (*step)(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
+                          const nn_options *options);
+} nn_kind;
+
+struct tern_optimizer {
+    const nn_kind *kind;
+    nn_options defaults; /* of groups */
+    nn_group *groups;
+    int64_t group_count;
+    tern_tensor **params; /* params, names, slots: by parameter, group by group */
+    char **names;         /* unique */
+    nn_slot *slots;
+    int64_t count;
+    int64_t owners; /* the list of tern_finish, and schedules */
+};
+
+extern const nn_kind nn_sgd, nn_adam, nn_adamw;
+
+tern_optimizer *nn_optimizer_create(tern_site_t site, const nn_kind *kind,
+                                    const tern_optimizer_args *args);
+void nn_optimizer_retain(tern_optimizer *opt);
+void nn_optimizer_release(tern_optimizer *opt);
+/* False, with an error that names the option, unless low <= value < high. */
+bool nn_check_option(tern_site_t site, const char *what, const char *name, double value, double low,
+                     double high);
+/* State tensor of a parameter in which a step can write: same shape, dtype and device. */
+bool nn_state_fits(const tern_tensor *state, const tern_tensor *p);
+
+/* Names in states: "<prefix>.<middle>.<name>"; empty parts are left out. NULL without memory. */
+char *nn_join(tern_site_t site, const char *prefix, const char *middle, const char *name);
+
+#endif

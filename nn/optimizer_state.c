@@ -1,0 +1,301 @@
+/* Optimizers into states and back, by torch's names: "<prefix>.state.<parameter>.exp_avg",
+ * "<prefix>.param_groups.0.lr". A restore reads and converts all before it changes anything. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "nn/optimizer.h"
+
+/* Options as they are saved. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    { "lr", offsetof(nn_options, lr) },
+    { "weight_decay", offsetof(nn_options, weight_decay) },
+    { "momentum", offsetof(nn_options, momentum) },
+    { "dampening", offsetof(nn_options, dampening) },
+    { "beta1", offsetof(nn_options, beta1) },
+    { "beta2", offsetof(nn_options, beta2) },
+    { "eps", offsetof(nn_options, eps) },
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static double *number_of(nn_options *options, int i)
+{
+    return (double *)(void *)((char *)options + numbers[i].offset);
+}
+
+/* "<prefix>.param_groups.<group>.<option>" */
+static char *option_name(tern_site_t site, const char *prefix, int64_t group, const char *option)
+{
+    char middle[48];
+    snprintf(middle, sizeof middle, "param_groups.%lld", (long long)group);
+    return nn_join(site, prefix, middle, option);
+}
+
+/* "<prefix>.state.<parameter>.<what>" */
+static char *state_name(tern_site_t site, const char *prefix, const char *param, const char *what)
+{
+    char *middle = nn_join(site, "state", NULL, param);
+    char *name = middle ? nn_join(site, prefix, middle, what) : NULL;
+    free(middle);
+    return name;
+}
+
+static bool check_objects(tern_site_t site, const char *what, const tern_optimizer *opt,
+                          const tern_state *state)
+{
+    if (!opt || !state)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the %s is NULL", opt ? "state" : "optimizer");
+    return !tern_failed();
+}
+
+/* ---- storing ---------------------------------------------------------------------------------- */
+
+static void store_int(tern_site_t site, tern_state *state, char *name, int64_t value)
+{
+    if (name)
+        tern_state_set_int_at(site, state, name, value);
+    free(name);
+}
+
+static void store_group(tern_site_t site, const nn_group *group, int64_t place, tern_state *state,
+                        const char *prefix)
+{
+    nn_options options = group->options;
+    for (int i = 0; i < NUMBERS && !tern_failed(); i++) {
+        char *name = option_name(site, prefix, place, numbers[i].name);
+        if (name)
+            tern_state_set_number_at(site, state, name, *number_of(&options, i));
+        free(name);
+    }
+    store_int(site, state, option_name(site, prefix, place, "nesterov"), options.nesterov);
+    store_int(site, state, option_name(site, prefix, place, "maximize"), options.maximize);
+    store_int(site, state, option_name(site, prefix, place, "params"), group->count);
+}
+
+static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, tern_state *state,
+                       const char *prefix)
+{
+    const nn_slot *slot = &opt->slots[i];
+    if (!slot->state[0] || slot->steps == 0)
+        return;
+    for (int s = 0; s < opt->kind->states && !tern_failed(); s++) {
+        char *name = state_name(site, prefix, opt->names[i], opt->kind->state_names[s]);
+        if (name)
+            tern_state_set_at(site, state, name, slot->state[s]);
+        free(name);
+    }
+    if (opt->kind->counts_steps)
+        store_int(site, state, state_name(site, prefix, opt->names[i], "step"), slot->steps);
+}
+
+tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
+                                      tern_state *state, const char *prefix)
+{
+    if (!check_objects(site, "optimizer_store", opt, state))
+        return tern_error_code();
+    char *name = nn_join(site, prefix, NULL, "kind");
+    if (name)
+        tern_state_set_text_at(site, state, name, opt->kind->name);
+    free(name);
+    for (int64_t i = 0; i < opt->group_count && !tern_failed(); i++)
+        store_group(site, &opt->groups[i], i, state, prefix);
+    for (int64_t i = 0; i < opt->count && !tern_failed(); i++)
+        store_slot(site, opt, i, state, prefix);
+    return tern_error_code();
+}
+
+/* ---- restoring: reading ----------------------------------------------------------------------- */
+
+typedef struct restore {
+    tern_site_t site;
+    tern_optimizer *opt;
+    const tern_state *state;
+    const char *prefix;
+    nn_options *options; /* per group */
+    nn_slot *slots;      /* per parameter; tensors of the scope */
+    int64_t used;        /* entries of "<prefix>.state." that belong to a parameter */
+} restore;
+
+static void fail_format(const restore *r, const char *name, const char *why)
+{
+    tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore", "%s: '%s' %s",
+                 tern_state_source(r->state), name, why);
+}
+
+static void check_kind(const restore *r)
+{
+    char *name = nn_join(r->site, r->prefix, NULL, "kind");
+    const char *kind = name ? tern_state_text(r->state, name) : NULL;
+    if (name && (!kind || strcmp(kind, r->opt->kind->name) != 0))
+        tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore", "%s: '%s' is %s, not %s",
+                     tern_state_source(r->state), name, kind ? kind : "missing",
+                     r->opt->kind->name);
+    free(name);
+}
+
+static int64_t read_int(const restore *r, char *name)
+{
+    int64_t value = 0;
+    if (name)
+        tern_state_get_int_at(r->site, r->state, name, &value);
+    free(name);
+    return value;
+}
+
+static void read_group(restore *r, int64_t place)
+{
+    nn_options *options = &r->options[place];
+    for (int i = 0; i < NUMBERS && !tern_failed(); i++) {
+        char *name = option_name(r->site, r->prefix, place, numbers[i].name);
+        if (name)
+            tern_state_get_number_at(r->site, r->state, name, number_of(options, i));
+        free(name);
+    }
+    options->nesterov = read_int(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
+    options->maximize = read_int(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
+    const int64_t params = read_int(r, option_name(r->site, r->prefix, place, "params"));
+    if (!tern_failed() && params != r->opt->groups[place].count)
+        tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
+                     "%s: group %lld has %lld parameters there and %lld here",
+                     tern_state_source(r->state), (long long)place, (long long)params,
+                     (long long)r->opt->groups[place].count);
+    if (!tern_failed())
+        r->opt->kind->check(r->site, "optimizer_restore", options);
+}
+
+static void check_group_count(const restore *r)
+{
+    char *name = option_name(r->site, r->prefix, r->opt->group_count, "lr");
+    if (name && tern_state_get(r->state, name))
+        tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
+                     "%s: more groups of parameters than the optimizer's %lld",
+                     tern_state_source(r->state), (long long)r->opt->group_count);
+    free(name);
+}
+
+static bool same_shape(const tern_tensor *a, const tern_tensor *b)
+{
+    bool same = tern_ndim(a) == tern_ndim(b);
+    for (int i = 0; same && i < tern_ndim(a); i++)
+        same = tern_size(a, i) == tern_size(b, i);
+    return same;
+}
+
+/* A copy of its own, where and as the parameter is. */
+static tern_tensor *copy_state(const restore *r, tern_tensor *source, const tern_tensor *p)
+{
+    return tern_to_at(r->site, source,
+                      &(tern_to_args){ .size_ = sizeof(tern_to_args),
+                                       .device = tern_device(p),
+                                       .copy = true,
+                                       .dtype = tern_dtype(p),
+                                       .format = tern_is_channels_last(p)
+                                                     ? TERN_FORMAT_CHANNELS_LAST
+                                                     : TERN_FORMAT_PRESERVE });
+}
+
+static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)
+{
+    tern_tensor *source = tern_state_get(r->state, name);
+    if (!source)
+        fail_format(r, name, "is missing");
+    else if (!same_shape(source, r->opt->params[i]))
+        fail_format(r, name, "has another shape than its parameter");
+    else if (!tern_dtype_is_float(tern_dtype(source)))
+        fail_format(r, name, "is not a float");
+    return tern_failed() ? NULL : copy_state(r, source, r->opt->params[i]);
+}
+
+/* A parameter has all of its state there or none. */
+static void read_slot(restore *r, int64_t i)
+{
+    const nn_kind *kind = r->opt->kind;
+    const char *param = r->opt->names[i];
+    nn_slot *slot = &r->slots[i];
+    slot->group = r->opt->slots[i].group;
+    char *name = state_name(r->site, r->prefix, param, kind->state_names[0]);
+    const bool there = name && tern_state_get(r->state, name);
+    free(name);
+    if (!there)
+        return;
+    for (int s = 0; s < kind->states && !tern_failed(); s++) {
+        name = state_name(r->site, r->prefix, param, kind->state_names[s]);
+        slot->state[s] = name ? read_tensor(r, name, i) : NULL;
+        free(name);
+    }
+    r->used += kind->states + kind->counts_steps;
+    slot->steps = 1;
+    if (kind->counts_steps && !tern_failed())
+        slot->steps = read_int(r, state_name(r->site, r->prefix, param, "step"));
+    if (!tern_failed() && slot->steps < 1)
+        fail_format(r, param, "has a number of steps below 1");
+}
+
+/* State that belongs to no parameter means that names have changed: going on would lose it. */
+static void check_used(const restore *r)
+{
+    char *start = nn_join(r->site, r->prefix, NULL, "state.");
+    const tern_tensors_t all = tern_state_tensors(r->state);
+    int64_t there = 0;
+    for (int64_t i = 0; start && i < all.count; i++)
+        there += !strncmp(all.names[i], start, strlen(start));
+    if (start && there != r->used)
+        tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
+                     "%s: %lld entries of '%s' belong to no parameter of the optimizer",
+                     tern_state_source(r->state), (long long)(there - r->used), start);
+    free(start);
+}
+
+/* ---- restoring: doing it ---------------------------------------------------------------------- */
+
+static void commit(const restore *r)
+{
+    tern_optimizer *opt = r->opt;
+    for (int64_t i = 0; i < opt->group_count; i++)
+        opt->groups[i].options = r->options[i];
+    for (int64_t i = 0; i < opt->count; i++) {
+        for (int s = 0; s < NN_STATES; s++) {
+            tern_retain(r->slots[i].state[s]);
+            tern_release(opt->slots[i].state[s]);
+        }
+        opt->slots[i] = r->slots[i];
+    }
+}
+
+static void run(restore *r, bool check_only)
+{
+    check_kind(r);
+    for (int64_t i = 0; i < r->opt->group_count && !tern_failed(); i++)
+        read_group(r, i);
+    if (!tern_failed())
+        check_group_count(r);
+    for (int64_t i = 0; i < r->opt->count && !tern_failed(); i++)
+        read_slot(r, i);
+    if (!tern_failed())
+        check_used(r);
+    if (!tern_failed() && !check_only)
+        commit(r);
+}
+
+tern_status_t tern_optimizer_restore_at(tern_site_t site, tern_optimizer *opt,
+                                        const tern_state *state, const char *prefix,
+                                        bool check_only)
+{
+    if (!check_objects(site, "optimizer_restore", opt, state))
+        return tern_error_code();
+    restore r = { site, opt, state, prefix, NULL, NULL, 0 };
+    r.options = nn_alloc(site, "optimizer_restore", opt->group_count, sizeof *r.options);
+    r.slots = nn_alloc(site, "optimizer_restore", opt->count, sizeof *r.slots);
+    if (r.options && r.slots) {
+        nn_frame frame = nn_enter(site);
+        const bool recording = tern_set_grad_enabled(false);
+        run(&r, check_only);
+        tern_set_grad_enabled(recording);
+        nn_leave(&frame);
+    }
+    free(r.options);
+    free(r.slots);
+    return tern_error_code();
+}

@@ -1,0 +1,94 @@
+/* Pooling layers. */
+#include <stdio.h>
+
+#include "nn/internal.h"
+
+typedef struct pool2d_layer {
+    tern_module base;
+    tern_pool2d_args op; /* all but x */
+} pool2d_layer;
+
+static tern_tensor *forward_max(tern_module *self, tern_tensor *x)
+{
+    tern_pool2d_args args = ((const pool2d_layer *)self)->op;
+    args.x = x;
+    return tern_max_pool2d_at(TERN_HERE, &args);
+}
+
+static tern_tensor *forward_avg(tern_module *self, tern_tensor *x)
+{
+    tern_pool2d_args args = ((const pool2d_layer *)self)->op;
+    args.x = x;
+    return tern_avg_pool2d_at(TERN_HERE, &args);
+}
+
+static void describe(const tern_module *self, char *buffer, size_t bytes)
+{
+    const tern_pool2d_args *op = &((const pool2d_layer *)self)->op;
+    snprintf(buffer, bytes, "kernel=%lldx%lld, stride=%lldx%lld, padding=%lldx%lld",
+             (long long)op->kernel[0], (long long)op->kernel[1], (long long)op->stride[0],
+             (long long)op->stride[1], (long long)op->padding[0], (long long)op->padding[1]);
+}
+
+static int64_t either(int64_t given, int64_t fallback)
+{
+    return given ? given : fallback;
+}
+
+static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *args, bool is_max)
+{
+    if (!is_max && (args->dilation || args->dilation_w))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'dilation' is for max pooling only");
+    if (is_max && args->exclude_pad)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'exclude_pad' is for average pooling only");
+    args->kernel_w = either(args->kernel_w, args->kernel);
+    args->stride_w = either(args->stride_w, either(args->stride, args->kernel_w));
+    args->stride = either(args->stride, args->kernel);
+    args->dilation = either(args->dilation, 1);
+    args->dilation_w = either(args->dilation_w, args->dilation);
+    args->padding_w = args->padding_w < 0 ? 0 : either(args->padding_w, args->padding);
+    nn_require_positive(site, type, "kernel", args->kernel);
+    nn_require_positive(site, type, "kernel_w", args->kernel_w);
+    nn_require_positive(site, type, "stride", args->stride);
+    nn_require_positive(site, type, "stride_w", args->stride_w);
+    nn_require_positive(site, type, "dilation", args->dilation);
+    nn_require_positive(site, type, "dilation_w", args->dilation_w);
+    if (args->padding < 0 || 2 * args->padding > args->kernel ||
+        2 * args->padding_w > args->kernel_w)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, type,
+                     "'padding' must be from 0 to half of the kernel");
+    return !tern_failed();
+}
+
+static tern_module *make(tern_site_t site, const char *type, tern_forward_fn forward,
+                         const tern_pool2d_layer_args *given)
+{
+    NN_ARGS(site, type, tern_pool2d_layer_args, args, given);
+    if (!args_given || !check(site, type, &args, forward == forward_max))
+        return NULL;
+    pool2d_layer *layer = (pool2d_layer *)tern_module_create_at(site, sizeof *layer, type, forward);
+    if (!layer)
+        return NULL;
+    layer->base.describe = describe;
+    layer->op = (tern_pool2d_args){ .size_ = sizeof layer->op,
+                                    .kernel = { args.kernel, args.kernel_w },
+                                    .stride = { args.stride, args.stride_w },
+                                    .padding = { args.padding, args.padding_w },
+                                    .ceil_mode = args.ceil_mode,
+                                    .exclude_pad = args.exclude_pad };
+    if (forward == forward_max) {
+        layer->op.dilation[0] = args.dilation;
+        layer->op.dilation[1] = args.dilation_w;
+    }
+    return &layer->base;
+}
+
+tern_module *tern_max_pool2d_layer_at(tern_site_t site, const tern_pool2d_layer_args *args)
+{
+    return make(site, "max_pool2d", forward_max, args);
+}
+
+tern_module *tern_avg_pool2d_layer_at(tern_site_t site, const tern_pool2d_layer_args *args)
+{
+    return make(site, "avg_pool2d", forward_avg, args);
+}

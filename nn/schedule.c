@@ -1,0 +1,250 @@
+/* Schedules: rates of an optimizer's groups in closed form, so that restoring one number restores all. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "nn/optimizer.h"
+
+typedef double (*rate_fn)(const tern_schedule *schedule, double base);
+
+struct tern_schedule {
+    tern_schedule_args args;
+    rate_fn rate;
+    int64_t step;
+    double *base; /* per group that was there when the schedule was made */
+    int64_t groups;
+};
+
+static double step_rate(const tern_schedule *s, double base)
+{
+    return base * pow(s->args.gamma, (double)(s->step / s->args.steps));
+}
+
+static double exponential_rate(const tern_schedule *s, double base)
+{
+    return base * pow(s->args.gamma, (double)s->step);
+}
+
+/* Half a cosine from `from` at done = 0 to `to` at done = all and after. */
+static double cosine(double from, double to, int64_t done, int64_t all)
+{
+    static const double pi = 3.14159265358979323846;
+    const double share = done < all ? (double)done / (double)all : 1;
+    return to + (from - to) * (1 + cos(pi * share)) / 2;
+}
+
+static double cosine_rate(const tern_schedule *s, double base)
+{
+    return cosine(base, s->args.min_lr, s->step, s->args.steps);
+}
+
+static double warmup_rate(const tern_schedule *s, double base)
+{
+    const int64_t warmup = s->args.warmup;
+    if (s->step < warmup)
+        return base * (double)(s->step + 1) / (double)warmup;
+    return cosine(base, s->args.min_lr, s->step - warmup, s->args.steps - warmup);
+}
+
+static double custom_rate(const tern_schedule *s, double base)
+{
+    return base * s->args.factor(s->step, s->args.user);
+}
+
+static void apply(tern_schedule *s)
+{
+    for (int64_t i = 0; i < s->groups; i++)
+        s->args.opt->groups[i].options.lr = s->rate(s, s->base[i]);
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static void release_schedule(void *schedule)
+{
+    tern_schedule *s = schedule;
+    nn_optimizer_release(s->args.opt);
+    free(s->base);
+    free(s);
+}
+
+void tern_schedule_free(tern_schedule *schedule)
+{
+    if (!schedule)
+        return;
+    tern_at_finish_cancel(schedule);
+    release_schedule(schedule);
+}
+
+static tern_schedule *allocate(tern_site_t site, const char *what, tern_optimizer *opt)
+{
+    tern_schedule *s = nn_alloc(site, what, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->base = nn_alloc(site, what, opt->group_count, sizeof *s->base);
+    if (!s->base || !tern_at_finish(release_schedule, s)) {
+        tern_fail_at(site, TERN_ERR_OOM, what, "no memory");
+        free(s->base);
+        free(s);
+        return NULL;
+    }
+    nn_optimizer_retain(opt);
+    s->groups = opt->group_count;
+    for (int64_t i = 0; i < s->groups; i++)
+        s->base[i] = opt->groups[i].options.lr;
+    return s;
+}
+
+static tern_schedule *make(tern_site_t site, const char *what, rate_fn rate,
+                           const tern_schedule_args *args)
+{
+    if (!args->opt)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the optimizer is NULL");
+    if (!(args->min_lr >= 0 && args->gamma >= 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "min_lr = %g and gamma = %g must not be negative", args->min_lr, args->gamma);
+    if (tern_failed())
+        return NULL;
+    tern_schedule *s = allocate(site, what, args->opt);
+    if (!s)
+        return NULL;
+    s->args = *args;
+    s->rate = rate;
+    apply(s);
+    return s;
+}
+
+tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "step_schedule", tern_schedule_args, args, given);
+    if (!args_given || !nn_require_positive(site, "step_schedule", "steps", args.steps))
+        return NULL;
+    args.gamma = nn_option(args.gamma, 0.1);
+    return make(site, "step_schedule", step_rate, &args);
+}
+
+tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "exponential_schedule", tern_schedule_args, args, given);
+    if (args_given && !(args.gamma > 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "exponential_schedule",
+                     "gamma = %g: it must be positive", args.gamma);
+    return args_given ? make(site, "exponential_schedule", exponential_rate, &args) : NULL;
+}
+
+tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "cosine_schedule", tern_schedule_args, args, given);
+    if (!args_given || !nn_require_positive(site, "cosine_schedule", "steps", args.steps))
+        return NULL;
+    return make(site, "cosine_schedule", cosine_rate, &args);
+}
+
+tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "warmup_schedule", tern_schedule_args, args, given);
+    if (!args_given || !nn_require_positive(site, "warmup_schedule", "steps", args.steps))
+        return NULL;
+    if (args.warmup < 0 || args.warmup > args.steps)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "warmup_schedule",
+                     "warmup = %lld is not in [0, %lld], the steps in total",
+                     (long long)args.warmup, (long long)args.steps);
+    return make(site, "warmup_schedule", warmup_rate, &args);
+}
+
+tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "custom_schedule", tern_schedule_args, args, given);
+    if (args_given && !args.factor)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "custom_schedule", "'factor' is missing");
+    return args_given ? make(site, "custom_schedule", custom_rate, &args) : NULL;
+}
+
+/* ---- using ------------------------------------------------------------------------------------ */
+
+void tern_schedule_step(tern_schedule *schedule)
+{
+    if (!schedule || tern_failed())
+        return;
+    schedule->step++;
+    apply(schedule);
+}
+
+int64_t tern_schedule_steps_done(const tern_schedule *schedule)
+{
+    return schedule ? schedule->step : 0;
+}
+
+static bool check_object(tern_site_t site, const char *what, const tern_schedule *schedule,
+                         const tern_state *state)
+{
+    if (!schedule || !state)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the %s is NULL",
+                     schedule ? "state" : "schedule");
+    return !tern_failed();
+}
+
+/* "<prefix>.base_lr.<group>" */
+static char *base_name(tern_site_t site, const char *prefix, int64_t group)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)group);
+    return nn_join(site, prefix, "base_lr", number);
+}
+
+tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *schedule,
+                                     tern_state *state, const char *prefix)
+{
+    if (!check_object(site, "schedule_store", schedule, state))
+        return tern_error_code();
+    char *name = nn_join(site, prefix, NULL, "step");
+    if (name)
+        tern_state_set_int_at(site, state, name, schedule->step);
+    free(name);
+    for (int64_t i = 0; i < schedule->groups && !tern_failed(); i++) {
+        name = base_name(site, prefix, i);
+        if (name)
+            tern_state_set_number_at(site, state, name, schedule->base[i]);
+        free(name);
+    }
+    return tern_error_code();
+}
+
+static bool read_base(tern_site_t site, const tern_schedule *schedule, const tern_state *state,
+                      const char *prefix, double *base)
+{
+    for (int64_t i = 0; i <= schedule->groups && !tern_failed(); i++) {
+        char *name = base_name(site, prefix, i);
+        if (name && i < schedule->groups)
+            tern_state_get_number_at(site, state, name, &base[i]);
+        else if (name && tern_state_get(state, name))
+            tern_fail_at(site, TERN_ERR_STATE, "schedule_restore",
+                         "%s: '%s' is there, but the schedule has %lld groups",
+                         tern_state_source(state), name, (long long)schedule->groups);
+        free(name);
+    }
+    return !tern_failed();
+}
+
+tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule,
+                                       const tern_state *state, const char *prefix, bool check_only)
+{
+    if (!check_object(site, "schedule_restore", schedule, state))
+        return tern_error_code();
+    int64_t step = 0;
+    char *name = nn_join(site, prefix, NULL, "step");
+    double *base = nn_alloc(site, "schedule_restore", schedule->groups, sizeof *base);
+    if (name && base)
+        tern_state_get_int_at(site, state, name, &step);
+    if (!tern_failed() && step < 0)
+        tern_fail_at(site, TERN_ERR_FORMAT, "schedule_restore", "%s: '%s' is %lld",
+                     tern_state_source(state), name, (long long)step);
+    const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base);
+    if (fine && !check_only) {
+        schedule->step = step;
+        memcpy(schedule->base, base, (size_t)schedule->groups * sizeof *base);
+        apply(schedule);
+    }
+    free(base);
+    free(name);
+    return tern_error_code();
+}

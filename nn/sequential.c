@@ -1,0 +1,43 @@
+/* Modules one after the other. */
+#include <stdio.h>
+
+#include "nn/internal.h"
+
+/* What a child made is let go as soon as the next one has used it, so that evaluation holds two
+ * activations at a time; those that the tape saved stay with the tape. */
+static tern_tensor *forward(tern_module *self, tern_tensor *x)
+{
+    const int64_t count = self->members_->child_count;
+    tern_tensor *y = x;
+    for (int64_t i = 0; i < count && y; i++) {
+        tern_tensor *next = tern_forward(self->members_->children[i].module, y);
+        if (y != x && y != next)
+            tern_drop(y);
+        y = next;
+    }
+    return y;
+}
+
+tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, const char *name,
+                                    tern_module *module)
+{
+    if (!nn_module_check(site, "sequential_add", sequential))
+        return NULL;
+    if (sequential->forward != forward) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "sequential_add", "the module is a %s",
+                     sequential->type);
+        return NULL;
+    }
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)sequential->members_->child_count);
+    return tern_module_add_child_at(site, sequential, name ? name : number, module);
+}
+
+tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, int64_t count)
+{
+    nn_frame frame = nn_enter(site);
+    tern_module *m = tern_module_create_at(site, sizeof *m, "sequential", forward);
+    for (int64_t i = 0; m && i < count; i++)
+        tern_sequential_add_at(site, m, NULL, modules[i]);
+    return nn_layer_done(&frame, m);
+}

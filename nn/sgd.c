@@ -1,0 +1,50 @@
+/* SGD with momentum (torch.optim.SGD). */
+#include <math.h>
+
+#include "nn/optimizer.h"
+
+static bool check(tern_site_t site, const char *what, const nn_options *options)
+{
+    if (options->beta1 != 0 || options->beta2 != 0 || options->eps != 0)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "beta1, beta2 and eps are Adam's");
+    if (options->nesterov && (options->momentum <= 0 || options->dampening != 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
+                     options->momentum, options->dampening);
+    return nn_check_option(site, what, "momentum", options->momentum, 0, INFINITY) &&
+           nn_check_option(site, what, "dampening", options->dampening, -INFINITY, INFINITY);
+}
+
+static bool has_state(const nn_options *options)
+{
+    return options->momentum != 0;
+}
+
+static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
+                          const nn_options *options)
+{
+    const bool moves = options->momentum != 0;
+    const tern_attr_sgd attr = { .lr = options->lr,
+                                 .momentum = options->momentum,
+                                 .dampening = options->dampening,
+                                 .weight_decay = options->weight_decay,
+                                 .nesterov = options->nesterov,
+                                 .maximize = options->maximize,
+                                 .first = slot->steps == 0 };
+    return tern_sgd_step_at(site, p, grad, moves ? slot->state[0] : NULL, &attr);
+}
+
+const nn_kind nn_sgd = {
+    .name = "sgd",
+    .states = 1,
+    .state_names = { "momentum_buffer" },
+    .defaults = { .lr = 1e-3 },
+    .check = check,
+    .has_state = has_state,
+    .step = step,
+};
+
+tern_optimizer *tern_sgd_at(tern_site_t site, const tern_optimizer_args *args)
+{
+    return nn_optimizer_create(site, &nn_sgd, args);
+}

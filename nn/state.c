@@ -1,0 +1,280 @@
+/* Modules into states and back. A restore checks and converts everything before it writes the first
+ * tensor, so one that fails leaves the module as it was. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "nn/internal.h"
+#include "nn/optimizer.h"
+
+char *nn_join(tern_site_t site, const char *prefix, const char *middle, const char *name)
+{
+    const char *parts[] = { prefix, middle, name };
+    size_t bytes = 1;
+    for (int i = 0; i < 3; i++)
+        bytes += parts[i] ? strlen(parts[i]) + 1 : 0;
+    char *joined = nn_alloc(site, "state", 1, bytes);
+    size_t length = 0;
+    for (int i = 0; joined && i < 3; i++) {
+        if (!parts[i] || !*parts[i])
+            continue;
+        const int wrote = snprintf(joined + length, bytes - length, "%s%s", length ? "." : "",
+                                   parts[i]);
+        length += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return joined;
+}
+
+tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state *state,
+                                   const char *prefix)
+{
+    const nn_index *index = nn_module_index(site, m);
+    if (!index)
+        return tern_error_code();
+    for (int64_t i = 0; i < index->count && !tern_failed(); i++) {
+        if (index->entries[i].alias_of >= 0)
+            continue;
+        char *name = nn_join(site, prefix, NULL, index->entries[i].name);
+        if (name)
+            tern_state_set_at(site, state, name, index->entries[i].tensor);
+        free(name);
+    }
+    return tern_error_code();
+}
+
+tern_status_t tern_module_save_at(tern_site_t site, tern_module *m, const char *path)
+{
+    tern_state *state = tern_state_create_at(site);
+    if (state && tern_module_store_at(site, m, state, NULL) == TERN_OK)
+        tern_state_save_at(site, state, path);
+    tern_state_free(state);
+    return tern_error_code();
+}
+
+/* ---- restore: what is where ------------------------------------------------------------------- */
+
+typedef struct restore {
+    tern_site_t site;
+    const nn_index *index;
+    const tern_state *state;
+    const char *prefix;
+    tern_tensor **sources;     /* per entry; NULL: missing, or an alias */
+    const char **names;        /* missing, then unexpected ones */
+    int64_t missing, unexpected;
+} restore;
+
+/* The name without the prefix; NULL when it has another one. */
+static const char *strip(const char *prefix, const char *name)
+{
+    const size_t bytes = prefix ? strlen(prefix) : 0;
+    if (bytes == 0)
+        return name;
+    return !strncmp(name, prefix, bytes) && name[bytes] == '.' ? name + bytes + 1 : NULL;
+}
+
+static tern_tensor *find_source(const restore *r, const char *name)
+{
+    char *full = nn_join(r->site, r->prefix, NULL, name);
+    tern_tensor *found = full ? tern_state_get(r->state, full) : NULL;
+    free(full);
+    return found;
+}
+
+/* A shared tensor may come under any of its names. */
+static void find_sources(restore *r)
+{
+    for (int64_t i = 0; i < r->index->count; i++) {
+        const nn_entry *entry = &r->index->entries[i];
+        const int64_t target = entry->alias_of >= 0 ? entry->alias_of : i;
+        if (!r->sources[target])
+            r->sources[target] = find_source(r, entry->name);
+    }
+    for (int64_t i = 0; i < r->index->count; i++)
+        if (r->index->entries[i].alias_of < 0 && !r->sources[i])
+            r->names[r->missing++] = r->index->entries[i].name;
+}
+
+static bool is_known(const nn_index *index, const char *name)
+{
+    for (int64_t i = 0; i < index->count; i++)
+        if (!strcmp(index->entries[i].name, name))
+            return true;
+    return false;
+}
+
+static void find_unexpected(restore *r)
+{
+    const tern_tensors_t all = tern_state_tensors(r->state);
+    for (int64_t i = 0; i < all.count; i++) {
+        const char *name = strip(r->prefix, all.names[i]);
+        if (name && !is_known(r->index, name))
+            r->names[r->missing + r->unexpected++] = name;
+    }
+}
+
+/* ---- restore: what is wrong ------------------------------------------------------------------- */
+
+enum { NAMES_BYTES = 512 };
+
+/* "a, b and 3 more" */
+static void list_names(const char **names, int64_t count, char *text, size_t bytes)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < count; i++) {
+        const size_t need = strlen(names[i]) + 24;
+        if (length + need >= bytes) {
+            snprintf(text + length, bytes - length, " and %lld more", (long long)(count - i));
+            return;
+        }
+        length += (size_t)snprintf(text + length, bytes - length, "%s%s", i ? ", " : "", names[i]);
+    }
+}
+
+static void check_names(const restore *r)
+{
+    if (r->missing + r->unexpected == 0)
+        return;
+    char missing[NAMES_BYTES];
+    char unexpected[NAMES_BYTES];
+    list_names(r->names, r->missing, missing, sizeof missing);
+    list_names(r->names + r->missing, r->unexpected, unexpected, sizeof unexpected);
+    tern_fail_at(r->site, TERN_ERR_STATE, "module_restore",
+                 "%s does not fit the module%s%s%s%s\n"
+                 "  try .partial = true to take what fits",
+                 tern_state_source(r->state), r->missing ? "\n    missing     " : "", missing,
+                 r->unexpected ? "\n    unexpected  " : "", unexpected);
+}
+
+static int kind_of(tern_dtype_t dtype)
+{
+    return tern_dtype_is_float(dtype) ? 2 : tern_dtype_is_int(dtype) ? 1 : 0;
+}
+
+static bool same_shape(const tern_tensor *a, const tern_tensor *b)
+{
+    bool same = tern_ndim(a) == tern_ndim(b);
+    for (int i = 0; same && i < tern_ndim(a); i++)
+        same = tern_size(a, i) == tern_size(b, i);
+    return same;
+}
+
+static void check_tensors(const restore *r)
+{
+    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
+        const nn_entry *entry = &r->index->entries[i];
+        tern_tensor *source = r->sources[i];
+        if (!source)
+            continue;
+        const bool shapes = same_shape(source, entry->tensor);
+        if (shapes && kind_of(tern_dtype(source)) == kind_of(tern_dtype(entry->tensor)))
+            continue;
+        char there[160];
+        char here[160];
+        tern_fail_at(r->site, shapes ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, "module_restore",
+                     "%s: '%s' does not fit\n    there   %s\n    module  %s",
+                     tern_state_source(r->state), entry->name,
+                     tern_describe(source, there, sizeof there),
+                     tern_describe(entry->tensor, here, sizeof here));
+    }
+}
+
+/* ---- restore: doing it ------------------------------------------------------------------------ */
+
+/* Each source where and as its target is; nothing is written yet. */
+static void convert(restore *r)
+{
+    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
+        const tern_tensor *target = r->index->entries[i].tensor;
+        const tern_to_args args = { .size_ = sizeof args,
+                                    .device = tern_device(target),
+                                    .dtype = tern_dtype(target) };
+        if (r->sources[i])
+            r->sources[i] = tern_to_at(r->site, r->sources[i], &args);
+    }
+}
+
+static void write_all(const restore *r)
+{
+    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++)
+        if (r->sources[i] && r->sources[i] != r->index->entries[i].tensor)
+            tern_copy_at(r->site, r->index->entries[i].tensor, r->sources[i]);
+}
+
+/* Copies the names into one block that the module owns, and points the caller's lists there. */
+static void report(const restore *r, tern_module *m, const tern_restore_args *args)
+{
+    const int64_t count = r->missing + r->unexpected;
+    size_t bytes = (size_t)count * sizeof(char *);
+    for (int64_t i = 0; i < count; i++)
+        bytes += strlen(r->names[i]) + 1;
+    char **block = nn_alloc(r->site, "module_restore", 1, bytes ? bytes : 1);
+    if (!block)
+        return;
+    char *text = (char *)(block + count);
+    for (int64_t i = 0; i < count; i++) {
+        const size_t length = strlen(r->names[i]) + 1;
+        block[i] = memcpy(text, r->names[i], length);
+        text += length;
+    }
+    free(m->members_->report);
+    m->members_->report = block;
+    if (args->out_missing)
+        *args->out_missing = (tern_names_t){ (const char *const *)block, r->missing };
+    if (args->out_unexpected)
+        *args->out_unexpected =
+            (tern_names_t){ (const char *const *)block + r->missing, r->unexpected };
+}
+
+static void run(restore *r, tern_module *m, const tern_restore_args *args)
+{
+    find_sources(r);
+    find_unexpected(r);
+    if (args->out_missing || args->out_unexpected)
+        report(r, m, args);
+    if (!args->partial)
+        check_names(r);
+    check_tensors(r);
+    if (!tern_failed() && !args->check_only)
+        convert(r);
+    if (!tern_failed() && !args->check_only)
+        write_all(r);
+}
+
+tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const tern_state *state,
+                                     const tern_restore_args *given)
+{
+    NN_ARGS(site, "module_restore", tern_restore_args, args, given);
+    if (args_given && !state)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "module_restore", "the state is NULL");
+    const nn_index *index = args_given ? nn_module_index(site, m) : NULL;
+    if (!index)
+        return tern_error_code();
+    restore r = { site, index, state, args.from, NULL, NULL, 0, 0 };
+    const int64_t names = index->count + tern_state_tensors(state).count;
+    r.sources = nn_alloc(site, "module_restore", index->count, sizeof *r.sources);
+    r.names = nn_alloc(site, "module_restore", names, sizeof *r.names);
+    if (r.sources && r.names) {
+        nn_frame frame = nn_enter(site);
+        const bool recording = tern_set_grad_enabled(false);
+        run(&r, m, &args);
+        tern_set_grad_enabled(recording);
+        nn_leave(&frame);
+    }
+    free(r.sources);
+    free(r.names);
+    return tern_error_code();
+}
+
+tern_status_t tern_module_load_at(tern_site_t site, tern_module *m, const tern_restore_args *given)
+{
+    NN_ARGS(site, "module_load", tern_restore_args, args, given);
+    if (!args_given || !nn_module_check(site, "module_load", m))
+        return tern_error_code();
+    tern_state *state = tern_state_load_at(site, args.from);
+    args.size_ = sizeof args;
+    args.from = NULL;
+    if (state)
+        tern_module_restore_at(site, m, state, &args);
+    tern_state_free(state);
+    return tern_error_code();
+}

@@ -1,0 +1,44 @@
+/* Small helps for the rest of nn/: option structs, memory. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "nn/internal.h"
+
+bool nn_take_args(tern_site_t site, const char *what, void *out, const void *args, size_t bytes)
+{
+    size_t given = 0;
+    if (args)
+        memcpy(&given, args, sizeof given);
+    if (given < sizeof given) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are %s",
+                     args ? "without their size_" : "NULL");
+        return false;
+    }
+    memcpy(out, args, given < bytes ? given : bytes);
+    return true;
+}
+
+double nn_option(double given, double fallback)
+{
+    if (given != 0)
+        return given;
+    return signbit(given) ? 0 : fallback;
+}
+
+void *nn_alloc(tern_site_t site, const char *what, int64_t count, size_t bytes)
+{
+    void *memory = count < 0 ? NULL : calloc(count ? (size_t)count : 1, bytes);
+    if (!memory)
+        tern_fail_at(site, TERN_ERR_OOM, what, "no memory for %lld times %zu bytes",
+                     (long long)count, bytes);
+    return memory;
+}
+
+char *nn_copy_text(tern_site_t site, const char *what, const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    char *copy = nn_alloc(site, what, 1, bytes);
+    if (copy)
+        memcpy(copy, text, bytes);
+    return copy;
+}
