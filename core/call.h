@@ -103,6 +103,9 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
 /* Records "site: op: message", an operand table and returns false. `advice` may be NULL. */
 bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
     TERN_PRINTF(4, 5);
+/* Inputs that may not be NULL are not, all lie on one device (but for 0-dim CPU tensors in elementwise
+ * rows); sets call->dev. The dispatcher's own check, for functions made of several calls. */
+bool core_check_inputs(core_call *call);
 /* Negative dims count from the end; an error names op and range. ndim 0 takes 0 and -1. */
 bool core_normalise_dim(core_call *call, int32_t *dim, int ndim);
 /* The shape in which operands meet; error when they do not. */

@@ -61,7 +61,7 @@ static bool settle_device(core_call *call)
     return true;
 }
 
-static bool check_inputs(core_call *call)
+bool core_check_inputs(core_call *call)
 {
     bool have = false, differ = false;
     for (int i = 0; i < call->n_in; i++) {
@@ -326,7 +326,7 @@ bool core_dispatch(core_call *call)
     if (!call->preset)
         for (int i = 0; i < call->n_out; i++)
             call->out[i] = NULL;
-    if (!check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
+    if (!core_check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
         return fail_and_release(call);
     release_owned(call);
     return true;

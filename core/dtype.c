@@ -103,3 +103,14 @@ tern_tensor *core_number_new(tern_thread *self, tern_site_t site, tern_operand n
         core_store_int(t->view.data, dtype, number.value_.i);
     return t;
 }
+
+tern_tensor *core_operand_begin(tern_thread *self, tern_site_t site, tern_operand operand,
+                                tern_operand other)
+{
+    if (operand.kind_ == 0)
+        return operand.value_.tensor;
+    const tern_view *view =
+        other.kind_ == 0 && other.value_.tensor != NULL ? &other.value_.tensor->view : NULL;
+    return core_number_new(self, site, operand,
+                           core_number_dtype(self, view, (int)operand.kind_));
+}

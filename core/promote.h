@@ -22,6 +22,16 @@ bool core_dtype_can_hold(tern_dtype_t to, tern_dtype_t from);
 tern_tensor *core_number_new(tern_thread *self, tern_site_t site, tern_operand number,
                              tern_dtype_t dtype);
 
+/* An operand as a tensor: itself, or a number in the dtype it has beside `other`; end with
+ * core_operand_end, which lets go of the number. */
+tern_tensor *core_operand_begin(tern_thread *self, tern_site_t site, tern_operand operand,
+                                tern_operand other);
+static inline void core_operand_end(tern_thread *self, tern_operand operand, tern_tensor *t)
+{
+    if (operand.kind_ != 0 && t != NULL)
+        core_release(self, t);
+}
+
 /* One element in host memory. Conversions wrap integers and round floats to nearest even. */
 double core_load_double(const void *data, tern_dtype_t dtype);
 int64_t core_load_int(const void *data, tern_dtype_t dtype);

@@ -299,7 +299,8 @@ static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t 
         like = a;
     else if (a->dtype == b->dtype && is_plain_scalar(call, 0) && !call->preset)
         like = b;
-    if (like == NULL || (call->preset && !writes_safely(call)))
+    if (like == NULL || !tern_dev_equal(like->dev, call->dev) ||
+        (call->preset && !writes_safely(call)))
         return false;
     *out_done = core_out_like(call, 0, like, out_dtype);
     return true;

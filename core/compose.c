@@ -1,0 +1,50 @@
+/* Frames of public functions made of other ops. See core/compose.h. */
+#include "core/compose.h"
+
+void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int64_t n_in,
+                        tern_tensor *const *in)
+{
+    tern_thread *self = core_self();
+    core_call *call = &frame->call;
+    call->self = self;
+    call->op = &core_op_table[id];
+    call->site = core_site(self, site);
+    call->attr = NULL;
+    call->dev = TERN_CPU;
+    call->n_in = (uint8_t)(n_in < CORE_MAX_INPUTS ? n_in : CORE_MAX_INPUTS);
+    call->n_out = 0;
+    call->preset = false;
+    call->owned = 0;
+    for (int i = 0; i < call->n_in; i++)
+        call->in[i] = in[i];
+    frame->outer_site = tern_site_begin(site);
+    frame->mark = self->scope.top;
+    frame->owned_mode = tern_set_owned_mode(false);
+}
+
+bool core_compose_check(core_frame *frame)
+{
+    return frame->call.self->error_code == TERN_OK && core_check_inputs(&frame->call);
+}
+
+/* An input of a thread's own scopes has a slot below the mark, another thread's is not found. */
+static bool made_inside(const core_frame *frame, const tern_tensor *t)
+{
+    const core_scope_stack *scope = &frame->call.self->scope;
+    return t->scope_slot >= frame->mark && t->scope_slot < scope->top &&
+           scope->slots[t->scope_slot] == (uintptr_t)t;
+}
+
+tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
+{
+    tern_thread *self = frame->call.self;
+    const bool inside = result != NULL && made_inside(frame, result);
+    if (inside)
+        core_retain(result);
+    core_scope_unwind(self, frame->mark);
+    tern_set_owned_mode(frame->owned_mode);
+    tern_site_end(frame->outer_site);
+    if (result == NULL)
+        return NULL;
+    return inside ? core_scope_add(self, result) : core_same(self, result);
+}

@@ -1,0 +1,38 @@
+/* Public functions made of other ops.
+ *
+ * Between begin and end, calls carry the caller's site, results belong to a scope of the frame (also
+ * in owned mode), and only the one result leaves it:
+ *
+ *     core_frame frame;
+ *     core_compose_begin(&frame, TERN_OP_mse_loss, site, 2, (tern_tensor *[]){ x, y });
+ *     tern_tensor *loss = core_compose_check(&frame) ? mse(x, y) : NULL;
+ *     return core_compose_end(&frame, loss);
+ *
+ * frame.call is a record of the composed row, for core_fail and the other checks of rules. */
+#ifndef TERN_CORE_COMPOSE_H
+#define TERN_CORE_COMPOSE_H
+
+#include "core/call.h"
+
+typedef struct core_frame {
+    core_call call; /* self, op, site, inputs; it is never dispatched */
+    tern_site_t outer_site;
+    int64_t mark;
+    bool owned_mode;
+} core_frame;
+
+/* More than CORE_MAX_INPUTS inputs are cut: they are kept for messages only. */
+void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int64_t n_in,
+                        tern_tensor *const *in);
+/* False when an error is pending, or after recording one: an input is NULL, devices differ. */
+bool core_compose_check(core_frame *frame);
+/* Closes the frame and hands out `result`: a tensor of the frame's scope, an input, or NULL. */
+tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
+
+/* A call that returns its own argument: in owned mode that is one reference more for the caller. */
+static inline tern_tensor *core_same(tern_thread *self, tern_tensor *t)
+{
+    return self->owned_mode ? core_retain(t) : t;
+}
+
+#endif

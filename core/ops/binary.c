@@ -1,0 +1,177 @@
+/* Elementwise ops with two operands, either of which may be a number, and their gradients.
+ *
+ * Backward functions see operands of the result's own shape and dtype: the rules broadcast and promote
+ * by recorded calls. An operand that needs no gradient may be 0-dim instead. */
+#include "core/op_table.h"
+#include "core/promote.h"
+#include "core/rules.h"
+
+/* ---- public functions -------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_site_t site,
+                                                           tern_operand a, tern_operand b)
+{
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return NULL;
+    tern_tensor *x = core_operand_begin(self, site, a, b);
+    tern_tensor *y = core_operand_begin(self, site, b, a);
+    tern_tensor *out = core_op2(id, site, NULL, x, y);
+    core_operand_end(self, a, x);
+    core_operand_end(self, b, y);
+    return out;
+}
+
+static inline tern_tensor *binary(tern_op_id id, tern_site_t site, tern_operand a, tern_operand b)
+{
+    if (__builtin_expect((a.kind_ | b.kind_) == 0, 1))
+        return core_op2(id, site, NULL, a.value_.tensor, b.value_.tensor);
+    return with_numbers(id, site, a, b);
+}
+
+static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, tern_operand b)
+{
+    if (b.kind_ == 0)
+        return core_op_inplace(id, site, NULL, a, b.value_.tensor);
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return NULL;
+    tern_tensor *y = core_operand_begin(self, site, b, tern_operand_tensor(a));
+    tern_tensor *out = core_op_inplace(id, site, NULL, a, y);
+    core_operand_end(self, b, y);
+    return out;
+}
+
+#define PUBLIC_BINARY(name)                                                         \
+    tern_tensor *tern_##name##_at(tern_site_t site, tern_operand a, tern_operand b) \
+    {                                                                               \
+        return binary(TERN_OP_##name, site, a, b);                                  \
+    }
+#define PUBLIC_INPLACE(name)                                                                \
+    tern_tensor *tern_##name##_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b) \
+    {                                                                                       \
+        return inplace(TERN_OP_##name, site, a, b);                                         \
+    }
+PUBLIC_BINARY(add)
+PUBLIC_BINARY(sub)
+PUBLIC_BINARY(mul)
+PUBLIC_BINARY(div)
+PUBLIC_BINARY(maximum)
+PUBLIC_BINARY(minimum)
+PUBLIC_BINARY(eq)
+PUBLIC_BINARY(ne)
+PUBLIC_BINARY(lt)
+PUBLIC_BINARY(le)
+PUBLIC_BINARY(gt)
+PUBLIC_BINARY(ge)
+PUBLIC_INPLACE(add)
+PUBLIC_INPLACE(sub)
+PUBLIC_INPLACE(mul)
+PUBLIC_INPLACE(div)
+
+tern_tensor *tern_pow_at(tern_site_t site, tern_operand a, tern_operand b)
+{
+    const tern_tensor *base = a.kind_ == 0 ? a.value_.tensor : NULL;
+    if (b.kind_ == TERN_NUMBER_INT && b.value_.i < 0 && base != NULL &&
+        !tern_dtype_is_float((tern_dtype_t)base->view.dtype)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "pow",
+                     "integers have no negative integer powers: %s tensor to the power %lld\n"
+                     "  try tern_cast(x, TERN_F32) first",
+                     tern_dtype_name((tern_dtype_t)base->view.dtype), (long long)b.value_.i);
+        return NULL;
+    }
+    return binary(TERN_OP_pow, site, a, b);
+}
+
+/* ---- gradients --------------------------------------------------------------------------------- */
+
+void back_add(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = grad;
+    grad_in[1] = grad;
+}
+
+void back_sub(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = grad;
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = tern_neg(grad);
+}
+
+void back_mul(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_mul(grad, core_saved_in(ctx, 1));
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = tern_mul(grad, core_saved_in(ctx, 0));
+}
+
+/* a / b: grad / b, and -grad (a / b) / b */
+void back_div(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *b = core_saved_in(ctx, 1);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_div(grad, b);
+    if (tern_needs_grad(ctx, 1)) {
+        tern_tensor *a = core_saved_in(ctx, 0);
+        grad_in[1] = tern_neg(tern_mul(grad, tern_div(tern_div(a, b), b)));
+    }
+}
+
+/* grad b a^(b - 1), and 0 where b is 0, also at a = 0. */
+static tern_tensor *pow_base_grad(tern_tensor *grad, tern_tensor *a, tern_tensor *b)
+{
+    if (b != NULL && (b->view.flags & TERN_VIEW_NUMBER)) {
+        const double power = core_load_double(b->view.data, (tern_dtype_t)b->view.dtype);
+        if (power == 0)
+            return core_zeros_like(&grad->view);
+        if (power == 2)
+            return tern_mul(grad, tern_mul(a, 2.0));
+        return tern_mul(grad, tern_mul(tern_pow(a, power - 1), power));
+    }
+    tern_tensor *slope = tern_mul(b, tern_pow(a, tern_sub(b, 1.0)));
+    return tern_where(tern_eq(b, 0.0), 0.0, tern_mul(grad, slope));
+}
+
+/* grad a^b log a, and 0 where a is 0 and b is not negative. */
+static tern_tensor *pow_exponent_grad(tern_tensor *grad, tern_tensor *a, tern_tensor *b)
+{
+    tern_tensor *flat = tern_mul(tern_eq(a, 0.0), tern_ge(b, 0.0));
+    tern_tensor *slope = tern_mul(tern_pow(a, b), tern_log(a));
+    return tern_mul(grad, tern_where(flat, 0.0, slope));
+}
+
+void back_pow(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *a = core_saved_in(ctx, 0), *b = core_saved_in(ctx, 1);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = pow_base_grad(grad, a, b);
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = pow_exponent_grad(grad, a, b);
+}
+
+/* Of an operand that loses where `loses` holds and shares where both are equal. */
+static tern_tensor *winner_grad(tern_tensor *grad, tern_tensor *equal, tern_tensor *loses)
+{
+    return tern_where(loses, 0.0, tern_where(equal, tern_mul(grad, 0.5), grad));
+}
+
+/* Ties get half each. */
+void back_maximum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *a = core_saved_in(ctx, 0), *b = core_saved_in(ctx, 1), *equal = tern_eq(a, b);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = winner_grad(grad, equal, tern_lt(a, b));
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = winner_grad(grad, equal, tern_lt(b, a));
+}
+
+void back_minimum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *a = core_saved_in(ctx, 0), *b = core_saved_in(ctx, 1), *equal = tern_eq(a, b);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = winner_grad(grad, equal, tern_lt(b, a));
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = winner_grad(grad, equal, tern_lt(a, b));
+}
