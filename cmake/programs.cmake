@@ -23,6 +23,10 @@ endfunction()
 
 if(TERN_EXAMPLES)
   tern_helpers(tern_examples_common examples/common helper)
+  if(helper)
+    target_include_directories(${helper} SYSTEM PRIVATE ${TERN_CJSON_INCLUDE})
+    target_link_libraries(${helper} PRIVATE ${TERN_CJSON_LIBRARY}) # results as JSON
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)

@@ -33,7 +33,7 @@ EXTERNAL = {
     r"(cuda|cublas|cudnn|nccl|nvml)": ("backend_cuda/",),
     r"omp\.h": ("backend_cpu/", "bench/", "tests/"),
     r"zlib\.h": ("data/", "io/", "tests/"),
-    r"(cjson/|cJSON)": ("io/", "tools/", "tests/"),
+    r"(cjson/|cJSON)": ("io/", "tools/", "examples/common/", "tests/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -1,0 +1,46 @@
+/* Trains a small convolutional network on MNIST (or on the built-in digits): two convolutions, two
+ * linear layers, Adam with a cosine. Options: --help. */
+#include "common/common.h"
+
+static tern_module *make_net(void)
+{
+    return tern_sequential(tern_conv2d_layer(1, 32, 3, .padding = 1), tern_relu_layer(),
+                           tern_max_pool2d_layer(2), tern_conv2d_layer(32, 64, 3, .padding = 1),
+                           tern_relu_layer(), tern_max_pool2d_layer(2), tern_flatten_layer(),
+                           tern_linear_layer(3136, 128), tern_relu_layer(),
+                           tern_linear_layer(128, 10));
+}
+
+int main(int argc, char **argv)
+{
+    example run = example_start(argc, argv, .epochs = 3, .batch = 64, .lr = 1e-3);
+    tern_dataset *train = example_data(&run, TERN_TRAIN);
+    tern_dataset *test = example_data(&run, TERN_TEST);
+
+    tern_module *net = make_net();
+    tern_module_to(net, run.device);
+    tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = run.lr);
+    int64_t steps = example_planned_steps(&run, train);
+    tern_schedule *rate = tern_cosine_schedule(opt, .steps = steps);
+    example_resume(&run, net, opt, rate); /* --load: goes on where --save stopped */
+
+    while (example_next_epoch(&run)) {
+        tern_loader *batches =
+            tern_loader_open(train, .batch = run.batch, .shuffle = true, .device = run.device,
+                             .epoch_steps = run.epoch_steps, .progress = true, .quiet = run.quiet,
+                             .label = run.label);
+        example_resume_epoch(&run, batches);
+        tern_batch b;
+        while (tern_loader_next(batches, &b)) {
+            TERN_SCOPE;
+            tern_tensor *loss = tern_cross_entropy(tern_forward(net, b.x), b.y);
+            tern_backward(loss);
+            tern_step(opt);
+            tern_schedule_step(rate);
+            tern_zero_grad(opt);
+            tern_loader_report(batches, "loss", loss);
+        }
+        example_end_epoch(&run, batches, net, test);
+    }
+    return example_finish(&run, net, test);
+}

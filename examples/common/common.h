@@ -1,0 +1,103 @@
+/* What the training examples share: options, data, stopping and going on, results. Everything about
+ * training itself stays in the examples.
+ *
+ *   example run = example_start(argc, argv, .epochs = 3, .batch = 64, .lr = 1e-3);
+ *   ... datasets, model, optimizer, schedule ...
+ *   example_resume(&run, net, opt, rate);
+ *   while (example_next_epoch(&run)) {
+ *       tern_loader *batches = tern_loader_open(...);
+ *       example_resume_epoch(&run, batches);
+ *       ... the loop over batches ...
+ *       example_end_epoch(&run, batches, net, test);
+ *   }
+ *   return example_finish(&run, net, test); */
+#ifndef EXAMPLES_COMMON_H
+#define EXAMPLES_COMMON_H
+
+#include <tern/tern.h>
+
+enum { EXAMPLE_EPOCHS_MAX = 1000, EXAMPLE_LABEL_BYTES = 64, EXAMPLE_PATH_BYTES = 1024 };
+
+typedef struct example_epoch {
+    double loss; /* mean over its steps */
+    double seconds;
+    double samples_per_second;
+} example_epoch;
+
+typedef struct example {
+    /* options; where none was given, first the loaded run's, then the program's */
+    const char *data; /* folder, or "digits" */
+    tern_dev_t device;
+    int64_t epochs; /* the plan */
+    int64_t steps;  /* the run ends after this many in total; 0: at the end of the plan */
+    int64_t batch;
+    double lr;
+    int64_t seed;
+    int threads;
+    const char *save, *load, *json;
+    bool quiet;
+    int64_t show; /* test digits to print with the model's answers */
+
+    /* for the loader */
+    int64_t epoch_steps;             /* where --steps ends this epoch; 0: at its end */
+    char label[EXAMPLE_LABEL_BYTES]; /* "epoch 1/3" */
+
+    /* the run */
+    const char *program;
+    char found[EXAMPLE_PATH_BYTES];
+    tern_state *loaded;  /* of --load */
+    int64_t pass_steps;  /* of a whole epoch */
+    int64_t epoch;       /* that is on, from 0 */
+    int64_t steps_done;  /* in all epochs */
+    tern_position_t cut; /* where --steps ended the epoch that is on */
+    bool is_cut;
+    double accuracy; /* of the last epoch; negative: not measured */
+    example_epoch entries[EXAMPLE_EPOCHS_MAX];
+    tern_module *net;
+    tern_optimizer *opt;
+    tern_schedule *rate;
+} example;
+
+/* A program's own defaults. */
+typedef struct example_defaults {
+    int64_t epochs;
+    int64_t batch;
+    double lr;
+} example_defaults;
+
+/* Reads the options, seeds, sets the threads. A bad option ends the program with a message and 2. */
+example example_start_with(int argc, char **argv, example_defaults defaults);
+#define example_start(argc, argv, ...) \
+    example_start_with(argc, argv, (example_defaults){ __VA_ARGS__ })
+
+/* MNIST of --data or where it is usually kept, else the built-in digits; says which. */
+tern_dataset *example_data(example *run, tern_split_t split);
+
+/* Steps of the whole plan: what the schedule is made for. */
+int64_t example_planned_steps(example *run, const tern_dataset *train);
+
+/* Registers what --save stores, and with --load takes it over from the file. */
+void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_schedule *rate);
+
+/* True while there is another epoch to do; sets label and epoch_steps for its loader. */
+bool example_next_epoch(example *run);
+/* Puts the loader of an epoch that was cut where it was. */
+void example_resume_epoch(example *run, tern_loader *batches);
+/* Closes the loader, notes the entry of the epoch and prints its line. */
+void example_end_epoch(example *run, tern_loader *batches, tern_module *net, tern_dataset *test);
+
+/* Test accuracy, --show, --json, --save; then tern_finish: the program's exit status. */
+int example_finish(example *run, tern_module *net, tern_dataset *test);
+
+/* ---- inside ----------------------------------------------------------------------------------- */
+
+/* Fills run from the command line; ends the program on a bad one. */
+void example_parse(example *run, int argc, char **argv);
+/* Prints `count` test images and what the model takes them for. */
+void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64_t count);
+/* Writes the results; false after a message. */
+bool example_write_json(const example *run, double accuracy);
+/* How many epochs have an entry. */
+int64_t example_entries(const example *run);
+
+#endif

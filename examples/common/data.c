@@ -1,0 +1,79 @@
+/* Where the examples find their data. */
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TRAIN_DIGITS = 60000, TEST_DIGITS = 10000, TRAIN_SEED = 20, TEST_SEED = 30 };
+
+static bool has_file(const char *folder, const char *name, const char *ending)
+{
+    char path[2 * EXAMPLE_PATH_BYTES];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static bool has_mnist(const char *folder)
+{
+    const char *names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
+    for (int i = 0; i < 4; i++) {
+        if (!has_file(folder, names[i], "") && !has_file(folder, names[i], ".gz")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Tries "<value of variable><below>/mnist"; without the variable there is nothing to try. */
+static bool is_found(example *run, const char *root, const char *below)
+{
+    if (!root || root[0] == '\0') {
+        return false;
+    }
+    int length = snprintf(run->found, sizeof run->found, "%s%s/mnist", root, below);
+    return length > 0 && length < EXAMPLE_PATH_BYTES && has_mnist(run->found);
+}
+
+static void find_data(example *run)
+{
+    if (is_found(run, "data", "") || is_found(run, getenv("TERN_DATA"), "") ||
+        is_found(run, getenv("XDG_CACHE_HOME"), "/tern") ||
+        is_found(run, getenv("HOME"), "/.cache/tern")) {
+        run->data = run->found;
+        return;
+    }
+    run->data = "digits";
+    fprintf(stderr, "%s: no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist\n",
+            run->program);
+}
+
+static void say_data(const example *run)
+{
+    if (run->quiet || tern_failed()) {
+        return;
+    }
+    if (strcmp(run->data, "digits") == 0) {
+        puts("data: the built-in drawn digits");
+    } else {
+        printf("data: MNIST in %s\n", run->data);
+    }
+}
+
+tern_dataset *example_data(example *run, tern_split_t split)
+{
+    if (!run->data) {
+        find_data(run);
+    }
+    if (split == TERN_TRAIN) {
+        say_data(run);
+    }
+    if (strcmp(run->data, "digits") == 0) {
+        return split == TERN_TRAIN ? tern_digits(TRAIN_DIGITS, TRAIN_SEED)
+                                   : tern_digits(TEST_DIGITS, TEST_SEED);
+    }
+    return tern_mnist(run->data, split);
+}

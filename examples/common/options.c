@@ -1,0 +1,178 @@
+/* The command line of the examples. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+static const char usage[] =
+    "usage: %s [options]\n"
+    "  --data DIR|digits   folder with MNIST's files, or the built-in drawn digits\n"
+    "  --device NAME       auto (default), cpu, cuda, cuda:N\n"
+    "  --epochs N          the plan; the learning rate falls as a cosine over it\n"
+    "  --steps N           end after N steps in total\n"
+    "  --batch N           samples of a step\n"
+    "  --lr X              learning rate at the start\n"
+    "  --seed N            of weights and order\n"
+    "  --threads N         of the CPU\n"
+    "  --save FILE         store the whole run\n"
+    "  --load FILE         go on with a stored run\n"
+    "  --json FILE         write the results\n"
+    "  --quiet             no progress\n"
+    "  --show N            print N test digits with the model's answers\n";
+
+enum {
+    OPTION_DATA = 1,
+    OPTION_DEVICE,
+    OPTION_EPOCHS,
+    OPTION_STEPS,
+    OPTION_BATCH,
+    OPTION_LR,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_SAVE,
+    OPTION_LOAD,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_SHOW,
+    OPTION_HELP
+};
+
+static const struct option options[] = {
+    { "data", required_argument, NULL, OPTION_DATA },
+    { "device", required_argument, NULL, OPTION_DEVICE },
+    { "epochs", required_argument, NULL, OPTION_EPOCHS },
+    { "steps", required_argument, NULL, OPTION_STEPS },
+    { "batch", required_argument, NULL, OPTION_BATCH },
+    { "lr", required_argument, NULL, OPTION_LR },
+    { "seed", required_argument, NULL, OPTION_SEED },
+    { "threads", required_argument, NULL, OPTION_THREADS },
+    { "save", required_argument, NULL, OPTION_SAVE },
+    { "load", required_argument, NULL, OPTION_LOAD },
+    { "json", required_argument, NULL, OPTION_JSON },
+    { "quiet", no_argument, NULL, OPTION_QUIET },
+    { "show", required_argument, NULL, OPTION_SHOW },
+    { "help", no_argument, NULL, OPTION_HELP },
+    { NULL, 0, NULL, 0 },
+};
+
+/* A wrong command line ends the program with 2, as its usage says. */
+static _Noreturn void refuse(const example *run, const char *option, const char *wanted,
+                             const char *text)
+{
+    fprintf(stderr, "%s: --%s wants %s, not '%s'\n", run->program, option, wanted, text);
+    exit(2);
+}
+
+static int64_t read_int(const example *run, const char *option, const char *text, int64_t least,
+                        int64_t most)
+{
+    char wanted[96];
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < least || value > most) {
+        snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)least,
+                 (long long)most);
+        refuse(run, option, wanted, text);
+    }
+    return value;
+}
+
+static double read_rate(const example *run, const char *option, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value) || value <= 0) {
+        refuse(run, option, "a number above 0", text);
+    }
+    return value;
+}
+
+static tern_dev_t read_device(const char *text)
+{
+    tern_dev_t device;
+    if (strcmp(text, "auto") == 0) {
+        return tern_dev_auto();
+    }
+    if (tern_dev_parse(text, &device) != TERN_OK) {
+        fputs(tern_error_text(), stderr);
+        exit(2);
+    }
+    return device;
+}
+
+static void read_option(example *run, int option, const char *name, const char *text)
+{
+    const int64_t most = INT64_C(1) << 40;
+    switch (option) {
+    case OPTION_DATA:
+        run->data = text;
+        break;
+    case OPTION_DEVICE:
+        run->device = read_device(text);
+        break;
+    case OPTION_EPOCHS:
+        run->epochs = read_int(run, name, text, 1, EXAMPLE_EPOCHS_MAX);
+        break;
+    case OPTION_STEPS:
+        run->steps = read_int(run, name, text, 1, most);
+        break;
+    case OPTION_BATCH:
+        run->batch = read_int(run, name, text, 1, 1 << 20);
+        break;
+    case OPTION_LR:
+        run->lr = read_rate(run, name, text);
+        break;
+    case OPTION_SEED:
+        run->seed = read_int(run, name, text, 0, INT64_MAX);
+        break;
+    case OPTION_THREADS:
+        run->threads = (int)read_int(run, name, text, 1, 4096);
+        break;
+    case OPTION_SAVE:
+        run->save = text;
+        break;
+    case OPTION_LOAD:
+        run->load = text;
+        break;
+    case OPTION_JSON:
+        run->json = text;
+        break;
+    case OPTION_QUIET:
+        run->quiet = true;
+        break;
+    case OPTION_SHOW:
+        run->show = read_int(run, name, text, 0, 1000);
+        break;
+    default:
+        printf(usage, run->program);
+        exit(0);
+    }
+}
+
+void example_parse(example *run, int argc, char **argv)
+{
+    const char *slash = strrchr(argv[0], '/');
+    run->program = slash ? slash + 1 : argv[0];
+    run->seed = -1;
+    int place = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, &place)) != -1) {
+        if (option == '?') {
+            fprintf(stderr, usage, run->program);
+            exit(2);
+        }
+        read_option(run, option, options[place].name, optarg);
+    }
+    if (optind < argc) {
+        fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);
+        exit(2);
+    }
+    if (run->device.kind == TERN_KIND_NONE) {
+        run->device = tern_dev_auto();
+    }
+}

@@ -1,0 +1,67 @@
+/* What a run came to, as JSON. */
+#include "common.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_device(cJSON *root, const example *run)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    char reason[512];
+    tern_fallback_t why;
+    tern_dev_t used = tern_device(tern_parameters(run->net).tensors[0]);
+    snprintf(reason, sizeof reason, "%s",
+             run->device.kind == TERN_KIND_CPU ? "the CPU was asked for" : "it is usable");
+    if (used.kind == TERN_KIND_CPU && tern_dev_fallback(&why)) {
+        snprintf(reason, sizeof reason, "%s: %s", why.code, why.text);
+    }
+    cJSON_AddStringToObject(root, "device", tern_dev_name(used, name));
+    cJSON_AddStringToObject(root, "device_reason", reason);
+    cJSON_AddNumberToObject(root, "peak_allocated_bytes",
+                            (double)tern_memory(used).peak_allocated_bytes);
+}
+
+static void add_epochs(cJSON *root, const example *run)
+{
+    cJSON *epochs = cJSON_AddArrayToObject(root, "epochs");
+    for (int64_t i = 0; i < example_entries(run); i++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddNumberToObject(entry, "loss", run->entries[i].loss);
+        cJSON_AddNumberToObject(entry, "train_seconds", run->entries[i].seconds);
+        cJSON_AddNumberToObject(entry, "samples_per_second", run->entries[i].samples_per_second);
+        cJSON_AddItemToArray(epochs, entry);
+    }
+}
+
+static bool write_text(const example *run, const char *text)
+{
+    FILE *file = fopen(run->json, "w");
+    bool done = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF;
+    if (file && fclose(file) != 0) {
+        done = false;
+    }
+    if (!done) {
+        fprintf(stderr, "%s: '%s': %s\n", run->program, run->json, strerror(errno));
+    }
+    return done;
+}
+
+bool example_write_json(const example *run, double accuracy)
+{
+    cJSON *root = cJSON_CreateObject();
+    add_device(root, run);
+    add_epochs(root, run);
+    cJSON_AddNumberToObject(root, "test_accuracy", accuracy);
+    cJSON_AddNumberToObject(root, "seed", (double)run->seed);
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text) {
+        fprintf(stderr, "%s: no memory for the results\n", run->program);
+        return false;
+    }
+    bool done = write_text(run, text);
+    cJSON_free(text);
+    return done;
+}

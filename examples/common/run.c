@@ -1,0 +1,199 @@
+/* Running the plan: epochs, stopping after --steps, storing and loading the whole run. */
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the stored run --------------------------------------------------------------------------- */
+
+static int64_t stored_int(const example *run, const char *name)
+{
+    int64_t value = 0;
+    tern_state_get_int(run->loaded, name, &value);
+    return value;
+}
+
+/* A run is gone on with as it was begun: what was given must agree with what was stored. */
+static void take_int(const example *run, const char *option, int64_t none, int64_t *value)
+{
+    char name[64];
+    snprintf(name, sizeof name, "run.%s", option);
+    int64_t stored = stored_int(run, name);
+    if (*value != none && *value != stored && !tern_failed()) {
+        fprintf(stderr, "%s: --%s %lld differs from the %lld of the run in '%s'\n", run->program,
+                option, (long long)*value, (long long)stored, run->load);
+        exit(2);
+    }
+    *value = stored;
+}
+
+static void take_options(example *run)
+{
+    double lr = 0;
+    take_int(run, "batch", 0, &run->batch);
+    take_int(run, "seed", -1, &run->seed);
+    tern_state_get_number(run->loaded, "run.lr", &lr);
+    if (run->lr > 0 && (run->lr < lr || run->lr > lr) && !tern_failed()) {
+        fprintf(stderr, "%s: --lr %g differs from the %g of the run in '%s'\n", run->program,
+                run->lr, lr, run->load);
+        exit(2);
+    }
+    run->lr = lr;
+    run->epochs = run->epochs > 0 ? run->epochs : stored_int(run, "run.epochs");
+    run->data = run->data ? run->data : tern_state_text(run->loaded, "run.data");
+}
+
+example example_start_with(int argc, char **argv, example_defaults defaults)
+{
+    example run = { .accuracy = -1 };
+    example_parse(&run, argc, argv);
+    if (run.threads > 0) {
+        tern_set_num_threads(run.threads);
+    }
+    run.loaded = run.load ? tern_state_load(run.load) : NULL;
+    if (run.loaded) {
+        take_options(&run);
+    }
+    run.epochs = run.epochs > 0 ? run.epochs : defaults.epochs;
+    run.batch = run.batch > 0 ? run.batch : defaults.batch;
+    run.lr = run.lr > 0 ? run.lr : defaults.lr;
+    run.seed = run.seed >= 0 ? run.seed : 1;
+    tern_seed((uint64_t)run.seed);
+    return run;
+}
+
+static void take_entries(example *run)
+{
+    run->epoch = stored_int(run, "run.epoch");
+    run->steps_done = stored_int(run, "run.steps_done");
+    run->is_cut = stored_int(run, "run.is_cut") != 0;
+    if (run->is_cut) {
+        tern_position_restore(&run->cut, run->loaded, "loader");
+    }
+    tern_tensor *entries = tern_state_get(run->loaded, "run.entries");
+    int64_t count = example_entries(run);
+    bool is_sound = run->epoch >= 0 && count <= EXAMPLE_EPOCHS_MAX && run->epochs >= 1 &&
+                    run->epochs <= EXAMPLE_EPOCHS_MAX && run->batch >= 1;
+    if (!is_sound || !entries || tern_numel(entries) != 3 * count) {
+        tern_fail(TERN_ERR_FORMAT, "load", "'%s' does not hold the entries of %lld epochs",
+                  run->load, (long long)count);
+        return;
+    }
+    tern_read(entries, TERN_F64, run->entries, count * (int64_t)sizeof *run->entries);
+}
+
+void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_schedule *rate)
+{
+    run->net = net;
+    run->opt = opt;
+    run->rate = rate;
+    if (run->loaded) {
+        tern_module_restore(net, run->loaded, "model");
+        tern_optimizer_restore(opt, run->loaded, "optimizer");
+        tern_schedule_restore(rate, run->loaded, "schedule");
+        tern_generator_restore(NULL, run->loaded, "generator");
+        take_entries(run);
+    }
+}
+
+static void store_run(const example *run)
+{
+    TERN_SCOPE;
+    tern_state *state = tern_state_create();
+    tern_module_store(run->net, state, "model");
+    tern_optimizer_store(run->opt, state, "optimizer");
+    tern_schedule_store(run->rate, state, "schedule");
+    tern_generator_store(NULL, state, "generator");
+    if (run->is_cut) {
+        tern_position_store(&run->cut, state, "loader");
+    }
+    int64_t count = example_entries(run);
+    tern_state_set(state, "run.entries",
+                   tern_from_data(run->entries, TERN_SHAPE(count, 3), .dtype = TERN_F64));
+    tern_state_set_int(state, "run.epoch", run->epoch);
+    tern_state_set_int(state, "run.steps_done", run->steps_done);
+    tern_state_set_int(state, "run.is_cut", run->is_cut);
+    tern_state_set_int(state, "run.epochs", run->epochs);
+    tern_state_set_int(state, "run.batch", run->batch);
+    tern_state_set_int(state, "run.seed", run->seed);
+    tern_state_set_number(state, "run.lr", run->lr);
+    tern_state_set_text(state, "run.data", run->data);
+    tern_state_save(state, run->save);
+    tern_state_free(state);
+}
+
+/* ---- epochs ----------------------------------------------------------------------------------- */
+
+int64_t example_entries(const example *run)
+{
+    return run->epoch + run->is_cut;
+}
+
+int64_t example_planned_steps(example *run, const tern_dataset *train)
+{
+    run->pass_steps = (tern_dataset_count(train) + run->batch - 1) / run->batch;
+    return run->epochs * run->pass_steps;
+}
+
+bool example_next_epoch(example *run)
+{
+    bool is_over = run->steps > 0 && run->steps_done >= run->steps;
+    if (tern_failed() || is_over || run->epoch >= run->epochs) {
+        return false;
+    }
+    run->epoch_steps = run->steps > 0 ? run->cut.step + run->steps - run->steps_done : 0;
+    snprintf(run->label, sizeof run->label, "epoch %lld/%lld", (long long)run->epoch + 1,
+             (long long)run->epochs);
+    return true;
+}
+
+/* Opening the loader drew from the generator, which the stored one had done already. */
+void example_resume_epoch(example *run, tern_loader *batches)
+{
+    if (run->is_cut) {
+        tern_loader_seek(batches, &run->cut);
+        tern_generator_restore(NULL, run->loaded, "generator");
+    }
+}
+
+void example_end_epoch(example *run, tern_loader *batches, tern_module *net, tern_dataset *test)
+{
+    example_epoch *entry = &run->entries[run->epoch];
+    entry->loss = tern_loader_mean(batches, "loss");
+    entry->seconds = tern_loader_seconds(batches);
+    entry->samples_per_second = (double)tern_loader_samples(batches) / entry->seconds;
+    tern_position_t position = tern_loader_position(batches);
+    tern_loader_close(batches);
+    if (tern_failed()) {
+        return;
+    }
+    run->steps_done += position.step - run->cut.step;
+    run->is_cut = position.step < run->pass_steps;
+    run->cut = run->is_cut ? position : (tern_position_t){ .step = 0 };
+    run->epoch += !run->is_cut;
+    if (!run->quiet) {
+        run->accuracy = tern_accuracy(net, test, .batch = 512);
+        printf("%s: loss %.4f, accuracy %.2f %%, %.1f s, %.0f samples/s\n", run->label, entry->loss,
+               100 * run->accuracy, entry->seconds, entry->samples_per_second);
+        fflush(stdout);
+    }
+}
+
+int example_finish(example *run, tern_module *net, tern_dataset *test)
+{
+    if (run->accuracy < 0) {
+        run->accuracy = tern_accuracy(net, test, .batch = 512);
+    }
+    bool is_written = true;
+    if (!tern_failed()) {
+        printf("test accuracy %.2f %% after %lld steps\n", 100 * run->accuracy,
+               (long long)run->steps_done);
+        example_show(net, test, run->device, run->show);
+        is_written = !run->json || example_write_json(run, run->accuracy);
+    }
+    if (run->save && !tern_failed()) {
+        store_run(run);
+    }
+    return tern_finish() != 0 || !is_written;
+}

@@ -1,0 +1,12 @@
+/* The first program: two random matrices and their product, on the GPU where there is one. */
+#include <tern/tern.h>
+
+int main(void)
+{
+    tern_dev_t dev = tern_dev_auto(); /* cuda:0, or the CPU and one line that says why */
+    tern_tensor *a = tern_randn(TERN_SHAPE(1000, 1000), .device = dev);
+    tern_tensor *b = tern_randn(TERN_SHAPE(1000, 1000), .device = dev);
+    tern_tensor *c = tern_matmul(a, b);
+    tern_print(c);        /* shape, dtype, device, a few values: the copy to the CPU is its own */
+    return tern_finish(); /* releases all, reports a pending error or a leak */
+}
