@@ -12,8 +12,10 @@
  * getenv in another thread; a program for which that matters calls cpu_blas_get_report (through any
  * op or `tern_init`) before it starts threads, or sets the variable itself. */
 #include "backend_cpu/bridge.h"
+#include "backend_cpu/cpu.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -207,6 +209,28 @@ static const cpu_blas_table *try_install_folder(void)
 #endif
 }
 
+/* ------------------------------------------------------------------ the host's services */
+
+typedef struct parts_run {
+    cpu_blas_part run;
+    void *context;
+} parts_run;
+
+static void run_range(void *context, int64_t begin, int64_t end)
+{
+    const parts_run *parts = context;
+    for (int64_t i = begin; i < end; i++)
+        parts->run(parts->context, i);
+}
+
+static void run_parts(int64_t parts, cpu_blas_part run, void *context)
+{
+    parts_run work = {run, context};
+    cpu_parallel(parts > INT_MAX ? INT_MAX : (int)parts, parts, 1, run_range, &work);
+}
+
+static cpu_blas_host host = {.size = sizeof(cpu_blas_host), .run_parts = run_parts};
+
 static void search(void)
 {
     const char *choice = getenv("TERN_CPU_BLAS");
@@ -222,8 +246,10 @@ static void search(void)
         if (!table)
             table = try_install_folder();
     }
-    if (table)
-        table->configure(found.openblas_shared);
+    if (table) {
+        host.openblas_shared = found.openblas_shared;
+        table->configure(&host);
+    }
     atomic_store_explicit(&loaded, table, memory_order_release);
     atomic_store_explicit(&searched, true, memory_order_release);
 }

@@ -16,15 +16,15 @@
  * - Pointers are host memory, sizes and leading dimensions count elements, nothing is kept after
  *   the call returns, and outputs do not overlap inputs. Calls block.
  * - Any thread may call at any time. State (primitive caches, scratch) is per thread.
- * - `threads` is the most that the call may use, 1 or more. The bridge takes fewer where more do
- *   not pay, by tables committed in bridge/ and never by timing, so the same call with the same
- *   `threads` gives the same bits. Called inside an OpenMP parallel region it uses one.
- * - CPU_BLAS_UNSUPPORTED leaves outputs untouched. CPU_BLAS_FAILED does too, except for a product
- *   in a build without OpenBLAS, where beta != 0 may have been applied to a part of C.
- * - Denormals: kernels run under the MXCSR of the thread they run on. Flushing (FTZ, DAZ) in the
- *   caller and in the OpenMP team is the caller's business; the bridge hands the caller's MXCSR
- *   to the workers of its own parallel regions and restores theirs, but has no say in the regions
- *   that oneDNN opens.
+ * - `threads` decides into how many parts work is cut, 1 or more; fewer where more do not pay, by
+ *   tables committed in bridge/ and never by timing. The same call with the same `threads` gives the
+ *   same bits, whoever runs the parts. The libraries themselves never start threads: parts go to
+ *   cpu_blas_host.run_parts, so the process has one team.
+ * - After any other answer than CPU_BLAS_OK the caller runs its own kernel: gemm has left C as it
+ *   was (CPU_BLAS_FAILED in a build without OpenBLAS may have applied beta to a part of it), conv2d
+ *   may have written to its outputs, which a pass overwrites anyway.
+ * - Denormals: kernels run under the floating-point modes of the thread they run on. Flushing is the
+ *   business of the caller and of run_parts.
  */
 
 #include <stddef.h>
@@ -129,35 +129,51 @@ typedef struct cpu_blas_info {
 } cpu_blas_info;
 
 typedef struct cpu_blas_stats {
-    uint64_t primitives_created; /* by this thread */
-    uint64_t primitives_cached;  /* now, this thread */
-    uint64_t weight_reorders;    /* by this thread */
-    size_t scratch_bytes;        /* held by this thread: scratch, reordered copies */
+    /* Of the calling thread; parts that other threads ran count there. */
+    uint64_t primitives_created;
+    uint64_t primitives_cached; /* now */
+    uint64_t weight_reorders;
+    size_t scratch_bytes; /* held: scratch, reordered copies */
 } cpu_blas_stats;
+
+/* Runs part i of `context`. */
+typedef void (*cpu_blas_part)(void *context, int64_t part);
+
+/* What libtern gives to the bridge. */
+typedef struct cpu_blas_host {
+    uint32_t size;
+    /* OpenBLAS was in the process before the bridge: its kernels and its thread count are somebody
+     * else's. Otherwise the bridge puts OpenBLAS's own threads to sleep for good. */
+    int32_t openblas_shared;
+    /* Runs parts 0 to parts - 1, each once, on as many threads as it likes; returns when all are
+     * done. Called from a thread of such a team, it runs them all itself. */
+    void (*run_parts)(int64_t parts, cpu_blas_part run, void *context);
+} cpu_blas_host;
 
 typedef struct cpu_blas_table {
     uint32_t version; /* CPU_BLAS_VERSION */
     uint32_t size;    /* of this struct as the bridge knows it; a longer one has more entries */
 
-    /* Called once, before any other entry. openblas_shared: OpenBLAS was in the process already,
-     * so its thread count and kernels are somebody else's; otherwise the bridge makes its threads
-     * sleep for good and splits products itself. */
-    void (*configure)(int openblas_shared);
+    /* Called once, before any other entry. `host` lives as long as the process. */
+    void (*configure)(const cpu_blas_host *host);
     void (*info)(cpu_blas_info *out_info);
 
     /* UNSUPPORTED: a dtype without kernels here, or sizes that do not fit the library. */
     cpu_blas_status (*gemm)(const cpu_gemm_call *call);
-    /* The route that `gemm` would take: "openblas", "onednn" or "none"; and how many threads. */
-    const char *(*gemm_route)(const cpu_gemm_call *call, int *out_threads);
+    /* The route that `gemm` would take: "openblas", "onednn" or "none"; and into how many parts it
+     * is cut. */
+    const char *(*gemm_route)(const cpu_gemm_call *call, int64_t *out_parts);
 
     /* UNSUPPORTED: oneDNN has only a reference kernel (hundreds of times too slow), or refuses. */
     cpu_blas_status (*conv2d)(const cpu_conv2d_call *call);
     /* Name of the kernel that `conv2d` would take ("brgconv:avx512_core", "jit:avx512_core", ...),
-     * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL. */
+     * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL. With
+     * several threads it names the kernel of the first part. */
     const char *(*conv2d_kernel)(const cpu_conv2d_call *call);
 
     void (*stats)(cpu_blas_stats *out_stats);
-    /* Frees this thread's primitives and scratch; the next call makes them anew. */
+    /* Frees the calling thread's primitives and scratch; the next call makes them anew. Those of a
+     * thread that ends are freed then. */
     void (*release_thread)(void);
 } cpu_blas_table;
 

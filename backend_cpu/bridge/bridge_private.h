@@ -13,9 +13,9 @@
 #define TERN_HAVE_ONEDNN 1
 #endif
 
-/* What the routing has to know about the libraries; written by `configure` only. */
+/* Written by `configure` only. */
 typedef struct bridge_setup {
-    bool openblas_shared;
+    const cpu_blas_host *host;
     bool openblas_weak; /* its kernels are older than this CPU: use it for tiny products only */
 } bridge_setup;
 
@@ -23,14 +23,14 @@ extern bridge_setup bridge_state;
 
 /* threads.c */
 
-/* Most threads that a call may use from here: 1 inside a parallel region, else at least 1. */
-int bridge_threads_allowed(int threads);
-/* Makes oneDNN use `threads` in this thread until the matching end, which takes begin's result. */
+/* Runs the parts: itself where there is one, else by the host. */
+void bridge_run_parts(int64_t parts, cpu_blas_part run, void *context);
+/* How many threads oneDNN starts from the calling thread until the matching end, which takes
+ * begin's result. */
 int bridge_threads_begin(int threads);
 void bridge_threads_end(int saved);
-/* The caller's floating-point modes (denormals), for the workers of a parallel region. */
-unsigned bridge_modes_get(void);
-unsigned bridge_modes_swap(unsigned modes);
+/* Inside a team: oneDNN could not start threads here. */
+bool bridge_inside_team(void);
 
 /* gemm_route.c */
 
@@ -39,14 +39,12 @@ typedef enum gemm_library { GEMM_NONE, GEMM_OPENBLAS, GEMM_ONEDNN } gemm_library
 /* Which library multiplies an m x k by k x n block on one thread. */
 gemm_library gemm_route_block(const cpu_gemm_call *call, int64_t m, int64_t n, int64_t k);
 
-/* How each product is cut: grid_m x grid_n blocks, made in pieces of `piece_m` rows. `threads` take
- * equal shares of all blocks of the batch. inner_threads > 1: one block, which oneDNN splits over k
- * by itself. */
+/* How each product is cut: grid_m x grid_n blocks, made in pieces of `piece_m` rows. The blocks of
+ * all products of the batch are shared out as `parts`. */
 typedef struct gemm_plan {
-    int threads;
-    int grid_m, grid_n;
+    int64_t parts;
+    int64_t grid_m, grid_n;
     int64_t block_m, block_n, piece_m;
-    int inner_threads;
     gemm_library library;
 } gemm_plan;
 
@@ -54,10 +52,12 @@ gemm_plan gemm_plan_for(const cpu_gemm_call *call);
 
 /* gemm.c */
 cpu_blas_status bridge_gemm(const cpu_gemm_call *call);
-const char *bridge_gemm_route(const cpu_gemm_call *call, int *out_threads);
+const char *bridge_gemm_route(const cpu_gemm_call *call, int64_t *out_parts);
+
+/* conv_parts.c */
+cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call);
 
 /* conv.c */
-cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call);
 const char *bridge_conv2d_kernel(const cpu_conv2d_call *call);
 
 /* conv_cache.c */

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this a second thread costs more than it brings. */
-static const double flops_for_threads = 5e5;
-
 static bool is_sane(const cpu_conv2d_shape *s)
 {
     bool sizes = s->batch > 0 && s->in_channels > 0 && s->in_h > 0 && s->in_w > 0 &&
@@ -20,14 +17,7 @@ static bool is_sane(const cpu_conv2d_shape *s)
            s->in_w + 2 * s->pad_w > s->dilation_w * (s->kernel_w - 1);
 }
 
-static double flops(const cpu_conv2d_shape *s)
-{
-    double outputs = (double)s->batch * (double)s->out_channels * (double)(s->in_h / s->stride_h) *
-                     (double)(s->in_w / s->stride_w);
-    return 2 * outputs * (double)(s->in_channels / s->groups) * (double)(s->kernel_h * s->kernel_w);
-}
-
-static bool make_key(const cpu_conv2d_call *call, conv_key *out)
+static bool make_key(const cpu_conv2d_call *call, int threads, conv_key *out)
 {
     const cpu_conv2d_shape *s = &call->shape;
     bool known = (s->format == CPU_CONV_NHWC || s->format == CPU_CONV_NCHW) &&
@@ -40,8 +30,7 @@ static bool make_key(const cpu_conv2d_call *call, conv_key *out)
     if (call->pass != CPU_CONV_FORWARD)
         out->shape.relu = 0;
     out->has_bias = call->bias != NULL && call->pass != CPU_CONV_BACKWARD_DATA;
-    int threads = bridge_threads_allowed(call->threads);
-    out->threads = flops(s) < flops_for_threads ? 1 : threads;
+    out->threads = threads;
     return true;
 }
 
@@ -176,12 +165,12 @@ static bool run(conv_cache *cache, conv_entry *e, const cpu_conv2d_call *call)
     return dnnl_stream_wait(cache->stream) == dnnl_success && ok;
 }
 
-static conv_entry *entry_of(const cpu_conv2d_call *call, conv_cache **out_cache,
+static conv_entry *entry_of(const cpu_conv2d_call *call, int threads, conv_cache **out_cache,
                             cpu_blas_status *out_status)
 {
     conv_key key;
     *out_status = CPU_BLAS_UNSUPPORTED;
-    if (!make_key(call, &key))
+    if (!make_key(call, threads, &key))
         return NULL;
     *out_status = CPU_BLAS_FAILED;
     *out_cache = conv_cache_here();
@@ -193,38 +182,31 @@ static conv_entry *entry_of(const cpu_conv2d_call *call, conv_cache **out_cache,
     return e;
 }
 
-cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call)
+cpu_blas_status conv_run(const cpu_conv2d_call *call, int threads)
 {
     conv_cache *cache;
     cpu_blas_status status;
-    conv_entry *e = entry_of(call, &cache, &status);
-    if (!e)
-        return status;
-    int saved = bridge_threads_begin(e->key.threads);
-    bool ok = run(cache, e, call);
+    int saved = bridge_threads_begin(threads);
+    conv_entry *e = entry_of(call, threads, &cache, &status);
+    if (e)
+        status = run(cache, e, call) ? CPU_BLAS_OK : CPU_BLAS_FAILED;
     bridge_threads_end(saved);
-    return ok ? CPU_BLAS_OK : CPU_BLAS_FAILED;
+    return status;
 }
 
 const char *bridge_conv2d_kernel(const cpu_conv2d_call *call)
 {
+    cpu_conv2d_call first = *call;
+    conv_split split = conv_split_of(call);
     conv_cache *cache;
     cpu_blas_status status;
-    conv_entry *e = entry_of(call, &cache, &status);
+    first.shape.batch = conv_first_image(call, &split, 1);
+    int saved = bridge_threads_begin(split.inner_threads);
+    conv_entry *e = entry_of(&first, split.inner_threads, &cache, &status);
+    bridge_threads_end(saved);
     return e ? e->kernel : NULL;
 }
 
 #else
-
-cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call)
-{
-    (void)call;
-    return CPU_BLAS_UNSUPPORTED;
-}
-
-const char *bridge_conv2d_kernel(const cpu_conv2d_call *call)
-{
-    (void)call;
-    return NULL;
-}
+typedef int conv_without_onednn;
 #endif

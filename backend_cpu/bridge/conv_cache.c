@@ -115,10 +115,7 @@ conv_entry *conv_cache_get(conv_cache *cache, const conv_key *key)
             return NULL;
         e->key = *key;
         e->hash = hash;
-        int saved = bridge_threads_begin(key->threads);
-        bool built = conv_entry_build(e, conv_engine());
-        bridge_threads_end(saved);
-        if (!built) {
+        if (!conv_entry_build(e, conv_engine())) {
             conv_entry_free(e);
             return NULL;
         }

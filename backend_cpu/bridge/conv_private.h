@@ -11,7 +11,7 @@
 typedef struct conv_key {
     cpu_conv2d_shape shape;
     int32_t pass;
-    int32_t threads;
+    int32_t threads; /* oneDNN's own: 1, but for a forward pass over fewer images than threads */
     int32_t has_bias;
     int32_t reserved;
 } conv_key;
@@ -50,7 +50,7 @@ typedef struct conv_buffer {
     size_t bytes;
 } conv_buffer;
 
-enum { CONV_BUFFER_SCRATCH = SLOT_COUNT, CONV_BUFFER_COUNT };
+enum { CONV_BUFFER_SCRATCH = SLOT_COUNT, CONV_BUFFER_PARTIALS, CONV_BUFFER_COUNT };
 
 enum { CONV_CACHE_ENTRIES = 64 };
 
@@ -63,6 +63,23 @@ typedef struct conv_cache {
     uint64_t created, reorders;
     size_t own_bytes;
 } conv_cache;
+
+/* conv_parts.c */
+
+/* How a call is cut over its images. */
+typedef struct conv_split {
+    int64_t parts;
+    int inner_threads;
+} conv_split;
+
+conv_split conv_split_of(const cpu_conv2d_call *call);
+/* The first image of a part; of part `parts`: their number. */
+int64_t conv_first_image(const cpu_conv2d_call *call, const conv_split *split, int64_t part);
+
+/* conv.c */
+
+/* Runs a call whole on the calling thread (`threads` of oneDNN's own). */
+cpu_blas_status conv_run(const cpu_conv2d_call *call, int threads);
 
 /* conv_cache.c */
 
@@ -81,6 +98,8 @@ void *conv_buffer_get(conv_cache *cache, int index, size_t bytes);
  * An entry without a kernel is a success: the answer "unsupported" is worth keeping. */
 bool conv_entry_build(conv_entry *entry, dnnl_engine_t engine);
 void conv_entry_free(conv_entry *entry);
+/* Extent of y for one of x; stride is not 0. */
+int64_t conv_out_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
 
 #endif
 #endif

@@ -1,15 +1,13 @@
 /* Matrix products: the plan of gemm_route.c carried out. Both libraries run single-threaded on
- * blocks that this file hands to an OpenMP team. That is 1 to 1.5 times as fast as their own
+ * blocks that this file hands to the host's team. That is 1 to 1.5 times as fast as their own
  * splitting for the shapes of small networks (64x128x784 NT, two threads, Zen 5: 457 GFLOP/s
- * against oneDNN's 344 and OpenBLAS's 338) and leaves one thread pool in the process. */
+ * against oneDNN's 344 and OpenBLAS's 338), leaves one thread pool in the process, and lets a busy
+ * machine run all blocks on one thread without another result. */
 #include "backend_cpu/bridge/bridge_private.h"
 
 #include <limits.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #if TERN_HAVE_BLAS
 #include <cblas.h>
 #endif
@@ -94,7 +92,7 @@ static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, gemm_blo
 }
 
 /* Block `index` of the grid, of product `item` of the batch. */
-static bool run_part(const cpu_gemm_call *call, const gemm_plan *plan, int64_t item, int index)
+static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t item, int64_t index)
 {
     int64_t bytes = element_bytes(call);
     int64_t row = index / plan->grid_n * plan->block_m;
@@ -110,43 +108,25 @@ static bool run_part(const cpu_gemm_call *call, const gemm_plan *plan, int64_t i
     return run_block(call, plan, block);
 }
 
-static bool run_alone(const cpu_gemm_call *call, const gemm_plan *plan)
-{
-    int saved = bridge_threads_begin(plan->inner_threads);
-    int64_t batch = call->batch > 1 ? call->batch : 1;
-    bool ok = true;
-    for (int64_t i = 0; i < batch && ok; i++)
-        ok = run_part(call, plan, i, 0);
-    bridge_threads_end(saved);
-    return ok;
-}
+typedef struct gemm_work {
+    const cpu_gemm_call *call;
+    gemm_plan plan;
+    int failed;
+} gemm_work;
 
-#ifdef _OPENMP
-/* Every thread takes a fixed share, products of the batch or blocks of the grid. */
-static bool run_team(const cpu_gemm_call *call, const gemm_plan *plan)
+/* A part is a fixed share of the blocks of all products. */
+static void run_part(void *context, int64_t part)
 {
-    unsigned modes = bridge_modes_get();
-    int64_t batch = call->batch > 1 ? call->batch : 1;
-    int blocks = plan->grid_m * plan->grid_n;
-    int64_t parts = batch * blocks;
-    int failed = 0;
-#pragma omp parallel num_threads(plan->threads) reduction(+ : failed)
-    {
-        unsigned saved = bridge_modes_swap(modes);
-        int64_t me = omp_get_thread_num();
-        int64_t team = omp_get_num_threads();
-        for (int64_t p = parts * me / team; p < parts * (me + 1) / team; p++)
-            failed += !run_part(call, plan, p / blocks, (int)(p % blocks));
-        bridge_modes_swap(saved);
-    }
-    return failed == 0;
+    gemm_work *work = context;
+    int64_t batch = work->call->batch > 1 ? work->call->batch : 1;
+    int64_t blocks = work->plan.grid_m * work->plan.grid_n;
+    int64_t end = batch * blocks * (part + 1) / work->plan.parts;
+    int saved = work->plan.library == GEMM_ONEDNN ? bridge_threads_begin(1) : 0;
+    for (int64_t i = batch * blocks * part / work->plan.parts; i < end; i++)
+        if (!run_cell(work->call, &work->plan, i / blocks, i % blocks))
+            __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+    bridge_threads_end(saved);
 }
-#else
-static bool run_team(const cpu_gemm_call *call, const gemm_plan *plan)
-{
-    return run_alone(call, plan);
-}
-#endif
 
 static void scale_output(const cpu_gemm_call *call)
 {
@@ -175,23 +155,23 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
 {
     if (call->m <= 0 || call->n <= 0)
         return CPU_BLAS_OK;
-    gemm_plan plan = gemm_plan_for(call);
-    if (plan.library == GEMM_NONE || (plan.library == GEMM_OPENBLAS && !fits_int(call)))
+    gemm_work work = {call, gemm_plan_for(call), 0};
+    gemm_library library = work.plan.library;
+    if (library == GEMM_NONE || (library == GEMM_OPENBLAS && !fits_int(call)))
         return CPU_BLAS_UNSUPPORTED;
     if (call->k <= 0) {
         scale_output(call);
         return CPU_BLAS_OK;
     }
-    bool alone = plan.threads == 1 || plan.inner_threads > 1;
-    bool ok = alone ? run_alone(call, &plan) : run_team(call, &plan);
-    return ok ? CPU_BLAS_OK : CPU_BLAS_FAILED;
+    bridge_run_parts(work.plan.parts, run_part, &work);
+    return work.failed ? CPU_BLAS_FAILED : CPU_BLAS_OK;
 }
 
-const char *bridge_gemm_route(const cpu_gemm_call *call, int *out_threads)
+const char *bridge_gemm_route(const cpu_gemm_call *call, int64_t *out_parts)
 {
     static const char *const names[] = {"none", "openblas", "onednn"};
     gemm_plan plan = gemm_plan_for(call);
-    if (out_threads)
-        *out_threads = plan.threads;
+    if (out_parts)
+        *out_parts = plan.parts;
     return names[plan.library];
 }

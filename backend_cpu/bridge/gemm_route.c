@@ -16,8 +16,8 @@ static const gemm_route routes[] = {
 #undef GEMM_ROUTE
 };
 
-/* Below this a second thread costs more than it brings (fork and join 0.8 us). */
-static const double flops_per_thread = 2.5e5;
+/* A part of less than this costs more than it brings (fork and join 0.8 us). */
+static const double flops_per_part = 2.5e5;
 /* Edges of blocks fall on whole vectors of 16 floats. */
 enum { BLOCK_ALIGN = 16 };
 /* OpenBLAS's small-matrix kernels end here. */
@@ -59,34 +59,33 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static int64_t aligned_part(int64_t size, int parts)
+static int64_t aligned_part(int64_t size, int64_t parts)
 {
     int64_t part = ceil_div(ceil_div(size, parts), BLOCK_ALIGN) * BLOCK_ALIGN;
     return parts == 1 || part > size ? size : part;
 }
 
-static int worth_threads(const cpu_gemm_call *call)
+static int64_t worth_parts(const cpu_gemm_call *call)
 {
     double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
     if (call->batch > 1)
         flops *= (double)call->batch;
-    int threads = bridge_threads_allowed(call->threads);
-    if (threads > 1 && flops < flops_per_thread * threads)
-        threads = flops < 2 * flops_per_thread ? 1 : (int)(flops / flops_per_thread);
-    return threads;
+    int64_t parts = call->threads;
+    if (parts > 1 && flops < flops_per_part * (double)parts)
+        parts = (int64_t)(flops / flops_per_part);
+    return parts < 1 ? 1 : parts;
 }
 
-/* Of the grids with `threads` blocks, the one whose blocks have the shortest edges: they read least. */
-static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int threads)
+/* Of the grids with `parts` blocks, the one whose largest block is smallest; shorter edges, which
+ * mean less to read, break ties. */
+static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t parts)
 {
     double best = 0;
-    for (int rows = 1; rows <= threads; rows++) {
-        if (threads % rows)
+    for (int64_t rows = 1; rows <= parts; rows++) {
+        if (parts % rows)
             continue;
-        int columns = threads / rows;
         int64_t m = aligned_part(call->m, rows);
-        int64_t n = aligned_part(call->n, columns);
-        /* The largest block decides the time, its edges break ties. */
+        int64_t n = aligned_part(call->n, parts / rows);
         double cost = (double)m * (double)n + (double)(m + n);
         if (rows == 1 || cost < best) {
             best = cost;
@@ -94,9 +93,9 @@ static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int threads)
             plan->block_n = n;
         }
     }
-    plan->grid_m = (int)ceil_div(call->m, plan->block_m);
-    plan->grid_n = (int)ceil_div(call->n, plan->block_n);
-    plan->threads = plan->grid_m * plan->grid_n;
+    plan->grid_m = ceil_div(call->m, plan->block_m);
+    plan->grid_n = ceil_div(call->n, plan->block_n);
+    plan->parts = plan->grid_m * plan->grid_n;
 }
 
 /* Products with few columns are cut into pieces that the small kernels still take: 128x512x10 NT
@@ -113,18 +112,13 @@ static int64_t piece_rows(const cpu_gemm_call *call, int64_t m, int64_t n)
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call)
 {
-    gemm_plan plan = {1, 1, 1, call->m, call->n, call->m, 1, GEMM_NONE};
-    int threads = worth_threads(call);
-    bool few_outputs = call->m <= BLOCK_ALIGN && call->n <= BLOCK_ALIGN;
-    if (threads > 1 && call->batch >= threads)
-        plan.threads = threads;
-    else if (threads > 1 && few_outputs && call->dtype == CPU_BLAS_F32 && TERN_HAVE_ONEDNN)
-        plan.threads = plan.inner_threads = threads;
-    else if (threads > 1)
-        choose_grid(&plan, call, threads);
+    gemm_plan plan = {1, 1, 1, call->m, call->n, call->m, GEMM_NONE};
+    int64_t parts = worth_parts(call);
+    if (parts > 1 && call->batch >= parts)
+        plan.parts = parts;
+    else if (parts > 1)
+        choose_grid(&plan, call, parts);
     plan.piece_m = piece_rows(call, plan.block_m, plan.block_n);
-    plan.library = plan.inner_threads > 1
-                       ? GEMM_ONEDNN
-                       : gemm_route_block(call, plan.piece_m, plan.block_n, call->k);
+    plan.library = gemm_route_block(call, plan.piece_m, plan.block_n, call->k);
     return plan;
 }

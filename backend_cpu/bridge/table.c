@@ -46,12 +46,11 @@ static bool is_weak(const char *core)
 #endif
 }
 
-static void configure(int openblas_shared)
+static void openblas_configure(void)
 {
-    bridge_state.openblas_shared = openblas_shared != 0;
     if (openblas_get_corename)
         bridge_state.openblas_weak = is_weak(openblas_get_corename());
-    if (!openblas_shared && openblas_set_num_threads)
+    if (!bridge_state.host->openblas_shared && openblas_set_num_threads)
         openblas_set_num_threads(1);
 }
 
@@ -60,12 +59,11 @@ static void openblas_info(cpu_blas_info *info)
     info->openblas_corename = openblas_get_corename ? openblas_get_corename() : "unknown CBLAS";
     info->openblas_config = openblas_get_config ? openblas_get_config() : "unknown CBLAS";
     info->openblas_threading = openblas_get_parallel ? openblas_get_parallel() : 0;
-    info->openblas_shared = bridge_state.openblas_shared;
+    info->openblas_shared = bridge_state.host->openblas_shared;
 }
 #else
-static void configure(int openblas_shared)
+static void openblas_configure(void)
 {
-    (void)openblas_shared;
 }
 
 static void openblas_info(cpu_blas_info *info)
@@ -111,6 +109,12 @@ static void onednn_info(cpu_blas_info *info)
     (void)info;
 }
 #endif
+
+static void configure(const cpu_blas_host *host)
+{
+    bridge_state.host = host;
+    openblas_configure();
+}
 
 static void describe(cpu_blas_info *out_info)
 {

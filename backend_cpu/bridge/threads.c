@@ -1,65 +1,39 @@
-/* Thread counts and floating-point modes. The libraries never choose how many threads to use. */
+/* Threads: the host's for everything, the libraries' own for nothing. */
 #include "backend_cpu/bridge/bridge_private.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <xmmintrin.h>
-#endif
+/* From whichever OpenMP runtime oneDNN is bound to: looked up in the same scope as its own calls.
+ * Weak, because a oneDNN without OpenMP brings none. */
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+extern int omp_in_parallel(void) __attribute__((weak));
 
-int bridge_threads_allowed(int threads)
+void bridge_run_parts(int64_t parts, cpu_blas_part run, void *context)
 {
-#ifdef _OPENMP
-    return threads < 1 || omp_in_parallel() ? 1 : threads;
-#else
-    (void)threads;
-    return 1;
-#endif
+    if (parts == 1)
+        run(context, 0);
+    else
+        bridge_state.host->run_parts(parts, run, context);
 }
 
-/* omp_set_num_threads sets a variable of the calling thread, so calls from different threads do
- * not disturb each other. */
+/* omp_set_num_threads sets a variable of the calling thread, so threads do not disturb each other. */
 int bridge_threads_begin(int threads)
 {
-#ifdef _OPENMP
+    if (!omp_get_max_threads || !omp_set_num_threads)
+        return 0;
     int saved = omp_get_max_threads();
-    if (saved != threads)
-        omp_set_num_threads(threads);
-    return saved == threads ? 0 : saved;
-#else
-    (void)threads;
-    return 0;
-#endif
+    if (saved == threads)
+        return 0;
+    omp_set_num_threads(threads);
+    return saved;
 }
 
 void bridge_threads_end(int saved)
 {
-#ifdef _OPENMP
     if (saved)
         omp_set_num_threads(saved);
-#else
-    (void)saved;
-#endif
 }
 
-unsigned bridge_modes_get(void)
+bool bridge_inside_team(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    return _mm_getcsr();
-#else
-    return 0;
-#endif
-}
-
-unsigned bridge_modes_swap(unsigned modes)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    unsigned saved = _mm_getcsr();
-    if (saved != modes)
-        _mm_setcsr(modes);
-    return saved;
-#else
-    return modes;
-#endif
+    return omp_in_parallel && omp_in_parallel();
 }

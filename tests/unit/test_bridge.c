@@ -251,18 +251,18 @@ static void test_gemm_of_inner_size_zero_scales(void **state)
     assert_true(c[0] == 2 && c[1] == 0 && c[3] == 0);
 }
 
-static void test_gemm_uses_one_thread_for_small_products(void **state)
+static void test_gemm_leaves_small_products_whole(void **state)
 {
     (void)state;
     const cpu_blas_table *blas = blas_or_skip();
-    int threads = 0;
+    int64_t parts = 0;
     cpu_gemm_call small = product(32, 64, 32, 0, 0);
     cpu_gemm_call large = product(256, 256, 256, 0, 0);
     small.threads = large.threads = 2;
-    blas->gemm_route(&small, &threads);
-    assert_int_equal(threads, 1);
-    blas->gemm_route(&large, &threads);
-    assert_int_equal(threads, 2);
+    blas->gemm_route(&small, &parts);
+    assert_int_equal(parts, 1);
+    blas->gemm_route(&large, &parts);
+    assert_int_equal(parts, 2);
 }
 
 /* ------------------------------------------------------------------ two threads at once */
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gemm_makes_batches),
         cmocka_unit_test(test_gemm_without_beta_never_reads_c),
         cmocka_unit_test(test_gemm_of_inner_size_zero_scales),
-        cmocka_unit_test(test_gemm_uses_one_thread_for_small_products),
+        cmocka_unit_test(test_gemm_leaves_small_products_whole),
         cmocka_unit_test(test_threads_get_the_same_bits),
         cmocka_unit_test(test_off_is_a_reason),
         cmocka_unit_test(test_every_failed_candidate_has_a_reason),
