@@ -18,25 +18,9 @@ enum { DOT_COLUMNS = 4 };
 TILE_INLINE void transpose4_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
                                 int64_t n)
 {
-    typedef float four __attribute__((vector_size(16)));
-    typedef float four_any __attribute__((vector_size(16), aligned(4), may_alias));
     int64_t p = 0;
-    for (; p + 4 <= n; p += 4, dst += 4 * dst_row) {
-        const four a = *(const four_any *)(const void *)(src + p);
-        const four b = *(const four_any *)(const void *)(src + src_row + p);
-        const four c = *(const four_any *)(const void *)(src + 2 * src_row + p);
-        const four d = *(const four_any *)(const void *)(src + 3 * src_row + p);
-        const four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5);
-        const four ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-        const four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5);
-        const four bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-        *(four_any *)(void *)dst = __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5);
-        *(four_any *)(void *)(dst + dst_row) = __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7);
-        *(four_any *)(void *)(dst + 2 * dst_row) =
-            __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5);
-        *(four_any *)(void *)(dst + 3 * dst_row) =
-            __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7);
-    }
+    for (; p + 4 <= n; p += 4, dst += 4 * dst_row)
+        f32_transpose4(dst, dst_row, src + p, src_row);
     for (; p < n; p++, dst += dst_row)
         for (int j = 0; j < 4; j++)
             dst[j] = src[j * src_row + p];

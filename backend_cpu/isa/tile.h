@@ -162,4 +162,27 @@ TILE_INLINE void f64_store_part(double *p, f64_mask n, f64_lanes v)
 }
 
 #endif
+
+/* ---- four rows of four: out[c][r] = in[r][c] --------------------------------------------------- */
+
+TILE_INLINE void f32_transpose4(float *out, int64_t out_row, const float *in, int64_t in_row)
+{
+    typedef float four __attribute__((vector_size(16)));
+    typedef float four_any __attribute__((vector_size(16), aligned(4), may_alias));
+    const four a = *(const four_any *)(const void *)in;
+    const four b = *(const four_any *)(const void *)(in + in_row);
+    const four c = *(const four_any *)(const void *)(in + 2 * in_row);
+    const four d = *(const four_any *)(const void *)(in + 3 * in_row);
+    const four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+    const four ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+    const four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+    const four bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    *(four_any *)(void *)out = __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5);
+    *(four_any *)(void *)(out + out_row) = __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7);
+    *(four_any *)(void *)(out + 2 * out_row) =
+        __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5);
+    *(four_any *)(void *)(out + 3 * out_row) =
+        __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7);
+}
+
 #endif

@@ -1,0 +1,76 @@
+/* Convolution in two dimensions: what its files share.
+ *
+ *   conv2d.c          the kernels: the library where it is fast, else
+ *   conv2d_direct.c   f32 forward and weight gradient without a column matrix (isa/conv2d.c), else
+ *   conv2d_columns.c  every dtype and geometry by a column matrix and a product
+ *
+ * Letters: N images, C channels in and O out (both of all groups), H x W pixels in, OH x OW out,
+ * KH x KW taps. Pairs are (height, width). */
+#ifndef TERN_BACKEND_CPU_CONV2D_H
+#define TERN_BACKEND_CPU_CONV2D_H
+
+#include "backend_cpu/cpu.h"
+#include "tern/op_attr.h"
+
+/* One convolution and its tensors; in a gradient's place stands the tensor that it belongs to.
+ * x [N, C, H, W], weight [O, C / groups, KH, KW], y [N, O, OH, OW]; each row-major or
+ * channels_last. bias [O]: adjacent elements, or NULL. */
+typedef struct cpu_conv {
+    const tern_call *call;
+    const tern_attr_conv *attr;
+    const tern_view *x, *weight, *y;
+    void *bias;
+    int64_t images, in_channels, out_channels;
+    int64_t in[2], out[2], kernel[2];
+    int64_t group_in, group_out; /* channels of one group */
+    int threads;
+} cpu_conv;
+
+enum { CPU_CONV_H = 0, CPU_CONV_W = 1 };
+
+/* False: there was no scratch, and the host has said so. */
+bool cpu_conv_direct_forward(const cpu_conv *conv);
+bool cpu_conv_direct_grad_weight(const cpu_conv *conv);
+bool cpu_conv_columns_forward(const cpu_conv *conv);
+bool cpu_conv_columns_grad_input(const cpu_conv *conv);
+bool cpu_conv_columns_grad_weight(const cpu_conv *conv);
+
+/* ---- inner kernels (isa/conv2d.c) --------------------------------------------------------------
+ * The input is staged as planes: channels apart, padded with zeros, and for a stride s along W cut
+ * into s planes of every s-th column, so that neighbouring results read neighbouring elements. A tap
+ * is then an offset. */
+
+/* Outputs are computed CPU_CONV_LANES channels at a time or, where there are few, in blocks of up to
+ * CPU_CONV_FEW channels with pixels of a row as lanes. */
+enum { CPU_CONV_LANES = 16, CPU_CONV_FEW = 8 };
+
+typedef struct cpu_conv_rows {
+    const float *x;        /* staged, at the first of the rows */
+    const int32_t *offset; /* of each tap */
+    int64_t taps;
+    int64_t rows, columns; /* of results */
+    int64_t x_row;         /* from one row of results to the next */
+    float *y;              /* forward: written; weight gradient: read */
+    int64_t y_row, y_column, y_channel;
+    int64_t channels;      /* out */
+    /* by channels: weights [taps][stride], bias [stride], sums [taps][stride]; stride is channels
+     * rounded up to CPU_CONV_LANES. By pixels: weights [taps][CPU_CONV_FEW], bias [CPU_CONV_FEW],
+     * sums [channels][taps][CPU_CONV_LANES]. */
+    const float *weights, *bias;
+    float *sums;
+    int64_t stride;
+} cpu_conv_rows;
+
+/* y = bias + weights * x. by_channels: y_channel is 1. by_pixels: y_column is 1 and there are at
+ * most CPU_CONV_FEW channels; it reads up to CPU_CONV_LANES elements of x beyond a row. */
+CPU_ISA_DECLARE(void, cpu_conv_by_channels, const cpu_conv_rows *rows);
+CPU_ISA_DECLARE(void, cpu_conv_by_pixels, const cpu_conv_rows *rows);
+/* sums += x * y over the rows. */
+CPU_ISA_DECLARE(void, cpu_conv_sum_by_channels, const cpu_conv_rows *rows);
+CPU_ISA_DECLARE(void, cpu_conv_sum_by_pixels, const cpu_conv_rows *rows);
+
+/* out[c * out_row + r] = in[r * in_row + c] */
+CPU_ISA_DECLARE(void, cpu_transpose_f32, float *out, int64_t out_row, const float *in,
+                int64_t in_row, int64_t rows, int64_t columns);
+
+#endif

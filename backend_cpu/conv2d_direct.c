@@ -1,0 +1,411 @@
+/* Convolution of f32 without a column matrix: a few rows of one image at a time are staged as padded
+ * planes, on which the kernels of isa/conv2d.c run. Any stride, padding, dilation and groups.
+ *
+ * Work is cut into parts of output rows (forward), of images or of input channels (weight gradient).
+ * How many parts a gradient has depends on its sizes alone, and they are added in order, so results
+ * are the same for any number of threads. */
+#include "backend_cpu/conv2d.h"
+
+enum {
+    STAGED_FLOATS = 1 << 15, /* of one part: half of a small second-level cache */
+    SUM_PARTS = 8
+};
+
+typedef struct direct_plan {
+    const cpu_conv *conv;
+    bool by_pixels;
+    int64_t plane_taps; /* KH KW */
+    int64_t stride;     /* of weights and bias, see cpu_conv_rows */
+    int64_t blocks;     /* by pixels: of at most CPU_CONV_FEW channels of a group */
+    int64_t group_weights; /* floats */
+    float *weights, *bias;
+    int32_t *offset;
+    /* staged planes */
+    int64_t block_rows; /* of results */
+    int64_t pitch, phase, channel;
+    int64_t staged_floats;
+    float *staged;
+    int64_t parts;
+    /* weight gradient */
+    bool by_input_channels;
+    int64_t part_channels; /* of a group's input channels, at most */
+    int64_t sums_floats;   /* of one group in one part */
+    int64_t turned_floats; /* y as [pixels][channels] where it lies by channels */
+    float *sums, *turned;
+} direct_plan;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t blocks_of(int64_t size, int64_t block)
+{
+    return (size + block - 1) / block;
+}
+
+static bool channels_adjacent(const tern_view *v)
+{
+    return v->stride[1] == 1 || v->shape[1] == 1;
+}
+
+static bool pixels_adjacent(const tern_view *v)
+{
+    return v->stride[3] == 1 || v->shape[3] == 1;
+}
+
+/* ---- staging ----------------------------------------------------------------------------------- */
+
+/* Padded rows of input that `rows` rows of results need. */
+static int64_t rows_needed(const cpu_conv *conv, int64_t rows)
+{
+    const tern_attr_conv *a = conv->attr;
+    return (rows - 1) * a->stride[0] + (conv->kernel[0] - 1) * a->dilation[0] + 1;
+}
+
+static void plan_planes(direct_plan *plan, int64_t channels)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_attr_conv *a = conv->attr;
+    const int64_t padded = conv->in[1] + 2 * a->padding[1];
+    plan->pitch = blocks_of(padded, a->stride[1]);
+    int64_t rows = 1;
+    while (rows < conv->out[0] &&
+           channels * rows_needed(conv, rows + 1) * plan->pitch * a->stride[1] <= STAGED_FLOATS)
+        rows++;
+    plan->block_rows = rows;
+    plan->phase = rows_needed(conv, rows) * plan->pitch;
+    plan->channel = plan->phase * a->stride[1];
+    plan->staged_floats = (channels * plan->channel + 3 * CPU_CONV_LANES) / 16 * 16;
+}
+
+/* One padded row of one channel: `from` is its first pixel (NULL: a row of padding). */
+static void stage_row(const direct_plan *plan, float *to, const float *from, int64_t step)
+{
+    const cpu_conv *conv = plan->conv;
+    const int64_t stride = conv->attr->stride[1], pad = conv->attr->padding[1];
+    const int64_t width = conv->in[1];
+    for (int64_t phase = 0; phase < stride; phase++, to += plan->phase) {
+        if (from == NULL) {
+            memset(to, 0, (size_t)plan->pitch * sizeof *to);
+            continue;
+        }
+        /* first element of this phase that is a pixel: i * stride + phase >= pad */
+        const int64_t first = pad > phase ? blocks_of(pad - phase, stride) : 0;
+        if (stride == 1 && step == 1) {
+            memcpy(to + first, from, (size_t)width * sizeof *to);
+            continue;
+        }
+        const float *pixel = from + (first * stride + phase - pad) * step;
+        const int64_t count = blocks_of(width - (first * stride + phase - pad), stride);
+        for (int64_t i = 0; i < count; i++)
+            to[first + i] = pixel[i * stride * step];
+    }
+}
+
+/* Channels [channel, channel + channels) of the rows that results [row, row + rows) need. Columns of
+ * padding are zero already. */
+static void stage(const direct_plan *plan, float *staged, int64_t image, int64_t channel,
+                  int64_t channels, int64_t row, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *x = conv->x;
+    const float *base = (const float *)x->data + image * x->stride[0] + channel * x->stride[1];
+    const int64_t first = row * conv->attr->stride[0] - conv->attr->padding[0];
+    const int64_t count = rows_needed(conv, rows), height = conv->in[0], width = conv->in[1];
+    const bool turn = x->stride[1] == 1 && channels >= 4 && conv->attr->stride[1] == 1;
+    for (int64_t r = 0; r < count; r++) {
+        const int64_t h = first + r;
+        const bool inside = h >= 0 && h < height;
+        float *to = staged + r * plan->pitch;
+        const float *from = inside ? base + h * x->stride[2] : NULL;
+        if (inside && turn) {
+            CPU_ISA_PICK(cpu_transpose_f32)
+            (to + conv->attr->padding[1], plan->channel, from, x->stride[3], width, channels);
+            continue;
+        }
+        for (int64_t c = 0; c < channels; c++)
+            stage_row(plan, to + c * plan->channel,
+                      inside ? from + c * x->stride[1] : NULL, x->stride[3]);
+    }
+}
+
+/* Where each tap of `channels` channels reads, relative to a result's first element. */
+static void fill_offsets(const direct_plan *plan, int64_t channels)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_attr_conv *a = conv->attr;
+    int32_t *offset = plan->offset;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t h = 0; h < conv->kernel[0]; h++)
+            for (int64_t w = 0; w < conv->kernel[1]; w++) {
+                const int64_t column = w * a->dilation[1];
+                *offset++ = (int32_t)(c * plan->channel + h * a->dilation[0] * plan->pitch +
+                                      column % a->stride[1] * plan->phase + column / a->stride[1]);
+            }
+}
+
+/* ---- forward ----------------------------------------------------------------------------------- */
+
+/* weight[o][c][h][w] of one group at [tap][stride]; by pixels one such table for each block. */
+static void pack_group(const direct_plan *plan, int64_t group)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *weight = conv->weight;
+    const float *from = weight->data, *bias = conv->bias;
+    const int64_t taps = conv->group_in * plan->plane_taps;
+    for (int64_t o = 0; o < conv->group_out; o++) {
+        int64_t block = 0, lane = o;
+        if (plan->by_pixels) {
+            block = ((o + 1) * plan->blocks - 1) / conv->group_out;
+            lane = o - block * conv->group_out / plan->blocks;
+        }
+        float *to = plan->weights + group * plan->group_weights + block * taps * plan->stride + lane;
+        const int64_t at = group * conv->group_out + o;
+        for (int64_t c = 0; c < conv->group_in; c++)
+            for (int64_t h = 0; h < conv->kernel[0]; h++)
+                for (int64_t w = 0; w < conv->kernel[1]; w++, to += plan->stride)
+                    *to = from[at * weight->stride[0] + c * weight->stride[1] +
+                               h * weight->stride[2] + w * weight->stride[3]];
+        if (bias != NULL)
+            plan->bias[(group * plan->blocks + block) * plan->stride + lane] = bias[at];
+    }
+}
+
+static bool plan_forward(direct_plan *plan, const cpu_conv *conv)
+{
+    const tern_view *y = conv->y;
+    const tern_call *call = conv->call;
+    const int64_t groups = conv->attr->groups, taps = conv->group_in * plan->plane_taps;
+    plan->by_pixels =
+        pixels_adjacent(y) && !(channels_adjacent(y) && conv->group_out > CPU_CONV_FEW);
+    plan->blocks = plan->by_pixels ? blocks_of(conv->group_out, CPU_CONV_FEW) : 1;
+    plan->stride = plan->by_pixels
+                       ? CPU_CONV_FEW
+                       : blocks_of(conv->group_out, CPU_CONV_LANES) * CPU_CONV_LANES;
+    plan->group_weights = plan->blocks * taps * plan->stride;
+    plan->parts = conv->threads == 1 ? 1 : smaller(4 * conv->threads, conv->images * conv->out[0]);
+    const int64_t weight_bytes = groups * plan->group_weights * (int64_t)sizeof(float);
+    const int64_t bias_bytes = groups * plan->blocks * plan->stride * (int64_t)sizeof(float);
+    plan->offset = call->host->scratch(call, taps * (int64_t)sizeof(int32_t) + 64);
+    plan->weights = call->host->scratch(call, weight_bytes + 64);
+    plan->bias = call->host->scratch(call, bias_bytes);
+    plan->staged = call->host->scratch(call, plan->parts * plan->staged_floats * 4);
+    if (!plan->offset || !plan->weights || !plan->bias || !plan->staged)
+        return false;
+    memset(plan->weights, 0, (size_t)weight_bytes);
+    memset(plan->bias, 0, (size_t)bias_bytes);
+    fill_offsets(plan, conv->group_in);
+    for (int64_t g = 0; g < groups; g++)
+        pack_group(plan, g);
+    return true;
+}
+
+/* Rows [row, row + rows) of a group of an image, staged. */
+static void forward_rows(const direct_plan *plan, const float *staged, int64_t image, int64_t group,
+                         int64_t row, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *y = conv->y;
+    cpu_conv_rows r = { .x = staged,
+                        .offset = plan->offset,
+                        .taps = conv->group_in * plan->plane_taps,
+                        .rows = rows,
+                        .columns = conv->out[1],
+                        .x_row = conv->attr->stride[0] * plan->pitch,
+                        .y_row = y->stride[2],
+                        .y_column = y->stride[3],
+                        .y_channel = y->stride[1],
+                        .stride = plan->stride };
+    for (int64_t b = 0; b < plan->blocks; b++) {
+        const int64_t first = b * conv->group_out / plan->blocks;
+        r.channels = (b + 1) * conv->group_out / plan->blocks - first;
+        r.weights = plan->weights + group * plan->group_weights + b * r.taps * plan->stride;
+        r.bias = plan->bias + (group * plan->blocks + b) * plan->stride;
+        r.y = (float *)y->data + image * y->stride[0] +
+              (group * conv->group_out + first) * y->stride[1] + row * y->stride[2];
+        if (plan->by_pixels)
+            CPU_ISA_PICK(cpu_conv_by_pixels)(&r);
+        else
+            CPU_ISA_PICK(cpu_conv_by_channels)(&r);
+    }
+}
+
+static void forward_parts(void *context, int64_t begin, int64_t end)
+{
+    const direct_plan *plan = context;
+    const cpu_conv *conv = plan->conv;
+    const int64_t total = conv->images * conv->out[0];
+    for (int64_t part = begin; part < end; part++) {
+        float *staged = plan->staged + part * plan->staged_floats;
+        memset(staged, 0, (size_t)plan->staged_floats * sizeof *staged);
+        const int64_t last = (part + 1) * total / plan->parts;
+        for (int64_t at = part * total / plan->parts, rows; at < last; at += rows) {
+            const int64_t image = at / conv->out[0], row = at % conv->out[0];
+            rows = smaller(plan->block_rows, smaller(conv->out[0] - row, last - at));
+            for (int64_t g = 0; g < conv->attr->groups; g++) {
+                stage(plan, staged, image, g * conv->group_in, conv->group_in, row, rows);
+                forward_rows(plan, staged, image, g, row, rows);
+            }
+        }
+    }
+}
+
+bool cpu_conv_direct_forward(const cpu_conv *conv)
+{
+    direct_plan plan = { .conv = conv, .plane_taps = conv->kernel[0] * conv->kernel[1] };
+    plan_planes(&plan, conv->group_in);
+    if (!plan_forward(&plan, conv))
+        return false;
+    cpu_parallel(conv->threads, plan.parts, 1, forward_parts, &plan);
+    return true;
+}
+
+/* ---- weight gradient --------------------------------------------------------------------------- */
+
+static bool plan_grad_weight(direct_plan *plan, const cpu_conv *conv)
+{
+    const tern_view *y = conv->y;
+    const tern_call *call = conv->call;
+    plan->by_pixels = pixels_adjacent(y) && conv->group_out <= CPU_CONV_FEW;
+    plan->stride = blocks_of(conv->group_out, CPU_CONV_LANES) * CPU_CONV_LANES;
+    plan->by_input_channels = conv->group_in >= 16;
+    const int64_t most = plan->by_input_channels ? conv->group_in / 4 : conv->images;
+    plan->parts = smaller(SUM_PARTS, most);
+    plan->part_channels =
+        plan->by_input_channels ? blocks_of(conv->group_in, plan->parts) : conv->group_in;
+    plan_planes(plan, plan->part_channels);
+    const int64_t taps = plan->part_channels * plan->plane_taps;
+    plan->sums_floats =
+        taps * (plan->by_pixels ? conv->group_out * CPU_CONV_LANES : plan->stride);
+    plan->turned_floats = plan->by_pixels || channels_adjacent(y)
+                              ? 0
+                              : plan->block_rows * conv->out[1] * conv->group_out;
+    const int64_t sums = plan->parts * conv->attr->groups * plan->sums_floats;
+    plan->offset = call->host->scratch(call, taps * (int64_t)sizeof(int32_t) + 64);
+    plan->sums = call->host->scratch(call, sums * 4);
+    plan->staged = call->host->scratch(call, plan->parts * plan->staged_floats * 4);
+    plan->turned = call->host->scratch(call, plan->parts * plan->turned_floats * 4 + 64);
+    if (!plan->offset || !plan->sums || !plan->staged || !plan->turned)
+        return false;
+    fill_offsets(plan, plan->part_channels);
+    return true;
+}
+
+/* Rows [row, row + rows) of y as [pixels][channels]. */
+static void turn_rows(const direct_plan *plan, cpu_conv_rows *r, float *turned)
+{
+    const cpu_conv *conv = plan->conv;
+    CPU_ISA_PICK(cpu_transpose_f32)
+    (turned, conv->group_out, r->y, r->y_channel, conv->group_out, r->rows * conv->out[1]);
+    r->y = turned;
+    r->y_channel = 1;
+    r->y_column = conv->group_out;
+    r->y_row = conv->out[1] * conv->group_out;
+}
+
+static void sum_rows(const direct_plan *plan, int64_t part, int64_t image, int64_t group,
+                     int64_t row, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *y = conv->y;
+    int64_t first = 0, last = conv->group_in;
+    if (plan->by_input_channels) {
+        first = part * conv->group_in / plan->parts;
+        last = (part + 1) * conv->group_in / plan->parts;
+    }
+    float *staged = plan->staged + part * plan->staged_floats;
+    stage(plan, staged, image, group * conv->group_in + first, last - first, row, rows);
+    cpu_conv_rows r = { .x = staged,
+                        .offset = plan->offset,
+                        .taps = (last - first) * plan->plane_taps,
+                        .rows = rows,
+                        .columns = conv->out[1],
+                        .x_row = conv->attr->stride[0] * plan->pitch,
+                        .y = (float *)y->data + image * y->stride[0] +
+                             group * conv->group_out * y->stride[1] + row * y->stride[2],
+                        .y_row = y->stride[2],
+                        .y_column = y->stride[3],
+                        .y_channel = y->stride[1],
+                        .channels = conv->group_out,
+                        .sums = plan->sums +
+                                (part * conv->attr->groups + group) * plan->sums_floats,
+                        .stride = plan->stride };
+    if (plan->turned_floats > 0)
+        turn_rows(plan, &r, plan->turned + part * plan->turned_floats);
+    if (plan->by_pixels)
+        CPU_ISA_PICK(cpu_conv_sum_by_pixels)(&r);
+    else
+        CPU_ISA_PICK(cpu_conv_sum_by_channels)(&r);
+}
+
+static void sum_parts(void *context, int64_t begin, int64_t end)
+{
+    const direct_plan *plan = context;
+    const cpu_conv *conv = plan->conv;
+    const int64_t groups = conv->attr->groups;
+    for (int64_t part = begin; part < end; part++) {
+        memset(plan->staged + part * plan->staged_floats, 0,
+               (size_t)plan->staged_floats * sizeof(float));
+        memset(plan->sums + part * groups * plan->sums_floats, 0,
+               (size_t)(groups * plan->sums_floats) * sizeof(float));
+        int64_t image = 0, last = conv->images;
+        if (!plan->by_input_channels) {
+            image = part * conv->images / plan->parts;
+            last = (part + 1) * conv->images / plan->parts;
+        }
+        for (; image < last; image++)
+            for (int64_t row = 0; row < conv->out[0]; row += plan->block_rows)
+                for (int64_t g = 0; g < groups; g++)
+                    sum_rows(plan, part, image, g, row,
+                             smaller(plan->block_rows, conv->out[0] - row));
+    }
+}
+
+/* Sum of one weight in one part. */
+static float part_sum(const direct_plan *plan, int64_t part, int64_t group, int64_t out, int64_t tap)
+{
+    const int64_t groups = plan->conv->attr->groups;
+    const float *sums = plan->sums + (part * groups + group) * plan->sums_floats;
+    if (!plan->by_pixels)
+        return sums[tap * plan->stride + out];
+    const float *lanes =
+        sums + (out * plan->part_channels * plan->plane_taps + tap) * CPU_CONV_LANES;
+    float total[4] = { 0 };
+    for (int i = 0; i < CPU_CONV_LANES; i++)
+        total[i % 4] += lanes[i];
+    return (total[0] + total[2]) + (total[1] + total[3]);
+}
+
+static void store_weight(const direct_plan *plan, int64_t group, int64_t out, int64_t channel)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *weight = conv->weight;
+    float *to = (float *)weight->data + (group * conv->group_out + out) * weight->stride[0] +
+                channel * weight->stride[1];
+    int64_t part = 0, parts = plan->parts, first = 0;
+    if (plan->by_input_channels) {
+        part = ((channel + 1) * plan->parts - 1) / conv->group_in;
+        parts = part + 1;
+        first = part * conv->group_in / plan->parts;
+    }
+    for (int64_t t = 0; t < plan->plane_taps; t++) {
+        float total = 0;
+        for (int64_t p = part; p < parts; p++)
+            total += part_sum(plan, p, group, out, (channel - first) * plan->plane_taps + t);
+        to[t / conv->kernel[1] * weight->stride[2] + t % conv->kernel[1] * weight->stride[3]] = total;
+    }
+}
+
+bool cpu_conv_direct_grad_weight(const cpu_conv *conv)
+{
+    direct_plan plan = { .conv = conv, .plane_taps = conv->kernel[0] * conv->kernel[1] };
+    if (!plan_grad_weight(&plan, conv))
+        return false;
+    cpu_parallel(conv->threads, plan.parts, 1, sum_parts, &plan);
+    for (int64_t g = 0; g < conv->attr->groups; g++)
+        for (int64_t o = 0; o < conv->group_out; o++)
+            for (int64_t c = 0; c < conv->group_in; c++)
+                store_weight(&plan, g, o, c);
+    return true;
+}
