@@ -183,12 +183,12 @@ TERN_API tern_tensor *tern_detach_at(tern_site_t, tern_tensor *x);
 TERN_API tern_tensor *tern_cat_at(tern_site_t, tern_tensor *const *tensors, int64_t count, int dim);
 TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, int64_t count,
                                     int dim);
-#define TERN_LIST(...) \
-    ((tern_tensor *[]){ __VA_ARGS__ }), (int64_t)(sizeof((tern_tensor *[]){ __VA_ARGS__ }) / sizeof(void *))
-#define tern_cat(dim, ...) tern_cat_list_(TERN_HERE, dim, TERN_LIST(__VA_ARGS__))
-#define tern_cat_list_(site, dim, tensors, count) tern_cat_at(site, tensors, count, dim)
-#define tern_stack(dim, ...) tern_stack_list_(TERN_HERE, dim, TERN_LIST(__VA_ARGS__))
-#define tern_stack_list_(site, dim, tensors, count) tern_stack_at(site, tensors, count, dim)
+#define TERN_TENSORS_(...) ((tern_tensor *[]){ __VA_ARGS__ })
+#define TERN_TENSOR_COUNT_(...) ((int64_t)(sizeof TERN_TENSORS_(__VA_ARGS__) / sizeof(tern_tensor *)))
+#define tern_cat(dim, ...) \
+    tern_cat_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
+#define tern_stack(dim, ...) \
+    tern_stack_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 

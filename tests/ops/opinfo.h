@@ -1,0 +1,55 @@
+/* One description per op row: inputs, call, scalar reference. tests/ops/test_conformance.c runs each
+ * over dtypes and layouts, compares with the reference in double precision, and checks gradients of
+ * first and second order against differences. To test a new op add one entry; the lint fails for a row
+ * without one. */
+#ifndef TESTS_OPS_OPINFO_H
+#define TESTS_OPS_OPINFO_H
+
+#include "tests/support/value.h"
+
+enum { MAX_IN = 5 };
+
+typedef enum input_kind {
+    INPUT_NONE,  /* an optional input that is not given */
+    INPUT_REAL,  /* the dtype under test, uniform in [low, high) */
+    INPUT_INDEX, /* i64, whole numbers in [low, high) */
+    INPUT_BOOL,
+    INPUT_F32    /* f32 (f64 when that is under test): statistics */
+} input_kind;
+
+typedef struct input_spec {
+    input_kind kind;
+    int ndim;
+    int64_t dims[5];
+    double low, high; /* both 0: [-2, 2) */
+} input_spec;
+
+typedef struct opinfo {
+    const char *op;    /* the row's name */
+    const char *label; /* which case of it */
+    input_spec in[MAX_IN];
+    tern_tensor *(*run)(tern_tensor **in);
+    value (*ref)(const value *in); /* NULL elements (data) for inputs not given */
+    uint32_t differentiable;       /* bit i: gradients of input i are checked */
+    int order;                     /* 0: no gradients, 1, 2 */
+    bool keep_layout;              /* run row-major only (the case is about layout itself) */
+    double floor;                  /* errors are relative to max(floor, |reference|); default 1 */
+    uint32_t skip_dtypes;          /* accepted by the row but not by this case's reference */
+    const char *why;               /* reason of skip_dtypes or of order < 2 */
+} opinfo;
+
+/* Makes the row's name searchable by the lint. */
+#define OPINFO(name) .op = #name
+
+extern const opinfo opinfo_elementwise[];
+extern const int opinfo_elementwise_count;
+extern const opinfo opinfo_shape[];
+extern const int opinfo_shape_count;
+extern const opinfo opinfo_reduce[];
+extern const int opinfo_reduce_count;
+extern const opinfo opinfo_product[];
+extern const int opinfo_product_count;
+extern const opinfo opinfo_norm[];
+extern const int opinfo_norm_count;
+
+#endif

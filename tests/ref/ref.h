@@ -1,0 +1,41 @@
+/* Scalar references in double precision, written from the definitions of the ops and sharing nothing
+ * with the library. Results are owned by the caller. */
+#ifndef TESTS_REF_REF_H
+#define TESTS_REF_REF_H
+
+#include "tests/support/value.h"
+
+/* Row-major offset of index `at` in a value that broadcasts to it (missing and unit dims repeat). */
+int64_t ref_place(const value *v, int ndim, const int64_t *at);
+/* Counts `at` up in row-major order; false after the last. */
+bool ref_next(int ndim, const int64_t *dims, int64_t *at);
+
+value ref_map(const value *a, double (*f)(double));
+/* Broadcasts. */
+value ref_map2(const value *a, const value *b, double (*f)(double, double));
+
+/* fold over the dims whose bit is set, which disappear: count, then state machine of `step` */
+value ref_sum(const value *a, uint32_t dims);
+value ref_mean(const value *a, uint32_t dims);
+value ref_var(const value *a, uint32_t dims, double correction);
+value ref_amax(const value *a, uint32_t dims);
+value ref_argmax(const value *a, int dim);
+
+/* a [B, M, K] x b [B, K, N]; batch extents of 1 repeat; ndim 2 or 3. */
+value ref_matmul(const value *a, const value *b);
+/* x [N, C, H, W], w [O, C/groups, kh, kw], bias [O] or data NULL */
+value ref_conv2d(const value *x, const value *w, const value *bias, const int64_t stride[2],
+                 const int64_t padding[2], const int64_t dilation[2], int64_t groups);
+/* mode 0: max, 1: average over cells inside, 2: average over the whole window */
+value ref_pool2d(const value *x, const int64_t kernel[2], const int64_t stride[2],
+                 const int64_t padding[2], int mode);
+value ref_softmax(const value *x, int dim, bool logarithm);
+/* logits [N, C, S], target [N, S], weight [C] or data NULL; reduction as TERN_MEAN, ... */
+value ref_cross_entropy(const value *x, const value *target, const value *weight, int reduction,
+                        double smoothing, int64_t ignore);
+/* normalises over the last `dims` dimensions */
+value ref_layer_norm(const value *x, int dims, const value *weight, const value *bias, double eps);
+/* normalises per channel (dim 1) with the batch's own statistics */
+value ref_batch_norm(const value *x, const value *weight, const value *bias, double eps);
+
+#endif
