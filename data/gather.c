@@ -4,42 +4,33 @@
 
 #include "data/dataset.h"
 
-enum { LANES = 16 };
-typedef uint8_t u8_lanes __attribute__((vector_size(LANES)));
-typedef int32_t i32_lanes __attribute__((vector_size(LANES * 4)));
-typedef float f32_lanes __attribute__((vector_size(LANES * 4)));
-
-static inline __attribute__((always_inline)) void normalize_body(const uint8_t *in, float *out,
-                                                                 int64_t count, float scale,
-                                                                 float offset)
-{
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        u8_lanes bytes;
-        memcpy(&bytes, in + i, sizeof bytes);
-        i32_lanes whole = __builtin_convertvector(bytes, i32_lanes);
-        f32_lanes value = __builtin_convertvector(whole, f32_lanes) * scale + offset;
-        memcpy(out + i, &value, sizeof value);
-    }
-    for (; i < count; i++) {
-        out[i] = (float)in[i] * scale + offset;
-    }
-}
-
-static void normalize_portable(const uint8_t *in, float *out, int64_t count, float scale,
-                               float offset)
-{
-    normalize_body(in, out, count, scale, offset);
-}
+/* gcc vectorises a loop of unknown length only from -O3 on. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTORIZED __attribute__((optimize("O3")))
+#else
+#define VECTORIZED
+#endif
 
 typedef void (*normalize_fn)(const uint8_t *in, float *out, int64_t count, float scale,
                              float offset);
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void normalize_avx2(const uint8_t *in, float *out,
-                                                           int64_t count, float scale, float offset)
+VECTORIZED static void normalize_portable(const uint8_t *restrict in, float *restrict out,
+                                          int64_t count, float scale, float offset)
 {
-    normalize_body(in, out, count, scale, offset);
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (float)in[i] * scale + offset;
+    }
+}
+
+#if defined(__x86_64__)
+VECTORIZED __attribute__((target("avx2"))) static void normalize_avx2(const uint8_t *restrict in,
+                                                                      float *restrict out,
+                                                                      int64_t count, float scale,
+                                                                      float offset)
+{
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (float)in[i] * scale + offset;
+    }
 }
 
 static normalize_fn normalize_choose(void)
