@@ -165,24 +165,35 @@ bool cpu_lies_crosswise(const tern_view *out, const tern_view *in)
     return false;
 }
 
+static void make_row_major(tern_view *v)
+{
+    int64_t stride = 1;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        v->stride[d] = stride;
+        stride *= v->shape[d];
+    }
+    v->flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+}
+
 tern_status_t cpu_scratch_copy(const tern_call *call, const tern_view *in, const tern_view *like,
                                tern_view *out_copy)
 {
-    const int64_t n = in->numel, size = cpu_dtype_size(in->dtype);
-    const bool one = n != like->numel;
-    *out_copy = one ? *in : *like;
+    *out_copy = in->numel == like->numel ? *like : *in;
     out_copy->dtype = in->dtype;
-    out_copy->data = call->host->scratch(call, n * size);
+    out_copy->data = call->host->scratch(call, in->numel * cpu_dtype_size(in->dtype));
     if (!out_copy->data)
         return TERN_ERR_OOM;
-    if (!(out_copy->flags & TERN_VIEW_DENSE) && !(out_copy->flags & TERN_VIEW_CONTIGUOUS)) {
-        int64_t stride = 1;
-        for (int d = out_copy->ndim - 1; d >= 0; d--) {
-            out_copy->stride[d] = stride;
-            stride *= out_copy->shape[d];
-        }
-        out_copy->flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
-    }
+    if ((out_copy->flags & (TERN_VIEW_DENSE | TERN_VIEW_CONTIGUOUS)) == 0)
+        make_row_major(out_copy);
     cpu_copy_views(out_copy, in, call);
     return TERN_OK;
+}
+
+void cpu_copy_row_major(const tern_view *out, void *data, int dtype, const tern_call *call)
+{
+    tern_view in = *out;
+    in.data = data;
+    in.dtype = (uint8_t)dtype;
+    make_row_major(&in);
+    cpu_copy_views(out, &in, call);
 }

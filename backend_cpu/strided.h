@@ -33,7 +33,9 @@ bool cpu_lies_crosswise(const tern_view *out, const tern_view *in);
 /* A copy of `in` in scratch memory with the shape of `like`, and its order when `like` is dense. */
 tern_status_t cpu_scratch_copy(const tern_call *call, const tern_view *in, const tern_view *like,
                                tern_view *out_copy);
-/* The copy kernel for views that the caller made. */
+/* The copy kernel for views that the caller made; they have elements and do not overlap. */
 void cpu_copy_views(const tern_view *out, const tern_view *in, const tern_call *call);
+/* From row-major memory with out's shape. */
+void cpu_copy_row_major(const tern_view *out, void *data, int dtype, const tern_call *call);
 
 #endif

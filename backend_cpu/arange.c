@@ -1,0 +1,54 @@
+/* arange: out[i] = start + i * step. Integers exactly (wrapping), floats in double, rounded once. */
+#include "backend_cpu/kernels.h"
+#include "backend_cpu/strided.h"
+#include "tern/op_attr.h"
+
+typedef struct job {
+    char *out;
+    const tern_attr_arange *attr;
+    int dtype;
+    bool real;
+    cpu_convert_fn convert;
+} job;
+
+static void run_range(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const int64_t size = cpu_dtype_size(j->dtype);
+    union {
+        double f[CPU_BLOCK];
+        int64_t i[CPU_BLOCK];
+    } block;
+    for (; begin < end; begin += CPU_BLOCK) {
+        const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
+        for (int64_t i = 0; j->real && i < n; i++)
+            block.f[i] = j->attr->f_start + (double)(begin + i) * j->attr->f_step;
+        for (int64_t i = 0; !j->real && i < n; i++)
+            block.i[i] = (int64_t)((uint64_t)j->attr->i_start +
+                                   (uint64_t)(begin + i) * (uint64_t)j->attr->i_step);
+        j->convert(j->out + begin * size, &block, n);
+    }
+}
+
+tern_status_t cpu_arange(const tern_call *call)
+{
+    const tern_view *out = call->out[0];
+    const int64_t bytes = out->numel * cpu_dtype_size(out->dtype);
+    const bool real = tern_dtype_is_float((tern_dtype_t)out->dtype);
+    job j = { .out = out->data,
+              .attr = call->attr,
+              .dtype = out->dtype,
+              .real = real,
+              .convert = cpu_converter(out->dtype, real ? TERN_F64 : TERN_I64) };
+    if (bytes == 0)
+        return TERN_OK;
+    if (!cpu_is_contiguous(out)) {
+        j.out = call->host->scratch(call, bytes);
+        if (!j.out)
+            return TERN_ERR_OOM;
+    }
+    cpu_parallel(cpu_threads(call, bytes, 0), out->numel, CPU_BLOCK * 8, run_range, &j);
+    if (j.out != out->data)
+        cpu_copy_row_major(out, j.out, out->dtype, call);
+    return TERN_OK;
+}
