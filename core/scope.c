@@ -81,15 +81,26 @@ void core_scope_unwind(tern_thread *self, int64_t mark)
         }
     }
     scope->top = kept;
+    if (mark < scope->mark)
+        scope->mark = mark;
 }
 
-tern_scope tern_scope_begin(void) { return (tern_scope){ core_self()->scope.top }; }
+tern_scope tern_scope_begin(void)
+{
+    core_scope_stack *stack = &core_self()->scope;
+    const tern_scope scope = { stack->top, stack->mark };
+    stack->mark = stack->top;
+    return scope;
+}
 
 void tern_scope_end(tern_scope *scope)
 {
     tern_thread *self = core_self();
     if (scope->mark_ < self->scope.top && scope->mark_ >= 0)
         core_scope_unwind(self, scope->mark_);
+    /* one that an outer end has closed already must not raise the mark again */
+    if (scope->outer_ < self->scope.mark)
+        self->scope.mark = scope->outer_;
 }
 
 bool tern_set_owned_mode(bool on)
@@ -101,7 +112,7 @@ bool tern_set_owned_mode(bool on)
 }
 
 /* Is the tensor in a scope of the calling thread? */
-static bool in_scope(const tern_thread *self, const tern_tensor *t)
+static bool is_owned(const tern_thread *self, const tern_tensor *t)
 {
     return t->scope_slot >= 0 && t->scope_slot < self->scope.top &&
            slot_tensor(self->scope.slots[t->scope_slot]) == t;
@@ -117,16 +128,24 @@ void tern_release(tern_tensor *t)
 
 tern_tensor *tern_keep(tern_tensor *t)
 {
-    const tern_thread *self = core_self();
-    if (t != NULL && in_scope(self, t) && (self->scope.slots[t->scope_slot] & KEEP_MASK) < KEEP_MASK)
-        self->scope.slots[t->scope_slot]++;
+    if (tern_in_scope(t)) {
+        uintptr_t *slot = &core_self()->scope.slots[t->scope_slot];
+        if ((*slot & KEEP_MASK) < KEEP_MASK)
+            ++*slot;
+    }
     return t;
+}
+
+bool tern_in_scope(const tern_tensor *t)
+{
+    const tern_thread *self = core_self();
+    return t != NULL && t->scope_slot >= self->scope.mark && is_owned(self, t);
 }
 
 void tern_drop(tern_tensor *t)
 {
     tern_thread *self = core_self();
-    if (t == NULL || !in_scope(self, t))
+    if (t == NULL || !is_owned(self, t))
         return;
     self->scope.slots[t->scope_slot] = 0;
     t->scope_slot = -1;

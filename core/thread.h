@@ -29,6 +29,7 @@ struct tern_generator {
 typedef struct core_scope_stack {
     uintptr_t *slots;
     int64_t top, capacity;
+    int64_t mark; /* where the innermost open scope begins */
     int64_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
 

@@ -11,7 +11,7 @@ static tern_tensor *forward(tern_module *self, tern_tensor *x)
     tern_tensor *y = x;
     for (int64_t i = 0; i < count && y; i++) {
         tern_tensor *next = tern_forward(self->members_->children[i].module, y);
-        if (y != x && y != next)
+        if (y != next && tern_in_scope(y))
             tern_drop(y);
         y = next;
     }

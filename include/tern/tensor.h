@@ -62,8 +62,9 @@ TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *ar
 
 /* A random order of 0 .. n-1, i64 unless a dtype is given. */
 TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
-#define tern_randperm(n, ...) \
-    tern_randperm_at(TERN_HERE, n, TERN_NEW_(.shape = TERN_SHAPE(0), ##__VA_ARGS__))
+#define tern_randperm(...) tern_randperm_(__VA_ARGS__, .requires_grad = false)
+#define tern_randperm_(n, ...) \
+    tern_randperm_at(TERN_HERE, n, TERN_NEW_(.shape = TERN_SHAPE(0), __VA_ARGS__))
 
 /* Copies numel elements of args->dtype (default f32) from `data`, row-major. */
 TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
@@ -150,13 +151,16 @@ TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double valu
 
 TERN_API tern_tensor *tern_retain(tern_tensor *t);  /* one more owner; returns t; NULL is fine */
 TERN_API void tern_release(tern_tensor *t);         /* one owner less; NULL is fine */
-/* Moves a scope-owned tensor to the enclosing scope; returns t. */
+/* Moves a tensor of the innermost scope to the enclosing one; returns t. One that belongs further out,
+ * or to no scope, stays. */
 TERN_API tern_tensor *tern_keep(tern_tensor *t);
 /* Ends the scope's ownership of a tensor at once. */
 TERN_API void tern_drop(tern_tensor *t);
+/* Does the calling thread's innermost scope own t? */
+TERN_API bool tern_in_scope(const tern_tensor *t);
 
 typedef struct tern_scope {
-    int64_t mark_;
+    int64_t mark_, outer_;
 } tern_scope;
 TERN_API tern_scope tern_scope_begin(void);
 /* Ends a scope, and those opened inside it. */
