@@ -3,8 +3,8 @@
  * Why the environment is touched: OpenBLAS chooses its kernels in its constructor, from a list of
  * CPU models that is older than many CPUs. For a model that it does not know it takes kernels that
  * are 2 (AMD Zen 5: Haswell) to 5 times (Intel Emerald Rapids: Prescott) too slow, and the only way
- * to correct it is OPENBLAS_CORETYPE before it is loaded. So this file sets that variable, no other,
- * once, just before it opens the bridge, and only when
+ * to correct it is OPENBLAS_CORETYPE before it is loaded. So this file sets that variable, no
+ * other, once, just before it opens the bridge, and only when
  *   - the user has not set it,
  *   - no OpenBLAS is in the process yet (then it is too late; the report says so), and
  *   - the CPU's own feature bits promise kernels that an old list may miss.
@@ -74,9 +74,10 @@ static bool openblas_present(void)
     return is_there;
 }
 
-/* The name for OPENBLAS_CORETYPE that fits this CPU, or NULL where its own choice can stand. Haswell
- * is asked for by every CPU with AVX2 and without AVX-512: OpenBLAS has nothing newer for those
- * (its Zen kernels are Haswell's), and for models that it does not know it takes Prescott's. */
+/* The name for OPENBLAS_CORETYPE that fits this CPU, or NULL where its own choice can stand.
+ * Haswell is asked for by every CPU with AVX2 and without AVX-512: OpenBLAS has nothing newer for
+ * those (its Zen kernels are Haswell's), and for models that it does not know it takes Prescott's.
+ */
 static const char *fitting_core(void)
 {
 #if defined(__x86_64__)
@@ -225,11 +226,11 @@ static void run_range(void *context, int64_t begin, int64_t end)
 
 static void run_parts(int64_t parts, cpu_blas_part run, void *context)
 {
-    parts_run work = {run, context};
+    parts_run work = { run, context };
     cpu_parallel(parts > INT_MAX ? INT_MAX : (int)parts, parts, 1, run_range, &work);
 }
 
-static cpu_blas_host host = {.size = sizeof(cpu_blas_host), .run_parts = run_parts};
+static cpu_blas_host host = { .size = sizeof(cpu_blas_host), .run_parts = run_parts };
 
 static void search(void)
 {

@@ -17,14 +17,14 @@
  *   the call returns, and outputs do not overlap inputs. Calls block.
  * - Any thread may call at any time. State (primitive caches, scratch) is per thread.
  * - `threads` decides into how many parts work is cut, 1 or more; fewer where more do not pay, by
- *   tables committed in bridge/ and never by timing. The same call with the same `threads` gives the
- *   same bits, whoever runs the parts. The libraries themselves never start threads: parts go to
- *   cpu_blas_host.run_parts, so the process has one team.
+ *   tables committed in bridge/ and never by timing. The same call with the same `threads` gives
+ *   the same bits, whoever runs the parts. The libraries themselves never start threads: parts go
+ *   to cpu_blas_host.run_parts, so the process has one team.
  * - After any other answer than CPU_BLAS_OK the caller runs its own kernel: gemm has left C as it
  *   was (CPU_BLAS_FAILED in a build without OpenBLAS may have applied beta to a part of it), conv2d
  *   may have written to its outputs, which a pass overwrites anyway.
- * - Denormals: kernels run under the floating-point modes of the thread they run on. Flushing is the
- *   business of the caller and of run_parts.
+ * - Denormals: kernels run under the floating-point modes of the thread they run on. Flushing is
+ *   the business of the caller and of run_parts.
  */
 
 #include <stddef.h>
@@ -52,7 +52,8 @@ typedef enum cpu_blas_dtype {
 /* C = alpha * op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
  * A is stored [m, k] (trans_a 0) or [k, m] (trans_a 1) with `lda` elements between rows; B alike.
  * beta == 0 never reads C; then C may be uninitialised. k == 0 gives beta * C.
- * F32 and F64: all three of `dtype`. BF16: A and B bf16, C f32, sums in f32, alpha 1 and beta 0 or 1.
+ * F32 and F64: A, B and C are of `dtype`, alpha and beta any. BF16 (A and B bf16, C and sums f32)
+ * has no kernel in this version: gemm answers UNSUPPORTED.
  * `batch` products are made in one call (0 counts as 1), the matrices of the i-th at
  * a + i * stride_a and so on, in elements; a stride of 0 repeats A or B. */
 typedef struct cpu_gemm_call {
@@ -82,9 +83,9 @@ typedef enum cpu_conv_weights {
 } cpu_conv_weights;
 
 typedef enum cpu_conv_pass {
-    CPU_CONV_FORWARD = 1,          /* reads x, w, bias; writes y */
-    CPU_CONV_BACKWARD_DATA = 2,    /* reads y (the gradient of y) and w; writes x (that of x) */
-    CPU_CONV_BACKWARD_WEIGHTS = 3  /* reads x and y (its gradient); writes w and bias (gradients) */
+    CPU_CONV_FORWARD = 1,         /* reads x, w, bias; writes y */
+    CPU_CONV_BACKWARD_DATA = 2,   /* reads y (the gradient of y) and w; writes x (that of x) */
+    CPU_CONV_BACKWARD_WEIGHTS = 3 /* reads x and y (its gradient); writes w and bias (gradients) */
 } cpu_conv_pass;
 
 /* Geometry of a 2-D convolution; all of it keys the primitive cache, so zero the struct first.
@@ -167,8 +168,8 @@ typedef struct cpu_blas_table {
     /* UNSUPPORTED: oneDNN has only a reference kernel (hundreds of times too slow), or refuses. */
     cpu_blas_status (*conv2d)(const cpu_conv2d_call *call);
     /* Name of the kernel that `conv2d` would take ("brgconv:avx512_core", "jit:avx512_core", ...),
-     * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL. With
-     * several threads it names the kernel of the first part. */
+     * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL.
+     * With several threads it names the kernel of the first part. */
     const char *(*conv2d_kernel)(const cpu_conv2d_call *call);
 
     void (*stats)(cpu_blas_stats *out_stats);
@@ -190,12 +191,13 @@ const cpu_blas_table *cpu_blas(void);
 
 typedef struct cpu_blas_report {
     int loaded;
-    const char *path;         /* of the bridge in use, or NULL */
-    const char *core_wanted;  /* kernels that fit this CPU ("SKYLAKEX"), NULL: OpenBLAS's own choice */
-    const char *core_reason;  /* why that choice, one sentence */
-    int reason_count;         /* why candidates were not loaded, in the order tried */
+    const char *path; /* of the bridge in use, or NULL */
+    const char
+        *core_wanted; /* kernels that fit this CPU ("SKYLAKEX"), NULL: OpenBLAS's own choice */
+    const char *core_reason; /* why that choice, one sentence */
+    int reason_count;        /* why candidates were not loaded, in the order tried */
     const char *const *reasons;
-    cpu_blas_info info;       /* zero where not loaded */
+    cpu_blas_info info; /* zero where not loaded */
 } cpu_blas_report;
 
 /* Loads the bridge if nobody has and says what happened. Strings live as long as the process. */

@@ -1,6 +1,7 @@
 #ifndef TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
 #define TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
-/* What the files of libtern_blas.so share. Built with TERN_HAVE_BLAS and TERN_HAVE_ONEDNN 0 or 1. */
+/* What the files of libtern_blas.so share. Built with TERN_HAVE_BLAS and TERN_HAVE_ONEDNN 0 or 1.
+ */
 
 #include <stdbool.h>
 

@@ -67,13 +67,14 @@ static bool place_scratch(conv_cache *cache, conv_entry *e)
 
 static bool run_reorder(conv_cache *cache, conv_tensor *t, bool is_output)
 {
-    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, is_output ? t->inner : t->outer},
-                               {DNNL_ARG_TO, is_output ? t->outer : t->inner}};
+    dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, is_output ? t->inner : t->outer },
+                                { DNNL_ARG_TO, is_output ? t->outer : t->inner } };
     return dnnl_primitive_execute(t->reorder, cache->stream, 2, args) == dnnl_success;
 }
 
 /* A reordered copy of w that belongs to the entry. *out_fresh: it holds these weights already. */
-static bool place_own(conv_cache *cache, conv_tensor *w, const cpu_conv2d_call *call, bool *out_fresh)
+static bool place_own(conv_cache *cache, conv_tensor *w, const cpu_conv2d_call *call,
+                      bool *out_fresh)
 {
     if (!w->own) {
         w->own = aligned_alloc(64, (w->inner_bytes + 63) / 64 * 64);
@@ -117,7 +118,7 @@ static int output_slot(const cpu_conv2d_call *call)
 
 static bool place_tensors(conv_cache *cache, conv_entry *e, const cpu_conv2d_call *call)
 {
-    void *data[SLOT_COUNT] = {call->x, call->w, call->y};
+    void *data[SLOT_COUNT] = { call->x, call->w, call->y };
     for (int i = 0; i < SLOT_COUNT; i++) {
         conv_tensor *t = &e->tensor[i];
         if (!set_handle(t->outer, data[i]))
@@ -144,16 +145,16 @@ static bool execute(conv_cache *cache, conv_entry *e, int pass)
     bool writes_w = pass == CPU_CONV_BACKWARD_WEIGHTS;
     dnnl_exec_arg_t args[5];
     int count = 0;
-    args[count++] = (dnnl_exec_arg_t){writes_x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
-                                      kernel_side(&e->tensor[SLOT_X])};
-    args[count++] = (dnnl_exec_arg_t){writes_w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
-                                      kernel_side(&e->tensor[SLOT_W])};
-    args[count++] = (dnnl_exec_arg_t){forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
-                                      kernel_side(&e->tensor[SLOT_Y])};
+    args[count++] = (dnnl_exec_arg_t){ writes_x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
+                                       kernel_side(&e->tensor[SLOT_X]) };
+    args[count++] = (dnnl_exec_arg_t){ writes_w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
+                                       kernel_side(&e->tensor[SLOT_W]) };
+    args[count++] = (dnnl_exec_arg_t){ forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
+                                       kernel_side(&e->tensor[SLOT_Y]) };
     if (e->bias)
-        args[count++] = (dnnl_exec_arg_t){forward ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, e->bias};
+        args[count++] = (dnnl_exec_arg_t){ forward ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, e->bias };
     if (e->scratch)
-        args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, e->scratch};
+        args[count++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, e->scratch };
     return dnnl_primitive_execute(e->primitive, cache->stream, count, args) == dnnl_success;
 }
 

@@ -97,8 +97,8 @@ static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memor
     dnnl_alg_kind_t direct = dnnl_convolution_direct;
     if (pass == CPU_CONV_FORWARD)
         return dnnl_dilated_convolution_forward_desc_init(out, dnnl_forward_training, direct, &d->x,
-                                                          &d->w, bias, &d->y, g->stride, g->dilation,
-                                                          g->pad, g->pad);
+                                                          &d->w, bias, &d->y, g->stride,
+                                                          g->dilation, g->pad, g->pad);
     if (pass == CPU_CONV_BACKWARD_DATA)
         return dnnl_dilated_convolution_backward_data_desc_init(
             out, direct, &d->x, &d->w, &d->y, g->stride, g->dilation, g->pad, g->pad);
@@ -112,11 +112,13 @@ static dnnl_primitive_attr_t make_attributes(bool relu)
     dnnl_primitive_attr_t attr = NULL;
     if (dnnl_primitive_attr_create(&attr) != dnnl_success)
         return NULL;
-    bool ok = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    bool ok =
+        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
     if (ok && relu) {
         dnnl_post_ops_t ops = NULL;
         ok = dnnl_post_ops_create(&ops) == dnnl_success &&
-             dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f) == dnnl_success &&
+             dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f) ==
+                 dnnl_success &&
              dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
         dnnl_post_ops_destroy(ops);
     }
@@ -141,8 +143,9 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
 }
 
 /* The first implementation that is not a reference one, or NULL. */
-static dnnl_primitive_desc_t first_fast(const dnnl_convolution_desc_t *op, dnnl_primitive_attr_t attr,
-                                        dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+static dnnl_primitive_desc_t first_fast(const dnnl_convolution_desc_t *op,
+                                        dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                        const_dnnl_primitive_desc_t hint)
 {
     dnnl_primitive_desc_iterator_t it = NULL;
     if (dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) != dnnl_success)
@@ -210,7 +213,8 @@ static bool prefers_any(const conv_key *key)
            (key->pass == CPU_CONV_BACKWARD_WEIGHTS && key->shape.in_channels <= 2);
 }
 
-static dnnl_primitive_desc_t choose(const conv_key *key, const conv_geometry *g, dnnl_engine_t engine)
+static dnnl_primitive_desc_t choose(const conv_key *key, const conv_geometry *g,
+                                    dnnl_engine_t engine)
 {
     conv_layouts best = prefers_any(key) ? LAYOUTS_ANY : LAYOUTS_AS_GIVEN;
     conv_layouts other = best == LAYOUTS_ANY ? LAYOUTS_AS_GIVEN : LAYOUTS_ANY;
@@ -232,9 +236,10 @@ static bool make_reorder(conv_tensor *t, const dnnl_memory_desc_t *outer,
     const dnnl_memory_desc_t *to = is_output ? outer : inner;
     dnnl_primitive_desc_t pd = NULL;
     t->inner_bytes = dnnl_memory_desc_get_size(inner);
-    bool ok = dnnl_memory_create(&t->inner, inner, engine, NULL) == dnnl_success &&
-              dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL) == dnnl_success &&
-              dnnl_primitive_create(&t->reorder, pd) == dnnl_success;
+    bool ok =
+        dnnl_memory_create(&t->inner, inner, engine, NULL) == dnnl_success &&
+        dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL) == dnnl_success &&
+        dnnl_primitive_create(&t->reorder, pd) == dnnl_success;
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     return ok;
@@ -273,10 +278,10 @@ static bool make_tensors(conv_entry *e, const conv_geometry *g, const_dnnl_primi
         layout_of(pd, dnnl_query_weights_md, dnnl_query_diff_weights_md, writes_w);
     const dnnl_memory_desc_t *y =
         layout_of(pd, dnnl_query_dst_md, dnnl_query_diff_dst_md, !writes_y);
-    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     e->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    if (e->scratch_bytes &&
-        dnnl_memory_create(&e->scratch, scratch, engine, NULL) != dnnl_success)
+    if (e->scratch_bytes && dnnl_memory_create(&e->scratch, scratch, engine, NULL) != dnnl_success)
         return false;
     if (e->key.has_bias && dnnl_memory_create(&e->bias, &d.bias, engine, NULL) != dnnl_success)
         return false;
@@ -292,8 +297,8 @@ bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
     dnnl_primitive_desc_t pd = choose(&e->key, &g, engine);
     if (!pd)
         return true;
-    bool ok = dnnl_primitive_create(&e->primitive, pd) == dnnl_success &&
-              make_tensors(e, &g, pd, engine);
+    bool ok =
+        dnnl_primitive_create(&e->primitive, pd) == dnnl_success && make_tensors(e, &g, pd, engine);
     /* The name belongs to the implementation, not to the descriptor: it lives on. */
     e->kernel = ok ? kernel_name(pd) : NULL;
     dnnl_primitive_desc_destroy(pd);

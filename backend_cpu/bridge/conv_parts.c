@@ -1,6 +1,6 @@
-/* Shares a convolution out over its images: each part is a convolution of its own on one thread, with
- * that thread's primitives and scratch. Parts depend on `threads` and not on who runs them. Gradients
- * of weights are summed over parts in their order. */
+/* Shares a convolution out over its images: each part is a convolution of its own on one thread,
+ * with that thread's primitives and scratch. Parts depend on `threads` and not on who runs them.
+ * Gradients of weights are summed over parts in their order. */
 #include "backend_cpu/bridge/conv_private.h"
 
 #if TERN_HAVE_ONEDNN
@@ -18,7 +18,7 @@ static double flops(const cpu_conv2d_shape *s)
 
 conv_split conv_split_of(const cpu_conv2d_call *call)
 {
-    conv_split split = {call->threads, 1};
+    conv_split split = { call->threads, 1 };
     const cpu_conv2d_shape *s = &call->shape;
     if (call->threads < 2 || s->stride_h < 1 || s->stride_w < 1 || s->groups < 1 ||
         flops(s) < 2 * flops_per_part) {
@@ -112,13 +112,13 @@ cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call)
         return conv_run(call, split.inner_threads);
     int64_t out_h = conv_out_size(s->in_h, s->kernel_h, s->stride_h, s->pad_h, s->dilation_h);
     int64_t out_w = conv_out_size(s->in_w, s->kernel_w, s->stride_w, s->pad_w, s->dilation_w);
-    conv_work work = {call,
-                      split,
-                      s->in_channels * s->in_h * s->in_w,
-                      s->out_channels * out_h * out_w,
-                      s->out_channels * (s->in_channels / s->groups) * s->kernel_h * s->kernel_w,
-                      NULL,
-                      CPU_BLAS_OK};
+    conv_work work = { call,
+                       split,
+                       s->in_channels * s->in_h * s->in_w,
+                       s->out_channels * out_h * out_w,
+                       s->out_channels * (s->in_channels / s->groups) * s->kernel_h * s->kernel_w,
+                       NULL,
+                       CPU_BLAS_OK };
     return run_parts(&work);
 }
 

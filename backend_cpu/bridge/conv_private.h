@@ -25,9 +25,9 @@ typedef struct conv_tensor {
     dnnl_memory_t inner;
     dnnl_primitive_t reorder;
     size_t inner_bytes;
-    void *inner_at;     /* buffer that `inner` points to now */
-    void *own;          /* w only: a copy kept between calls, NULL before the first with a key */
-    uint64_t own_key;   /* weights_key of that copy, and where it came from */
+    void *inner_at;   /* buffer that `inner` points to now */
+    void *own;        /* w only: a copy kept between calls, NULL before the first with a key */
+    uint64_t own_key; /* weights_key of that copy, and where it came from */
     const void *own_of;
 } conv_tensor;
 

@@ -84,7 +84,8 @@ static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, gemm_blo
     for (int64_t left = block.m; left > 0 && ok; left -= plan->piece_m) {
         block.m = left < plan->piece_m ? left : plan->piece_m;
         /* oneDNN fails before it writes, when it finds no memory to pack into. */
-        ok = (plan->library == GEMM_ONEDNN && run_onednn(call, &block)) || run_openblas(call, &block);
+        ok = (plan->library == GEMM_ONEDNN && run_onednn(call, &block)) ||
+             run_openblas(call, &block);
         block.a += step_a;
         block.c += step_c;
     }
@@ -155,7 +156,7 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
 {
     if (call->m <= 0 || call->n <= 0)
         return CPU_BLAS_OK;
-    gemm_work work = {call, gemm_plan_for(call), 0};
+    gemm_work work = { call, gemm_plan_for(call), 0 };
     gemm_library library = work.plan.library;
     if (library == GEMM_NONE || (library == GEMM_OPENBLAS && !fits_int(call)))
         return CPU_BLAS_UNSUPPORTED;
@@ -169,7 +170,7 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
 
 const char *bridge_gemm_route(const cpu_gemm_call *call, int64_t *out_parts)
 {
-    static const char *const names[] = {"none", "openblas", "onednn"};
+    static const char *const names[] = { "none", "openblas", "onednn" };
     gemm_plan plan = gemm_plan_for(call);
     if (out_parts)
         *out_parts = plan.parts;

@@ -11,7 +11,7 @@ typedef struct gemm_route {
 } gemm_route;
 
 static const gemm_route routes[] = {
-#define GEMM_ROUTE(op, mnk, m, n, k0, k1, library) {OP_##op, mnk, m, n, k0, k1, GEMM_##library},
+#define GEMM_ROUTE(op, mnk, m, n, k0, k1, library) { OP_##op, mnk, m, n, k0, k1, GEMM_##library },
 #include "backend_cpu/bridge/gemm_routes.def"
 #undef GEMM_ROUTE
 };
@@ -112,7 +112,7 @@ static int64_t piece_rows(const cpu_gemm_call *call, int64_t m, int64_t n)
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call)
 {
-    gemm_plan plan = {1, 1, 1, call->m, call->n, call->m, GEMM_NONE};
+    gemm_plan plan = { 1, 1, 1, call->m, call->n, call->m, GEMM_NONE };
     int64_t parts = worth_parts(call);
     if (parts > 1 && call->batch >= parts)
         plan.parts = parts;

@@ -31,8 +31,8 @@ static bool names_one_of(const char *core, const char *const *names)
 /* Kernels without AVX-512 on a CPU that has it, or without AVX2 likewise. */
 static bool is_weak(const char *core)
 {
-    static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
-    static const char *const avx2[] = {"Haswell", "Zen", NULL};
+    static const char *const avx512[] = { "SkylakeX", "Cooperlake", "SapphireRapids", NULL };
+    static const char *const avx2[] = { "Haswell", "Zen", NULL };
 #if defined(__x86_64__)
     bool wide = names_one_of(core, avx512);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
@@ -78,14 +78,14 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     static const struct {
         dnnl_cpu_isa_t isa;
         const char *name;
-    } names[] = {{dnnl_cpu_isa_sse41, "sse41"},
-                 {dnnl_cpu_isa_avx, "avx"},
-                 {dnnl_cpu_isa_avx2, "avx2"},
-                 {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
-                 {dnnl_cpu_isa_avx512_core, "avx512_core"},
-                 {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
-                 {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
-                 {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"}};
+    } names[] = { { dnnl_cpu_isa_sse41, "sse41" },
+                  { dnnl_cpu_isa_avx, "avx" },
+                  { dnnl_cpu_isa_avx2, "avx2" },
+                  { dnnl_cpu_isa_avx2_vnni, "avx2_vnni" },
+                  { dnnl_cpu_isa_avx512_core, "avx512_core" },
+                  { dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni" },
+                  { dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16" },
+                  { dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx" } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].isa == isa)
             return names[i].name;
@@ -136,7 +136,8 @@ static const cpu_blas_table table = {
     .release_thread = bridge_release_thread,
 };
 
-__attribute__((visibility("default"))) const void *tern_blas_get(const char *name, uint32_t version);
+__attribute__((visibility("default"))) const void *tern_blas_get(const char *name,
+                                                                 uint32_t version);
 
 /* NULL for another name or version than those of bridge.h. */
 const void *tern_blas_get(const char *name, uint32_t version)

@@ -156,10 +156,10 @@ static void run_product(cpu_gemm_call g)
 }
 
 static const int64_t gemm_shapes[][3] = {
-    {1, 1, 1},     {3, 3, 3},      {7, 13, 5},   {1, 784, 128},   {128, 512, 1},
-    {17, 33, 65},  {33, 127, 65},  {64, 128, 10}, {10, 64, 128},  {100, 100, 101},
-    {129, 65, 257}, {128, 700, 15}, {5, 1000, 300}, {300, 40, 3}, {2, 3000, 2},
-    {1, 700, 700}, {90, 1024, 4},
+    { 1, 1, 1 },      { 3, 3, 3 },      { 7, 13, 5 },     { 1, 784, 128 }, { 128, 512, 1 },
+    { 17, 33, 65 },   { 33, 127, 65 },  { 64, 128, 10 },  { 10, 64, 128 }, { 100, 100, 101 },
+    { 129, 65, 257 }, { 128, 700, 15 }, { 5, 1000, 300 }, { 300, 40, 3 },  { 2, 3000, 2 },
+    { 1, 700, 700 },  { 90, 1024, 4 },
 };
 
 static void test_gemm_matches_loops_over_odd_shapes(void **state)
@@ -212,7 +212,7 @@ static void test_gemm_without_beta_never_reads_c(void **state)
 {
     (void)state;
     const cpu_blas_table *blas = blas_or_skip();
-    static const int64_t sizes[] = {8, 160};
+    static const int64_t sizes[] = { 8, 160 };
     for (int i = 0; i < 2; i++) {
         cpu_gemm_call g = product(sizes[i], sizes[i], sizes[i], 0, 1);
         size_t count = (size_t)(g.m * g.n);
@@ -236,8 +236,8 @@ static void test_gemm_of_inner_size_zero_scales(void **state)
 {
     (void)state;
     const cpu_blas_table *blas = blas_or_skip();
-    float c[4] = {1, 2, 3, NAN};
-    float a[4] = {1, 1, 1, 1};
+    float c[4] = { 1, 2, 3, NAN };
+    float a[4] = { 1, 1, 1, 1 };
     cpu_gemm_call g = product(3, 0, 1, 0, 0);
     g.lda = g.ldb = g.ldc = 1;
     g.a = g.b = a;
@@ -303,7 +303,8 @@ static void print_report(void)
 {
     cpu_blas_report r;
     cpu_blas_get_report(&r);
-    printf("loaded %d core %s (%s)\n", r.loaded, r.core_wanted ? r.core_wanted : "-", r.core_reason);
+    printf("loaded %d core %s (%s)\n", r.loaded, r.core_wanted ? r.core_wanted : "-",
+           r.core_reason);
     printf("in use %s, oneDNN %s %s\n", r.info.openblas_corename ? r.info.openblas_corename : "-",
            r.info.onednn_version ? r.info.onednn_version : "-",
            r.info.onednn_isa ? r.info.onednn_isa : "-");

@@ -1,4 +1,5 @@
-/* Convolutions of the bridge against loops in double precision; no reference kernel is ever taken. */
+/* Convolutions of the bridge against loops in double precision; no reference kernel is ever taken.
+ */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 static const cpu_blas_table *blas_or_skip(void)
 {
     const cpu_blas_table *blas = cpu_blas();
-    cpu_blas_info info = {0};
+    cpu_blas_info info = { 0 };
     if (blas)
         blas->info(&info);
     if (!info.onednn_version) {
@@ -63,7 +64,8 @@ static tensors make_tensors(const cpu_conv2d_shape *s)
     t.out_h = out_size(s->in_h, s->kernel_h, s->stride_h, s->pad_h, s->dilation_h);
     t.out_w = out_size(s->in_w, s->kernel_w, s->stride_w, s->pad_w, s->dilation_w);
     t.x_count = (size_t)(s->batch * s->in_channels * s->in_h * s->in_w);
-    t.w_count = (size_t)(s->out_channels * (s->in_channels / s->groups) * s->kernel_h * s->kernel_w);
+    t.w_count =
+        (size_t)(s->out_channels * (s->in_channels / s->groups) * s->kernel_h * s->kernel_w);
     t.y_count = (size_t)(s->batch * s->out_channels * t.out_h * t.out_w);
     t.x = random_floats(t.x_count, 1);
     t.w = random_floats(t.w_count, 2);
@@ -114,8 +116,8 @@ typedef struct place {
 
 static void add_window(const cpu_conv2d_shape *s, const tensors *t, place p, results *r)
 {
-    image x_image = {s->format, s->in_channels, s->in_h, s->in_w};
-    image y_image = {s->format, s->out_channels, t->out_h, t->out_w};
+    image x_image = { s->format, s->in_channels, s->in_h, s->in_w };
+    image y_image = { s->format, s->out_channels, t->out_h, t->out_w };
     int64_t in = s->in_channels / s->groups;
     int64_t first = p.o / (s->out_channels / s->groups) * in;
     int64_t y = at_image(y_image, p.n, p.o, p.h, p.w);
@@ -139,8 +141,9 @@ static void add_window(const cpu_conv2d_shape *s, const tensors *t, place p, res
 
 static results reference(const cpu_conv2d_shape *s, const tensors *t)
 {
-    results r = {calloc(t->y_count, sizeof(double)), calloc(t->x_count, sizeof(double)),
-                 calloc(t->w_count, sizeof(double)), calloc((size_t)s->out_channels, sizeof(double))};
+    results r = { calloc(t->y_count, sizeof(double)), calloc(t->x_count, sizeof(double)),
+                  calloc(t->w_count, sizeof(double)),
+                  calloc((size_t)s->out_channels, sizeof(double)) };
     assert_true(r.y && r.dx && r.dw && r.db);
     place p;
     for (p.n = 0; p.n < s->batch; p.n++)
@@ -162,7 +165,8 @@ static void free_results(results *r)
 /* ------------------------------------------------------------------ passes */
 
 /* `terms`: how many products one element sums. */
-static void check(const char *what, const float *got, const double *want, size_t count, double terms)
+static void check(const char *what, const float *got, const double *want, size_t count,
+                  double terms)
 {
     double tolerance = 4e-6 * (1 + sqrt(terms));
     for (size_t i = 0; i < count; i++)
@@ -274,12 +278,12 @@ static void check_layer(const layer *l, int32_t format, int32_t weights)
 /* ------------------------------------------------------------------ tests */
 
 static const layer odd_layers[] = {
-    {2, 1, 9, 7, 3, 3, 3, 1, 1, 1, 1},    {1, 3, 8, 11, 5, 5, 3, 2, 2, 1, 1},
-    {3, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1}, {2, 16, 9, 9, 32, 3, 3, 2, 1, 1, 1},
-    {2, 8, 12, 10, 12, 3, 3, 1, 2, 2, 1}, {2, 12, 7, 7, 8, 1, 1, 1, 0, 1, 1},
-    {2, 32, 6, 5, 32, 3, 3, 1, 1, 1, 32}, {1, 8, 9, 9, 24, 3, 3, 1, 1, 1, 4},
-    {1, 17, 5, 5, 19, 2, 2, 1, 0, 1, 1},  {2, 32, 8, 8, 48, 3, 3, 1, 1, 1, 2},
-    {1, 4, 20, 3, 4, 7, 1, 3, 0, 1, 1},   {1, 5, 1, 1, 7, 1, 1, 1, 0, 1, 1},
+    { 2, 1, 9, 7, 3, 3, 3, 1, 1, 1, 1 },    { 1, 3, 8, 11, 5, 5, 3, 2, 2, 1, 1 },
+    { 3, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1 }, { 2, 16, 9, 9, 32, 3, 3, 2, 1, 1, 1 },
+    { 2, 8, 12, 10, 12, 3, 3, 1, 2, 2, 1 }, { 2, 12, 7, 7, 8, 1, 1, 1, 0, 1, 1 },
+    { 2, 32, 6, 5, 32, 3, 3, 1, 1, 1, 32 }, { 1, 8, 9, 9, 24, 3, 3, 1, 1, 1, 4 },
+    { 1, 17, 5, 5, 19, 2, 2, 1, 0, 1, 1 },  { 2, 32, 8, 8, 48, 3, 3, 1, 1, 1, 2 },
+    { 1, 4, 20, 3, 4, 7, 1, 3, 0, 1, 1 },   { 1, 5, 1, 1, 7, 1, 1, 1, 0, 1, 1 },
 };
 
 static void test_conv_matches_loops_in_every_layout(void **state)
@@ -294,12 +298,12 @@ static void test_conv_matches_loops_in_every_layout(void **state)
 
 /* LeNet, a CNN for MNIST and the layers of ResNet-20, where oneDNN used carelessly takes `ref`. */
 static const layer known_layers[] = {
-    {64, 1, 28, 28, 6, 5, 5, 1, 2, 1, 1},    {64, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1},
-    {64, 1, 28, 28, 32, 3, 3, 1, 1, 1, 1},   {64, 32, 14, 14, 64, 3, 3, 1, 1, 1, 1},
-    {64, 32, 26, 26, 32, 3, 3, 1, 0, 1, 1},  {128, 3, 32, 32, 16, 3, 3, 1, 1, 1, 1},
-    {128, 16, 32, 32, 16, 3, 3, 1, 1, 1, 1}, {128, 16, 32, 32, 32, 3, 3, 2, 1, 1, 1},
-    {128, 32, 16, 16, 32, 3, 3, 1, 1, 1, 1}, {128, 32, 16, 16, 64, 3, 3, 2, 1, 1, 1},
-    {128, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},   {128, 16, 32, 32, 32, 1, 1, 2, 0, 1, 1},
+    { 64, 1, 28, 28, 6, 5, 5, 1, 2, 1, 1 },    { 64, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1 },
+    { 64, 1, 28, 28, 32, 3, 3, 1, 1, 1, 1 },   { 64, 32, 14, 14, 64, 3, 3, 1, 1, 1, 1 },
+    { 64, 32, 26, 26, 32, 3, 3, 1, 0, 1, 1 },  { 128, 3, 32, 32, 16, 3, 3, 1, 1, 1, 1 },
+    { 128, 16, 32, 32, 16, 3, 3, 1, 1, 1, 1 }, { 128, 16, 32, 32, 32, 3, 3, 2, 1, 1, 1 },
+    { 128, 32, 16, 16, 32, 3, 3, 1, 1, 1, 1 }, { 128, 32, 16, 16, 64, 3, 3, 2, 1, 1, 1 },
+    { 128, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1 },   { 128, 16, 32, 32, 32, 1, 1, 2, 0, 1, 1 },
 };
 
 static void test_no_reference_kernel_is_chosen(void **state)
@@ -310,8 +314,8 @@ static void test_no_reference_kernel_is_chosen(void **state)
         for (int bits = 0; bits < 12; bits++) {
             cpu_conv2d_call call;
             memset(&call, 0, sizeof call);
-            call.shape = shape_of(&known_layers[i], bits & 1 ? CPU_CONV_NCHW : CPU_CONV_NHWC,
-                                  CPU_CONV_OIHW);
+            call.shape =
+                shape_of(&known_layers[i], bits & 1 ? CPU_CONV_NCHW : CPU_CONV_NHWC, CPU_CONV_OIHW);
             call.threads = bits & 2 ? 2 : 1;
             call.pass = (cpu_conv_pass)(CPU_CONV_FORWARD + bits / 4);
             const char *kernel = blas->conv2d_kernel(&call);
@@ -326,7 +330,7 @@ static void test_weights_key_saves_the_reorder(void **state)
 {
     (void)state;
     const cpu_blas_table *blas = blas_or_skip();
-    const layer l = {2, 32, 10, 10, 64, 3, 3, 1, 1, 1, 1};
+    const layer l = { 2, 32, 10, 10, 64, 3, 3, 1, 1, 1, 1 };
     cpu_conv2d_shape s = shape_of(&l, CPU_CONV_NHWC, CPU_CONV_OIHW);
     tensors t = make_tensors(&s);
     results r = reference(&s, &t);
@@ -361,7 +365,7 @@ static void test_cache_is_bounded(void **state)
     const cpu_blas_table *blas = blas_or_skip();
     cpu_blas_stats stats;
     for (int64_t n = 1; n <= 70; n++) {
-        const layer l = {n, 8, 6, 6, 8, 3, 3, 1, 1, 1, 1};
+        const layer l = { n, 8, 6, 6, 8, 3, 3, 1, 1, 1, 1 };
         cpu_conv2d_call call;
         memset(&call, 0, sizeof call);
         call.shape = shape_of(&l, CPU_CONV_NHWC, CPU_CONV_OIHW);
@@ -381,10 +385,10 @@ static void test_impossible_shapes_are_unsupported(void **state)
 {
     (void)state;
     const cpu_blas_table *blas = blas_or_skip();
-    const layer layers[] = {{1, 3, 4, 4, 2, 5, 5, 1, 0, 1, 1},
-                            {1, 3, 8, 8, 4, 3, 3, 1, 0, 1, 2},
-                            {0, 3, 8, 8, 4, 3, 3, 1, 0, 1, 1},
-                            {1, 3, 8, 8, 4, 3, 3, 0, 0, 1, 1}};
+    const layer layers[] = { { 1, 3, 4, 4, 2, 5, 5, 1, 0, 1, 1 },
+                             { 1, 3, 8, 8, 4, 3, 3, 1, 0, 1, 2 },
+                             { 0, 3, 8, 8, 4, 3, 3, 1, 0, 1, 1 },
+                             { 1, 3, 8, 8, 4, 3, 3, 0, 0, 1, 1 } };
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         cpu_conv2d_call call;
         memset(&call, 0, sizeof call);
