@@ -1,0 +1,170 @@
+/* Copies: clone, contiguous, to, copy, fill. All data moves through the copy row, which takes any
+ * strides and dtypes and crosses devices. */
+#include "core/backend.h"
+#include "core/compose.h"
+#include "core/op_table.h"
+#include "core/rules.h"
+#include "core/tape.h"
+
+void core_dense_strides(const tern_view *v, int64_t *out_strides)
+{
+    int order[TERN_MAX_DIMS]; /* from the smallest stride; dimensions without one stay in place */
+    int n = 0;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        int i = n++;
+        for (; i > 0 && v->stride[d] != 0 && v->stride[order[i - 1]] > v->stride[d]; i--)
+            order[i] = order[i - 1];
+        order[i] = d;
+    }
+    int64_t stride = 1;
+    for (int i = 0; i < n; i++) {
+        out_strides[order[i]] = stride;
+        stride *= v->shape[order[i]] > 1 ? v->shape[order[i]] : 1;
+    }
+}
+
+tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
+                         tern_dtype_t dtype, int ndim, const int64_t *dims, const int64_t *strides)
+{
+    site = core_site(self, site);
+    tern_tensor *out = strides == NULL
+                           ? core_tensor_new(self, site, dev, dtype, ndim, dims)
+                           : core_tensor_new_strided(self, site, dev, dtype, ndim, dims, strides);
+    if (out == NULL || core_op_into(TERN_OP_copy, site, NULL, out, t) == TERN_OK)
+        return out;
+    core_release(self, out);
+    return NULL;
+}
+
+/* False when a call must not run: an error is pending, or t is NULL (recorded). */
+static bool may_run(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
+{
+    if (self->error_code != TERN_OK)
+        return false;
+    if (t == NULL)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "input 0 is NULL");
+    return t != NULL;
+}
+
+tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t)
+{
+    tern_thread *self = core_self();
+    if (!may_run(self, site, "clone", t))
+        return NULL;
+    const tern_view *v = &t->view;
+    int64_t strides[TERN_MAX_DIMS];
+    const bool row_major = (v->flags & TERN_VIEW_CONTIGUOUS) != 0;
+    if (!row_major)
+        core_dense_strides(v, strides);
+    return core_scope_add(self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim,
+                                            v->shape, row_major ? NULL : strides));
+}
+
+tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t)
+{
+    tern_thread *self = core_self();
+    if (!may_run(self, site, "contiguous", t))
+        return NULL;
+    const tern_view *v = &t->view;
+    if (v->flags & TERN_VIEW_CONTIGUOUS)
+        return core_same(self, t);
+    return core_scope_add(self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim,
+                                            v->shape, NULL));
+}
+
+/* ---- to ---------------------------------------------------------------------------------------- */
+
+static bool has_format(const tern_view *v, tern_memory_format_t format)
+{
+    return format == TERN_FORMAT_PRESERVE ||
+           (format == TERN_FORMAT_CONTIGUOUS ? (v->flags & TERN_VIEW_CONTIGUOUS) != 0
+                                             : core_view_channels_last(v));
+}
+
+static void format_strides(const tern_view *v, tern_memory_format_t format, int64_t *out_strides)
+{
+    if (format == TERN_FORMAT_CONTIGUOUS) {
+        core_row_major(v->ndim, v->shape, out_strides);
+    } else if (format == TERN_FORMAT_CHANNELS_LAST) {
+        const int64_t *s = v->shape;
+        out_strides[0] = s[1] * s[2] * s[3];
+        out_strides[1] = 1;
+        out_strides[2] = s[1] * s[3];
+        out_strides[3] = s[1];
+    } else {
+        core_dense_strides(v, out_strides);
+    }
+}
+
+static bool check_to(tern_site_t site, const tern_view *v, const tern_to_args *args)
+{
+    if ((int)args->dtype < 0 || args->dtype >= TERN_DTYPES)
+        return tern_fail_at(site, TERN_ERR_DTYPE, "to", "%d is no dtype", (int)args->dtype) == TERN_OK;
+    if (args->format == TERN_FORMAT_CHANNELS_LAST && v->ndim != 4)
+        return tern_fail_at(site, TERN_ERR_SHAPE, "to",
+                            "channels_last is for 4 dimensions; this tensor has %d", v->ndim) == TERN_OK;
+    return true;
+}
+
+tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)
+{
+    tern_thread *self = core_self();
+    if (!may_run(self, site, "to", t) || !check_to(site, &t->view, args))
+        return NULL;
+    const tern_view *v = &t->view;
+    tern_dev_t dev = v->dev;
+    if (args->device.kind != TERN_KIND_NONE &&
+        !core_dev_resolve(self, core_site(self, site), "to", args->device, &dev))
+        return NULL;
+    const tern_dtype_t dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype : (tern_dtype_t)v->dtype;
+    if (!args->copy && tern_dev_equal(dev, v->dev) && dtype == v->dtype && has_format(v, args->format))
+        return core_same(self, t);
+    int64_t strides[TERN_MAX_DIMS];
+    format_strides(v, args->format, strides);
+    return core_scope_add(self, core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides));
+}
+
+void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const tern_view *x = core_input_view(ctx, 0);
+    grad_in[0] = tern_to(grad, x->dev, .dtype = (tern_dtype_t)x->dtype);
+}
+
+/* ---- into a tensor ----------------------------------------------------------------------------- */
+
+/* All of t has new values: what it was made of no longer matters to them. */
+static void cut_history(tern_thread *self, tern_tensor *t)
+{
+    if (t->node == NULL || !self->grad_mode)
+        return;
+    core_node_release(self, t->node);
+    t->node = NULL;
+    t->requires_grad = false;
+}
+
+tern_tensor *tern_copy_at(tern_site_t site, tern_tensor *dst, tern_tensor *src)
+{
+    tern_thread *self = core_self();
+    if (!may_run(self, site, "copy", src))
+        return NULL;
+    if (core_op_into(TERN_OP_copy, site, NULL, dst, src) != TERN_OK)
+        return NULL;
+    if (!src->requires_grad)
+        cut_history(self, dst);
+    return dst;
+}
+
+tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
+{
+    tern_thread *self = core_self();
+    if (!may_run(self, site, "fill", t))
+        return NULL;
+    const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
+                       (double)(int64_t)value == value;
+    tern_attr_fill attr = { .value = { whole ? TERN_NUMBER_INT : TERN_NUMBER_FLOAT, 0, value,
+                                       whole ? (int64_t)value : 0 } };
+    if (core_op_into(TERN_OP_fill, site, &attr, t, NULL) != TERN_OK)
+        return NULL;
+    cut_history(self, t);
+    return t;
+}
