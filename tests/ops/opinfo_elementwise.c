@@ -277,9 +277,9 @@ const opinfo opinfo_elementwise[] = {
     CASE2(le, "bias", REAL(4, 7), REAL(7), 0),
     CASE2(gt, "", SMALL, SMALL, 0),
     CASE2(ge, "", SMALL, SMALL, 0),
-    { OPINFO(where), .label = "", .in = { { INPUT_BOOL, 2, { 3, 5 } }, SMALL, SMALL },
+    { OPINFO(where), .label = "", .in = { { .kind = INPUT_BOOL, .ndim = 2, .dims = { 3, 5 } }, SMALL, SMALL },
       .run = run_where, .ref = ref_where, .differentiable = 6, .order = 2 },
-    { OPINFO(where), .label = "broadcast", .in = { { INPUT_BOOL, 2, { 4, 1 } }, REAL(5), REAL(3, 1, 5) },
+    { OPINFO(where), .label = "broadcast", .in = { { .kind = INPUT_BOOL, .ndim = 2, .dims = { 4, 1 } }, REAL(5), REAL(3, 1, 5) },
       .run = run_where, .ref = ref_where, .differentiable = 6, .order = 2 },
 };
 const int opinfo_elementwise_count = sizeof opinfo_elementwise / sizeof *opinfo_elementwise;

@@ -172,7 +172,7 @@ static value ref_dropout_grad(const value *in) { return ref_map2(&in[0], &in[1],
 
 const opinfo opinfo_reduce[] = {
     CASE1(sum, "all", REAL(3, 5, 4), run_sum, ref_sum_all, 2),
-    CASE1(sum, "0-dim", { INPUT_REAL }, run_sum, ref_sum_all, 2),
+    CASE1(sum, "0-dim", { .kind = INPUT_REAL }, run_sum, ref_sum_all, 2),
     CASE1(sum, "empty", REAL(3, 0), run_sum, ref_sum_all, 0),
     CASE1(sum, "middle", REAL(3, 5, 4), run_sum_middle, ref_sum_middle, 2),
     CASE1(sum, "ends", REAL(3, 5, 4), run_sum_ends, ref_sum_ends, 2),
@@ -204,14 +204,14 @@ const opinfo opinfo_reduce[] = {
       .in = { REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_REAL, 1, { 5 }, 0.5, 2 } },
       .run = run_cross_entropy_options, .ref = ref_xent_options, .differentiable = 1, .order = 2 },
     { OPINFO(cross_entropy_grad), .label = "",
-      .in = { { INPUT_F32 }, REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_F32, 2, { 2, 3 }, 2, 4 } },
+      .in = { { .kind = INPUT_F32 }, REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_F32, 2, { 2, 3 }, 2, 4 } },
       .run = run_cross_entropy_grad, .ref = ref_cross_entropy_grad, .floor = 4,
       .skip_dtypes = B(TERN_F16) | B(TERN_BF16), .why = "the incoming gradient has the logits' dtype" },
     { OPINFO(mse_loss), .label = "mean", .in = { REAL(3, 5), REAL(3, 5) }, .run = run_mse_loss,
       .ref = ref_mse, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(dropout), .label = "0.4", .in = { REAL(9, 7) }, .run = run_dropout, .ref = ref_dropout,
       .differentiable = 1, .order = 2, .floor = 4 },
-    { OPINFO(dropout_grad), .label = "0.4", .in = { REAL(9, 7), { INPUT_BOOL, 2, { 9, 7 } } },
+    { OPINFO(dropout_grad), .label = "0.4", .in = { REAL(9, 7), { .kind = INPUT_BOOL, .ndim = 2, .dims = { 9, 7 } } },
       .run = run_dropout_grad, .ref = ref_dropout_grad, .differentiable = 1, .order = 2, .floor = 4 },
 };
 const int opinfo_reduce_count = sizeof opinfo_reduce / sizeof *opinfo_reduce;

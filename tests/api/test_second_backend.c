@@ -1,0 +1,196 @@
+/* A backend from its own shared object: memory that the host cannot read, work that runs only when
+ * the host synchronises. Shows that the library's walls hold. Rows T013, T016, T033-T038, T045, T046. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
+
+static int load(void **state)
+{
+    (void)state;
+    char path[512];
+    const char *folder = getenv("TERN_TEST_PLUGINS");
+    (void)snprintf(path, sizeof path, "%s/test_backend.so", folder != NULL ? folder : ".");
+    if (tern_plugin_load(path) == TERN_OK)
+        return 0;
+    print_error("%s", tern_error_text());
+    return -1;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static void test_its_devices_have_names(void **state)
+{
+    (void)state;
+    tern_dev_t dev;
+    char name[TERN_DEV_NAME_BYTES];
+    assert_int_equal(tern_dev_count(TERN_KIND_EXT), 2);
+    assert_int_equal(tern_dev_parse("test:1", &dev), TERN_OK);
+    assert_true(tern_dev_equal(dev, dev1));
+    assert_string_equal(tern_dev_name(dev, name), "test:1");
+    assert_null(tern_zeros(TERN_SHAPE(1), .device = TERN_EXT(2)));
+    assert_error(TERN_ERR_DEVICE, "no device test:2: 2 are visible");
+}
+
+static void test_a_tensor_goes_there_and_back(void **state) /* T013 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(0, 6, .dtype = TERN_F32);
+    tern_tensor *there = tern_to(tern_view(x, TERN_SHAPE(2, 3)), dev0);
+    tern_tensor *back = tern_cpu(tern_add(tern_transpose(there, 0, 1), 1));
+    float got[6];
+    assert_int_equal(tern_read(back, TERN_F32, got, sizeof got), TERN_OK);
+    assert_no_error();
+    const float expected[6] = { 1, 4, 2, 5, 3, 6 };
+    assert_memory_equal(got, expected, sizeof got);
+    assert_ptr_equal(tern_to(there, dev0), there); /* T001 */
+    tern_tensor *other = tern_to(there, dev1);
+    assert_true(tern_dev_equal(tern_device(other), dev1));
+    assert_close(tern_item(tern_sum(other)), 15, 1e-6);
+}
+
+static void test_host_pointers_are_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t = tern_ones(TERN_SHAPE(4), .device = dev0);
+    assert_null(tern_data(t));
+    assert_error(TERN_ERR_DEVICE, "tern_cpu");
+}
+
+static void test_mixed_devices_name_both(void **state) /* T033, T034, T037 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(64, 784));
+    tern_tensor *b = tern_ones(TERN_SHAPE(784, 128), .device = dev0);
+    assert_null(tern_matmul(a, b));
+    const char *text = tern_error_text();
+    assert_non_null(strstr(text, "different devices"));
+    assert_non_null(strstr(text, "[64, 784]"));
+    assert_non_null(strstr(text, "cpu"));
+    assert_non_null(strstr(text, "test:0"));
+    assert_non_null(strstr(text, "test_second_backend.c"));
+    assert_non_null(strstr(text, "196 KiB"));
+    tern_error_clear();
+    assert_null(tern_add(tern_ones(TERN_SHAPE(1)), tern_ones(TERN_SHAPE(3), .device = dev0)));
+    tern_error_clear();
+    assert_null(tern_add(tern_ones(TERN_SHAPE(3), .device = dev0),
+                         tern_ones(TERN_SHAPE(3), .device = dev1)));
+    assert_error(TERN_ERR_DEVICE, "test:1");
+}
+
+static void test_a_host_scalar_may_meet_a_device_tensor(void **state) /* T035, T038 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *scalar = tern_full(2.5, TERN_SCALAR_SHAPE);
+    tern_tensor *t = tern_ones(TERN_SHAPE(3), .device = dev0);
+    tern_tensor *sum = tern_add(scalar, t);
+    assert_no_error();
+    assert_true(tern_dev_equal(tern_device(sum), dev0));
+    assert_close(tern_item(tern_sum(sum)), 10.5, 1e-6);
+    assert_null(tern_add(tern_ones(TERN_SCALAR_SHAPE, .device = dev0), tern_ones(TERN_SHAPE(3))));
+    tern_error_clear();
+}
+
+static void test_missing_kernels_are_reported(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_silu(tern_ones(TERN_SHAPE(3), .device = dev0)));
+    assert_error(TERN_ERR_UNSUPPORTED, "test:0 has no kernel");
+}
+
+/* A small net, some steps of Adam; returns the loss after them. */
+static double train(tern_dev_t dev, double *out_first)
+{
+    double loss_value = 0;
+    tern_seed(3);
+    tern_module *net = tern_sequential(tern_linear_layer(8, 16), tern_relu_layer(), tern_linear_layer(16, 4));
+    tern_module_to(net, dev);
+    tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = 0.05);
+    tern_tensor *x = tern_retain(tern_to(tern_randn(TERN_SHAPE(32, 8)), dev));
+    tern_tensor *y = tern_retain(tern_to(tern_argmax(tern_cpu(tern_slice(x, 1, 0, 4)), 1), dev));
+    for (int step = 0; step < 20; step++) {
+        TERN_SCOPE;
+        tern_tensor *loss = tern_cross_entropy(tern_forward(net, x), y);
+        tern_backward(loss);
+        tern_step(opt);
+        tern_zero_grad(opt);
+        loss_value = tern_item(loss);
+        if (step == 0)
+            *out_first = loss_value;
+    }
+    tern_release(x);
+    tern_release(y);
+    return loss_value;
+}
+
+static void test_it_trains_as_the_cpu_does(void **state) /* T045, T046 */
+{
+    (void)state;
+    TERN_SCOPE;
+    double first_cpu = 0, first_dev = 0;
+    const double last_cpu = train(TERN_CPU, &first_cpu), last_dev = train(dev0, &first_dev);
+    assert_no_error();
+    assert_close(first_dev, first_cpu, 1e-5 * first_cpu);
+    assert_close(last_dev, last_cpu, 1e-3 * last_cpu);
+    assert_true(last_cpu < 0.7 * first_cpu);
+}
+
+static void test_gradients_live_where_their_tensor_lives(void **state) /* T013, T057 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+    tern_tensor *moved = tern_to(w, dev0);
+    assert_false(tern_is_leaf(moved));
+    tern_backward(tern_sum(tern_mul(moved, moved)));
+    assert_no_error();
+    assert_null(tern_grad_of(moved));
+    assert_int_equal(tern_device(tern_grad_of(w)).kind, TERN_KIND_CPU);
+    assert_close(tern_item(tern_sum(tern_grad_of(w))), 6, 1e-6);
+}
+
+static void test_memory_is_counted_and_comes_back(void **state)
+{
+    (void)state;
+    const int64_t before = tern_memory(dev1).allocated_bytes;
+    {
+        TERN_SCOPE;
+        (void)tern_zeros(TERN_SHAPE(1024), .device = dev1);
+        assert_int_equal(tern_memory(dev1).allocated_bytes - before, 4096);
+    }
+    assert_int_equal(tern_memory(dev1).allocated_bytes, before);
+    TERN_SCOPE;
+    assert_null(tern_empty(TERN_SHAPE(1LL << 40), .device = dev1));
+    assert_error(TERN_ERR_OOM, "out of memory on test:1");
+    assert_non_null(tern_empty(TERN_SHAPE(16), .device = dev1));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_its_devices_have_names),
+        TEST(test_a_tensor_goes_there_and_back),
+        TEST(test_host_pointers_are_refused),
+        TEST(test_mixed_devices_name_both),
+        TEST(test_a_host_scalar_may_meet_a_device_tensor),
+        TEST(test_missing_kernels_are_reported),
+        TEST(test_it_trains_as_the_cpu_does),
+        TEST(test_gradients_live_where_their_tensor_lives),
+        TEST(test_memory_is_counted_and_comes_back),
+    };
+    const int failed = cmocka_run_group_tests(tests, load, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}

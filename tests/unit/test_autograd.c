@@ -1,0 +1,285 @@
+/* The tape: accumulation, hooks, in-place damage, freed graphs, deep graphs, gradients of gradients. */
+#include "tests/support/check.h"
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static tern_tensor *leaf(double v)
+{
+    return tern_full(v, TERN_SHAPE(2), .dtype = TERN_F64, .requires_grad = true);
+}
+static double first(tern_tensor *t)
+{
+    double v[2] = { 0 };
+    return tern_read(t, TERN_F64, v, sizeof v) == TERN_OK ? v[0] : -1e300;
+}
+
+static void test_shared_inputs_accumulate(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3);
+    tern_tensor *y = tern_add(tern_mul(x, x), tern_mul(x, 2));
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_close(first(tern_grad_of(x)), 8, 0);
+    tern_backward(tern_sum(tern_mul(x, 5))); /* a second backward adds */
+    assert_close(first(tern_grad_of(x)), 13, 0);
+}
+
+static void test_add_of_two_leaves_gives_each_its_own_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = leaf(1), *b = leaf(2);
+    tern_backward(tern_add(a, b), tern_ones(TERN_SHAPE(2), TERN_F64));
+    assert_no_error();
+    assert_false(tern_shares_storage(tern_grad_of(a), tern_grad_of(b)));
+    tern_backward(tern_sum(a));
+    assert_close(first(tern_grad_of(a)), 2, 0);
+    assert_close(first(tern_grad_of(b)), 1, 0);
+}
+
+static void test_given_gradient_is_not_taken_over(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = leaf(1), *g = tern_ones(TERN_SHAPE(2), TERN_F64);
+    tern_backward(tern_add(a, 0), g);
+    tern_backward(tern_sum(a));
+    assert_no_error();
+    assert_close(first(g), 1, 0);
+}
+
+static void test_no_grad_records_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3);
+    {
+        TERN_NO_GRAD;
+        assert_false(tern_requires_grad(tern_mul(x, x)));
+    }
+    assert_true(tern_requires_grad(tern_mul(x, x)));
+    assert_false(tern_requires_grad(tern_detach(tern_mul(x, x))));
+}
+
+static void test_in_place_damage_is_found(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *w = tern_ones(TERN_SHAPE(2), TERN_F64);
+    tern_tensor *y = tern_mul(x, w);
+    tern_add_(w, 1);
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "changed in place 1 times");
+    assert_null(tern_add_(x, 1));
+    assert_error(TERN_ERR_GRAD, "leaf");
+}
+
+static void test_in_place_on_a_result_is_recorded(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *y = tern_mul(x, 2);
+    tern_mul_(y, 5);
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_close(first(tern_grad_of(x)), 10, 0);
+}
+
+static void test_in_place_product_of_itself_is_an_error(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *y = tern_mul(x, 2), *w = leaf(4);
+    tern_mul_(y, w); /* saves y, which it overwrites */
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "in place");
+}
+
+static void test_a_freed_graph_is_an_error(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *y = tern_sum(tern_mul(x, x));
+    assert_int_equal(tern_backward(y, .retain_graph = true), TERN_OK);
+    assert_int_equal(tern_backward(y), TERN_OK);
+    assert_close(first(tern_grad_of(x)), 12, 0);
+    tern_backward(y);
+    assert_error(TERN_ERR_GRAD, "second time");
+}
+
+static tern_tensor *doubled(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t;
+    ++*(int *)user;
+    return tern_mul(grad, 2);
+}
+static void counted(tern_tensor *t, void *user)
+{
+    assert_non_null(tern_grad_of(t));
+    ++*(int *)user;
+}
+
+static void test_hooks_see_and_change_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    int calls = 0, complete = 0;
+    tern_tensor *x = leaf(3), *y = tern_mul(x, x);
+    tern_add_hook(y, doubled, &calls);
+    tern_add_accumulated_hook(x, counted, &complete);
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_int_equal(calls, 1);
+    assert_int_equal(complete, 1); /* once, although x is used twice */
+    assert_close(first(tern_grad_of(x)), 12, 0);
+    tern_add_hook(x, doubled, &calls);
+    tern_backward(tern_sum(tern_mul(x, 1)));
+    assert_int_equal(calls, 2);
+    assert_close(first(tern_grad_of(x)), 14, 0);
+}
+
+static void test_gradients_of_chosen_tensors(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *unused = leaf(1), *y = tern_mul(x, x), *z = tern_sum(tern_mul(y, 4));
+    tern_tensor *wanted[] = { x, y }, *got[2];
+    assert_int_equal(tern_grad(z, wanted, 2, got, .retain_graph = true), TERN_OK);
+    assert_close(first(got[0]), 24, 0);
+    assert_close(first(got[1]), 4, 0);
+    assert_null(tern_grad_of(x));
+    tern_tensor *other[] = { unused }, *none[1];
+    assert_int_equal(tern_grad(z, other, 1, none, .retain_graph = true), TERN_ERR_GRAD);
+    assert_error(TERN_ERR_GRAD, "does not depend");
+    assert_int_equal(tern_grad(z, other, 1, none, .allow_unused = true), TERN_OK);
+    assert_null(none[0]);
+}
+
+static void test_gradients_of_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *y = tern_sum(tern_mul(tern_mul(x, x), x)), *in[] = { x }, *g[1];
+    assert_int_equal(tern_grad(y, in, 1, g, .create_graph = true), TERN_OK);
+    assert_close(first(g[0]), 27, 0);
+    tern_backward(tern_sum(g[0]));
+    assert_no_error();
+    assert_close(first(tern_grad_of(x)), 18, 0);
+}
+
+static void test_a_million_nodes_do_not_recurse(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(1), *y = tern_retain(tern_mul(x, 1));
+    for (int i = 0; i < 1000000; i++) {
+        TERN_SCOPE;
+        tern_tensor *next = tern_retain(tern_add(y, 0));
+        tern_release(y);
+        y = next;
+    }
+    tern_backward(tern_sum(y));
+    tern_release(y);
+    assert_no_error();
+    assert_close(first(tern_grad_of(x)), 1, 0);
+}
+
+static void test_gradient_may_be_a_view_of_a_buffer(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *buffer = tern_zeros(TERN_SHAPE(5), TERN_F64);
+    assert_int_equal(tern_set_grad(x, tern_slice(buffer, 0, 1, 3)), TERN_OK);
+    tern_backward(tern_sum(tern_mul(x, x)));
+    assert_no_error();
+    double v[5];
+    tern_read(buffer, TERN_F64, v, sizeof v);
+    assert_close(v[0] + v[3] + v[4], 0, 0);
+    assert_close(v[1], 6, 0);
+}
+
+static void test_roots_are_checked(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3);
+    tern_backward(tern_mul(x, x));
+    assert_error(TERN_ERR_GRAD, "one element");
+    tern_backward(tern_sum(tern_ones(TERN_SHAPE(2))));
+    assert_error(TERN_ERR_GRAD, "does not require a gradient");
+    tern_backward(NULL);
+    assert_error(TERN_ERR_ARGUMENT, "NULL");
+    assert_null(tern_set_requires_grad(tern_ones(TERN_SHAPE(2), TERN_I64), true));
+    assert_error(TERN_ERR_DTYPE, "i64");
+}
+
+static tern_tensor *wrong_square_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    tern_save(ctx, in[0]);
+    return tern_mul(in[0], in[0]);
+}
+static void wrong_square_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_saved(ctx, 0)); /* forgets the 2 */
+}
+static tern_tensor *apply_wrong(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    static const tern_op op = { "wrong_square", .inputs = 1, .forward = wrong_square_forward,
+                                .backward = wrong_square_backward };
+    return tern_apply(&op, in[0]);
+}
+
+static void test_gradcheck_finds_a_wrong_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *in[] = { leaf(3) };
+    assert_int_equal(tern_gradcheck(apply_wrong, in, 1), TERN_ERR_GRAD);
+    assert_error(TERN_ERR_GRAD, "input 0, element 0");
+}
+
+static void test_nothing_is_left_alive(void **state)
+{
+    (void)state;
+    const int64_t before = tern_live_tensors();
+    {
+        TERN_SCOPE;
+        tern_tensor *x = leaf(3), *y = tern_sigmoid(tern_mul(x, x));
+        tern_backward(tern_sum(y), .retain_graph = true);
+        (void)tern_exp(y); /* a graph that nobody walks */
+    }
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_shared_inputs_accumulate),
+        TEST(test_add_of_two_leaves_gives_each_its_own_gradient),
+        TEST(test_given_gradient_is_not_taken_over),
+        TEST(test_no_grad_records_nothing),
+        TEST(test_in_place_damage_is_found),
+        TEST(test_in_place_on_a_result_is_recorded),
+        TEST(test_in_place_product_of_itself_is_an_error),
+        TEST(test_a_freed_graph_is_an_error),
+        TEST(test_hooks_see_and_change_gradients),
+        TEST(test_gradients_of_chosen_tensors),
+        TEST(test_gradients_of_gradients),
+        TEST(test_a_million_nodes_do_not_recurse),
+        TEST(test_gradient_may_be_a_view_of_a_buffer),
+        TEST(test_roots_are_checked),
+        TEST(test_gradcheck_finds_a_wrong_gradient),
+        TEST(test_nothing_is_left_alive),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
