@@ -1,7 +1,5 @@
 /* cross_entropy and its gradient: logits [C], [N, C] or [N, C, ...], row-major. Targets are checked
  * before anything is written. The loss adds up in chunks that do not depend on the threads. */
-#include <math.h>
-
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -33,33 +31,18 @@ static void set_extents(loss_job *job, const tern_view *x, const tern_attr_loss 
 
 /* ---- weights and targets ---------------------------------------------------------------------- */
 
-/* Half types are widened into scratch. False after recording an error. */
+/* False after recording an error. */
 static bool set_weight(const tern_call *call, loss_job *job, const tern_view *weight)
 {
     cpu_loss_args *args = &job->args;
-    args->weight = NULL;
     args->weight_sum = (double)args->classes;
-    if (weight == NULL)
-        return true;
-    args->weight = weight->data;
-    if (cpu_is_half(weight->dtype) && weight->numel > 0) {
-        float *wide = call->host->scratch(call, weight->numel * (int64_t)sizeof(float));
-        if (wide == NULL)
-            return false;
-        cpu_to_f32(wide, weight->data, weight->dtype, weight->numel);
-        args->weight = wide;
-    }
-    args->weight_sum = 0;
-    for (int64_t c = 0; c < args->classes; c++)
-        args->weight_sum += cpu_load_f64((const char *)weight->data +
-                                             c * cpu_dtype_size(weight->dtype), weight->dtype);
+    if (!cpu_stat_of(call, weight, &args->weight))
+        return false;
+    if (weight != NULL)
+        args->weight_sum = 0;
+    for (int64_t c = 0; weight != NULL && c < args->classes; c++)
+        args->weight_sum += cpu_stat_at(args->weight, args->dtype, c);
     return true;
-}
-
-static double weight_of(const loss_job *job, int64_t c)
-{
-    return job->args.dtype == TERN_F64 ? ((const double *)job->args.weight)[c]
-                                       : (double)((const float *)job->args.weight)[c];
 }
 
 /* Sum of the weights of the targets that count. */
@@ -76,7 +59,7 @@ static double total_weight(const loss_job *job)
     double sum = 0;
     for (int64_t i = 0; i < job->positions; i++)
         if (target[i] != ignored)
-            sum += weight_of(job, target[i]);
+            sum += cpu_stat_at(job->args.weight, job->args.dtype, target[i]);
     return sum;
 }
 

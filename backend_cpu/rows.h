@@ -30,6 +30,29 @@ static inline bool cpu_is_half(int dtype)
     return dtype == TERN_F16 || dtype == TERN_BF16;
 }
 
+static inline int64_t cpu_stat_size(int dtype)
+{
+    return dtype == TERN_F64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
+}
+
+/* A parameter as stat: its own memory, or widened into scratch. NULL stays NULL. False: no memory,
+ * recorded. */
+bool cpu_stat_of(const tern_call *call, const tern_view *view, const void **out_stat);
+static inline double cpu_stat_at(const void *stat, int dtype, int64_t i)
+{
+    return dtype == TERN_F64 ? ((const double *)stat)[i] : (double)((const float *)stat)[i];
+}
+static inline void cpu_stat_set(void *stat, int dtype, int64_t i, double value)
+{
+    if (dtype == TERN_F64)
+        ((double *)stat)[i] = value;
+    else
+        ((float *)stat)[i] = (float)value;
+}
+/* out[j] = sum of stat[k * step + j] over k = 0 .. count - 1, in that order, in double; out has the
+ * dtype of `out`. */
+void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step);
+
 /* ---- softmax: x, y [outer, n, inner] along n -------------------------------------------------- */
 
 typedef struct cpu_softmax_args {
@@ -83,5 +106,71 @@ CPU_ISA_DECLARE(double, cpu_loss_units_forward, const cpu_loss_args *args, int64
                 int64_t end);
 CPU_ISA_DECLARE(void, cpu_loss_units_backward, const cpu_loss_args *args, int64_t begin,
                 int64_t end);
+
+/* ---- normalisation ----------------------------------------------------------------------------- */
+
+/* Rows of n elements. Parameters and statistics are stat. */
+typedef struct cpu_layer_norm_args {
+    const void *x;
+    const void *weight; /* [n] or NULL: 1 */
+    const void *bias;   /* [n] or NULL: 0 */
+    const void *grad;   /* backward: gradient of y */
+    void *mean;         /* [rows]; forward writes it */
+    void *rstd;         /* [rows]: 1 / deviation; forward writes it */
+    void *out;          /* forward: y; backward: gradient of x */
+    double eps;
+    int64_t n;
+    int dtype;
+} cpu_layer_norm_args;
+
+CPU_ISA_DECLARE(void, cpu_layer_norm_rows, const cpu_layer_norm_args *args, int64_t begin,
+                int64_t end);
+/* Adds to the gradients of weight and bias, stat [n]. */
+CPU_ISA_DECLARE(void, cpu_layer_norm_grad_rows, const cpu_layer_norm_args *args, int64_t begin,
+                int64_t end, void *weight_grad, void *bias_grad);
+
+/* A block of one channel (`planes`: count pieces of n contiguous elements, `stride` apart; mean and so
+ * on are one stat) or of all (`columns`: count rows of n, without gaps; arrays of n stat). */
+typedef struct cpu_norm_block {
+    const void *x;
+    const void *grad;
+    void *out;
+    int64_t count, n, stride;
+    const void *mean;
+    const void *scale; /* of (x - mean) forward, of the gradient backward */
+    const void *shift; /* forward: added; backward: subtracted */
+    const void *slope; /* backward: of (x - mean), subtracted */
+    int dtype;
+} cpu_norm_block;
+
+/* Mean and sum of squared distances from it. Reads the block twice: it should fit in a cache. */
+CPU_ISA_DECLARE(void, cpu_planes_moments, const cpu_norm_block *block, void *mean, void *m2);
+CPU_ISA_DECLARE(void, cpu_columns_moments, const cpu_norm_block *block, void *mean, void *m2);
+/* out = (x - mean) scale + shift */
+CPU_ISA_DECLARE(void, cpu_planes_apply, const cpu_norm_block *block);
+CPU_ISA_DECLARE(void, cpu_columns_apply, const cpu_norm_block *block);
+/* Sums of the gradient and of gradient (x - mean). */
+CPU_ISA_DECLARE(void, cpu_planes_sums, const cpu_norm_block *block, void *sum, void *product);
+CPU_ISA_DECLARE(void, cpu_columns_sums, const cpu_norm_block *block, void *sum, void *product);
+/* out = grad scale - shift - (x - mean) slope */
+CPU_ISA_DECLARE(void, cpu_planes_grad, const cpu_norm_block *block);
+CPU_ISA_DECLARE(void, cpu_columns_grad, const cpu_norm_block *block);
+
+/* ---- indexing and dropout ---------------------------------------------------------------------- */
+
+/* out[n] = sum of the rows of n elements numbered rows[0 .. count - 1], in that order; sums are stat. */
+CPU_ISA_DECLARE(void, cpu_rows_gather_sum, int dtype, void *out, const void *table, int64_t n,
+                const int64_t *rows, int64_t count);
+
+/* y = x scale where u >= p, else 0; mask says where. */
+CPU_ISA_DECLARE(void, cpu_dropout_f32, float *y, uint8_t *mask, const float *x, const float *u,
+                float p, float scale, int64_t n);
+CPU_ISA_DECLARE(void, cpu_dropout_f64, double *y, uint8_t *mask, const double *x, const float *u,
+                float p, double scale, int64_t n);
+/* gx = g scale where mask, else 0 */
+CPU_ISA_DECLARE(void, cpu_dropout_grad_f32, float *gx, const float *g, const uint8_t *mask,
+                float scale, int64_t n);
+CPU_ISA_DECLARE(void, cpu_dropout_grad_f64, double *gx, const double *g, const uint8_t *mask,
+                double scale, int64_t n);
 
 #endif

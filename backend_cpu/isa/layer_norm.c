@@ -1,0 +1,20 @@
+/* layer_norm over rows, forward and gradient: statistics by two passes over a row in the first-level
+ * cache, so that a large mean costs no precision. */
+#include "backend_cpu/isa/lanes.h"
+#include "backend_cpu/rows.h"
+
+enum { NORM_BLOCK = 4096 };
+
+#define KIND_FILE "backend_cpu/isa/layer_norm.inc"
+#include "backend_cpu/isa/kinds.inc"
+
+void CPU_ISA_NAME(cpu_layer_norm_rows)(const cpu_layer_norm_args *args, int64_t begin, int64_t end)
+{
+    KIND_CALL(args->dtype, layer_norm_rows, args, begin, end);
+}
+
+void CPU_ISA_NAME(cpu_layer_norm_grad_rows)(const cpu_layer_norm_args *args, int64_t begin,
+                                            int64_t end, void *weight_grad, void *bias_grad)
+{
+    KIND_CALL(args->dtype, layer_norm_grad_rows, args, begin, end, weight_grad, bias_grad);
+}

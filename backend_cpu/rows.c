@@ -1,0 +1,32 @@
+/* Parameters and partial sums of kernels over rows. */
+#include "backend_cpu/rows.h"
+
+bool cpu_stat_of(const tern_call *call, const tern_view *view, const void **out_stat)
+{
+    *out_stat = NULL;
+    if (view == NULL)
+        return true;
+    *out_stat = view->data;
+    if (!cpu_is_half(view->dtype) || view->numel == 0)
+        return true;
+    float *wide = call->host->scratch(call, view->numel * (int64_t)sizeof(float));
+    if (wide == NULL)
+        return false;
+    cpu_to_f32(wide, view->data, view->dtype, view->numel);
+    *out_stat = wide;
+    return true;
+}
+
+void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step)
+{
+    enum { STRIP = 64 };
+    const int64_t size = cpu_dtype_size(out->dtype);
+    for (int64_t first = 0; first < out->numel; first += STRIP) {
+        const int64_t n = out->numel - first < STRIP ? out->numel - first : STRIP;
+        double sum[STRIP] = { 0 };
+        for (int64_t k = 0; k < count; k++)
+            for (int64_t j = 0; j < n; j++)
+                sum[j] += cpu_stat_at(stat, dtype, k * step + first + j);
+        cpu_converter(out->dtype, TERN_F64)((char *)out->data + first * size, sum, n);
+    }
+}
