@@ -131,9 +131,8 @@ static void set_walk(gather_job *job, int dim, const tern_view *index, const ter
     job->size = cpu_dtype_size(far_->dtype);
     job->dtype = far_->dtype;
     walk->ndim = index->ndim > 0 ? index->ndim : 1;
-    walk->shape[0] = 1;
-    for (int d = 0; d < index->ndim; d++)
-        walk->shape[d] = index->shape[d];
+    for (int d = 0; d < TERN_MAX_DIMS; d++)
+        walk->shape[d] = d < index->ndim ? index->shape[d] : 1;
     for (int o = 0; o < LINE_OPERANDS; o++) {
         const int64_t size = cpu_dtype_size(views[o]->dtype);
         walk->data[o] = views[o]->data;
@@ -184,7 +183,7 @@ static tern_status_t run(const tern_call *call, gather_job *job, int dim, int64_
 
 tern_status_t cpu_gather(const tern_call *call)
 {
-    gather_job job = { .add = false };
+    gather_job job = { 0 };
     const int dim = ((const tern_attr_dim *)call->attr)->dim;
     set_walk(&job, dim, call->in[1], call->out[0], call->in[0]);
     return run(call, &job, dim, call->in[1]->numel);
@@ -230,7 +229,8 @@ static tern_status_t half_gradient(const tern_call *call, gather_job *job, int d
 
 tern_status_t cpu_gather_grad(const tern_call *call)
 {
-    gather_job job = { .add = true };
+    gather_job job = { 0 };
+    job.add = true;
     const int dim = ((const tern_attr_gather_grad *)call->attr)->dim;
     const tern_view *out = call->out[0];
     if (cpu_is_half(out->dtype) && out->numel > 0)

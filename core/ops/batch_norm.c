@@ -58,9 +58,10 @@ static bool check_parameters(core_call *call, const int64_t *channels)
     static const char *const names[] = { NULL, "the weight", "the bias", "running_mean",
                                          "running_var" };
     for (int i = 1; i < 5; i++)
-        if (!norm_check_parameter(call, 1, i, names[i], 1, channels))
+        if (!norm_check_parameter(call, i < 3 ? 1 : 3, i, names[i], 1, channels))
             return false;
-    return check_running(call, 3, names[3]) && check_running(call, 4, names[4]);
+    const bool written = ((const tern_attr_norm *)core_attr(call))->training;
+    return !written || (check_running(call, 3, names[3]) && check_running(call, 4, names[4]));
 }
 
 static bool out_like_image(core_call *call, int i, const tern_view *x)

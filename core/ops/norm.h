@@ -11,7 +11,7 @@ static inline tern_dtype_t norm_statistics_dtype(const tern_view *x)
 }
 
 /* Parameter i (`name`), where given, has the shape `dims` and x's dtype or, beside a half type, f32;
- * all parameters from first to i alike. */
+ * parameters first .. i alike. */
 bool norm_check_parameter(core_call *call, int first, int i, const char *name, int ndim,
                           const int64_t *dims);
 
