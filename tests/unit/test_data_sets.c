@@ -1,0 +1,411 @@
+/* Datasets: MNIST and CIFAR-10 folders, drawn digits, tensors, callbacks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/cifar.h"
+#include "data/dataset.h"
+#include "data/digits.h"
+#include "tern/tern.h"
+#include "tests/support/files.h"
+
+static void expect_error(tern_status_t code, const char *words)
+{
+    if (!strstr(tern_error_text(), words))
+        fail_msg("'%s' does not say '%s'", tern_error_text(), words);
+    assert_int_equal(tern_error_code(), code);
+    tern_error_clear();
+}
+
+static void expect_near(double value, double wanted, double tolerance)
+{
+    if (!(fabs(value - wanted) <= tolerance))
+        fail_msg("%.9g is not %.9g", value, wanted);
+}
+
+/* One batch of a dataset from its first sample, and no more of it. */
+static void first_batch(tern_dataset *dataset, int64_t count, tern_batch *batch)
+{
+    tern_loader *loader = tern_loader_open(dataset, .batch = count);
+    assert_true(tern_loader_next(loader, batch));
+    tern_retain(batch->x);
+    tern_retain(batch->y);
+    tern_loader_close(loader);
+}
+
+static void let_go(tern_batch *batch)
+{
+    tern_release(batch->x);
+    tern_release(batch->y);
+}
+
+/* ---- MNIST ---- */
+
+enum { IMAGE = 28 * 28 };
+
+static void write_split(const char *prefix, uint32_t images, uint32_t labels, uint8_t label)
+{
+    char name[64];
+    uint8_t *pixels = calloc(images + 1, IMAGE);
+    uint8_t *numbers = malloc(labels + 1);
+    assert_non_null(pixels);
+    assert_non_null(numbers);
+    pixels[1] = 255;
+    memset(numbers, label, labels);
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte", prefix);
+    const uint32_t extents[3] = { images, 28, 28 };
+    file_write(name, file_idx(0x08, 3, extents, pixels, (size_t)images * IMAGE));
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", prefix);
+    file_write(name, file_idx(0x08, 1, &labels, numbers, labels));
+    free(pixels);
+    free(numbers);
+}
+
+static void test_mnist_is_normalised_and_numbered(void **state)
+{
+    (void)state;
+    write_split("train", 3, 3, 7);
+    tern_dataset *dataset = tern_mnist(file_folder(), TERN_TRAIN);
+    assert_non_null(dataset);
+    assert_int_equal(tern_dataset_count(dataset), 3);
+    tern_shape_t shape = tern_dataset_shape(dataset);
+    assert_int_equal(shape.ndim, 3);
+    assert_int_equal(shape.dims[0], 1);
+    assert_int_equal(shape.dims[1], 28);
+    tern_batch b;
+    first_batch(dataset, 2, &b);
+    const float *x = tern_data(b.x);
+    expect_near((double)x[0], -0.1307 / 0.3081, 1e-6);
+    expect_near((double)x[1], (1 - 0.1307) / 0.3081, 1e-6);
+    assert_int_equal(tern_dtype(b.y), TERN_I64);
+    assert_int_equal(((int64_t *)tern_data(b.y))[1], 7);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
+static void test_mnist_reads_the_packed_file_when_there_is_no_other(void **state)
+{
+    (void)state;
+    const uint32_t extents[3] = { 1, 28, 28 };
+    uint8_t pixels[IMAGE] = { 0 };
+    const uint8_t label = 3;
+    file_bytes plain = file_idx(0x08, 3, extents, pixels, sizeof pixels);
+    file_write("t10k-images-idx3-ubyte.gz", file_gzip(&plain));
+    file_bytes_free(&plain);
+    file_write("t10k-labels-idx1-ubyte", file_idx(0x08, 1, extents, &label, 1));
+    tern_dataset *dataset = tern_mnist(file_folder(), TERN_TEST);
+    assert_int_equal(tern_dataset_count(dataset), 1);
+    tern_dataset_free(dataset);
+}
+
+static void test_mnist_says_what_is_wrong_with_a_folder(void **state)
+{
+    (void)state;
+    assert_null(tern_mnist("/nowhere", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "'/nowhere' holds neither train-images-idx3-ubyte nor");
+    write_split("train", 3, 2, 7);
+    assert_null(tern_mnist(file_folder(), TERN_TRAIN));
+    expect_error(TERN_ERR_FORMAT, "2 labels for 3 images");
+    write_split("train", 3, 3, 10);
+    assert_null(tern_mnist(file_folder(), TERN_TRAIN));
+    expect_error(TERN_ERR_FORMAT, "label 0 is 10");
+    const uint32_t two[2] = { 28, 28 };
+    uint8_t pixels[IMAGE] = { 0 };
+    file_write("train-images-idx3-ubyte", file_idx(0x08, 2, two, pixels, sizeof pixels));
+    assert_null(tern_mnist(file_folder(), TERN_TRAIN));
+    expect_error(TERN_ERR_FORMAT, "u8 of 2 dimensions, not u8 of 3");
+    assert_null(tern_mnist(NULL, TERN_TRAIN));
+    expect_error(TERN_ERR_ARGUMENT, "folder is NULL");
+    assert_null(tern_mnist(file_folder(), (tern_split_t)0));
+    expect_error(TERN_ERR_ARGUMENT, "split");
+}
+
+static void test_real_mnist_is_what_it_is_known_to_be(void **state)
+{
+    (void)state;
+    const char *folder = file_test_data("mnist");
+    if (!folder) {
+        print_message("skipped: no MNIST in TERN_TEST_DATA or ../shared/data\n");
+        skip();
+    }
+    tern_dataset *test = tern_mnist(folder, TERN_TEST);
+    assert_int_equal(tern_dataset_count(test), 10000);
+    tern_batch b;
+    first_batch(test, 10000, &b);
+    const int64_t known[5] = { 7, 2, 1, 0, 4 };
+    assert_memory_equal(tern_data(b.y), known, sizeof known);
+    const float *x = tern_data(b.x);
+    double sum = 0;
+    for (int64_t i = 0; i < tern_numel(b.x); i++)
+        sum += (double)x[i];
+    expect_near(sum / (double)tern_numel(b.x), (0.13251 - 0.1307) / 0.3081, 1e-3);
+    let_go(&b);
+    tern_dataset_free(test);
+}
+
+/* ---- CIFAR-10 ---- */
+
+static void write_cifar(const char *name, uint8_t label)
+{
+    static uint8_t records[2 * CIFAR_RECORD_BYTES];
+    records[0] = label;
+    records[1] = 255;                         /* red of the first pixel */
+    records[CIFAR_RECORD_BYTES] = 5;          /* label of the second */
+    records[CIFAR_RECORD_BYTES + 1025] = 255; /* its green */
+    file_bytes bytes = { NULL, 0 };
+    file_bytes_add(&bytes, records, sizeof records);
+    file_write(name, bytes);
+}
+
+static void test_cifar_is_split_into_planes(void **state)
+{
+    (void)state;
+    write_cifar("test_batch.bin", 9);
+    tern_dataset *dataset = tern_cifar10(file_folder(), TERN_TEST);
+    assert_int_equal(tern_dataset_count(dataset), 2);
+    tern_batch b;
+    first_batch(dataset, 2, &b);
+    const float *x = tern_data(b.x);
+    expect_near((double)x[0], (1 - 0.4914) / 0.2470, 1e-5);
+    expect_near((double)x[1], -0.4914 / 0.2470, 1e-5);
+    expect_near((double)x[3072 + 1024], (1 - 0.4822) / 0.2435, 1e-5);
+    const int64_t labels[2] = { 9, 5 };
+    assert_memory_equal(tern_data(b.y), labels, sizeof labels);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
+static void test_cifar_says_what_is_wrong(void **state)
+{
+    (void)state;
+    write_cifar("test_batch.bin", 10);
+    assert_null(tern_cifar10(file_folder(), TERN_TEST));
+    expect_error(TERN_ERR_FORMAT, "label 0 is 10, not 0 to 9");
+    file_bytes bytes = { NULL, 0 };
+    file_bytes_add(&bytes, "0123456789", 10);
+    file_write("test_batch.bin", bytes);
+    assert_null(tern_cifar10(file_folder(), TERN_TEST));
+    expect_error(TERN_ERR_FORMAT, "10 bytes: not a whole number of 3073 byte records");
+    assert_null(tern_cifar10(file_folder(), TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "data_batch_1.bin': No such file");
+    assert_null(tern_cifar10("/nowhere", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "'/nowhere' holds no test_batch.bin");
+}
+
+/* ---- drawn digits ---- */
+
+static void test_digits_repeat_and_differ_by_seed(void **state)
+{
+    (void)state;
+    uint8_t a[IMAGE], b[IMAGE], c[IMAGE];
+    const int digit = data_digit_draw(1, 5, a);
+    assert_int_equal(data_digit_draw(1, 5, b), digit);
+    assert_memory_equal(a, b, sizeof a);
+    data_digit_draw(2, 5, c);
+    assert_memory_not_equal(a, c, sizeof a);
+    data_digit_draw(1, 6, c);
+    assert_memory_not_equal(a, c, sizeof a);
+}
+
+static void test_digits_are_all_drawn_with_ink_inside(void **state)
+{
+    (void)state;
+    int seen[10] = { 0 };
+    for (uint64_t i = 0; i < 500; i++) {
+        uint8_t pixels[IMAGE];
+        seen[data_digit_draw(3, i, pixels)]++;
+        int ink = 0;
+        for (int p = 0; p < IMAGE; p++)
+            ink += pixels[p] > 100;
+        assert_in_range(ink, 15, 350);
+    }
+    for (int digit = 0; digit < 10; digit++)
+        assert_in_range(seen[digit], 20, 90);
+}
+
+static void test_digits_are_a_dataset_like_mnist(void **state)
+{
+    (void)state;
+    tern_dataset *dataset = tern_digits(20, 1);
+    assert_int_equal(tern_dataset_count(dataset), 20);
+    assert_int_equal(tern_dataset_shape(dataset).dims[2], 28);
+    tern_dataset_free(dataset);
+    assert_null(tern_digits(0, 1));
+    expect_error(TERN_ERR_ARGUMENT, "count is 0");
+}
+
+/* ---- one's own ---- */
+
+static void test_tensors_keep_dtype_but_class_numbers_widen(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double x[4] = { 1, 2, 3, 4 };
+    const uint8_t y[2] = { 3, 200 };
+    tern_dataset *dataset =
+        tern_dataset_from_tensors(tern_from_data(x, TERN_SHAPE(2, 2), .dtype = TERN_F64),
+                                  tern_from_data(y, TERN_SHAPE(2), .dtype = TERN_U8));
+    tern_batch b;
+    first_batch(dataset, 2, &b);
+    assert_int_equal(tern_dtype(b.x), TERN_F64);
+    assert_memory_equal(tern_data(b.x), x, sizeof x);
+    assert_int_equal(((int64_t *)tern_data(b.y))[1], 200);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
+static void test_tensors_may_be_strided_and_without_y(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float x[6] = { 1, 2, 3, 4, 5, 6 };
+    tern_tensor *t = tern_transpose(tern_from_data(x, TERN_SHAPE(2, 3)), 0, 1);
+    tern_dataset *dataset = tern_dataset_from_tensors(t);
+    tern_batch b;
+    first_batch(dataset, 3, &b);
+    const float turned[6] = { 1, 4, 2, 5, 3, 6 };
+    assert_memory_equal(tern_data(b.x), turned, sizeof turned);
+    assert_null(b.y);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
+static void test_images_are_normalised_by_channel(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const uint8_t x[4] = { 0, 255, 51, 102 };
+    tern_dataset *dataset =
+        tern_dataset_from_tensors(tern_from_data(x, TERN_SHAPE(1, 2, 2), .dtype = TERN_U8));
+    assert_non_null(tern_dataset_normalize(dataset, .mean = { 0, 0.5 }, .deviation = { 1, 0.1 }));
+    tern_batch b;
+    first_batch(dataset, 1, &b);
+    const float *v = tern_data(b.x);
+    expect_near((double)v[1], 1, 1e-6);
+    expect_near((double)v[2], -3, 1e-5);
+    expect_near((double)v[3], -1, 1e-5);
+    let_go(&b);
+    assert_null(tern_dataset_normalize(dataset, .mean = { 1, 2, 3 }));
+    expect_error(TERN_ERR_SHAPE, "3 means and 0 deviations for 2 channels");
+    tern_dataset_free(dataset);
+}
+
+static void test_tensors_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *two = tern_zeros(TERN_SHAPE(2, 3)), *three = tern_zeros(TERN_SHAPE(3));
+    assert_null(tern_dataset_from_tensors(two, three));
+    expect_error(TERN_ERR_SHAPE, "x has 2 samples, y has 3");
+    assert_null(tern_dataset_from_tensors(tern_zeros(TERN_SCALAR_SHAPE)));
+    expect_error(TERN_ERR_SHAPE, "x has no dimensions");
+    assert_null(tern_dataset_from_tensors(NULL));
+    expect_error(TERN_ERR_ARGUMENT, "x is missing");
+    tern_dataset *floats = tern_dataset_from_tensors(two);
+    assert_null(tern_dataset_normalize(floats));
+    expect_error(TERN_ERR_DTYPE, "x is f32; only u8");
+    tern_dataset_free(floats);
+}
+
+static bool fetch_square(void *user, int64_t index, void *x, void *y)
+{
+    *(float *)x = (float)(index * index);
+    *(int64_t *)y = index;
+    return index != *(int64_t *)user;
+}
+
+static void count_release(void *user)
+{
+    --*(int64_t *)user;
+}
+
+static void test_callback_makes_samples_and_is_released_once(void **state)
+{
+    (void)state;
+    int64_t user = 100;
+    tern_dataset *dataset = tern_dataset_from_callback(4, fetch_square, TERN_SCALAR_SHAPE,
+                                                       .user = &user, .release = count_release);
+    tern_batch b;
+    first_batch(dataset, 4, &b);
+    assert_true(((float *)tern_data(b.x))[3] == 9.0F);
+    assert_int_equal(tern_ndim(b.x), 1);
+    let_go(&b);
+    tern_dataset_free(dataset);
+    assert_int_equal(user, 99);
+}
+
+static void test_failing_callback_ends_the_loader_with_an_error(void **state)
+{
+    (void)state;
+    int64_t bad = 2;
+    tern_dataset *dataset =
+        tern_dataset_from_callback(4, fetch_square, TERN_SCALAR_SHAPE, .user = &bad);
+    tern_loader *loader = tern_loader_open(dataset, .batch = 2);
+    tern_batch b;
+    assert_true(tern_loader_next(loader, &b));
+    assert_false(tern_loader_next(loader, &b));
+    expect_error(TERN_ERR_STATE, "callback failed on sample 2");
+    tern_loader_close(loader);
+    tern_dataset_free(dataset);
+}
+
+static void test_bad_callbacks_are_refused(void **state)
+{
+    (void)state;
+    assert_null(tern_dataset_from_callback(4, NULL, TERN_SHAPE(1)));
+    expect_error(TERN_ERR_ARGUMENT, "fetch is missing");
+    assert_null(tern_dataset_from_callback(0, fetch_square, TERN_SHAPE(1)));
+    expect_error(TERN_ERR_ARGUMENT, "count is 0");
+    assert_null(tern_dataset_from_callback(4, fetch_square));
+    expect_error(TERN_ERR_ARGUMENT, "x_shape is missing");
+    assert_null(tern_dataset_from_callback(4, fetch_square, TERN_SHAPE(1LL << 62, 8)));
+    expect_error(TERN_ERR_SHAPE, "cannot have that shape");
+}
+
+static void test_what_failed_is_passed_through(void **state)
+{
+    (void)state;
+    tern_batch b;
+    tern_loader *loader = tern_loader_open(tern_mnist("/nowhere", TERN_TRAIN), .batch = 2);
+    assert_null(loader);
+    assert_false(tern_loader_next(loader, &b));
+    tern_loader_report(loader, "loss", NULL);
+    assert_true(isnan(tern_loader_mean(loader, "loss")));
+    assert_int_equal(tern_loader_seek(loader, &(tern_position_t){ .step = 0 }), TERN_ERR_IO);
+    tern_loader_close(loader);
+    expect_error(TERN_ERR_IO, "/nowhere");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mnist_is_normalised_and_numbered),
+        cmocka_unit_test(test_mnist_reads_the_packed_file_when_there_is_no_other),
+        cmocka_unit_test(test_mnist_says_what_is_wrong_with_a_folder),
+        cmocka_unit_test(test_real_mnist_is_what_it_is_known_to_be),
+        cmocka_unit_test(test_cifar_is_split_into_planes),
+        cmocka_unit_test(test_cifar_says_what_is_wrong),
+        cmocka_unit_test(test_digits_repeat_and_differ_by_seed),
+        cmocka_unit_test(test_digits_are_all_drawn_with_ink_inside),
+        cmocka_unit_test(test_digits_are_a_dataset_like_mnist),
+        cmocka_unit_test(test_tensors_keep_dtype_but_class_numbers_widen),
+        cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
+        cmocka_unit_test(test_images_are_normalised_by_channel),
+        cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
+        cmocka_unit_test(test_failing_callback_ends_the_loader_with_an_error),
+        cmocka_unit_test(test_bad_callbacks_are_refused),
+        cmocka_unit_test(test_what_failed_is_passed_through),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
