@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backend_cpu/convert.h"
+#include "backend_cpu/crowd.h"
 
 #if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
 #include <omp.h>
@@ -97,7 +98,9 @@ void cpu_parallel(int threads, int64_t count, int64_t grain, cpu_range_fn run, v
     const int64_t grains = (count + grain - 1) / grain;
     if (threads > grains)
         threads = (int)grains;
-    if (threads < 2) {
+    cpu_crowd *crowd = cpu_crowd_here();
+    const int64_t start = threads > 1 ? cpu_crowd_clock() : 0;
+    if (threads < 2 || !cpu_crowd_free(crowd, start)) {
         if (count > 0)
             run_whole(count, run, context);
         return;
@@ -110,12 +113,16 @@ void cpu_parallel(int threads, int64_t count, int64_t grain, cpu_range_fn run, v
         stretches[i].next = i * share * grain;
         stretches[i].end = end < count ? end : count;
     }
-#pragma omp parallel num_threads(threads)
+    int64_t shortest = INT64_MAX;
+#pragma omp parallel num_threads(threads) reduction(min : shortest)
     {
+        const int64_t begin = cpu_crowd_clock();
         const uint32_t before = cpu_flush_begin();
         run_pieces(stretches, threads, omp_get_thread_num(), piece, run, context);
         cpu_flush_end(before);
+        shortest = cpu_crowd_clock() - begin;
     }
+    cpu_crowd_note(crowd, start, cpu_crowd_clock(), shortest);
 }
 
 #else

@@ -1,7 +1,6 @@
+/* What the files of libtern_blas.so share. TERN_HAVE_BLAS and TERN_HAVE_ONEDNN are 0 or 1. */
 #ifndef TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
 #define TERN_BACKEND_CPU_BRIDGE_PRIVATE_H
-/* What the files of libtern_blas.so share. Built with TERN_HAVE_BLAS and TERN_HAVE_ONEDNN 0 or 1.
- */
 
 #include <stdbool.h>
 

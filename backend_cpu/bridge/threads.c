@@ -15,8 +15,7 @@ void bridge_run_parts(int64_t parts, cpu_blas_part run, void *context)
         bridge_state.host->run_parts(parts, run, context);
 }
 
-/* omp_set_num_threads sets a variable of the calling thread, so threads do not disturb each other.
- */
+/* omp_set_num_threads sets a variable of the calling thread: no other one notices. */
 int bridge_threads_begin(int threads)
 {
     if (!omp_get_max_threads || !omp_set_num_threads)
