@@ -159,10 +159,7 @@ tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
     tern_thread *self = core_self();
     if (!may_run(self, site, "fill", t))
         return NULL;
-    const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
-                       (double)(int64_t)value == value;
-    tern_attr_fill attr = { .value = { whole ? TERN_NUMBER_INT : TERN_NUMBER_FLOAT, 0, value,
-                                       whole ? (int64_t)value : 0 } };
+    tern_attr_fill attr = core_fill_attr(value);
     if (core_op_into(TERN_OP_fill, site, &attr, t, NULL) != TERN_OK)
         return NULL;
     cut_history(self, t);

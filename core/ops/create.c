@@ -1,0 +1,311 @@
+/* Making tensors: empty, filled, random, ranges, from the caller's data. */
+#include <math.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/call.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/rules.h"
+
+/* ---- what all share ---------------------------------------------------------------------------- */
+
+/* A creation in progress. */
+typedef struct maker {
+    tern_thread *self;
+    tern_site_t site;
+    const char *what; /* for messages */
+    const tern_new_args *args;
+    tern_dtype_t dtype;
+    tern_dev_t dev;
+} maker;
+
+static bool refuse(const maker *m, tern_status_t code, const char *text)
+{
+    core_error(m->self, m->site, code, m->what, "%s", text);
+    return false;
+}
+
+static bool check_args(const maker *m)
+{
+    const tern_new_args *args = m->args;
+    if (!args->shape.set_)
+        return refuse(m, TERN_ERR_ARGUMENT, "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
+    if (args->shape.ndim < 0 || args->shape.ndim > TERN_MAX_DIMS)
+        return refuse(m, TERN_ERR_SHAPE, "a tensor has 0 to 8 dimensions");
+    if ((int)m->dtype <= TERN_DTYPE_NONE || m->dtype >= TERN_DTYPES)
+        return refuse(m, TERN_ERR_DTYPE, "the dtype is none of tern's");
+    if (args->requires_grad && !tern_dtype_is_float(m->dtype))
+        return refuse(m, TERN_ERR_GRAD, "only floats can require a gradient");
+    if (args->format == TERN_FORMAT_CHANNELS_LAST && args->shape.ndim != 4)
+        return refuse(m, TERN_ERR_SHAPE, "channels_last is for 4 dimensions");
+    return true;
+}
+
+/* False with the error recorded. `dtype`: where the arguments name none; NONE: the default float. */
+static bool maker_begin(maker *m, tern_site_t site, const char *what, const tern_new_args *args,
+                        tern_dtype_t dtype)
+{
+    m->self = core_self();
+    m->site = core_site(m->self, site);
+    m->what = what;
+    m->args = args;
+    if (m->self->error_code != TERN_OK)
+        return false;
+    m->dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype
+               : dtype != TERN_DTYPE_NONE     ? dtype
+                                              : (tern_dtype_t)m->self->default_dtype;
+    return check_args(m) && core_dev_resolve(m->self, m->site, what, args->device, &m->dev);
+}
+
+/* Reference count 1, owned by no scope. */
+static tern_tensor *maker_tensor(const maker *m)
+{
+    const tern_shape_t *shape = &m->args->shape;
+    const int64_t *d = shape->dims;
+    if (m->args->format != TERN_FORMAT_CHANNELS_LAST || core_numel(shape->ndim, d) < 0)
+        return core_tensor_new(m->self, m->site, m->dev, m->dtype, shape->ndim, d);
+    const int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[1] * d[3], d[1] };
+    return core_tensor_new_strided(m->self, m->site, m->dev, m->dtype, 4, d, strides);
+}
+
+static tern_tensor *maker_end(const maker *m, tern_tensor *t, bool ok)
+{
+    if (t == NULL)
+        return NULL;
+    if (!ok) {
+        core_release(m->self, t);
+        return NULL;
+    }
+    t->requires_grad = m->args->requires_grad;
+    return core_scope_add(m->self, t);
+}
+
+/* A tensor that a row without inputs fills. */
+static tern_tensor *made_by(const maker *m, tern_op_id id, void *attr)
+{
+    tern_tensor *t = maker_tensor(m);
+    return maker_end(m, t, t != NULL && core_op_into(id, m->site, attr, t, NULL) == TERN_OK);
+}
+
+/* ---- filled ------------------------------------------------------------------------------------ */
+
+tern_attr_fill core_fill_attr(double value)
+{
+    const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
+                       (double)(int64_t)value == value;
+    return (tern_attr_fill){ .value = { whole ? TERN_NUMBER_INT : TERN_NUMBER_FLOAT, 0, value,
+                                        whole ? (int64_t)value : 0 } };
+}
+
+static tern_tensor *filled(const maker *m, double value)
+{
+    tern_attr_fill attr = core_fill_attr(value);
+    return made_by(m, TERN_OP_fill, &attr);
+}
+
+tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args)
+{
+    maker m;
+    if (!maker_begin(&m, site, "empty", args, TERN_DTYPE_NONE))
+        return NULL;
+#ifndef NDEBUG
+    if (tern_dtype_is_float(m.dtype))
+        return filled(&m, (double)NAN); /* what is read before it is written shows */
+#endif
+    return maker_end(&m, maker_tensor(&m), true);
+}
+
+tern_tensor *tern_zeros_at(tern_site_t site, const tern_new_args *args)
+{
+    maker m;
+    return maker_begin(&m, site, "zeros", args, TERN_DTYPE_NONE) ? filled(&m, 0.0) : NULL;
+}
+
+tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args)
+{
+    maker m;
+    return maker_begin(&m, site, "ones", args, TERN_DTYPE_NONE) ? filled(&m, 1.0) : NULL;
+}
+
+tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args)
+{
+    maker m;
+    return maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) ? filled(&m, value) : NULL;
+}
+
+tern_tensor *core_zeros_like(const tern_view *v)
+{
+    tern_attr_fill attr = core_fill_attr(0.0);
+    return core_op0(TERN_OP_fill, TERN_HERE, &attr, v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape);
+}
+
+/* ---- random ------------------------------------------------------------------------------------ */
+
+/* A draw that fails takes no call number. */
+static tern_tensor *drawn(const maker *m, tern_op_id id)
+{
+    tern_generator *generator =
+        m->args->generator != NULL ? m->args->generator : &m->self->generator;
+    tern_attr_random attr = { .seed = generator->seed, .call = generator->call };
+    tern_tensor *t = made_by(m, id, &attr);
+    if (t != NULL)
+        generator->call++;
+    return t;
+}
+
+tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args)
+{
+    maker m;
+    return maker_begin(&m, site, "rand", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_rand) : NULL;
+}
+
+tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args)
+{
+    maker m;
+    return maker_begin(&m, site, "randn", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_randn) : NULL;
+}
+
+tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args)
+{
+    maker m;
+    tern_new_args with_shape = *args;
+    with_shape.shape = TERN_SHAPE(n);
+    return maker_begin(&m, site, "randperm", &with_shape, TERN_I64) ? drawn(&m, TERN_OP_randperm) : NULL;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------ */
+
+static bool is_whole(double v) { return fabs(v) <= 9007199254740992.0 && (double)(int64_t)v == v; }
+
+/* How many elements, or -1 after recording why the range cannot be. */
+static int64_t range_count(const maker *m, double start, double end, double step)
+{
+    if (!isfinite(start) || !isfinite(end) || !isfinite(step)) {
+        refuse(m, TERN_ERR_ARGUMENT, "start, end and step have to be finite");
+        return -1;
+    }
+    if ((end - start) * step < 0) {
+        core_error(m->self, m->site, TERN_ERR_ARGUMENT, m->what,
+                   "a step of %g does not lead from %g to %g", step, start, end);
+        return -1;
+    }
+    const double count = ceil((end - start) / step);
+    if (count < 9e18)
+        return (int64_t)count;
+    refuse(m, TERN_ERR_SHAPE, "the range has too many elements");
+    return -1;
+}
+
+tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
+{
+    maker m;
+    const double step = args->step == 0 ? 1 : args->step;
+    const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
+    tern_new_args as_new = { .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype,
+                             .device = args->device };
+    if (!maker_begin(&m, site, "arange", &as_new, whole ? TERN_I64 : TERN_DTYPE_NONE))
+        return NULL;
+    const bool cut = !tern_dtype_is_float(m.dtype); /* integers count in whole numbers */
+    const double start = cut ? trunc(args->start) : args->start;
+    const double end = cut ? trunc(args->end) : args->end;
+    const double by = cut ? trunc(step) : step;
+    if (by == 0) {
+        refuse(&m, TERN_ERR_ARGUMENT, "the step is 0 as an integer");
+        return NULL;
+    }
+    const int64_t count = range_count(&m, start, end, by);
+    if (count < 0)
+        return NULL;
+    as_new.shape.dims[0] = count;
+    tern_attr_arange attr = { .f_start = start, .f_step = by };
+    attr.i_start = is_whole(start) ? (int64_t)start : 0;
+    attr.i_step = is_whole(by) ? (int64_t)by : 0;
+    return made_by(&m, TERN_OP_arange, &attr);
+}
+
+/* ---- from memory -------------------------------------------------------------------------------- */
+
+static void nothing_to_release(void *user) { (void)user; }
+
+/* A CPU tensor over memory of the caller's, in the arguments' shape and format; reference count 1. */
+static tern_tensor *wrapped(const maker *m, void *data, void (*release)(void *user), void *user,
+                            bool row_major)
+{
+    const tern_shape_t *shape = &m->args->shape;
+    const int64_t *d = shape->dims, numel = core_numel(shape->ndim, d);
+    int64_t bytes;
+    if (numel < 0 || __builtin_mul_overflow(numel, tern_dtype_size(m->dtype), &bytes)) {
+        refuse(m, TERN_ERR_SHAPE, "the shape has a negative extent or too many elements");
+        return NULL;
+    }
+    /* always with a release function, so that nobody takes the memory for the library's own */
+    core_storage *storage = core_storage_foreign(
+        m->self, data, bytes, release != NULL ? release : nothing_to_release, user);
+    tern_tensor *t =
+        storage == NULL ? NULL
+                        : core_tensor_adopt(m->self, m->site, storage, m->dtype, shape->ndim, d);
+    if (t == NULL) {
+        if (storage != NULL) {
+            storage->release = nothing_to_release; /* a call that fails leaves the caller's memory */
+            core_storage_release(m->self, storage);
+        }
+        refuse(m, TERN_ERR_OOM, "no host memory for a tensor");
+        return NULL;
+    }
+    if (!row_major && m->args->format == TERN_FORMAT_CHANNELS_LAST) {
+        const int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[1] * d[3], d[1] };
+        memcpy(t->view.stride, strides, sizeof strides);
+        core_view_update(&t->view);
+    }
+    return t;
+}
+
+/* Reads row-major data into t, wherever it lies. */
+static bool read_data(const maker *m, tern_tensor *t, const void *data)
+{
+    if (t->view.dev.kind == TERN_KIND_CPU && (t->view.flags & TERN_VIEW_CONTIGUOUS)) {
+        if (t->view.numel > 0)
+            memcpy(t->view.data, data, (size_t)(t->view.numel * tern_dtype_size(m->dtype)));
+        return true;
+    }
+    /* the wrapper is only read */
+    tern_tensor *source = wrapped(m, (void *)(uintptr_t)data, NULL, NULL, true);
+    if (source == NULL)
+        return false;
+    const bool ok = core_op_into(TERN_OP_copy, m->site, NULL, t, source) == TERN_OK;
+    core_release(m->self, source);
+    return ok;
+}
+
+static bool check_data(const maker *m, const void *data)
+{
+    if (data != NULL || core_numel(m->args->shape.ndim, m->args->shape.dims) == 0)
+        return true;
+    return refuse(m, TERN_ERR_ARGUMENT, "the data is NULL");
+}
+
+tern_tensor *tern_from_data_at(tern_site_t site, const void *data, const tern_new_args *args)
+{
+    maker m;
+    if (!maker_begin(&m, site, "from_data", args, TERN_F32) || !check_data(&m, data))
+        return NULL;
+    tern_tensor *t = maker_tensor(&m);
+    return maker_end(&m, t, t != NULL && read_data(&m, t, data));
+}
+
+tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user), void *user,
+                                 const tern_new_args *args)
+{
+    maker m;
+    tern_new_args on_cpu = *args;
+    if (on_cpu.device.kind == TERN_KIND_NONE)
+        on_cpu.device = TERN_CPU;
+    if (!maker_begin(&m, site, "from_memory", &on_cpu, TERN_F32) || !check_data(&m, data))
+        return NULL;
+    if (m.dev.kind != TERN_KIND_CPU) {
+        refuse(&m, TERN_ERR_DEVICE, "the memory is the host's\n  try tern_from_data, which copies");
+        return NULL;
+    }
+    return maker_end(&m, wrapped(&m, data, release, user, false), true);
+}
