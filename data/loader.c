@@ -180,10 +180,11 @@ static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
     for (int d = 0; d < part->shape.ndim; d++) {
         shape.dims[d + 1] = part->shape.dims[d];
     }
-    data_buffer_hold(buffer);
+    int holders = data_buffer_hold(buffer);
     tern_tensor *t = tern_from_memory(memory, let_go, buffer, .shape = shape, .dtype = part->dtype,
                                       .device = TERN_CPU);
-    if (!t) {
+    /* A tensor that could be made but not be kept has let go already. */
+    if (!t && data_buffer_holders(buffer) > holders) {
         data_buffer_let_go(buffer);
     }
     return tern_to(t, loader->device);

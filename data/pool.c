@@ -74,9 +74,14 @@ data_buffer *data_pool_take(data_pool *pool)
     return buffer;
 }
 
-void data_buffer_hold(data_buffer *buffer)
+int data_buffer_hold(data_buffer *buffer)
 {
-    atomic_fetch_add(&buffer->holders, 1);
+    return atomic_fetch_add(&buffer->holders, 1);
+}
+
+int data_buffer_holders(const data_buffer *buffer)
+{
+    return atomic_load(&buffer->holders);
 }
 
 static void free_pool(data_pool *pool)

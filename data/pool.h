@@ -19,7 +19,9 @@ typedef struct data_buffer {
 data_pool *data_pool_create(const tern_dataset *dataset, int64_t rows);
 /* A free buffer, or a new one, with one holder: the caller. NULL without memory. Any thread. */
 data_buffer *data_pool_take(data_pool *pool);
-void data_buffer_hold(data_buffer *buffer);
+/* One holder more; returns how many there were. */
+int data_buffer_hold(data_buffer *buffer);
+int data_buffer_holders(const data_buffer *buffer);
 /* One holder less. Any thread. */
 void data_buffer_let_go(data_buffer *buffer);
 /* The owner is done; the pool ends with its last buffer that is held. */

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzzers to tests/fuzz/corpus: small valid files and near misses, a few bytes each."""
+
+import gzip
+import json
+import os
+import struct
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+
+
+def idx(code, extents, elements):
+    return struct.pack(">BBBB", 0, 0, code, len(extents)) + b"".join(
+        struct.pack(">I", extent) for extent in extents) + elements
+
+
+def pack(data, level=9):
+    return gzip.compress(data, level, mtime=0)
+
+
+def safetensors(entries, data=b"", metadata=None):
+    header = dict(entries)
+    if metadata:
+        header["__metadata__"] = metadata
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+IDX = {
+    "u8": idx(0x08, [2, 3], bytes(6)),
+    "labels": idx(0x08, [4], b"\1\2\3\4"),
+    "i8": idx(0x09, [2], b"\x80\x7f"),
+    "i16": idx(0x0B, [2], b"\1\2\xff\xfe"),
+    "i32": idx(0x0C, [1], b"\xff\xff\xff\xfb"),
+    "f32": idx(0x0D, [1], struct.pack(">f", 0.5)),
+    "f64": idx(0x0E, [1, 1], struct.pack(">d", -2.0)),
+    "empty": idx(0x08, [0, 28, 28], b""),
+    "overflow": idx(0x0E, [0xFFFFFFFF] * 3, b""),
+    "long": idx(0x08, [2], bytes(3)),
+    "packed": pack(idx(0x08, [64, 4], bytes(256))),
+    "packed-lie": pack(idx(0x08, [1 << 30], bytes(256))),
+}
+GZIP = {
+    "plain": b"plain bytes",
+    "zeros": pack(bytes(5000)),
+    "stored": pack(b"stored block", 0),
+    "two": pack(b"one") + pack(b"two"),
+    "padded": pack(b"padded") + bytes(5),
+    "cut": pack(b"cut off here")[:-6],
+    "after": pack(b"x") + b"rest",
+}
+RECORD = bytes([9]) + bytes(range(256)) * 12
+CIFAR = {"one": RECORD, "two": RECORD + RECORD, "cut": RECORD[:100], "label": b"\x0a" + RECORD[1:]}
+SAFETENSORS = {
+    "empty": safetensors({}),
+    "one": safetensors({"a": entry("F32", [2], 0, 8)}, bytes(8)),
+    "two": safetensors({"a": entry("F32", [1], 0, 4), "b.c": entry("I64", [], 4, 12)}, bytes(12)),
+    "text": safetensors({"a": entry("U8", [0, 3], 0, 0)}, b"", {"format": "pt", "k": "\u00e9"}),
+    "gap": safetensors({"a": entry("F32", [1], 4, 8)}, bytes(8)),
+    "overlap": safetensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 2, 6)}, bytes(6)),
+    "huge": safetensors({"a": entry("F64", [1 << 62, 8], 0, 8)}, bytes(8)),
+    "length": struct.pack("<Q", 1 << 60) + b"{}",
+}
+
+
+def main():
+    for folder, seeds in (("idx", IDX), ("gzip", GZIP), ("cifar", CIFAR), ("safetensors", SAFETENSORS)):
+        os.makedirs(os.path.join(HERE, folder), exist_ok=True)
+        for name, data in seeds.items():
+            with open(os.path.join(HERE, folder, name), "wb") as stream:
+                stream.write(data)
+
+
+if __name__ == "__main__":
+    main()
