@@ -28,7 +28,8 @@ static void read_all(tern_safetensors *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    tern_safetensors *file = tern_safetensors_open_memory(data, size, "fuzz.safetensors");
+    tern_safetensors *file =
+        tern_safetensors_open_memory_at(TERN_HERE, data, size, "fuzz.safetensors");
     if ((file == NULL) != tern_failed())
         abort();
     if (file)
