@@ -1,0 +1,136 @@
+/* sgd_step and adam_step: one pass over parameter p, gradient g and state (c, d: the momentum buffer,
+ * or Adam's m and v), which all have one shape and dtype; p and the state are written.
+ *
+ * Half types are computed in f32 and rounded once per tensor. Bytes moved per element: 3 to 7 times
+ * its size. Elements are independent, so threads do not change bits. */
+#include "backend_cpu/step.h"
+
+#include <math.h>
+
+#include "backend_cpu/kernels.h"
+#include "backend_cpu/strided.h"
+#include "tern/op_attr.h"
+
+enum { MAX_OPERANDS = 4 };
+
+typedef struct job {
+    cpu_step_fn step;
+    const void *numbers;
+    int operands;
+    int64_t size;
+    cpu_convert_fn widen, narrow; /* half types */
+    cpu_walk walk; /* p, g, c, d */
+} job;
+
+typedef struct block {
+    _Alignas(64) char bytes[CPU_BLOCK * 8];
+} block;
+
+/* At most CPU_BLOCK elements without gaps. */
+static void run_block(const job *j, char *const *operands, int64_t n)
+{
+    char *at[MAX_OPERANDS] = { operands[0], operands[1], operands[2], operands[3] };
+    block wide[MAX_OPERANDS];
+    for (int k = 0; j->widen && k < j->operands; k++) {
+        j->widen(wide[k].bytes, operands[k], n);
+        at[k] = wide[k].bytes;
+    }
+    j->step(at[0], at[1], at[2], at[3], n, j->numbers);
+    for (int k = 0; j->narrow && k < j->operands; k++) {
+        if (k != 1)
+            j->narrow(operands[k], at[k], n);
+    }
+}
+
+static void run_linear(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const int64_t most = j->widen ? CPU_BLOCK : end - begin;
+    while (begin < end) {
+        const int64_t n = end - begin < most ? end - begin : most;
+        char *at[MAX_OPERANDS] = { 0 };
+        for (int k = 0; k < j->operands; k++)
+            at[k] = j->walk.data[k] + begin * j->size;
+        run_block(j, at, n);
+        begin += n;
+    }
+}
+
+static void run_packed(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    block packed[MAX_OPERANDS];
+    cpu_cursor cursor;
+    cpu_cursor_init(&cursor, &j->walk, begin);
+    for (; begin < end; begin += CPU_BLOCK) {
+        const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
+        char *at[MAX_OPERANDS] = { 0 };
+        for (int k = 0; k < j->operands; k++)
+            at[k] = cpu_pack(&cursor, k, j->size, n, packed[k].bytes);
+        run_block(j, at, n);
+        for (int k = 0; k < j->operands; k++) {
+            if (k != 1 && at[k] == packed[k].bytes)
+                cpu_unpack(&cursor, k, j->size, n, at[k]);
+        }
+        cpu_cursor_advance(&cursor, n);
+    }
+}
+
+/* `operands` of call->in are there, the others are not given. */
+static tern_status_t run_step(const tern_call *call, int which, int operands, const void *numbers)
+{
+    enum { FLOPS = 10 };
+    const tern_view *p = call->in[0];
+    const int64_t n = p->numel;
+    const bool half = p->dtype == TERN_F16 || p->dtype == TERN_BF16;
+    job j = { .numbers = numbers, .operands = operands, .size = cpu_dtype_size(p->dtype) };
+    if (n == 0)
+        return TERN_OK;
+    j.step = p->dtype == TERN_F64 ? CPU_ISA_PICK(cpu_steps_f64)[which]
+                                  : CPU_ISA_PICK(cpu_steps_f32)[which];
+    j.widen = half ? cpu_converter(TERN_F32, p->dtype) : NULL;
+    j.narrow = half ? cpu_converter(p->dtype, TERN_F32) : NULL;
+    bool linear = true;
+    for (int k = 0; k < operands; k++) {
+        linear = linear && cpu_same_layout(p, call->in[k]);
+        j.walk.data[k] = call->in[k]->data;
+    }
+    const int threads = cpu_threads(call, n * j.size * (2 * operands - 1), n * FLOPS);
+    if (!linear)
+        cpu_walk_init(&j.walk, operands, call->in);
+    cpu_parallel(threads, n, CPU_BLOCK, linear ? run_linear : run_packed, &j);
+    return TERN_OK;
+}
+
+tern_status_t cpu_sgd_step(const tern_call *call)
+{
+    const tern_attr_sgd *attr = call->attr;
+    const cpu_sgd_numbers numbers = { .sign = attr->maximize ? -1 : 1,
+                                      .lr = attr->lr,
+                                      .momentum = attr->momentum,
+                                      .fresh = 1 - attr->dampening,
+                                      .weight_decay = attr->weight_decay,
+                                      .nesterov = attr->nesterov != 0,
+                                      .first = attr->first != 0 };
+    if (call->n_in < 3 || call->in[2] == NULL)
+        return run_step(call, CPU_STEP_SGD, 2, &numbers);
+    return run_step(call, CPU_STEP_SGD_MOMENTUM, 3, &numbers);
+}
+
+tern_status_t cpu_adam_step(const tern_call *call)
+{
+    const tern_attr_adam *attr = call->attr;
+    const double step = (double)attr->step;
+    const double decoupled = attr->decoupled ? attr->lr * attr->weight_decay : 0;
+    const cpu_adam_numbers numbers = {
+        .sign = attr->maximize ? -1 : 1,
+        .keep = 1 - decoupled,
+        .weight_decay = attr->decoupled ? 0 : attr->weight_decay,
+        .beta1 = attr->beta1,
+        .beta2 = attr->beta2,
+        .eps = attr->eps,
+        .step_size = attr->lr / (1 - pow(attr->beta1, step)),
+        .inverse_root = 1 / sqrt(1 - pow(attr->beta2, step)),
+    };
+    return run_step(call, CPU_STEP_ADAM, 4, &numbers);
+}
