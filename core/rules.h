@@ -6,6 +6,8 @@
 
 /* Strides under which `v` looks like `dims` (0 where it is repeated); false when it cannot. */
 bool core_expand_strides(const tern_view *v, int ndim, const int64_t *dims, int64_t *out_strides);
+/* Strides of v under another shape of as many elements; false when they do not exist. */
+bool core_view_strides(const tern_view *v, int ndim, const int64_t *dims, int64_t *out_strides);
 /* Strides of a tensor without gaps whose dimensions lie in the same order as the view's. */
 void core_dense_strides(const tern_view *v, int64_t *out_strides);
 /* Preset outputs: does some element of the output lie under several indices? */

@@ -1,37 +1,33 @@
-/* One optimizer step of one parameter: public entry points of sgd_step and adam_step.
- *
- * Nothing is recorded: the rows have no backward. The parameter may require a gradient. */
+/* One optimizer step of one parameter: kernels that write their inputs. */
 #include "core/call.h"
 #include "core/error.h"
+
+static tern_status_t step(tern_op_id id, tern_site_t site, const void *options, size_t bytes, int n,
+                          tern_tensor *const *in)
+{
+    tern_thread *self = core_self();
+    union {
+        tern_attr_sgd sgd;
+        tern_attr_adam adam;
+    } attr;
+    tern_tensor **none = NULL;
+    if (options == NULL)
+        return core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, core_op_table[id].name,
+                          "the options are NULL");
+    memcpy(&attr, options, bytes);
+    return core_opn(id, site, &attr, n, in, 0, &none) ? TERN_OK : (tern_status_t)self->error_code;
+}
 
 tern_status_t tern_sgd_step_at(tern_site_t site, tern_tensor *p, tern_tensor *grad,
                                tern_tensor *buffer, const tern_attr_sgd *options)
 {
-    tern_thread *self = core_self();
-    tern_tensor *in[] = { p, grad, buffer };
-    if (options == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "sgd_step", "the options are NULL");
-    if (options->momentum != 0 && buffer == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "sgd_step",
-                          "a momentum of %g needs a buffer", options->momentum);
-    tern_attr_sgd attr = *options;
-    if (options->momentum == 0)
-        in[2] = NULL;
-    return core_opn(TERN_OP_sgd_step, site, &attr, 3, in, 0, NULL)
-               ? TERN_OK
-               : (tern_status_t)self->error_code;
+    return step(TERN_OP_sgd_step, site, options, sizeof *options, 3,
+                (tern_tensor *[]){ p, grad, buffer });
 }
 
 tern_status_t tern_adam_step_at(tern_site_t site, tern_tensor *p, tern_tensor *grad, tern_tensor *m,
                                 tern_tensor *v, const tern_attr_adam *options)
 {
-    tern_thread *self = core_self();
-    tern_tensor *in[] = { p, grad, m, v };
-    if (options == NULL || options->step < 1)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "adam_step",
-                          "options are needed, and steps count from 1");
-    tern_attr_adam attr = *options;
-    return core_opn(TERN_OP_adam_step, site, &attr, 4, in, 0, NULL)
-               ? TERN_OK
-               : (tern_status_t)self->error_code;
+    return step(TERN_OP_adam_step, site, options, sizeof *options, 4,
+                (tern_tensor *[]){ p, grad, m, v });
 }

@@ -59,9 +59,9 @@ static bool settle_shape(core_call *call, const tern_view *x, tern_attr_shape *a
     return true;
 }
 
-/* Strides of x under another shape; false when they do not exist. Dimensions of x that follow each
- * other without a gap form runs; each run has to be split by new dimensions alone. */
-static bool view_strides(const tern_view *x, int ndim, const int64_t *dims, int64_t *out_strides)
+/* Dimensions of x that follow each other without a gap form runs; each run has to be split by new
+ * dimensions alone. */
+bool core_view_strides(const tern_view *x, int ndim, const int64_t *dims, int64_t *out_strides)
 {
     core_row_major(ndim, dims, out_strides);
     if (x->flags & TERN_VIEW_CONTIGUOUS)
@@ -93,7 +93,7 @@ bool rule_view(core_call *call)
     int64_t strides[TERN_MAX_DIMS];
     if (!settle_shape(call, x, attr))
         return false;
-    if (!view_strides(x, attr->ndim, attr->dims, strides)) {
+    if (!core_view_strides(x, attr->ndim, attr->dims, strides)) {
         char to[160];
         return core_fail(call, TERN_ERR_SHAPE, "tern_reshape, which copies when it has to",
                          "strides of the input do not allow the shape %s without a copy",
@@ -116,7 +116,7 @@ tern_tensor *tern_reshape_at(tern_site_t site, tern_tensor *x, tern_shape_t shap
     tern_attr_shape attr = attr_of(shape);
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) && settle_shape(&frame.call, &x->view, &attr)) {
-        const bool views = view_strides(&x->view, attr.ndim, attr.dims, strides);
+        const bool views = core_view_strides(&x->view, attr.ndim, attr.dims, strides);
         out = core_op1(TERN_OP_view, site, &attr, views ? x : tern_contiguous_at(site, x));
     }
     return core_compose_end(&frame, out);
