@@ -30,10 +30,10 @@ enum { CPU_CONV_H = 0, CPU_CONV_W = 1 };
 
 /* False: there was no scratch, and the host has said so. */
 bool cpu_conv_direct_forward(const cpu_conv *conv);
-bool cpu_conv_direct_grad_weight(const cpu_conv *conv);
+bool cpu_conv_direct_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
 bool cpu_conv_columns_forward(const cpu_conv *conv);
 bool cpu_conv_columns_grad_input(const cpu_conv *conv);
-bool cpu_conv_columns_grad_weight(const cpu_conv *conv);
+bool cpu_conv_columns_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
 
 /* ---- inner kernels (isa/conv2d.c) --------------------------------------------------------------
  * The input is staged as planes: channels apart, padded with zeros, and for a stride s along W cut
@@ -68,6 +68,9 @@ CPU_ISA_DECLARE(void, cpu_conv_by_pixels, const cpu_conv_rows *rows);
 /* sums += x * y over the rows. */
 CPU_ISA_DECLARE(void, cpu_conv_sum_by_channels, const cpu_conv_rows *rows);
 CPU_ISA_DECLARE(void, cpu_conv_sum_by_pixels, const cpu_conv_rows *rows);
+
+/* sums[c] += all of y's channel c over the rows; adjacent are channels or pixels. */
+CPU_ISA_DECLARE(void, cpu_conv_sum_bias, const cpu_conv_rows *rows);
 
 /* out[c * out_row + r] = in[r * in_row + c] */
 CPU_ISA_DECLARE(void, cpu_transpose_f32, float *out, int64_t out_row, const float *in,

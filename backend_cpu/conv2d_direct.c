@@ -362,15 +362,15 @@ static void sum_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Sum of one weight in one part. */
-static float part_sum(const direct_plan *plan, int64_t part, int64_t group, int64_t out, int64_t tap)
+/* Sum of one weight in one part, which has `taps` of each output channel. */
+static float part_sum(const direct_plan *plan, int64_t part, int64_t group, int64_t out,
+                      int64_t taps, int64_t tap)
 {
     const int64_t groups = plan->conv->attr->groups;
     const float *sums = plan->sums + (part * groups + group) * plan->sums_floats;
     if (!plan->by_pixels)
         return sums[tap * plan->stride + out];
-    const float *lanes =
-        sums + (out * plan->part_channels * plan->plane_taps + tap) * CPU_CONV_LANES;
+    const float *lanes = sums + (out * taps + tap) * CPU_CONV_LANES;
     float total[4] = { 0 };
     for (int i = 0; i < CPU_CONV_LANES; i++)
         total[i % 4] += lanes[i];
@@ -383,18 +383,67 @@ static void store_weight(const direct_plan *plan, int64_t group, int64_t out, in
     const tern_view *weight = conv->weight;
     float *to = (float *)weight->data + (group * conv->group_out + out) * weight->stride[0] +
                 channel * weight->stride[1];
-    int64_t part = 0, parts = plan->parts, first = 0;
+    int64_t part = 0, parts = plan->parts, first = 0, last = conv->group_in;
     if (plan->by_input_channels) {
         part = ((channel + 1) * plan->parts - 1) / conv->group_in;
         parts = part + 1;
         first = part * conv->group_in / plan->parts;
+        last = parts * conv->group_in / plan->parts;
     }
+    const int64_t taps = (last - first) * plan->plane_taps;
     for (int64_t t = 0; t < plan->plane_taps; t++) {
         float total = 0;
         for (int64_t p = part; p < parts; p++)
-            total += part_sum(plan, p, group, out, (channel - first) * plan->plane_taps + t);
+            total += part_sum(plan, p, group, out, taps, (channel - first) * plan->plane_taps + t);
         to[t / conv->kernel[1] * weight->stride[2] + t % conv->kernel[1] * weight->stride[3]] = total;
     }
+}
+
+/* ---- bias gradient ----------------------------------------------------------------------------- */
+
+typedef struct bias_plan {
+    const cpu_conv *conv;
+    int64_t parts;
+    float *sums; /* [parts][out_channels] */
+} bias_plan;
+
+static void bias_parts(void *context, int64_t begin, int64_t end)
+{
+    const bias_plan *plan = context;
+    const cpu_conv *conv = plan->conv;
+    const tern_view *y = conv->y;
+    for (int64_t part = begin; part < end; part++) {
+        cpu_conv_rows r = { .rows = conv->out[0],
+                            .columns = conv->out[1],
+                            .y_row = y->stride[2],
+                            .y_column = y->stride[3],
+                            .y_channel = y->stride[1],
+                            .channels = conv->out_channels,
+                            .sums = plan->sums + part * conv->out_channels };
+        memset(r.sums, 0, (size_t)conv->out_channels * sizeof *r.sums);
+        const int64_t last = (part + 1) * conv->images / plan->parts;
+        for (int64_t i = part * conv->images / plan->parts; i < last; i++) {
+            r.y = (float *)y->data + i * y->stride[0];
+            CPU_ISA_PICK(cpu_conv_sum_bias)(&r);
+        }
+    }
+}
+
+static bool grad_bias(const cpu_conv *conv)
+{
+    bias_plan plan = { .conv = conv, .parts = smaller(SUM_PARTS, conv->images) };
+    plan.sums = conv->call->host->scratch(conv->call, plan.parts * conv->out_channels * 4);
+    if (plan.sums == NULL)
+        return false;
+    cpu_parallel(conv->threads, plan.parts, 1, bias_parts, &plan);
+    float *bias = conv->bias;
+    for (int64_t o = 0; o < conv->out_channels; o++) {
+        float total = 0;
+        for (int64_t p = 0; p < plan.parts; p++)
+            total += plan.sums[p * conv->out_channels + o];
+        bias[o] = total;
+    }
+    return true;
 }
 
 bool cpu_conv_direct_grad_weight(const cpu_conv *conv)
@@ -407,5 +456,5 @@ bool cpu_conv_direct_grad_weight(const cpu_conv *conv)
         for (int64_t o = 0; o < conv->group_out; o++)
             for (int64_t c = 0; c < conv->group_in; c++)
                 store_weight(&plan, g, o, c);
-    return true;
+    return conv->bias == NULL || grad_bias(conv);
 }

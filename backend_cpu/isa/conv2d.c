@@ -432,6 +432,41 @@ void CPU_ISA_NAME(cpu_conv_sum_by_pixels)(const cpu_conv_rows *r)
     }
 }
 
+/* ---- bias gradient ----------------------------------------------------------------------------- */
+
+static void sum_bias_by_channels(const cpu_conv_rows *r)
+{
+    for (int64_t c = 0; c < r->channels; c += LANES) {
+        const f32_mask some = f32_first(smaller(r->channels - c, LANES));
+        f32_lanes sum = f32_set(0);
+        for (int64_t row = 0; row < r->rows; row++) {
+            const float *y = r->y + row * r->y_row + c;
+            for (int64_t p = 0; p < r->columns; p++)
+                sum += f32_load_part(y + p * r->y_column, some);
+        }
+        f32_store_part(r->sums + c, some, f32_load_part(r->sums + c, some) + sum);
+    }
+}
+
+void CPU_ISA_NAME(cpu_conv_sum_bias)(const cpu_conv_rows *r)
+{
+    if (r->y_channel == 1) {
+        sum_bias_by_channels(r);
+        return;
+    }
+    for (int64_t c = 0; c < r->channels; c++) {
+        f32_lanes sum = f32_set(0);
+        for (int64_t row = 0; row < r->rows; row++) {
+            const float *y = r->y + c * r->y_channel + row * r->y_row;
+            int64_t p = 0;
+            for (; p + LANES <= r->columns; p += LANES)
+                sum += f32_load(y + p);
+            sum += f32_load_part(y + p, f32_first(r->columns - p));
+        }
+        r->sums[c] += f32_total(sum);
+    }
+}
+
 /* ---- transposing ------------------------------------------------------------------------------- */
 
 void CPU_ISA_NAME(cpu_transpose_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,

@@ -1,0 +1,219 @@
+/* conv2d and its gradients: which of three ways each call takes. See conv2d.h. */
+#include "backend_cpu/conv2d.h"
+#include "backend_cpu/bridge.h"
+#include "backend_cpu/kernels.h"
+
+/* ---- the library ------------------------------------------------------------------------------- */
+
+/* Below this many channels the library pads to whole vectors or has slow kernels only. */
+enum { LIBRARY_CHANNELS = 16 };
+
+static bool is_channels_last(const tern_view *v)
+{
+    int64_t expected = 1;
+    static const int order[4] = { 1, 3, 2, 0 };
+    for (int i = 0; i < 4; i++) {
+        const int d = order[i];
+        if (v->shape[d] != 1 && v->stride[d] != expected)
+            return false;
+        expected *= v->shape[d];
+    }
+    return true;
+}
+
+static bool library_suits(const cpu_conv *conv)
+{
+    const int64_t groups = conv->attr->groups;
+    const bool depthwise = groups == conv->in_channels && groups == conv->out_channels;
+    if (conv->x->dtype != TERN_F32 || conv->in_channels < LIBRARY_CHANNELS ||
+        conv->out_channels < LIBRARY_CHANNELS)
+        return false;
+    return depthwise || (conv->group_in >= LIBRARY_CHANNELS && conv->group_out >= LIBRARY_CHANNELS);
+}
+
+typedef struct turning {
+    const tern_view *view;
+    float *turned; /* channels_last */
+    bool back;
+} turning;
+
+static void turn_images(void *context, int64_t begin, int64_t end)
+{
+    const turning *t = context;
+    const int64_t channels = t->view->shape[1], pixels = t->view->shape[2] * t->view->shape[3];
+    for (int64_t i = begin; i < end; i++) {
+        float *plain = (float *)t->view->data + i * channels * pixels;
+        float *turned = t->turned + i * channels * pixels;
+        if (t->back)
+            CPU_ISA_PICK(cpu_transpose_f32)(plain, pixels, turned, channels, pixels, channels);
+        else
+            CPU_ISA_PICK(cpu_transpose_f32)(turned, channels, plain, pixels, channels, pixels);
+    }
+}
+
+/* The view's memory in channels_last: its own, or scratch filled from it when `read`. NULL: no
+ * scratch. */
+static float *channels_last_of(const cpu_conv *conv, const tern_view *view, bool read)
+{
+    if (is_channels_last(view))
+        return view->data;
+    turning t = { .view = view,
+                  .turned = conv->call->host->scratch(conv->call, view->numel * 4 + 64) };
+    if (t.turned != NULL && read)
+        cpu_parallel(conv->threads, conv->images, 1, turn_images, &t);
+    return t.turned;
+}
+
+static void write_back(const cpu_conv *conv, const tern_view *view, float *turned)
+{
+    if (turned == view->data)
+        return;
+    turning t = { .view = view, .turned = turned, .back = true };
+    cpu_parallel(conv->threads, conv->images, 1, turn_images, &t);
+}
+
+static cpu_conv2d_shape library_shape(const cpu_conv *conv)
+{
+    const tern_attr_conv *a = conv->attr;
+    return (cpu_conv2d_shape){
+        .format = CPU_CONV_NHWC,
+        .weights = (conv->weight->flags & TERN_VIEW_CONTIGUOUS) ? CPU_CONV_OIHW : CPU_CONV_OHWI,
+        .dtype = CPU_BLAS_F32,
+        .batch = conv->images,
+        .in_channels = conv->in_channels,
+        .in_h = conv->in[0],
+        .in_w = conv->in[1],
+        .out_channels = conv->out_channels,
+        .kernel_h = conv->kernel[0],
+        .kernel_w = conv->kernel[1],
+        .stride_h = a->stride[0],
+        .stride_w = a->stride[1],
+        .pad_h = a->padding[0],
+        .pad_w = a->padding[1],
+        .dilation_h = a->dilation[0],
+        .dilation_w = a->dilation[1],
+        .groups = a->groups
+    };
+}
+
+typedef enum outcome { DONE, NOT_DONE, NO_MEMORY } outcome;
+
+static outcome run_library(const cpu_conv *conv, cpu_conv_pass pass)
+{
+    const cpu_blas_table *blas = library_suits(conv) ? cpu_blas() : NULL;
+    if (blas == NULL)
+        return NOT_DONE;
+    cpu_conv2d_call call = { .shape = library_shape(conv),
+                             .pass = pass,
+                             .threads = conv->threads,
+                             .w = conv->weight->data,
+                             .bias = conv->bias };
+    if (blas->conv2d_kernel(&call) == NULL)
+        return NOT_DONE;
+    call.x = channels_last_of(conv, conv->x, pass != CPU_CONV_BACKWARD_DATA);
+    call.y = channels_last_of(conv, conv->y, pass != CPU_CONV_FORWARD);
+    if (call.x == NULL || call.y == NULL)
+        return NO_MEMORY;
+    const uint32_t before = cpu_flush_begin();
+    const cpu_blas_status status = blas->conv2d(&call);
+    cpu_flush_end(before);
+    if (status != CPU_BLAS_OK)
+        return NOT_DONE;
+    if (pass == CPU_CONV_FORWARD)
+        write_back(conv, conv->y, call.y);
+    else if (pass == CPU_CONV_BACKWARD_DATA)
+        write_back(conv, conv->x, call.x);
+    return DONE;
+}
+
+/* ---- the kernels ------------------------------------------------------------------------------- */
+
+static cpu_conv describe(const tern_call *call, const tern_view *x, const tern_view *weight,
+                         const tern_view *y)
+{
+    const tern_attr_conv *attr = call->attr;
+    cpu_conv conv = { .call = call,
+                      .attr = attr,
+                      .x = x,
+                      .weight = weight,
+                      .y = y,
+                      .images = y->shape[0],
+                      .in_channels = x->shape[1],
+                      .out_channels = y->shape[1],
+                      .in = { x->shape[2], x->shape[3] },
+                      .out = { y->shape[2], y->shape[3] },
+                      .kernel = { weight->shape[2], weight->shape[3] },
+                      .group_in = weight->shape[1],
+                      .group_out = y->shape[1] / attr->groups };
+    const int64_t bytes = (x->numel + weight->numel + y->numel) * cpu_dtype_size(x->dtype);
+    conv.threads = cpu_threads(call, bytes, y->numel * weight->shape[1] * weight->shape[2] *
+                                                weight->shape[3] / 2);
+    return conv;
+}
+
+/* Offsets of taps in staged planes are 32-bit. */
+static bool direct_suits(const cpu_conv *conv)
+{
+    const tern_attr_conv *a = conv->attr;
+    const int64_t rows = (conv->kernel[0] - 1) * a->dilation[0] + 1;
+    const int64_t padded = conv->in[1] + 2 * a->padding[1] + a->stride[1];
+    return conv->x->dtype == TERN_F32 && conv->group_in * rows * padded < (1 << 28);
+}
+
+static tern_status_t status_of(bool done)
+{
+    return done ? TERN_OK : TERN_ERR_OOM;
+}
+
+static void fill_zero(const tern_view *v)
+{
+    if (v->numel > 0)
+        memset(v->data, 0, (size_t)(v->numel * cpu_dtype_size(v->dtype)));
+}
+
+/* x, weight, bias? -> y */
+tern_status_t cpu_conv2d(const tern_call *call)
+{
+    cpu_conv conv = describe(call, call->in[0], call->in[1], call->out[0]);
+    if (conv.y->numel == 0)
+        return TERN_OK;
+    conv.bias = call->in[2] != NULL ? call->in[2]->data : NULL;
+    const outcome library = run_library(&conv, CPU_CONV_FORWARD);
+    if (library != NOT_DONE)
+        return status_of(library == DONE);
+    return status_of(direct_suits(&conv) ? cpu_conv_direct_forward(&conv)
+                                         : cpu_conv_columns_forward(&conv));
+}
+
+/* gradient of y, weight -> gradient of x */
+tern_status_t cpu_conv2d_grad_input(const tern_call *call)
+{
+    cpu_conv conv = describe(call, call->out[0], call->in[1], call->in[0]);
+    if (conv.x->numel == 0)
+        return TERN_OK;
+    if (conv.y->numel == 0) {
+        fill_zero(conv.x);
+        return TERN_OK;
+    }
+    const outcome library = run_library(&conv, CPU_CONV_BACKWARD_DATA);
+    if (library != NOT_DONE)
+        return status_of(library == DONE);
+    return status_of(cpu_conv_columns_grad_input(&conv));
+}
+
+/* gradient of y, x -> gradients of weight and bias */
+tern_status_t cpu_conv2d_grad_weight(const tern_call *call)
+{
+    cpu_conv conv = describe(call, call->in[1], call->out[0], call->in[0]);
+    if (conv.y->numel == 0 || conv.x->numel == 0) {
+        fill_zero(call->out[0]);
+        fill_zero(call->out[1]);
+        return TERN_OK;
+    }
+    conv.bias = call->out[1]->data;
+    const outcome library = run_library(&conv, CPU_CONV_BACKWARD_WEIGHTS);
+    if (library != NOT_DONE)
+        return status_of(library == DONE);
+    return status_of(direct_suits(&conv) ? cpu_conv_direct_grad_weight(&conv)
+                                         : cpu_conv_columns_grad_weight(&conv));
+}
