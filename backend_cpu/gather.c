@@ -75,7 +75,7 @@ static void run_line(gather_job *job, const gather_line *line)
 static int longest(const gather_walk *walk, int except)
 {
     int best = except == 0 && walk->ndim > 1 ? 1 : 0;
-    for (int d = best + 1; d < walk->ndim; d++)
+    for (int d = best + 1; d < TERN_MAX_DIMS; d++) /* extents beyond ndim are 1 */
         if (d != except && walk->shape[d] > walk->shape[best])
             best = d;
     return best;
