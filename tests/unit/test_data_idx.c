@@ -129,7 +129,7 @@ static void test_wrong_headers_are_refused(void **state)
     expect_refused(file_idx(0x08, 0, NULL, six, 1), "0 dimensions");
     const uint32_t nine[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     expect_refused(file_idx(0x08, 9, nine, six, 1), "9 dimensions");
-    expect_refused(file_idx(0x08, 2, (const uint32_t[]){ 1, 1 }, six, 0), "promises 1 bytes");
+    expect_refused(file_idx(0x08, 2, (const uint32_t[]){ 1, 1 }, six, 0), "cut off: 0 of 1 bytes");
 }
 
 static void test_sizes_that_overflow_are_refused(void **state)
@@ -145,7 +145,7 @@ static void test_sizes_that_overflow_are_refused(void **state)
 static void test_wrong_lengths_are_refused(void **state)
 {
     (void)state;
-    expect_refused(file_idx(0x08, 2, (const uint32_t[]){ 2, 4 }, six, 6), "promises 8 bytes");
+    expect_refused(file_idx(0x08, 2, (const uint32_t[]){ 2, 4 }, six, 6), "cut off: 6 of 8 bytes");
     expect_refused(file_idx(0x08, 1, (const uint32_t[]){ 5 }, six, 6), "longer than its header");
     file_bytes cut = two_by_three();
     cut.count = 6;
