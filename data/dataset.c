@@ -136,10 +136,12 @@ static bool check_tensors(const tern_dataset_args *args, const char *what)
     return !tern_failed();
 }
 
-static tern_dataset *from_tensors(const tern_dataset_args *args)
+static tern_dataset *from_tensors(const tern_dataset_args *given)
 {
     static const char what[] = "dataset_from_tensors";
-    if (!check_tensors(args, what)) {
+    tern_dataset_args taken = { .size_ = 0 };
+    const tern_dataset_args *args = &taken;
+    if (!data_take_args(what, &taken, given, sizeof taken) || !check_tensors(args, what)) {
         return NULL;
     }
     tern_dataset filled = { .count = tern_size(args->x, 0), .has_y = args->y != NULL };
@@ -203,9 +205,14 @@ static bool check_callback(const tern_callback_args *args, tern_dtype_t x_dtype,
     return !tern_failed();
 }
 
-static tern_dataset *from_callback(const tern_callback_args *args)
+static tern_dataset *from_callback(const tern_callback_args *given)
 {
     static const char what[] = "dataset_from_callback";
+    tern_callback_args taken = { .size_ = 0 };
+    const tern_callback_args *args = &taken;
+    if (!data_take_args(what, &taken, given, sizeof taken)) {
+        return NULL;
+    }
     tern_dtype_t x_dtype = args->x_dtype ? args->x_dtype : TERN_F32;
     tern_dtype_t y_dtype = args->y_dtype ? args->y_dtype : TERN_I64;
     if (!check_callback(args, x_dtype, y_dtype, what)) {
@@ -240,32 +247,48 @@ static int count_given(const double *values)
     return count;
 }
 
-tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_args *args)
+/* A single value serves all channels. */
+static double for_channel(const double *values, int count, int64_t channel)
 {
-    static const char what[] = "dataset_normalize";
+    return values[count == 1 ? 0 : channel];
+}
+
+static tern_dataset *normalize(const tern_normalize_args *args, const char *what)
+{
     tern_dataset *dataset = args->dataset;
     if (tern_failed() || !dataset) {
         return NULL;
     }
     if (dataset->x.conversion != DATA_NORMALIZE) {
-        tern_fail_at(site, TERN_ERR_DTYPE, what, "x is %s; only u8 images are normalised",
-                     tern_dtype_name(dataset->x.stored));
+        DATA_FAIL(TERN_ERR_DTYPE, what, "x is %s; only u8 images are normalised",
+                  tern_dtype_name(dataset->x.stored));
         return NULL;
     }
     int means = count_given(args->mean);
     int deviations = count_given(args->deviation);
     if (means > dataset->channels || deviations > dataset->channels) {
-        tern_fail_at(site, TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels",
-                     means, deviations, (long long)dataset->channels);
+        DATA_FAIL(TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels", means,
+                  deviations, (long long)dataset->channels);
         return NULL;
     }
     double scale = args->scale != 0.0 ? args->scale : 1.0 / 255.0;
-    for (int c = 0; c < dataset->channels; c++) {
-        double deviation = args->deviation[deviations == 1 ? 0 : c];
+    for (int64_t c = 0; c < dataset->channels; c++) {
+        double deviation = for_channel(args->deviation, deviations, c);
         deviation = deviation != 0.0 ? deviation : 1.0;
         dataset->scale[c] = (float)(scale / deviation);
-        dataset->offset[c] = (float)(-args->mean[means == 1 ? 0 : c] / deviation);
+        dataset->offset[c] = (float)(-for_channel(args->mean, means, c) / deviation);
     }
+    return dataset;
+}
+
+tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_args *args)
+{
+    static const char what[] = "dataset_normalize";
+    tern_site_t previous = tern_site_begin(site);
+    tern_normalize_args taken = { .size_ = 0 };
+    tern_dataset *dataset =
+        data_take_args(what, &taken, args, sizeof taken) ? normalize(&taken, what) : NULL;
+    tern_site_end(previous);
     return dataset;
 }
 

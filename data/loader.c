@@ -121,10 +121,12 @@ static bool make_parts(tern_loader *loader, bool shuffle)
     return tern_at_finish(free_loader, loader);
 }
 
-static tern_loader *open_loader(const tern_loader_args *args)
+static tern_loader *open_loader(const tern_loader_args *given)
 {
     static const char what[] = "loader_open";
-    if (!check_args(args, what)) {
+    tern_loader_args taken = { .size_ = 0 };
+    const tern_loader_args *args = &taken;
+    if (!data_take_args(what, &taken, given, sizeof taken) || !check_args(args, what)) {
         return NULL;
     }
     tern_loader *loader = calloc(1, sizeof *loader);
