@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_device(cJSON *root, const example *run)
+static void add_device(cJSON *root, const example *run, tern_dev_t used)
 {
     char name[TERN_DEV_NAME_BYTES];
     char reason[512];
     tern_fallback_t why;
-    tern_dev_t used = tern_device(tern_parameters(run->net).tensors[0]);
     snprintf(reason, sizeof reason, "%s",
              run->device.kind == TERN_KIND_CPU ? "the CPU was asked for" : "it is usable");
     if (used.kind == TERN_KIND_CPU && tern_dev_fallback(&why)) {
@@ -19,8 +18,6 @@ static void add_device(cJSON *root, const example *run)
     }
     cJSON_AddStringToObject(root, "device", tern_dev_name(used, name));
     cJSON_AddStringToObject(root, "device_reason", reason);
-    cJSON_AddNumberToObject(root, "peak_allocated_bytes",
-                            (double)tern_memory(used).peak_allocated_bytes);
 }
 
 static void add_epochs(cJSON *root, const example *run)
@@ -51,9 +48,12 @@ static bool write_text(const example *run, const char *text)
 bool example_write_json(const example *run, double accuracy)
 {
     cJSON *root = cJSON_CreateObject();
-    add_device(root, run);
+    tern_dev_t used = tern_device(tern_parameters(run->net).tensors[0]);
+    add_device(root, run, used);
     add_epochs(root, run);
     cJSON_AddNumberToObject(root, "test_accuracy", accuracy);
+    cJSON_AddNumberToObject(root, "peak_allocated_bytes",
+                            (double)tern_memory(used).peak_allocated_bytes);
     cJSON_AddNumberToObject(root, "seed", (double)run->seed);
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
