@@ -1,0 +1,193 @@
+/* cross_entropy as a user meets it: shapes, options, gradients, mistakes. */
+#include <math.h>
+
+#include "tests/support/check.h"
+
+static const float logits_2x3[] = { 1, 2, 3, 1, 0, -1 };
+static const int64_t target_2[] = { 2, 1 };
+
+static tern_tensor *logits(void)
+{
+    return tern_from_data(logits_2x3, .shape = TERN_SHAPE(2, 3));
+}
+
+static tern_tensor *target(void)
+{
+    return tern_from_data(target_2, .shape = TERN_SHAPE(2), .dtype = TERN_I64);
+}
+
+/* log(1 + e^-1 + e^-2): what each row's largest logit lacks to the log of the sum */
+static double tail(void)
+{
+    return log(1 + exp(-1) + exp(-2));
+}
+
+static void test_reductions_and_weights(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double first = tail(), second = 1 + tail();
+    const float w[] = { 0.5f, 2, 3 };
+    tern_tensor *weight = tern_from_data(w, .shape = TERN_SHAPE(3));
+    assert_close(tern_item(tern_cross_entropy(logits(), target())), (first + second) / 2, 1e-6);
+    assert_close(tern_item(tern_cross_entropy(logits(), target(), .reduction = TERN_SUM)),
+                 first + second, 1e-6);
+    tern_tensor *each = tern_cross_entropy(logits(), target(), .reduction = TERN_NONE);
+    assert_int_equal(tern_ndim(each), 1);
+    assert_close(tern_item(tern_select(each, 0, 1)), second, 1e-6);
+    assert_close(tern_item(tern_cross_entropy(logits(), target(), weight)),
+                 (3 * first + 2 * second) / 5, 1e-6);
+    assert_no_error();
+}
+
+static void test_smoothing_and_ignored_targets(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double even = 1 + tail(); /* mean over the classes of the negative log-likelihood */
+    tern_tensor *smooth = tern_cross_entropy(logits(), target(), .label_smoothing = 0.2);
+    assert_close(tern_item(smooth), 0.8 * (0.5 + tail()) + 0.2 * even, 1e-6);
+    tern_tensor *some =
+        tern_cross_entropy(logits(), target(), .ignore = true, .ignore_index = 1);
+    assert_close(tern_item(some), tail(), 1e-6);
+    const int64_t usual[] = { -100, 1 };
+    tern_tensor *half = tern_from_data(usual, .shape = TERN_SHAPE(2), .dtype = TERN_I64);
+    assert_close(tern_item(tern_cross_entropy(logits(), half)), 1 + tail(), 1e-6);
+    tern_tensor *nothing = tern_slice(half, .end = 1);
+    assert_true(isnan(tern_item(tern_cross_entropy(tern_slice(logits(), .end = 1), nothing))));
+    assert_no_error();
+}
+
+static void test_one_row_and_many_dimensions(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *row = tern_select(logits(), 0, 0);
+    tern_tensor *one = tern_cross_entropy(row, tern_select(target(), 0, 0));
+    assert_close(tern_item(one), tail(), 1e-6);
+    /* [2, 3] seen as [1, 3, 2, 1] of other strides */
+    tern_tensor *image = tern_view(tern_transpose(logits(), 0, 1), TERN_SHAPE(1, 3, 2, 1));
+    tern_tensor *places = tern_view(target(), TERN_SHAPE(1, 2, 1));
+    tern_tensor *each = tern_cross_entropy(image, places, .reduction = TERN_NONE);
+    assert_no_error();
+    assert_int_equal(tern_ndim(each), 3);
+    assert_close(tern_item(tern_sum(each)), 1 + 2 * tail(), 1e-6);
+}
+
+static void test_backward_gives_probabilities_less_one_at_the_target(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(logits(), true);
+    tern_backward(tern_cross_entropy(x, target()));
+    assert_no_error();
+    float got[6];
+    tern_read(tern_grad_of(x), TERN_F32, got, sizeof got);
+    for (int i = 0; i < 6; i++) {
+        const double largest = i < 3 ? 3 : 1;
+        const double probability = exp(logits_2x3[i] - largest - tail());
+        assert_close(got[i], (probability - (i % 3 == target_2[i / 3])) / 2, 1e-6);
+    }
+}
+
+/* ---- second order ----------------------------------------------------------------------------- */
+
+typedef struct loss_options {
+    tern_tensor *target, *weight;
+    int reduction;
+    double smoothing;
+} loss_options;
+
+static tern_tensor *loss_of(tern_tensor *const *in, void *user)
+{
+    const loss_options *o = user;
+    return tern_cross_entropy(in[0], o->target, o->weight, o->reduction, o->smoothing,
+                              .ignore = true, .ignore_index = 1);
+}
+
+static void check_orders(tern_shape_t shape, tern_shape_t target_shape)
+{
+    tern_tensor *x = tern_set_requires_grad(tern_randn(shape, TERN_F64), true);
+    tern_tensor *classes = tern_cast(tern_mul(tern_rand(target_shape), 4), TERN_I64);
+    tern_tensor *weight = tern_add(tern_rand(TERN_SHAPE(4), TERN_F64), 0.5);
+    for (int way = 0; way < 12; way++) {
+        loss_options o = { classes, way & 1 ? weight : NULL, 1 + way % 3, way >= 6 ? 0.1 : 0 };
+        tern_gradcheck(loss_of, &x, 1, &o, .order = 2);
+        assert_no_error();
+    }
+}
+
+static void test_first_and_second_derivatives_agree_with_differences(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(3);
+    check_orders(TERN_SHAPE(5, 4), TERN_SHAPE(5));
+    check_orders(TERN_SHAPE(2, 4, 3), TERN_SHAPE(2, 3));
+    check_orders(TERN_SHAPE(4), TERN_SCALAR_SHAPE);
+}
+
+/* ---- mistakes --------------------------------------------------------------------------------- */
+
+static void test_wrong_targets_are_explained(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t beyond[] = { 2, 7 };
+    tern_tensor *bad = tern_from_data(beyond, .shape = TERN_SHAPE(2), .dtype = TERN_I64);
+    assert_null(tern_cross_entropy(logits(), bad));
+    assert_error(TERN_ERR_INDEX, "target 7 at position 1 is no class; there are 3 classes");
+    assert_null(tern_cross_entropy(logits(), tern_cast(target(), TERN_F32)));
+    assert_error(TERN_ERR_DTYPE, "tern_cast(target, TERN_I64)");
+    assert_null(tern_cross_entropy(logits(), tern_zeros(TERN_SHAPE(2, 3), TERN_I64)));
+    assert_error(TERN_ERR_SHAPE, "tern_argmax(target, 1)");
+    assert_null(tern_cross_entropy(logits(), tern_zeros(TERN_SHAPE(3), TERN_I64)));
+    assert_error(TERN_ERR_SHAPE, "a target [N, ...]");
+    assert_null(tern_cross_entropy(logits()));
+    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+}
+
+static void test_wrong_options_are_explained(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_cross_entropy(logits(), target(), .reduction = 9));
+    assert_error(TERN_ERR_ARGUMENT, "9 is no reduction");
+    assert_null(tern_cross_entropy(logits(), target(), .label_smoothing = 1.5));
+    assert_error(TERN_ERR_ARGUMENT, "label_smoothing is 1.5");
+    assert_null(tern_cross_entropy(logits(), target(), tern_ones(TERN_SHAPE(2))));
+    assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
+    assert_null(tern_cross_entropy(logits(), target(), tern_ones(TERN_SHAPE(3), TERN_F64)));
+    assert_error(TERN_ERR_DTYPE, "input 2 is f64");
+    assert_null(tern_cross_entropy(target(), target()));
+    assert_error(TERN_ERR_DTYPE, "cross_entropy");
+    tern_tensor *x = tern_set_requires_grad(logits(), true);
+    tern_tensor *weight = tern_set_requires_grad(tern_ones(TERN_SHAPE(3)), true);
+    tern_backward(tern_cross_entropy(x, target(), weight));
+    assert_error(TERN_ERR_GRAD, "class weights are constants");
+}
+
+static void test_nothing_is_left_over(void **state)
+{
+    (void)state;
+    const int64_t before = tern_live_tensors();
+    test_wrong_targets_are_explained(state);
+    test_wrong_options_are_explained(state);
+    test_backward_gives_probabilities_less_one_at_the_target(state);
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reductions_and_weights),
+        cmocka_unit_test(test_smoothing_and_ignored_targets),
+        cmocka_unit_test(test_one_row_and_many_dimensions),
+        cmocka_unit_test(test_backward_gives_probabilities_less_one_at_the_target),
+        cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
+        cmocka_unit_test(test_wrong_targets_are_explained),
+        cmocka_unit_test(test_wrong_options_are_explained),
+        cmocka_unit_test(test_nothing_is_left_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
