@@ -61,7 +61,7 @@ static bool settle_device(core_call *call)
     return true;
 }
 
-bool core_check_inputs(core_call *call)
+static inline bool check_inputs(core_call *call)
 {
     bool have = false, differ = false;
     for (int i = 0; i < call->n_in; i++) {
@@ -80,17 +80,13 @@ bool core_check_inputs(core_call *call)
     return __builtin_expect(!differ, 1) || settle_device(call);
 }
 
+bool core_check_inputs(core_call *call) { return check_inputs(call); }
+
 static bool run_kernel(core_call *call);
 
 /* ---- kernel ----------------------------------------------------------------------------------- */
 
-/* Kernels that want dense inputs get copies of those that are not; filled slots are released after. */
-typedef struct packed_inputs {
-    const tern_view *views[CORE_MAX_INPUTS];
-    tern_tensor *copies[CORE_MAX_INPUTS];
-} packed_inputs;
-
-static bool fits_layout(const tern_view *view, uint8_t layout)
+static inline bool fits_layout(const tern_view *view, uint8_t layout)
 {
     return layout == LAYOUT_STRIDED || (view->flags & TERN_VIEW_CONTIGUOUS) ||
            (layout == LAYOUT_IMAGE && core_view_channels_last(view));
@@ -124,21 +120,6 @@ static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, 
     return NULL;
 }
 
-static bool pack_input(core_call *call, packed_inputs *packed, int i)
-{
-    tern_tensor *t = call->in[i];
-    packed->copies[i] = NULL;
-    packed->views[i] = t == NULL ? NULL : &t->view;
-    if (t == NULL || fits_layout(&t->view, call->op->layout))
-        return true;
-    packed->copies[i] =
-        copied(call, t, (tern_dtype_t)t->view.dtype, t->view.ndim, t->view.shape);
-    if (packed->copies[i] == NULL)
-        return false;
-    packed->views[i] = &packed->copies[i]->view;
-    return true;
-}
-
 static bool kernel_failed(core_call *call, tern_status_t code)
 {
     tern_thread *self = call->self;
@@ -155,7 +136,7 @@ static bool unsupported(core_call *call)
                      "%s has no kernel for this op", tern_dev_name(call->dev, name));
 }
 
-static tern_kernel find_kernel(const core_call *call)
+static inline tern_kernel find_kernel(const core_call *call)
 {
     const int kind = call->dev.kind;
     if (call->op->id_ == 0)
@@ -207,6 +188,58 @@ static bool copy_across(core_call *call)
     return ok;
 }
 
+static inline bool launch(core_call *call, tern_kernel kernel, const tern_view *const *in)
+{
+    const tern_view *out[CORE_MAX_OUTPUTS];
+    for (int i = 0; i < call->n_out; i++)
+        out[i] = &call->out[i]->view;
+    tern_call record;
+    record.size = sizeof record;
+    record.n_in = call->n_in;
+    record.n_out = call->n_out;
+    record.in = in;
+    record.out = out;
+    record.attr = call->attr;
+    record.stream = NULL;
+    record.host = &core_host;
+    record.backend =
+        call->dev.kind == TERN_KIND_CPU ? NULL : core_backend_of(call->dev.kind)->context;
+    record.dev = call->dev;
+    record.threads = core_thread_count;
+    tern_tensor *outer_scratch = call->self->scratch;
+    call->self->scratch = NULL;
+    const tern_status_t code = kernel(&record);
+    if (__builtin_expect(call->self->scratch != NULL, 0))
+        core_release(call->self, call->self->scratch);
+    call->self->scratch = outer_scratch;
+    return __builtin_expect(code == TERN_OK, 1) || kernel_failed(call, code);
+}
+
+/* Kernels that want dense inputs get copies of those that are not. */
+static bool launch_packed(core_call *call, tern_kernel kernel)
+{
+    const tern_view *views[CORE_MAX_INPUTS];
+    tern_tensor *copies[CORE_MAX_INPUTS];
+    bool ok = true;
+    int n = 0;
+    for (; n < call->n_in && ok; n++) {
+        tern_tensor *t = call->in[n];
+        copies[n] = NULL;
+        views[n] = t == NULL ? NULL : &t->view;
+        if (t == NULL || fits_layout(&t->view, call->op->layout))
+            continue;
+        copies[n] = copied(call, t, (tern_dtype_t)t->view.dtype, t->view.ndim, t->view.shape);
+        ok = copies[n] != NULL;
+        if (ok)
+            views[n] = &copies[n]->view;
+    }
+    ok = ok && launch(call, kernel, views);
+    for (int i = 0; i < n; i++)
+        if (copies[i] != NULL)
+            core_release(call->self, copies[i]);
+    return ok;
+}
+
 static bool run_kernel(core_call *call)
 {
     if (call->op->id_ == TERN_OP_copy && !tern_dev_equal(call->dev, call->out[0]->view.dev))
@@ -214,41 +247,14 @@ static bool run_kernel(core_call *call)
     const tern_kernel kernel = find_kernel(call);
     if (__builtin_expect(kernel == NULL, 0))
         return unsupported(call);
-    packed_inputs packed;
-    const tern_view *out[CORE_MAX_OUTPUTS];
-    for (int i = 0; i < call->n_out; i++)
-        out[i] = &call->out[i]->view;
-    bool ok = true;
-    int n = 0;
-    for (; n < call->n_in && ok; n++)
-        ok = pack_input(call, &packed, n);
-    if (ok) {
-        tern_call record;
-        record.size = sizeof record;
-        record.n_in = call->n_in;
-        record.n_out = call->n_out;
-        record.in = packed.views;
-        record.out = out;
-        record.attr = call->attr;
-        record.stream = NULL;
-        record.host = &core_host;
-        record.backend =
-            call->dev.kind == TERN_KIND_CPU ? NULL : core_backend_of(call->dev.kind)->context;
-        record.dev = call->dev;
-        record.threads = core_thread_count;
-        tern_tensor *outer_scratch = call->self->scratch;
-        call->self->scratch = NULL;
-        const tern_status_t code = kernel(&record);
-        if (__builtin_expect(call->self->scratch != NULL, 0))
-            core_release(call->self, call->self->scratch);
-        call->self->scratch = outer_scratch;
-        if (__builtin_expect(code != TERN_OK, 0))
-            ok = kernel_failed(call, code);
+    const tern_view *views[CORE_MAX_INPUTS];
+    bool fits = true;
+    for (int i = 0; i < call->n_in; i++) {
+        tern_tensor *t = call->in[i];
+        views[i] = t == NULL ? NULL : &t->view;
+        fits = fits && (t == NULL || fits_layout(&t->view, call->op->layout));
     }
-    for (int i = 0; i < n; i++)
-        if (__builtin_expect(packed.copies[i] != NULL, 0))
-            core_release(call->self, packed.copies[i]);
-    return ok;
+    return __builtin_expect(fits, 1) ? launch(call, kernel, views) : launch_packed(call, kernel);
 }
 
 /* ---- after the kernel -------------------------------------------------------------------------- */
@@ -269,8 +275,10 @@ static void bump_versions(core_call *call)
             bump(call->in[i]->storage);
 }
 
-static void release_owned(core_call *call)
+static inline void release_owned(core_call *call)
 {
+    if (__builtin_expect(call->owned == 0, 1))
+        return;
     for (int i = 0; i < call->n_in; i++)
         if (call->owned & B(i))
             core_release(call->self, call->in[i]);
@@ -290,7 +298,7 @@ static bool fail_and_release(core_call *call)
 }
 
 /* Everything between the device check and the tape. */
-static bool execute(core_call *call)
+static inline bool execute(core_call *call)
 {
     const tern_op *op = call->op;
     if (!op->rule(call))
@@ -326,7 +334,7 @@ bool core_dispatch(core_call *call)
     if (!call->preset)
         for (int i = 0; i < call->n_out; i++)
             call->out[i] = NULL;
-    if (!core_check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
+    if (!check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
         return fail_and_release(call);
     release_owned(call);
     return true;

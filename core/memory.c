@@ -7,9 +7,7 @@
 
 #include "core/backend.h"
 
-_Static_assert(sizeof(core_storage) <= 64, "the head of inline data is one line");
-
-enum { STORAGE_HEAD = 64, HUGE_BYTES = 2 << 20 };
+enum { HUGE_BYTES = 2 << 20 };
 
 /* ---- size classes: 4 per power of two from 512 bytes on -------------------------------------- */
 
@@ -111,41 +109,7 @@ static void block_free(tern_thread *self, tern_thread *home, void *data, uint32_
 #endif
 }
 
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static inline void count_alloc(tern_thread *self, int64_t bytes)
-{
-    core_block_cache *cache = &self->blocks;
-    cache->alloc_count++;
-    cache->allocated_bytes += bytes;
-    if (cache->allocated_bytes > cache->peak_allocated_bytes)
-        cache->peak_allocated_bytes = cache->allocated_bytes;
-}
-
 /* ---- storages -------------------------------------------------------------------------------- */
-
-static inline core_storage *storage_init(core_storage *s, tern_dev_t dev, int64_t bytes,
-                                         uint32_t cache_class)
-{
-    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
-    atomic_store_explicit(&s->version, 0, memory_order_relaxed);
-    s->bytes = bytes;
-    s->dev = dev;
-    s->cache_class = cache_class;
-    s->release = NULL;
-    return s;
-}
-
-static core_storage *inline_storage(tern_thread *self, int64_t bytes)
-{
-    core_storage *s = core_pool_alloc(&self->pool, STORAGE_HEAD + (size_t)bytes);
-    if (s == NULL)
-        return NULL;
-    storage_init(s, TERN_CPU, bytes, CORE_CACHE_INLINE);
-    s->data = bytes > 0 ? (char *)s + STORAGE_HEAD : NULL;
-    count_alloc(self, bytes);
-    return s;
-}
 
 static void *data_alloc(tern_thread *self, tern_dev_t dev, int64_t bytes, uint32_t *out_class)
 {
@@ -157,7 +121,7 @@ static void *data_alloc(tern_thread *self, tern_dev_t dev, int64_t bytes, uint32
             return NULL;
         void *data = block_alloc(self, *out_class);
         if (data != NULL)
-            count_alloc(self, bytes);
+            core_count_alloc(self, bytes);
         return data;
     }
     *out_class = CORE_CACHE_BACKEND;
@@ -167,11 +131,11 @@ static void *data_alloc(tern_thread *self, tern_dev_t dev, int64_t bytes, uint32
 core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes)
 {
     if (dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES)
-        return inline_storage(self, bytes);
+        return core_storage_new_inline(self, bytes);
     core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
     if (s == NULL)
         return NULL;
-    storage_init(s, dev, bytes, CORE_CACHE_FOREIGN);
+    core_storage_init(s, dev, bytes, CORE_CACHE_FOREIGN);
     s->data = NULL;
     s->user = self; /* home of the block */
     if (bytes > 0) {
@@ -190,7 +154,7 @@ core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
     core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
     if (s == NULL)
         return NULL;
-    storage_init(s, TERN_CPU, bytes, CORE_CACHE_FOREIGN);
+    core_storage_init(s, TERN_CPU, bytes, CORE_CACHE_FOREIGN);
     s->data = data;
     s->release = release;
     s->user = user;
@@ -200,8 +164,7 @@ core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
 void core_storage_free(tern_thread *self, core_storage *s)
 {
     if (s->cache_class == CORE_CACHE_INLINE) {
-        self->blocks.allocated_bytes -= s->bytes;
-        core_pool_free(&self->pool, s, STORAGE_HEAD + (size_t)s->bytes);
+        core_storage_free_inline(self, s);
         return;
     }
     if (s->cache_class == CORE_CACHE_BACKEND) {

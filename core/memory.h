@@ -13,6 +13,48 @@ enum { CORE_INLINE_BYTES = 448 };
 /* storage.cache_class: a class of the block lists, or one of these */
 enum { CORE_CACHE_INLINE = 1000, CORE_CACHE_BACKEND, CORE_CACHE_FOREIGN };
 
+enum { CORE_STORAGE_HEAD = 64 };
+_Static_assert(sizeof(core_storage) <= CORE_STORAGE_HEAD, "the head of inline data is one line");
+
+static inline void core_count_alloc(tern_thread *self, int64_t bytes)
+{
+    core_block_cache *cache = &self->blocks;
+    cache->alloc_count++;
+    cache->allocated_bytes += bytes;
+    if (cache->allocated_bytes > cache->peak_allocated_bytes)
+        cache->peak_allocated_bytes = cache->allocated_bytes;
+}
+
+static inline core_storage *core_storage_init(core_storage *s, tern_dev_t dev, int64_t bytes,
+                                              uint32_t cache_class)
+{
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&s->version, 0, memory_order_relaxed);
+    s->bytes = bytes;
+    s->dev = dev;
+    s->cache_class = cache_class;
+    s->release = NULL;
+    return s;
+}
+
+/* CPU data of at most CORE_INLINE_BYTES. */
+static inline core_storage *core_storage_new_inline(tern_thread *self, int64_t bytes)
+{
+    core_storage *s = core_pool_alloc(&self->pool, CORE_STORAGE_HEAD + (size_t)bytes);
+    if (__builtin_expect(s == NULL, 0))
+        return NULL;
+    core_storage_init(s, TERN_CPU, bytes, CORE_CACHE_INLINE);
+    s->data = bytes > 0 ? (char *)s + CORE_STORAGE_HEAD : NULL;
+    core_count_alloc(self, bytes);
+    return s;
+}
+
+static inline void core_storage_free_inline(tern_thread *self, core_storage *s)
+{
+    self->blocks.allocated_bytes -= s->bytes;
+    core_pool_free(&self->pool, s, CORE_STORAGE_HEAD + (size_t)s->bytes);
+}
+
 /* A storage with one reference; data NULL when bytes is 0. NULL when memory is used up: nothing is
  * recorded, the caller says what it was for. */
 core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes);

@@ -104,7 +104,7 @@ const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t 
 }
 
 /* A header without storage and geometry; reference count 1. */
-static tern_tensor *header_new(tern_thread *self, tern_site_t site)
+static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
 {
     tern_tensor *t = core_pool_alloc(&self->pool, sizeof *t);
     if (__builtin_expect(t == NULL, 0)) {
@@ -145,17 +145,25 @@ static tern_tensor *overflow(tern_thread *self, tern_site_t site, int ndim, cons
     return NULL;
 }
 
+/* tern_dtype_size without a call */
+static const uint8_t element_bytes[TERN_DTYPES] = {
+    [TERN_BOOL] = 1, [TERN_U8] = 1,  [TERN_I8] = 1,   [TERN_I16] = 2, [TERN_I32] = 4,
+    [TERN_I64] = 8,  [TERN_F16] = 2, [TERN_BF16] = 2, [TERN_F32] = 4, [TERN_F64] = 8
+};
+
 /* Shape must be set and numel known; attaches a fresh storage. */
-static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
+static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
                                    tern_dtype_t dtype)
 {
     t->view.dtype = (uint8_t)dtype;
     t->view.dev = dev;
     t->view.reserved = 0;
     int64_t bytes;
-    if (__builtin_mul_overflow(t->view.numel, tern_dtype_size(dtype), &bytes))
+    if (__builtin_mul_overflow(t->view.numel, (int64_t)element_bytes[dtype], &bytes))
         bytes = INT64_MAX;
-    t->storage = core_storage_new(self, dev, bytes);
+    t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES
+                     ? core_storage_new_inline(self, bytes)
+                     : core_storage_new(self, dev, bytes);
     if (__builtin_expect(t->storage == NULL, 0)) {
         const tern_site_t site = t->site;
         core_release(self, t);
@@ -248,7 +256,13 @@ void core_tensor_free(tern_thread *self, tern_tensor *t)
         core_release(self, t->base);
     if (__builtin_expect(t->hooks != NULL, 0))
         core_hooks_free(self, t->hooks);
-    if (t->storage != NULL)
-        core_storage_release(self, t->storage);
+    core_storage *s = t->storage;
+    if (s != NULL) {
+        if (s->cache_class == CORE_CACHE_INLINE &&
+            atomic_load_explicit(&s->refs, memory_order_acquire) == 1)
+            core_storage_free_inline(self, s);
+        else
+            core_storage_release(self, s);
+    }
     core_pool_free(&self->pool, t, sizeof *t);
 }

@@ -89,7 +89,7 @@ static void test_copy_converts_and_broadcasts(void **state) /* T016 */
     const int32_t expected[6] = { 1, -1, 3, 1, -1, 3 };
     assert_memory_equal(got, expected, sizeof got);
     assert_null(tern_copy(dst, tern_zeros(TERN_SHAPE(4))));
-    assert_error(TERN_ERR_SHAPE, "copy");
+    assert_error(TERN_ERR_SHAPE, "[2, 3]");
 }
 
 static void test_a_copy_onto_itself_changes_nothing(void **state) /* T026 */
@@ -157,7 +157,9 @@ static void test_owned_mode_is_for_bindings(void **state)
     assert_false(tern_set_owned_mode(true));
     tern_tensor *x = tern_ones(TERN_SHAPE(2)), *y = tern_add(x, 1);
     tern_release(x);
-    assert_close(tern_item(tern_sum(y)), 4, 0);
+    tern_tensor *sum = tern_sum(y);
+    assert_close(tern_item(sum), 4, 0);
+    tern_release(sum);
     tern_release(y);
     assert_true(tern_set_owned_mode(false));
     tern_scope_end(&(tern_scope){ 0 });

@@ -71,7 +71,10 @@ static double quantise(double x, tern_dtype_t dtype)
     case TERN_F16: return round_to(x, 11, -24, 65504.0);
     case TERN_BF16: return round_to(x, 8, -133, 3.3895313892515355e38);
     case TERN_BOOL: return x != 0;
-    case TERN_U8: return fabs(trunc(x));
+    case TERN_U8: return (double)(uint8_t)(int64_t)x;
+    case TERN_I8: return (double)(int8_t)(int64_t)x; /* wraps, as the library does */
+    case TERN_I16: return (double)(int16_t)(int64_t)x;
+    case TERN_I32: return (double)(int32_t)(int64_t)x;
     default: return trunc(x);
     }
 }
