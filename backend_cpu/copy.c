@@ -21,11 +21,11 @@ enum {
 
 typedef struct job {
     cpu_convert_fn convert;
-    bool same;   /* dtype */
+    bool same; /* dtype */
     bool stream;
     int64_t out_size, in_size;
     cpu_walk walk;
-    int crosswise;           /* dimension along which the input runs */
+    int crosswise;            /* dimension along which the input runs */
     int64_t tiles_i, tiles_j; /* along dim 0, along `crosswise` */
 } job;
 
@@ -263,7 +263,9 @@ tern_status_t cpu_fill(const tern_call *call)
     cpu_converter(out->dtype, exact ? TERN_I64 : TERN_F64)(
         element, exact ? (const void *)&attr->value.i : (const void *)&attr->value.f, 1);
     if ((out->flags & (TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE)) == 0) {
-        const tern_view value = { .data = element, .numel = 1, .dtype = out->dtype,
+        const tern_view value = { .data = element,
+                                  .numel = 1,
+                                  .dtype = out->dtype,
                                   .flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE };
         if (n > 0)
             cpu_copy_views(out, &value, call);

@@ -45,7 +45,7 @@ const char *cpu_isa_name(int isa);
     result name##_avx512(__VA_ARGS__)
 #define CPU_ISA_DECLARE_TABLE(type, name, count) \
     extern type name##_base[count], name##_avx2[count], name##_avx512[count]
-#define CPU_ISA_PICK(name)                      \
+#define CPU_ISA_PICK(name)                       \
     (cpu_isa() == CPU_ISA_AVX512 ? name##_avx512 \
      : cpu_isa() == CPU_ISA_AVX2 ? name##_avx2   \
                                  : name##_base)
@@ -197,7 +197,7 @@ static inline float cpu_f16_to_f32(uint16_t value)
     const uint32_t special = magnitude + (224u << 23);
     const uint32_t denormal =
         cpu_float_bits(cpu_bits_float(magnitude + (113u << 23)) - cpu_bits_float(113u << 23));
-    const uint32_t result = magnitude < (1u << 23)          ? denormal
+    const uint32_t result = magnitude < (1u << 23)       ? denormal
                             : magnitude >= (0x1Fu << 23) ? special
                                                          : normal;
     return cpu_bits_float(result | sign);
@@ -209,8 +209,7 @@ static inline uint16_t cpu_f32_to_f16(float value)
     const uint32_t bits = cpu_float_bits(value);
     const uint32_t sign = (bits >> 16) & 0x8000u;
     const uint32_t magnitude = bits & 0x7FFFFFFFu;
-    const uint32_t normal =
-        (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+    const uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
     /* Adding 0.5 aligns a denormal result with the low bits of the sum, rounded by the addition. */
     const uint32_t denormal =
         cpu_float_bits(cpu_bits_float(magnitude) + 0.5f) - cpu_float_bits(0.5f);

@@ -11,18 +11,18 @@
 #include "backend_cpu/strided.h"
 
 enum {
-    DIRECT = 4096,   /* elements up to which one thread and ordinary stores are right in any case */
+    DIRECT = 4096, /* elements up to which one thread and ordinary stores are right in any case */
     FLUSH_FROM = 512, /* elements from which flushing denormals costs nothing against the loop */
-    SHORT_ROW = 16,  /* rows of at least this many elements are passed on as they lie */
+    SHORT_ROW = 16,   /* rows of at least this many elements are passed on as they lie */
     CURVE_FLOPS = 20
 };
 
 static const cpu_loop no_loops[CPU_ELEMENT_COUNT];
-#define LOOPS(isa)                                                                        \
-    {                                                                                     \
-        no_loops, cpu_loops_bool__##isa, cpu_loops_u8_##isa, cpu_loops_i8_##isa,          \
-            cpu_loops_i16_##isa, cpu_loops_i32_##isa, cpu_loops_i64_##isa, no_loops,      \
-            no_loops, cpu_loops_f32_##isa, cpu_loops_f64_##isa                            \
+#define LOOPS(isa)                                                                             \
+    {                                                                                          \
+        no_loops, cpu_loops_bool__##isa, cpu_loops_u8_##isa, cpu_loops_i8_##isa,               \
+            cpu_loops_i16_##isa, cpu_loops_i32_##isa, cpu_loops_i64_##isa, no_loops, no_loops, \
+            cpu_loops_f32_##isa, cpu_loops_f64_##isa                                           \
     }
 /* by instruction set and dtype; half types have none of their own */
 static const cpu_loop *const loops[][TERN_DTYPES] = {
@@ -38,13 +38,13 @@ static const cpu_loop *const loops[][TERN_DTYPES] = {
 typedef struct job {
     cpu_loop loop;
     int inputs;
-    int expand;             /* bit i: the loop takes no scalar as operand i */
-    int64_t size[4];        /* bytes per element in memory: output, inputs */
-    int64_t loop_size[4];   /* and as the loop sees it */
-    cpu_convert_fn widen;   /* half inputs: to f32 */
-    cpu_convert_fn narrow;  /* half output: from f32 */
-    bool stream;            /* write past the caches */
-    int scalars;            /* linear jobs */
+    int expand;            /* bit i: the loop takes no scalar as operand i */
+    int64_t size[4];       /* bytes per element in memory: output, inputs */
+    int64_t loop_size[4];  /* and as the loop sees it */
+    cpu_convert_fn widen;  /* half inputs: to f32 */
+    cpu_convert_fn narrow; /* half output: from f32 */
+    bool stream;           /* write past the caches */
+    int scalars;           /* linear jobs */
     cpu_walk walk;
 } job;
 
@@ -322,10 +322,10 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
 #define PLAIN2(call, element) binary(call, element, 0, 1)
 #define COMPARE(call, element) binary(call, element, 0, 1)
 #define CURVE2(call, element) binary(call, element, 3, CURVE_FLOPS)
-#define ELEMENT(name, shape, ...)                    \
-    tern_status_t cpu_##name(const tern_call *call)  \
-    {                                                \
-        return shape(call, CPU_ELEMENT_##name);      \
+#define ELEMENT(name, shape, ...)                   \
+    tern_status_t cpu_##name(const tern_call *call) \
+    {                                               \
+        return shape(call, CPU_ELEMENT_##name);     \
     }
 #include "backend_cpu/elementwise.def"
 

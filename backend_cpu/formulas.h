@@ -47,10 +47,22 @@ FORMULA double f64_from_bits(uint64_t bits)
     return x;
 }
 
-FORMULA float f32_abs(float x) { return fabsf(x); }
-FORMULA float f32_sqrt(float x) { return sqrtf(x); }
-FORMULA double f64_abs(double x) { return fabs(x); }
-FORMULA double f64_sqrt(double x) { return sqrt(x); }
+FORMULA float f32_abs(float x)
+{
+    return fabsf(x);
+}
+FORMULA float f32_sqrt(float x)
+{
+    return sqrtf(x);
+}
+FORMULA double f64_abs(double x)
+{
+    return fabs(x);
+}
+FORMULA double f64_sqrt(double x)
+{
+    return sqrt(x);
+}
 
 /* ---- exp in f32 ------------------------------------------------------------------------------ */
 
@@ -167,8 +179,11 @@ FORMULA float f32_silu(float x)
 
 FORMULA float f32_silu_slope(float x)
 {
-    const float s = f32_sigmoid(x);
-    return s * (1.0f + x * (1.0f - s));
+    const float e = f32_exp_normal(-fabsf(x));
+    const float larger = 1.0f / (1.0f + e);
+    const float s = x < 0.0f ? e * larger : larger;
+    /* far out e stays above 0, which a huge x would show */
+    return fabsf(x) > 100.0f ? s : s + x * (larger * larger * e);
 }
 
 /* e^(-t^2 / 2) for t >= 0: t is split so that the square is exact; 1.4e-38 and less beyond 13.2. */
@@ -223,10 +238,13 @@ FORMULA float f32_gelu_tanh(float x)
 FORMULA float f32_gelu_tanh_slope(float x)
 {
     const float square = x * x;
-    const float s = f32_sigmoid(x * ((float)GELU_K + (float)GELU_K3 * square));
-    const float rise = x * (1.0f - s) * ((float)GELU_K + 3.0f * (float)GELU_K3 * square);
-    /* far out the slope is 0 or 1, and the product above 0 times infinity */
-    return fabsf(x) > 20.0f ? s : s + s * rise;
+    const float z = x * ((float)GELU_K + (float)GELU_K3 * square);
+    const float e = f32_exp_normal(-fabsf(z));
+    const float larger = 1.0f / (1.0f + e);
+    const float s = z < 0.0f ? e * larger : larger;
+    const float rise = x * ((float)GELU_K + 3.0f * (float)GELU_K3 * square);
+    /* far out the slope is 0 or 1, and the product a tiny number times infinity */
+    return fabsf(x) > 20.0f ? s : s + rise * (larger * larger * e);
 }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
@@ -288,12 +306,30 @@ FORMULA float f32_pow(float x, float y)
 
 /* ---- f64 -------------------------------------------------------------------------------------- */
 
-FORMULA double f64_exp(double x) { return exp(x); }
-FORMULA double f64_log(double x) { return log(x); }
-FORMULA double f64_tanh(double x) { return tanh(x); }
-FORMULA double f64_pow(double x, double y) { return pow(x, y); }
-FORMULA double f64_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-FORMULA double f64_silu(double x) { return x / (1.0 + exp(-x)); }
+FORMULA double f64_exp(double x)
+{
+    return exp(x);
+}
+FORMULA double f64_log(double x)
+{
+    return log(x);
+}
+FORMULA double f64_tanh(double x)
+{
+    return tanh(x);
+}
+FORMULA double f64_pow(double x, double y)
+{
+    return pow(x, y);
+}
+FORMULA double f64_sigmoid(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+FORMULA double f64_silu(double x)
+{
+    return x / (1.0 + exp(-x));
+}
 
 FORMULA double f64_silu_slope(double x)
 {
@@ -301,7 +337,10 @@ FORMULA double f64_silu_slope(double x)
     return s * (1.0 + x * (1.0 - s));
 }
 
-FORMULA double f64_gelu(double x) { return 0.5 * x * erfc(x * -0.70710678118654752440); }
+FORMULA double f64_gelu(double x)
+{
+    return 0.5 * x * erfc(x * -0.70710678118654752440);
+}
 
 FORMULA double f64_gelu_slope(double x)
 {

@@ -147,16 +147,18 @@ static tern_status_t run_job(const tern_call *call, job *j)
 tern_status_t cpu_rand(const tern_call *call)
 {
     const int dtype = call->out[0]->dtype;
-    job j = { .fill = dtype == TERN_F32 ? uniforms_f32 : dtype == TERN_F64 ? uniforms_f64
-                                                                           : uniforms_half };
+    job j = { .fill = dtype == TERN_F32   ? uniforms_f32
+                      : dtype == TERN_F64 ? uniforms_f64
+                                          : uniforms_half };
     return run_job(call, &j);
 }
 
 tern_status_t cpu_randn(const tern_call *call)
 {
     const int dtype = call->out[0]->dtype;
-    job j = { .fill = dtype == TERN_F32 ? normals_f32 : dtype == TERN_F64 ? normals_f64
-                                                                          : normals_half };
+    job j = { .fill = dtype == TERN_F32   ? normals_f32
+                      : dtype == TERN_F64 ? normals_f64
+                                          : normals_half };
     return run_job(call, &j);
 }
 

@@ -30,8 +30,8 @@ typedef union number {
 typedef struct plan {
     kind kind;
     const cpu_reduce_loops *loops;
-    int type;      /* dtype that the loops see: TERN_F32, TERN_F64, TERN_I64 */
-    int acc;       /* dtype of sums */
+    int type; /* dtype that the loops see: TERN_F32, TERN_F64, TERN_I64 */
+    int acc;  /* dtype of sums */
     int64_t type_size;
     cpu_convert_fn widen; /* NULL: as they lie */
     int64_t size;         /* of an input element */
@@ -41,7 +41,7 @@ typedef struct plan {
     bool columns;
     int64_t block, blocks_per_row, blocks; /* outputs per block; blocks along kept dim 0; in all */
     int64_t chunk, chunks;                 /* reduced elements per chunk; chunks */
-    char *cells;    /* scratch: chunks > 1 */
+    char *cells;                           /* scratch: chunks > 1 */
     double correction;
     int out_dtype[2];
     bool has_value, has_place;
@@ -89,8 +89,7 @@ static void spread_piece(const plan *p, const piece *x, int64_t columns, cells c
 }
 
 /* The greatest of a block lie one behind the other in T. */
-static void amax_piece(const plan *p, const piece *x, int64_t columns, cells c,
-                       const double *means)
+static void amax_piece(const plan *p, const piece *x, int64_t columns, cells c, const double *means)
 {
     (void)means;
     if (c.second->i64 < 0)
@@ -187,8 +186,8 @@ static void run_unit(const plan *p, int64_t offset, int64_t columns, int64_t chu
     memset(c.second, 0, (size_t)columns * sizeof *c.second);
     if (p->kind == KIND_AMAX || p->kind == KIND_PLACE) {
         c.second->i64 = -1; /* nothing seen */
-        run_span(p, p->kind == KIND_AMAX ? amax_piece : place_piece, offset, columns, begin, end,
-                 c, NULL);
+        run_span(p, p->kind == KIND_AMAX ? amax_piece : place_piece, offset, columns, begin, end, c,
+                 NULL);
         return;
     }
     run_span(p, sum_piece, offset, columns, begin, end, c, NULL);
@@ -229,8 +228,8 @@ static void combine(const plan *p, cells total, cells part, int64_t columns, int
             p->loops->argmax_rows(to, &total.second[i].i64, from, 1, 1, 0, part.second[i].i64);
     } else if (p->acc == TERN_I64) {
         for (int64_t i = 0; i < columns; i++)
-            total.first[i].i64 = (int64_t)((uint64_t)total.first[i].i64 +
-                                           (uint64_t)part.first[i].i64);
+            total.first[i].i64 =
+                (int64_t)((uint64_t)total.first[i].i64 + (uint64_t)part.first[i].i64);
     } else {
         for (int64_t i = 0; i < columns; i++)
             total.first[i].f64 += part.first[i].f64;
@@ -257,8 +256,7 @@ static void finish(const plan *p, char *const *out, int64_t columns, cells c)
     if (p->kind == KIND_MEAN || p->kind == KIND_VAR) {
         const double freedom = n - p->correction > 0 ? n - p->correction : 0;
         for (int64_t i = 0; i < columns; i++)
-            c.first[i].f64 =
-                p->kind == KIND_MEAN ? c.first[i].f64 / n : c.second[i].f64 / freedom;
+            c.first[i].f64 = p->kind == KIND_MEAN ? c.first[i].f64 / n : c.second[i].f64 / freedom;
     }
     const bool sums = p->kind != KIND_AMAX && p->kind != KIND_PLACE;
     const int place = p->has_value ? 1 : 0;
@@ -432,8 +430,8 @@ static bool run_small(const tern_call *call, bool mean)
         return false;
     const bool f32 = in->dtype == TERN_F32;
     double sum = 0;
-    CPU_ISA_PICK(cpu_reductions)[f32 ? CPU_REDUCE_F32 : CPU_REDUCE_F64].sum(&sum, in->data,
-                                                                           in->numel);
+    CPU_ISA_PICK(cpu_reductions)
+    [f32 ? CPU_REDUCE_F32 : CPU_REDUCE_F64].sum(&sum, in->data, in->numel);
     if (mean)
         sum /= (double)in->numel;
     if (f32)

@@ -19,7 +19,7 @@ typedef struct job {
     int operands;
     int64_t size;
     cpu_convert_fn widen, narrow; /* half types */
-    cpu_walk walk; /* p, g, c, d */
+    cpu_walk walk;                /* p, g, c, d */
 } job;
 
 typedef struct block {

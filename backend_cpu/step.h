@@ -6,18 +6,18 @@
 
 /* What a step needs besides memory; computed once per call in double. */
 typedef struct cpu_sgd_numbers {
-    double sign; /* -1 to maximise */
+    double sign;                              /* -1 to maximise */
     double lr, momentum, fresh, weight_decay; /* fresh: 1 - dampening */
     bool nesterov, first;
 } cpu_sgd_numbers;
 
 typedef struct cpu_adam_numbers {
     double sign;
-    double keep;            /* 1 - lr * weight_decay when decoupled, else 1 */
-    double weight_decay;    /* 0 when decoupled */
+    double keep;         /* 1 - lr * weight_decay when decoupled, else 1 */
+    double weight_decay; /* 0 when decoupled */
     double beta1, beta2, eps;
-    double step_size;       /* lr / (1 - beta1^step) */
-    double inverse_root;    /* 1 / sqrt(1 - beta2^step) */
+    double step_size;    /* lr / (1 - beta1^step) */
+    double inverse_root; /* 1 / sqrt(1 - beta2^step) */
 } cpu_adam_numbers;
 
 /* n elements without gaps; `numbers` is one of the structs above, c and d the state (buffer; m, v). */

@@ -62,11 +62,11 @@ static void next_row(place *p, const cpu_walk *walk, int operand, int64_t n)
     }
 }
 
-#define MOVE(T, to, to_stride, from, from_stride)                                 \
-    for (int64_t i = 0; i < n; i++) {                                             \
-        T element;                                                                \
-        memcpy(&element, (from) + i * (from_stride), sizeof element);             \
-        memcpy((to) + i * (to_stride), &element, sizeof element);                 \
+#define MOVE(T, to, to_stride, from, from_stride)                     \
+    for (int64_t i = 0; i < n; i++) {                                 \
+        T element;                                                    \
+        memcpy(&element, (from) + i * (from_stride), sizeof element); \
+        memcpy((to) + i * (to_stride), &element, sizeof element);     \
     }
 
 static void move_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride,
@@ -108,14 +108,12 @@ char *cpu_pack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, c
     return buffer;
 }
 
-char *cpu_unpack_place(const cpu_cursor *cursor, int operand, int64_t size, int64_t n,
-                        char *buffer)
+char *cpu_unpack_place(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, char *buffer)
 {
     return lies_plain(cursor, operand, size, n) ? cursor->data[operand] : buffer;
 }
 
-void cpu_unpack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n,
-                 const char *buffer)
+void cpu_unpack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, const char *buffer)
 {
     const cpu_walk *walk = cursor->walk;
     const int64_t stride = walk->stride[operand][0];

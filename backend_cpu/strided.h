@@ -21,9 +21,8 @@ char *cpu_pack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, c
 /* Where the next n elements may be written: in place if they lie without gaps, else `buffer`, from
  * which cpu_unpack then takes them. */
 char *cpu_unpack_place(const cpu_cursor *cursor, int operand, int64_t size, int64_t n,
-                        char *buffer);
-void cpu_unpack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n,
-                 const char *buffer);
+                       char *buffer);
+void cpu_unpack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, const char *buffer);
 
 /* Equal shape and strides (extents of 1 aside). */
 bool cpu_same_strides(const tern_view *a, const tern_view *b);

@@ -14,8 +14,8 @@ CPU_ISA_DECLARE_TABLE(const cpu_transpose_fn, cpu_transposes, 4);
 static inline void cpu_transpose(char *out, int64_t out_stride, const char *in, int64_t in_stride,
                                  int64_t ni, int64_t nj, int64_t size)
 {
-    CPU_ISA_PICK(cpu_transposes)[__builtin_ctzll((unsigned long long)size)](out, out_stride, in,
-                                                                            in_stride, ni, nj);
+    CPU_ISA_PICK(cpu_transposes)
+    [__builtin_ctzll((unsigned long long)size)](out, out_stride, in, in_stride, ni, nj);
 }
 
 #endif

@@ -6,21 +6,21 @@
 #include <stdint.h>
 
 /* One of ten rounds on the counter c0..c3; k0, k1 is the key of this round and becomes the next's. */
-#define CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1)             \
-    do {                                                      \
+#define CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1)              \
+    do {                                                       \
         const uint64_t product0_ = (uint64_t)0xD2511F53u * c0; \
         const uint64_t product1_ = (uint64_t)0xCD9E8D57u * c2; \
-        c0 = (uint32_t)(product1_ >> 32) ^ c1 ^ k0;           \
-        c2 = (uint32_t)(product0_ >> 32) ^ c3 ^ k1;           \
-        c1 = (uint32_t)product1_;                             \
-        c3 = (uint32_t)product0_;                             \
-        k0 += 0x9E3779B9u;                                    \
-        k1 += 0xBB67AE85u;                                    \
+        c0 = (uint32_t)(product1_ >> 32) ^ c1 ^ k0;            \
+        c2 = (uint32_t)(product0_ >> 32) ^ c3 ^ k1;            \
+        c1 = (uint32_t)product1_;                              \
+        c3 = (uint32_t)product0_;                              \
+        k0 += 0x9E3779B9u;                                     \
+        k1 += 0xBB67AE85u;                                     \
     } while (0)
-#define CORE_PHILOX_TWO(c0, c1, c2, c3, k0, k1)     \
-    do {                                            \
-        CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1);  \
-        CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1);  \
+#define CORE_PHILOX_TWO(c0, c1, c2, c3, k0, k1)    \
+    do {                                           \
+        CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1); \
+        CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1); \
     } while (0)
 
 /* Key: seed. Counter: (block, call), low words first. */

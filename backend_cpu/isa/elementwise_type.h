@@ -16,88 +16,88 @@
 #define CHOOSE_YES(shape, name, real, integer) shape(name, integer)
 #endif
 
-#define PARAMETERS                                                                             \
+#define PARAMETERS \
     void *out, const void *first, const void *second, const void *third, int64_t n, int scalars
 
-#define PLAIN1(name, formula)                          \
-    static void LOOP(name)(PARAMETERS)                 \
-    {                                                  \
-        T *o = out;                                    \
-        const T *x = first;                            \
-        (void)second, (void)third, (void)scalars;      \
-        CPU_INDEPENDENT                                \
-        for (int64_t i = 0; i < n; i++) {              \
-            const T a = x[i];                          \
-            o[i] = (T)(formula);                       \
-        }                                              \
+#define PLAIN1(name, formula)                     \
+    static void LOOP(name)(PARAMETERS)            \
+    {                                             \
+        T *o = out;                               \
+        const T *x = first;                       \
+        (void)second, (void)third, (void)scalars; \
+        CPU_INDEPENDENT                           \
+        for (int64_t i = 0; i < n; i++) {         \
+            const T a = x[i];                     \
+            o[i] = (T)(formula);                  \
+        }                                         \
     }
 
-#define BINARY(name, R, formula)               \
-    static void LOOP(name)(PARAMETERS)         \
-    {                                          \
-        R *o = out;                            \
-        const T *x = first, *y = second;       \
-        (void)third;                           \
-        if (scalars == 0) {                    \
-            CPU_INDEPENDENT                    \
-            for (int64_t i = 0; i < n; i++) {  \
-                const T a = x[i], b = y[i];    \
-                o[i] = (R)(formula);           \
-            }                                  \
-        } else if (scalars == 2) {             \
-            const T b = *y;                    \
-            CPU_INDEPENDENT                    \
-            for (int64_t i = 0; i < n; i++) {  \
-                const T a = x[i];              \
-                o[i] = (R)(formula);           \
-            }                                  \
-        } else if (scalars == 1) {             \
-            const T a = *x;                    \
-            CPU_INDEPENDENT                    \
-            for (int64_t i = 0; i < n; i++) {  \
-                const T b = y[i];              \
-                o[i] = (R)(formula);           \
-            }                                  \
-        } else {                               \
-            const T a = *x, b = *y;            \
-            const R value = (R)(formula);      \
-            for (int64_t i = 0; i < n; i++)    \
-                o[i] = value;                  \
-        }                                      \
+#define BINARY(name, R, formula)              \
+    static void LOOP(name)(PARAMETERS)        \
+    {                                         \
+        R *o = out;                           \
+        const T *x = first, *y = second;      \
+        (void)third;                          \
+        if (scalars == 0) {                   \
+            CPU_INDEPENDENT                   \
+            for (int64_t i = 0; i < n; i++) { \
+                const T a = x[i], b = y[i];   \
+                o[i] = (R)(formula);          \
+            }                                 \
+        } else if (scalars == 2) {            \
+            const T b = *y;                   \
+            CPU_INDEPENDENT                   \
+            for (int64_t i = 0; i < n; i++) { \
+                const T a = x[i];             \
+                o[i] = (R)(formula);          \
+            }                                 \
+        } else if (scalars == 1) {            \
+            const T a = *x;                   \
+            CPU_INDEPENDENT                   \
+            for (int64_t i = 0; i < n; i++) { \
+                const T b = y[i];             \
+                o[i] = (R)(formula);          \
+            }                                 \
+        } else {                              \
+            const T a = *x, b = *y;           \
+            const R value = (R)(formula);     \
+            for (int64_t i = 0; i < n; i++)   \
+                o[i] = value;                 \
+        }                                     \
     }
 #define PLAIN2(name, formula) BINARY(name, T, formula)
 #define COMPARE(name, formula) BINARY(name, uint8_t, formula)
 
 /* What is left over after whole vectors goes through the same machine code from a buffer: a value's
  * result does not depend on where it stands. */
-#define CURVE(name, inputs, read_b, formula)                                   \
-    static void LOOP(name)(PARAMETERS)                                         \
-    {                                                                          \
-        T *o = out, *end = NULL;                                               \
-        const T *x = first, *y = inputs == 2 ? second : first;                 \
-        T rest[3][LANES];                                                      \
-        int64_t count = n - n % LANES;                                         \
-        const size_t left = (size_t)(n - count) * sizeof(T);                   \
-        (void)third, (void)scalars;                                            \
-        for (;;) {                                                             \
-            CPU_INDEPENDENT                                                    \
-            for (int64_t i = 0; i < count; i++) {                              \
-                const T a = x[i];                                              \
-                read_b;                                                        \
-                o[i] = (T)(formula);                                           \
-            }                                                                  \
-            if (left == 0)                                                     \
-                return;                                                        \
-            if (end) {                                                         \
-                memcpy(end, rest[0], left);                                    \
-                return;                                                        \
-            }                                                                  \
-            memset(rest, 0, sizeof rest);                                      \
-            memcpy(rest[1], x + count, left);                                  \
-            memcpy(rest[2], y + count, left);                                  \
-            end = o + count;                                                   \
-            o = rest[0], x = rest[1], y = rest[2], count = LANES;              \
-        }                                                                      \
+#define CURVE(name, inputs, read_b, formula)                      \
+    static void LOOP(name)(PARAMETERS)                            \
+    {                                                             \
+        T *o = out, *end = NULL;                                  \
+        const T *x = first, *y = inputs == 2 ? second : first;    \
+        T rest[3][LANES];                                         \
+        int64_t count = n - n % LANES;                            \
+        const size_t left = (size_t)(n - count) * sizeof(T);      \
+        (void)third, (void)scalars;                               \
+        for (;;) {                                                \
+            CPU_INDEPENDENT                                       \
+            for (int64_t i = 0; i < count; i++) {                 \
+                const T a = x[i];                                 \
+                read_b;                                           \
+                o[i] = (T)(formula);                              \
+            }                                                     \
+            if (left == 0)                                        \
+                return;                                           \
+            if (end) {                                            \
+                memcpy(end, rest[0], left);                       \
+                return;                                           \
+            }                                                     \
+            memset(rest, 0, sizeof rest);                         \
+            memcpy(rest[1], x + count, left);                     \
+            memcpy(rest[2], y + count, left);                     \
+            end = o + count;                                      \
+            o = rest[0], x = rest[1], y = rest[2], count = LANES; \
+        }                                                         \
     }
 #define CURVE1(name, formula) CURVE(name, 1, (void)0, formula)
 #define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)

@@ -66,8 +66,8 @@ static inline void normal_pair(uint32_t radius_bits, uint32_t angle_bits, float 
     const double r = sqrt(f64_log2_near(u) * (-2.0 * 0.693147180559945309417));
     /* the angle is quarter / 4 + t turns with |t| <= 1/8 */
     const uint32_t quarter = (angle_bits + 0x20000000u) >> 30;
-    const double shifted = f64_from_bits(
-        0x4330000000000000u | (((uint64_t)angle_bits + 0x20000000u) >> 30)) - 0x1p52;
+    const double shifted =
+        f64_from_bits(0x4330000000000000u | (((uint64_t)angle_bits + 0x20000000u) >> 30)) - 0x1p52;
     const double t = angle_count * 0x1p-32 - shifted * 0.25;
     const double z = t * t;
     double s = -14.9158114586435484;

@@ -29,10 +29,10 @@
 #define NAME(x) x##_i64
 #include "backend_cpu/isa/reduce_type.h"
 
-#define LOOPS(type, spread_loop, spread_rows_loop)                                              \
-    {                                                                                           \
-        sum_##type, spread_loop, amax_##type, find_##type, sum_rows_##type, spread_rows_loop,   \
-            amax_rows_##type, argmax_rows_##type                                                \
+#define LOOPS(type, spread_loop, spread_rows_loop)                                            \
+    {                                                                                         \
+        sum_##type, spread_loop, amax_##type, find_##type, sum_rows_##type, spread_rows_loop, \
+            amax_rows_##type, argmax_rows_##type                                              \
     }
 const cpu_reduce_loops CPU_ISA_NAME(cpu_reductions)[CPU_REDUCE_TYPES] = {
     [CPU_REDUCE_F32] = LOOPS(f32, spread_f32, spread_rows_f32),

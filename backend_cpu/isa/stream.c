@@ -9,8 +9,7 @@ enum { LINE = 64 };
 #define STREAM(to, from) _mm512_stream_si512((void *)(to), _mm512_loadu_si512(from))
 #elif defined(__AVX2__)
 enum { LINE = 32 };
-#define STREAM(to, from) \
-    _mm256_stream_si256((void *)(to), _mm256_loadu_si256((const void *)(from)))
+#define STREAM(to, from) _mm256_stream_si256((void *)(to), _mm256_loadu_si256((const void *)(from)))
 #else
 enum { LINE = 16 };
 #define STREAM(to, from) _mm_stream_si128((void *)(to), _mm_loadu_si128((const void *)(from)))

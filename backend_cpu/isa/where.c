@@ -1,31 +1,31 @@
 /* where: bits are moved, so one loop per element size serves all dtypes. */
 #include "backend_cpu/elementwise.h"
 
-#define WHERE(T)                                                                              \
-    static void where_##T(void *out, const void *condition, const void *yes, const void *no,  \
-                          int64_t n, int scalars)                                             \
-    {                                                                                         \
-        T *o = out;                                                                           \
-        const uint8_t *c = condition;                                                         \
-        const T *x = yes, *y = no;                                                            \
-        const T first = *x, second = *y;                                                      \
-        if (scalars == 0) {                                                                   \
-            CPU_INDEPENDENT                                                                   \
-            for (int64_t i = 0; i < n; i++)                                                   \
-                o[i] = c[i] ? x[i] : y[i];                                                    \
-        } else if (scalars == 2) {                                                            \
-            CPU_INDEPENDENT                                                                   \
-            for (int64_t i = 0; i < n; i++)                                                   \
-                o[i] = c[i] ? first : y[i];                                                   \
-        } else if (scalars == 4) {                                                            \
-            CPU_INDEPENDENT                                                                   \
-            for (int64_t i = 0; i < n; i++)                                                   \
-                o[i] = c[i] ? x[i] : second;                                                  \
-        } else {                                                                              \
-            CPU_INDEPENDENT                                                                   \
-            for (int64_t i = 0; i < n; i++)                                                   \
-                o[i] = c[i] ? first : second;                                                 \
-        }                                                                                     \
+#define WHERE(T)                                                                             \
+    static void where_##T(void *out, const void *condition, const void *yes, const void *no, \
+                          int64_t n, int scalars)                                            \
+    {                                                                                        \
+        T *o = out;                                                                          \
+        const uint8_t *c = condition;                                                        \
+        const T *x = yes, *y = no;                                                           \
+        const T first = *x, second = *y;                                                     \
+        if (scalars == 0) {                                                                  \
+            CPU_INDEPENDENT                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                  \
+                o[i] = c[i] ? x[i] : y[i];                                                   \
+        } else if (scalars == 2) {                                                           \
+            CPU_INDEPENDENT                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                  \
+                o[i] = c[i] ? first : y[i];                                                  \
+        } else if (scalars == 4) {                                                           \
+            CPU_INDEPENDENT                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                  \
+                o[i] = c[i] ? x[i] : second;                                                 \
+        } else {                                                                             \
+            CPU_INDEPENDENT                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                  \
+                o[i] = c[i] ? first : second;                                                \
+        }                                                                                    \
     }
 WHERE(uint8_t)
 WHERE(uint16_t)

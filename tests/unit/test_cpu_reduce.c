@@ -1,0 +1,482 @@
+/* Reductions and optimizer steps against loops in double precision: dtypes, layouts, dims, sizes
+ * around chunks, special values, repeatability. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "backend_cpu/cpu.h"
+#include "tern/op_attr.h"
+#include "tests/support/check.h"
+#include "tests/support/karray_layout.h"
+
+enum kind { SUM, MEAN, VAR, AMAX, MAX, ARGMAX, KINDS };
+static const char *const kind_names[] = { "sum", "mean", "var", "amax", "max", "argmax" };
+static const tern_kernel kernels[] = { cpu_sum, cpu_mean, cpu_var, cpu_amax, cpu_max, cpu_argmax };
+
+/* ---- references ------------------------------------------------------------------------------- */
+
+/* Number of the output element that element i of `v` goes to, kept dims in row-major order. */
+static int64_t group_of(const tern_view *v, int64_t i, uint32_t dims)
+{
+    int64_t group = 0, step = 1;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        if (!(dims >> d & 1)) {
+            group += i % v->shape[d] * step;
+            step *= v->shape[d];
+        }
+        i /= v->shape[d];
+    }
+    return group;
+}
+
+/* Value (first `groups`) and place (second) of each output element; the last dim of `dims` counts. */
+static double *reference(const karray *x, enum kind kind, uint32_t dims, int64_t groups,
+                         double correction)
+{
+    double *value = calloc((size_t)groups * 4, sizeof *value);
+    double *place = value + groups, *mean = value + 2 * groups, *count = value + 3 * groups;
+    assert_non_null(value);
+    for (int64_t i = 0; i < x->view.numel; i++) {
+        const int64_t g = group_of(&x->view, i, dims);
+        const double v = x->values[i];
+        const bool greater = count[g] == 0 || v > value[g] || (isnan(v) && !isnan(value[g]));
+        if (kind >= AMAX && greater) {
+            value[g] = v;
+            place[g] = count[g];
+        } else if (kind < AMAX) {
+            value[g] += v;
+        }
+        mean[g] += v;
+        count[g]++;
+    }
+    for (int64_t g = 0; g < groups; g++) {
+        mean[g] /= count[g];
+        value[g] = kind == MEAN ? mean[g] : kind == VAR ? 0 : value[g];
+    }
+    for (int64_t i = 0; kind == VAR && i < x->view.numel; i++) {
+        const int64_t g = group_of(&x->view, i, dims);
+        value[g] += (x->values[i] - mean[g]) * (x->values[i] - mean[g]) / (count[g] - correction);
+    }
+    return value;
+}
+
+/* ---- one call ---------------------------------------------------------------------------------- */
+
+typedef struct setting {
+    enum kind kind;
+    karray x, out[2];
+    uint32_t dims;
+    double correction, tolerance;
+    int threads;
+    int64_t groups;
+} setting;
+
+static tern_dtype_t result_dtype(enum kind kind, tern_dtype_t dtype)
+{
+    if (kind == ARGMAX || (kind == SUM && !tern_dtype_is_float(dtype)))
+        return TERN_I64;
+    return dtype;
+}
+
+static void prepare(setting *s, bool keepdim)
+{
+    int64_t dims[TERN_MAX_DIMS];
+    int ndim = 0;
+    s->groups = 1;
+    for (int d = 0; d < s->x.view.ndim; d++) {
+        const bool gone = (s->dims >> d & 1) != 0;
+        if (!gone || keepdim)
+            dims[ndim++] = gone ? 1 : s->x.view.shape[d];
+        s->groups *= gone ? 1 : s->x.view.shape[d];
+    }
+    const tern_dtype_t dtype = result_dtype(s->kind, (tern_dtype_t)s->x.view.dtype);
+    s->out[0] = karray_filled(dtype, ndim, dims, 1);
+    s->out[1] = karray_filled(TERN_I64, ndim, dims, 1);
+}
+
+static void run_setting(setting *s)
+{
+    int dim = 0;
+    while (dim < 7 && !(s->dims >> dim & 1))
+        dim++;
+    const tern_attr_reduce many = { .dims = s->dims,
+                                    .correction = s->correction,
+                                    .keepdim = s->out[0].view.ndim == s->x.view.ndim };
+    const tern_attr_dim one = { .dim = dim, .keepdim = many.keepdim };
+    const kernel_run run = { .kernel = kernels[s->kind],
+                             .threads = s->threads,
+                             .attr = s->kind >= MAX ? (const void *)&one : &many,
+                             .in = { &s->x },
+                             .n_in = 1,
+                             .out = { &s->out[0], &s->out[1] },
+                             .n_out = s->kind == MAX ? 2 : 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+}
+
+static void check_setting(void *context)
+{
+    setting *s = context;
+    double *want = reference(&s->x, s->kind, s->dims, s->groups, s->correction);
+    run_setting(s);
+    const double tolerance = s->kind >= AMAX || !tern_dtype_is_float((tern_dtype_t)s->x.view.dtype)
+                                 ? 0
+                                 : kernel_tolerance((tern_dtype_t)s->x.view.dtype, s->tolerance);
+    for (int64_t g = 0; g < s->groups; g++) {
+        kernel_expect(kind_names[s->kind], g, karray_at(&s->out[0], g),
+                      want[s->kind == ARGMAX ? s->groups + g : g], tolerance);
+        if (s->kind == MAX)
+            kernel_expect("place of max", g, karray_at(&s->out[1], g), want[s->groups + g], 0);
+    }
+    free(want);
+}
+
+static void free_setting(setting *s)
+{
+    karray_free(&s->x);
+    karray_free(&s->out[0]);
+    karray_free(&s->out[1]);
+}
+
+static bool accepts(enum kind kind, int dtype)
+{
+    return (kind != MEAN && kind != VAR) || tern_dtype_is_float((tern_dtype_t)dtype);
+}
+
+/* ---- dtypes, dims, layouts --------------------------------------------------------------------- */
+
+static void check_dims(enum kind kind, tern_dtype_t dtype, karray_layout layout, uint32_t dims)
+{
+    const int64_t shape[3] = { 7, 10, 37 };
+    setting s = { .kind = kind, .dims = dims, .correction = 1, .tolerance = 1e-6 };
+    s.x = karray_random(dtype, 3, shape, 0, dtype == TERN_BOOL ? 2 : 9, dims + 1);
+    karray_relayout(&s.x, layout);
+    prepare(&s, dims % 2 == 0);
+    kernel_each_isa(check_setting, &s);
+    free_setting(&s);
+}
+
+static void test_all_dims_dtypes_and_layouts(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int dtype = TERN_BOOL; dtype < TERN_DTYPES; dtype++) {
+            for (int layout = 0; layout < KARRAY_LAYOUTS && accepts(kind, dtype); layout++) {
+                for (uint32_t dims = 1; dims < 8; dims++) {
+                    const bool single = (dims & (dims - 1)) == 0;
+                    if (kind < MAX || single)
+                        check_dims(kind, (tern_dtype_t)dtype, (karray_layout)layout, dims);
+                }
+            }
+        }
+    }
+}
+
+static void test_sizes_around_vectors(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int64_t n = 2; n < 200; n += n < 20 ? 1 : 23) {
+            const int64_t shapes[2][2] = { { 3, n }, { n, 3 } };
+            for (int across = 0; across < 2; across++) {
+                setting s = {
+                    .kind = kind, .dims = across ? 1 : 2, .correction = 1, .tolerance = 1e-6
+                };
+                s.x = karray_random(TERN_F32, 2, shapes[across], -1, 1, 7);
+                prepare(&s, false);
+                kernel_each_isa(check_setting, &s);
+                free_setting(&s);
+            }
+        }
+    }
+}
+
+static void test_expanded_inputs(void **state)
+{
+    (void)state;
+    const int64_t shape[3] = { 5, 8, 30 };
+    for (int dim = 0; dim < 3; dim++) {
+        for (uint32_t dims = 1; dims < 8; dims++) {
+            setting s = { .kind = SUM, .dims = dims, .tolerance = 1e-6 };
+            s.x = karray_random(TERN_F32, 3, shape, -1, 1, 7);
+            karray_repeat(&s.x, dim);
+            prepare(&s, false);
+            kernel_each_isa(check_setting, &s);
+            free_setting(&s);
+        }
+    }
+}
+
+/* ---- large ------------------------------------------------------------------------------------- */
+
+static void check_large(enum kind kind, int ndim, const int64_t *shape, uint32_t dims)
+{
+    setting s = { .kind = kind, .dims = dims, .correction = 0, .tolerance = 1e-6, .threads = 2 };
+    s.x = karray_random(TERN_F32, ndim, shape, 0.05, 0.15, 9);
+    if (kind >= AMAX) /* ties far apart */
+        for (int64_t i = 0; i < s.x.view.numel; i += 70001)
+            karray_set(&s.x, i, 0.5);
+    prepare(&s, false);
+    check_setting(&s);
+    float *before = malloc((size_t)s.groups * sizeof *before);
+    memcpy(before, s.out[0].view.data, (size_t)s.groups * sizeof *before);
+    s.threads = 1;
+    run_setting(&s);
+    assert_memory_equal(before, s.out[0].view.data, (size_t)s.groups * sizeof *before);
+    free(before);
+    free_setting(&s);
+}
+
+static void test_large_reductions_in_chunks_repeat_with_any_threads(void **state)
+{
+    (void)state;
+    const int64_t line = 10000019, tall[2] = { 30011, 70 }, wide[2] = { 3, 700001 };
+    for (int kind = 0; kind < ARGMAX; kind++) {
+        check_large(kind, 1, &line, 1);
+        check_large(kind, 2, tall, 1);
+        check_large(kind, 2, wide, 2);
+    }
+}
+
+static void test_equal_elements_add_up_without_drift(void **state)
+{
+    (void)state;
+    const int64_t n = 10000000;
+    setting s = { .kind = SUM, .dims = 1, .tolerance = 1e-7 };
+    s.x = karray_filled(TERN_F32, 1, &n, 0.1);
+    prepare(&s, false);
+    kernel_each_isa(check_setting, &s);
+    free_setting(&s);
+}
+
+/* ---- special cases ------------------------------------------------------------------------------ */
+
+static void check_nan(enum kind kind, uint32_t dims, int64_t at)
+{
+    const int64_t shape[2] = { 70, 90 };
+    setting s = { .kind = kind, .dims = dims, .tolerance = 1e-6 };
+    s.x = karray_random(TERN_F32, 2, shape, -1, 1, 9);
+    karray_set(&s.x, at, NAN);
+    karray_set(&s.x, at + 91, NAN);
+    karray_set(&s.x, 5, INFINITY);
+    prepare(&s, false);
+    kernel_each_isa(check_setting, &s);
+    free_setting(&s);
+}
+
+static void test_nan_is_the_greatest_and_the_first_counts(void **state)
+{
+    (void)state;
+    for (int kind = AMAX; kind < KINDS; kind++) {
+        for (uint32_t dims = 1; dims < 3; dims++) {
+            check_nan(kind, dims, 0);
+            check_nan(kind, dims, 89);
+            check_nan(kind, dims, 3000);
+        }
+    }
+}
+
+static void test_all_equal_and_all_infinite(void **state)
+{
+    (void)state;
+    const int64_t shape[2] = { 70, 90 };
+    for (uint32_t dims = 1; dims < 3; dims++) {
+        setting s = { .kind = MAX, .dims = dims };
+        s.x = karray_filled(TERN_F32, 2, shape, -INFINITY);
+        prepare(&s, false);
+        kernel_each_isa(check_setting, &s);
+        free_setting(&s);
+    }
+}
+
+static void test_nothing_to_reduce(void **state)
+{
+    (void)state;
+    const int64_t shape[2] = { 3, 0 };
+    const double want[3] = { 0, NAN, NAN };
+    for (int kind = SUM; kind <= VAR; kind++) {
+        setting s = { .kind = kind, .dims = 2, .correction = 1 };
+        s.x = karray_filled(TERN_F32, 2, shape, 0);
+        prepare(&s, false);
+        run_setting(&s);
+        for (int i = 0; i < 3; i++)
+            kernel_expect(kind_names[kind], i, karray_at(&s.out[0], i), want[kind], 0);
+        free_setting(&s);
+    }
+}
+
+static void test_one_element_and_variance_of_one(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        setting s = { .kind = kind, .dims = kind >= MAX ? 0 : 1, .correction = 1 };
+        const int64_t one = 1;
+        s.x = karray_filled(TERN_F32, kind >= MAX ? 0 : 1, &one, 4);
+        prepare(&s, false);
+        run_setting(&s);
+        kernel_expect(kind_names[kind], 0, karray_at(&s.out[0], 0),
+                      kind == VAR      ? NAN
+                      : kind == ARGMAX ? 0
+                                       : 4,
+                      0);
+        free_setting(&s);
+    }
+}
+
+static void test_integer_sums_wrap(void **state)
+{
+    (void)state;
+    const int64_t n = 4;
+    setting s = { .kind = SUM, .dims = 1 };
+    s.x = karray_filled(TERN_I64, 1, &n, 0);
+    for (int i = 0; i < n; i++)
+        ((int64_t *)s.x.view.data)[i] = INT64_MAX;
+    prepare(&s, false);
+    run_setting(&s);
+    assert_true(*(int64_t *)s.out[0].view.data == -4);
+    free_setting(&s);
+}
+
+/* ---- optimizer steps ---------------------------------------------------------------------------- */
+
+typedef struct step_case {
+    tern_dtype_t dtype;
+    karray_layout layout; /* of the gradient */
+    int64_t n;
+    bool adam;
+    tern_attr_sgd sgd;
+    tern_attr_adam adam_attr;
+} step_case;
+
+static void sgd_reference(const tern_attr_sgd *a, double *p, double g, double *b)
+{
+    g = (a->maximize ? -g : g) + a->weight_decay * *p;
+    if (a->momentum != 0) {
+        *b = a->first ? g : a->momentum * *b + (1 - a->dampening) * g;
+        g = a->nesterov ? g + a->momentum * *b : *b;
+    }
+    *p -= a->lr * g;
+}
+
+static void adam_reference(const tern_attr_adam *a, double *p, double g, double *m, double *v)
+{
+    const double step = (double)a->step;
+    g = a->maximize ? -g : g;
+    if (a->decoupled)
+        *p *= 1 - a->lr * a->weight_decay;
+    else
+        g += a->weight_decay * *p;
+    *m = a->beta1 * *m + (1 - a->beta1) * g;
+    *v = a->beta2 * *v + (1 - a->beta2) * g * g;
+    const double denominator = sqrt(*v) / sqrt(1 - pow(a->beta2, step)) + a->eps;
+    *p -= a->lr / (1 - pow(a->beta1, step)) * *m / denominator;
+}
+
+static void check_step(void *context)
+{
+    const step_case *c = context;
+    const bool buffer = c->adam || c->sgd.momentum != 0;
+    const int64_t dims[2] = { c->n, 3 };
+    karray p = karray_random(c->dtype, 2, dims, -1, 1, 1);
+    karray g = karray_random(c->dtype, 2, dims, -1, 1, 2);
+    karray m = karray_random(c->dtype, 2, dims, -1, 1, 3);
+    karray v = karray_random(c->dtype, 2, dims, 0, 1, 4);
+    karray_relayout(&g, c->layout);
+    const kernel_run run = { .kernel = c->adam ? cpu_adam_step : cpu_sgd_step,
+                             .threads = 2,
+                             .attr = c->adam ? (const void *)&c->adam_attr : &c->sgd,
+                             .in = { &p, &g, buffer ? &m : NULL, &v },
+                             .n_in = c->adam ? 4 : 3 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    const double tolerance = kernel_tolerance(c->dtype, 1e-6);
+    for (int64_t i = 0; i < p.view.numel; i++) {
+        if (c->adam)
+            adam_reference(&c->adam_attr, &p.values[i], g.values[i], &m.values[i], &v.values[i]);
+        else
+            sgd_reference(&c->sgd, &p.values[i], g.values[i], &m.values[i]);
+        kernel_expect("parameter", i, karray_at(&p, i), p.values[i], tolerance);
+        kernel_expect("buffer", i, karray_at(&m, i), m.values[i], tolerance);
+        kernel_expect("squares", i, karray_at(&v, i), v.values[i], tolerance);
+    }
+    karray_free(&p);
+    karray_free(&g);
+    karray_free(&m);
+    karray_free(&v);
+}
+
+static void check_steps(step_case c)
+{
+    static const int64_t sizes[] = { 1, 11, 700, 60001 };
+    for (int dtype = TERN_F16; dtype <= TERN_F64; dtype++) {
+        for (int k = 0; k < 4; k++) {
+            c.dtype = (tern_dtype_t)dtype;
+            c.n = sizes[k];
+            c.layout = k == 2 ? KARRAY_REVERSED : k == 1 ? KARRAY_GAPS : KARRAY_ROW_MAJOR;
+            kernel_each_isa(check_step, &c);
+        }
+    }
+}
+
+static void test_sgd(void **state)
+{
+    (void)state;
+    check_steps((step_case){ .sgd = { .lr = 0.1 } });
+    check_steps((step_case){ .sgd = { .lr = 0.1, .weight_decay = 0.01, .maximize = 1 } });
+    check_steps((step_case){ .sgd = { .lr = 0.1, .momentum = 0.9, .first = 1 } });
+    check_steps((step_case){ .sgd = { .lr = 0.1, .momentum = 0.9, .dampening = 0.2 } });
+    check_steps(
+        (step_case){ .sgd = { .lr = 0.1, .momentum = 0.9, .nesterov = 1, .weight_decay = 0.01 } });
+}
+
+/* The buffer of a first step may hold anything. */
+static void test_first_step_does_not_read_the_buffer(void **state)
+{
+    (void)state;
+    const int64_t n = 50;
+    const tern_attr_sgd attr = { .lr = 0.5, .momentum = 0.9, .first = 1 };
+    karray p = karray_filled(TERN_F32, 1, &n, 1), g = karray_filled(TERN_F32, 1, &n, 1);
+    karray b = karray_filled(TERN_F32, 1, &n, NAN);
+    const kernel_run run = {
+        .kernel = cpu_sgd_step, .attr = &attr, .in = { &p, &g, &b }, .n_in = 3
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(karray_at(&p, i) == 0.5 && karray_at(&b, i) == 1);
+    karray_free(&p);
+    karray_free(&g);
+    karray_free(&b);
+}
+
+static void test_adam(void **state)
+{
+    (void)state;
+    const tern_attr_adam plain = {
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 3
+    };
+    tern_attr_adam attr = plain;
+    check_steps((step_case){ .adam = true, .adam_attr = attr });
+    attr.weight_decay = 0.1;
+    check_steps((step_case){ .adam = true, .adam_attr = attr });
+    attr.decoupled = 1;
+    attr.maximize = 1;
+    attr.step = 1;
+    check_steps((step_case){ .adam = true, .adam_attr = attr });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_dims_dtypes_and_layouts),
+        cmocka_unit_test(test_sizes_around_vectors),
+        cmocka_unit_test(test_expanded_inputs),
+        cmocka_unit_test(test_large_reductions_in_chunks_repeat_with_any_threads),
+        cmocka_unit_test(test_equal_elements_add_up_without_drift),
+        cmocka_unit_test(test_nan_is_the_greatest_and_the_first_counts),
+        cmocka_unit_test(test_all_equal_and_all_infinite),
+        cmocka_unit_test(test_nothing_to_reduce),
+        cmocka_unit_test(test_one_element_and_variance_of_one),
+        cmocka_unit_test(test_integer_sums_wrap),
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_first_step_does_not_read_the_buffer),
+        cmocka_unit_test(test_adam),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
