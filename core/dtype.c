@@ -7,8 +7,8 @@ static const struct {
     const char *name;
     int64_t bytes;
 } dtypes[TERN_DTYPES] = {
-    [TERN_BOOL] = { "bool", 1 }, [TERN_U8] = { "u8", 1 },   [TERN_I8] = { "i8", 1 },
-    [TERN_I16] = { "i16", 2 },   [TERN_I32] = { "i32", 4 }, [TERN_I64] = { "i64", 8 },
+    [TERN_BOOL] = { "bool", 1 }, [TERN_U8] = { "u8", 1 },     [TERN_I8] = { "i8", 1 },
+    [TERN_I16] = { "i16", 2 },   [TERN_I32] = { "i32", 4 },   [TERN_I64] = { "i64", 8 },
     [TERN_F16] = { "f16", 2 },   [TERN_BF16] = { "bf16", 2 }, [TERN_F32] = { "f32", 4 },
     [TERN_F64] = { "f64", 8 },
 };
@@ -111,6 +111,5 @@ tern_tensor *core_operand_begin(tern_thread *self, tern_site_t site, tern_operan
         return operand.value_.tensor;
     const tern_view *view =
         other.kind_ == 0 && other.value_.tensor != NULL ? &other.value_.tensor->view : NULL;
-    return core_number_new(self, site, operand,
-                           core_number_dtype(self, view, (int)operand.kind_));
+    return core_number_new(self, site, operand, core_number_dtype(self, view, (int)operand.kind_));
 }

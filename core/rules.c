@@ -60,7 +60,8 @@ static bool collides(const tern_tensor *out, const tern_tensor *in)
         same_geometry(&out->view, &in->view))
         return false;
     const char *a = out->view.data, *b = in->view.data;
-    const int64_t a_bytes = (reach(&out->view) + 1) * tern_dtype_size((tern_dtype_t)out->view.dtype);
+    const int64_t a_bytes =
+        (reach(&out->view) + 1) * tern_dtype_size((tern_dtype_t)out->view.dtype);
     const int64_t b_bytes = (reach(&in->view) + 1) * tern_dtype_size((tern_dtype_t)in->view.dtype);
     return a < b + b_bytes && b < a + a_bytes;
 }
@@ -201,7 +202,8 @@ static bool prepare_inplace(core_call *call, tern_dtype_t *dtype, int ndim, cons
     if (!check_destination(call) || !holds_shape(call, ndim, dims))
         return false;
     if (!core_dtype_can_hold(held, *dtype))
-        return core_fail(call, TERN_ERR_DTYPE, "the form that makes a new tensor, or tern_cast first",
+        return core_fail(call, TERN_ERR_DTYPE,
+                         "the form that makes a new tensor, or tern_cast first",
                          "the result is %s, which a tensor of %s cannot take in place",
                          tern_dtype_name(*dtype), tern_dtype_name(held));
     *dtype = held;
@@ -236,7 +238,8 @@ static bool meet(core_call *call, int first, tern_dtype_t dtype, tern_dtype_t ou
                  const int64_t *dims)
 {
     for (int i = 0; i < call->n_in; i++)
-        if ((i >= first && !core_cast_input(call, i, dtype)) || !expand_operand(call, i, ndim, dims))
+        if ((i >= first && !core_cast_input(call, i, dtype)) ||
+            !expand_operand(call, i, ndim, dims))
             return false;
     return out_elementwise(call, out_dtype, ndim, dims);
 }
@@ -344,7 +347,8 @@ bool rule_compare(core_call *call)
     bool done;
     if (binary_at_once(call, &done, TERN_BOOL))
         return done;
-    return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)), TERN_BOOL);
+    return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)),
+                           TERN_BOOL);
 }
 
 /* ---- three operands ---------------------------------------------------------------------------- */

@@ -53,7 +53,10 @@ static uint16_t float_to_bf16(float value)
     return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
-static bool is_half(tern_dtype_t dtype) { return dtype == TERN_F16 || dtype == TERN_BF16; }
+static bool is_half(tern_dtype_t dtype)
+{
+    return dtype == TERN_F16 || dtype == TERN_BF16;
+}
 
 static float load_half(const void *data, tern_dtype_t dtype)
 {
@@ -143,8 +146,11 @@ void core_store_int(void *data, tern_dtype_t dtype, int64_t value)
         const uint16_t low16 = (uint16_t)bits;
         const uint32_t low32 = (uint32_t)bits;
         const int64_t bytes = tern_dtype_size(dtype);
-        memcpy(data, bytes == 1 ? (const void *)&low8 : bytes == 2 ? (const void *)&low16
-                     : bytes == 4 ? (const void *)&low32 : (const void *)&bits,
+        memcpy(data,
+               bytes == 1   ? (const void *)&low8
+               : bytes == 2 ? (const void *)&low16
+               : bytes == 4 ? (const void *)&low32
+                            : (const void *)&bits,
                (size_t)bytes);
     }
 }

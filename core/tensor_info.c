@@ -1,7 +1,10 @@
 /* Looking at a tensor without touching its elements. NULL has no dimensions and no dtype. */
 #include "core/tensor.h"
 
-int tern_ndim(const tern_tensor *t) { return t == NULL ? -1 : t->view.ndim; }
+int tern_ndim(const tern_tensor *t)
+{
+    return t == NULL ? -1 : t->view.ndim;
+}
 
 /* The dimension counted from the front, or -1. */
 static int place(const tern_tensor *t, int dim)
@@ -23,7 +26,10 @@ int64_t tern_stride(const tern_tensor *t, int dim)
     return d < 0 ? -1 : t->view.stride[d];
 }
 
-int64_t tern_numel(const tern_tensor *t) { return t == NULL ? -1 : t->view.numel; }
+int64_t tern_numel(const tern_tensor *t)
+{
+    return t == NULL ? -1 : t->view.numel;
+}
 
 tern_shape_t tern_shape(const tern_tensor *t)
 {
@@ -63,4 +69,7 @@ uint32_t tern_version(const tern_tensor *t)
     return t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
 }
 
-tern_site_t tern_site(const tern_tensor *t) { return t == NULL ? NULL : t->site; }
+tern_site_t tern_site(const tern_tensor *t)
+{
+    return t == NULL ? NULL : t->site;
+}

@@ -12,8 +12,8 @@ typedef struct join_attr {
     int32_t stacked; /* each input is one index of a new dimension */
     int32_t dtype;   /* of the result */
     int32_t ndim;
-    int64_t dims[TERN_MAX_DIMS];       /* of the result */
-    int64_t extents[CORE_MAX_INPUTS];  /* along dim, by input: what backward hands out */
+    int64_t dims[TERN_MAX_DIMS];      /* of the result */
+    int64_t extents[CORE_MAX_INPUTS]; /* along dim, by input: what backward hands out */
     uint8_t dtypes[CORE_MAX_INPUTS];
 } join_attr;
 
@@ -30,7 +30,8 @@ static int64_t extent_of(const tern_tensor *t, const join_attr *attr)
     return passed_over(t, false) && attr->ndim != 1 ? 0 : t->view.shape[attr->dim];
 }
 
-static tern_tensor *part_of(tern_tensor *whole, const join_attr *attr, int64_t start, int64_t extent)
+static tern_tensor *part_of(tern_tensor *whole, const join_attr *attr, int64_t start,
+                            int64_t extent)
 {
     tern_attr_slice part = { .dim = attr->dim, .start = start, .length = extent, .step = 1 };
     tern_tensor *slice = core_op1(TERN_OP_slice, TERN_HERE, &part, whole);
@@ -53,11 +54,10 @@ static tern_tensor *join(const join_attr *attr, tern_tensor *const *tensors, int
 {
     tern_shape_t shape = { .set_ = 1, .ndim = attr->ndim };
     memcpy(shape.dims, attr->dims, sizeof shape.dims);
-    tern_tensor *out = tern_empty(shape, .dtype = (tern_dtype_t)attr->dtype,
-                                  .device = tensors[0]->view.dev,
-                                  .format = !attr->stacked && all_channels_last(tensors, count)
-                                                ? TERN_FORMAT_CHANNELS_LAST
-                                                : TERN_FORMAT_CONTIGUOUS);
+    tern_tensor *out = tern_empty(
+        shape, .dtype = (tern_dtype_t)attr->dtype, .device = tensors[0]->view.dev,
+        .format = !attr->stacked && all_channels_last(tensors, count) ? TERN_FORMAT_CHANNELS_LAST
+                                                                      : TERN_FORMAT_CONTIGUOUS);
     int64_t start = 0;
     for (int64_t i = 0; i < count && out != NULL; i++) {
         const int64_t extent = extent_of(tensors[i], attr);
@@ -96,11 +96,11 @@ static void join_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **gra
     }
 }
 
-#define JOIN(n)                               \
-    [n] = { .name = "cat",                    \
-            .inputs = n,                      \
-            .forward = join_forward,          \
-            .backward = join_backward,        \
+#define JOIN(n)                        \
+    [n] = { .name = "cat",             \
+            .inputs = n,               \
+            .forward = join_forward,   \
+            .backward = join_backward, \
             .attr_size = sizeof(join_attr) }
 static const tern_op join_ops[CORE_MAX_INPUTS + 1] = {
     JOIN(1), JOIN(2), JOIN(3), JOIN(4), JOIN(5), JOIN(6), JOIN(7), JOIN(8),
@@ -184,7 +184,8 @@ static bool start_attr(core_frame *frame, const tern_tensor *first, join_attr *a
     return true;
 }
 
-static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t count, join_attr *attr)
+static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t count,
+                      join_attr *attr)
 {
     for (int64_t i = 0; i < count; i++)
         if (tensors[i] == NULL)
@@ -216,8 +217,8 @@ static bool wants_recording(tern_tensor *const *tensors, int64_t count)
     return any && core_self()->grad_mode;
 }
 
-static tern_tensor *joined(tern_op_id id, tern_site_t site, tern_tensor *const *tensors, int64_t count,
-                           int dim)
+static tern_tensor *joined(tern_op_id id, tern_site_t site, tern_tensor *const *tensors,
+                           int64_t count, int dim)
 {
     core_frame frame;
     core_compose_begin(&frame, id, site, tensors != NULL && count > 0 ? count : 0, tensors);

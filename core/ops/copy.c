@@ -68,8 +68,8 @@ tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t)
     const tern_view *v = &t->view;
     if (v->flags & TERN_VIEW_CONTIGUOUS)
         return core_same(self, t);
-    return core_scope_add(self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim,
-                                            v->shape, NULL));
+    return core_scope_add(
+        self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
 }
 
 /* ---- to ---------------------------------------------------------------------------------------- */
@@ -99,10 +99,12 @@ static void format_strides(const tern_view *v, tern_memory_format_t format, int6
 static bool check_to(tern_site_t site, const tern_view *v, const tern_to_args *args)
 {
     if ((int)args->dtype < 0 || args->dtype >= TERN_DTYPES)
-        return tern_fail_at(site, TERN_ERR_DTYPE, "to", "%d is no dtype", (int)args->dtype) == TERN_OK;
+        return tern_fail_at(site, TERN_ERR_DTYPE, "to", "%d is no dtype", (int)args->dtype) ==
+               TERN_OK;
     if (args->format == TERN_FORMAT_CHANNELS_LAST && v->ndim != 4)
         return tern_fail_at(site, TERN_ERR_SHAPE, "to",
-                            "channels_last is for 4 dimensions; this tensor has %d", v->ndim) == TERN_OK;
+                            "channels_last is for 4 dimensions; this tensor has %d",
+                            v->ndim) == TERN_OK;
     return true;
 }
 
@@ -116,8 +118,10 @@ tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *ar
     if (args->device.kind != TERN_KIND_NONE &&
         !core_dev_resolve(self, core_site(self, site), "to", args->device, &dev))
         return NULL;
-    const tern_dtype_t dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype : (tern_dtype_t)v->dtype;
-    if (!args->copy && tern_dev_equal(dev, v->dev) && dtype == v->dtype && has_format(v, args->format))
+    const tern_dtype_t dtype =
+        args->dtype != TERN_DTYPE_NONE ? args->dtype : (tern_dtype_t)v->dtype;
+    if (!args->copy && tern_dev_equal(dev, v->dev) && dtype == v->dtype &&
+        has_format(v, args->format))
         return core_same(self, t);
     int64_t strides[TERN_MAX_DIMS];
     format_strides(v, args->format, strides);

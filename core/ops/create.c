@@ -30,7 +30,8 @@ static bool check_args(const maker *m)
 {
     const tern_new_args *args = m->args;
     if (!args->shape.set_)
-        return refuse(m, TERN_ERR_ARGUMENT, "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
+        return refuse(m, TERN_ERR_ARGUMENT,
+                      "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
     if (args->shape.ndim < 0 || args->shape.ndim > TERN_MAX_DIMS)
         return refuse(m, TERN_ERR_SHAPE, "a tensor has 0 to 8 dimensions");
     if ((int)m->dtype <= TERN_DTYPE_NONE || m->dtype >= TERN_DTYPES)
@@ -137,7 +138,8 @@ tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *a
 tern_tensor *core_zeros_like(const tern_view *v)
 {
     tern_attr_fill attr = core_fill_attr(0.0);
-    return core_op0(TERN_OP_fill, TERN_HERE, &attr, v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape);
+    return core_op0(TERN_OP_fill, TERN_HERE, &attr, v->dev, (tern_dtype_t)v->dtype, v->ndim,
+                    v->shape);
 }
 
 /* ---- random ------------------------------------------------------------------------------------ */
@@ -171,12 +173,16 @@ tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *
     maker m;
     tern_new_args with_shape = *args;
     with_shape.shape = TERN_SHAPE(n);
-    return maker_begin(&m, site, "randperm", &with_shape, TERN_I64) ? drawn(&m, TERN_OP_randperm) : NULL;
+    return maker_begin(&m, site, "randperm", &with_shape, TERN_I64) ? drawn(&m, TERN_OP_randperm)
+                                                                    : NULL;
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------ */
 
-static bool is_whole(double v) { return fabs(v) <= 9007199254740992.0 && (double)(int64_t)v == v; }
+static bool is_whole(double v)
+{
+    return fabs(v) <= 9007199254740992.0 && (double)(int64_t)v == v;
+}
 
 /* How many elements, or -1 after recording why the range cannot be. */
 static int64_t range_count(const maker *m, double start, double end, double step)
@@ -202,8 +208,9 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
     maker m;
     const double step = args->step == 0 ? 1 : args->step;
     const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
-    tern_new_args as_new = { .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype,
-                             .device = args->device };
+    tern_new_args as_new = {
+        .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype, .device = args->device
+    };
     if (!maker_begin(&m, site, "arange", &as_new, whole ? TERN_I64 : TERN_DTYPE_NONE))
         return NULL;
     const bool cut = !tern_dtype_is_float(m.dtype); /* integers count in whole numbers */
@@ -226,7 +233,10 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 
 /* ---- from memory -------------------------------------------------------------------------------- */
 
-static void nothing_to_release(void *user) { (void)user; }
+static void nothing_to_release(void *user)
+{
+    (void)user;
+}
 
 /* A CPU tensor over memory of the caller's, in the arguments' shape and format; reference count 1. */
 static tern_tensor *wrapped(const maker *m, void *data, void (*release)(void *user), void *user,
@@ -242,12 +252,13 @@ static tern_tensor *wrapped(const maker *m, void *data, void (*release)(void *us
     /* always with a release function, so that nobody takes the memory for the library's own */
     core_storage *storage = core_storage_foreign(
         m->self, data, bytes, release != NULL ? release : nothing_to_release, user);
-    tern_tensor *t =
-        storage == NULL ? NULL
-                        : core_tensor_adopt(m->self, m->site, storage, m->dtype, shape->ndim, d);
+    tern_tensor *t = storage == NULL
+                         ? NULL
+                         : core_tensor_adopt(m->self, m->site, storage, m->dtype, shape->ndim, d);
     if (t == NULL) {
         if (storage != NULL) {
-            storage->release = nothing_to_release; /* a call that fails leaves the caller's memory */
+            storage->release =
+                nothing_to_release; /* a call that fails leaves the caller's memory */
             core_storage_release(m->self, storage);
         }
         refuse(m, TERN_ERR_OOM, "no host memory for a tensor");
@@ -294,8 +305,8 @@ tern_tensor *tern_from_data_at(tern_site_t site, const void *data, const tern_ne
     return maker_end(&m, t, t != NULL && read_data(&m, t, data));
 }
 
-tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user), void *user,
-                                 const tern_new_args *args)
+tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
+                                 void *user, const tern_new_args *args)
 {
     maker m;
     tern_new_args on_cpu = *args;

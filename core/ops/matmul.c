@@ -17,9 +17,10 @@ bool rule_gemm(core_call *call)
 {
     const tern_view *a = core_view(call, 0), *b = core_view(call, 1);
     if (!fits(a, b))
-        return core_fail(call, a->dtype != b->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
-                         "operands have to be [M, K] and [K, N], or [B, M, K] and [B, K, N], of one "
-                         "dtype");
+        return core_fail(
+            call, a->dtype != b->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
+            "operands have to be [M, K] and [K, N], or [B, M, K] and [B, K, N], of one "
+            "dtype");
     const int64_t dims[3] = { a->shape[0], a->shape[a->ndim - 2], b->shape[b->ndim - 1] };
     return core_out(call, 0, (tern_dtype_t)a->dtype, a->ndim, dims + (a->ndim == 2));
 }

@@ -39,7 +39,8 @@ static bool fetch(tern_site_t site, tern_tensor *t, char out_bytes[8])
         memcpy(out_bytes, t->view.data, (size_t)bytes);
         return true;
     }
-    const tern_status_t code = core_copy_bytes(TERN_CPU, out_bytes, t->view.dev, t->view.data, bytes);
+    const tern_status_t code =
+        core_copy_bytes(TERN_CPU, out_bytes, t->view.dev, t->view.data, bytes);
     if (code != TERN_OK)
         core_error(self, core_site(self, site), code, "item", "the element could not be copied");
     return code == TERN_OK;
@@ -48,7 +49,8 @@ static bool fetch(tern_site_t site, tern_tensor *t, char out_bytes[8])
 double tern_item_at(tern_site_t site, tern_tensor *t)
 {
     char bytes[8];
-    return fetch(site, t, bytes) ? core_load_double(bytes, (tern_dtype_t)t->view.dtype) : (double)NAN;
+    return fetch(site, t, bytes) ? core_load_double(bytes, (tern_dtype_t)t->view.dtype)
+                                 : (double)NAN;
 }
 
 int64_t tern_item_int_at(tern_site_t site, tern_tensor *t)
@@ -74,7 +76,10 @@ void *tern_data_at(tern_site_t site, tern_tensor *t)
     return NULL;
 }
 
-static void not_released(void *user) { (void)user; }
+static void not_released(void *user)
+{
+    (void)user;
+}
 
 /* Row-major into `data`, by the copy row, unrecorded. */
 static bool copy_out(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
@@ -82,8 +87,8 @@ static bool copy_out(tern_thread *self, tern_site_t site, tern_tensor *t, tern_d
 {
     core_storage *storage = core_storage_foreign(self, data, bytes, not_released, NULL);
     tern_tensor *target = storage == NULL ? NULL
-                                          : core_tensor_adopt(self, site, storage, dtype, t->view.ndim,
-                                                              t->view.shape);
+                                          : core_tensor_adopt(self, site, storage, dtype,
+                                                              t->view.ndim, t->view.shape);
     if (target == NULL) {
         if (storage != NULL)
             core_storage_release(self, storage);
@@ -165,8 +170,8 @@ static tern_tensor *on_host(tern_thread *self, tern_site_t site, tern_tensor *t)
         return core_retain(t);
     const bool grad_mode = self->grad_mode;
     self->grad_mode = false;
-    tern_tensor *copy = core_copied(self, site, t, TERN_CPU, (tern_dtype_t)t->view.dtype, t->view.ndim,
-                                    t->view.shape, NULL);
+    tern_tensor *copy = core_copied(self, site, t, TERN_CPU, (tern_dtype_t)t->view.dtype,
+                                    t->view.ndim, t->view.shape, NULL);
     self->grad_mode = grad_mode;
     return copy;
 }

@@ -4,7 +4,10 @@
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
-static bool is_reduced(const tern_attr_reduce *attr, int d) { return (attr->dims & B(d)) != 0; }
+static bool is_reduced(const tern_attr_reduce *attr, int d)
+{
+    return (attr->dims & B(d)) != 0;
+}
 
 /* The result's shape, in `out_dims`; returns its ndim. */
 static int reduced_shape(const tern_view *x, uint32_t reduced, bool keepdim, int64_t *out_dims)
@@ -245,7 +248,8 @@ void back_var(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         return;
     const double degrees = (double)reduced_count(&x->view, attr.dims) - attr.correction;
     tern_tensor *mean = tern_mean(x, .dims = dims_of(attr.dims, x->view.ndim), .keepdim = true);
-    tern_tensor *scaled = tern_mul(with_dims(grad, &x->view, attr.dims), 2 / (degrees > 0 ? degrees : 0.0));
+    tern_tensor *scaled =
+        tern_mul(with_dims(grad, &x->view, attr.dims), 2 / (degrees > 0 ? degrees : 0.0));
     grad_in[0] = tern_mul(tern_sub(x, mean), scaled);
 }
 

@@ -96,8 +96,9 @@ static bool check_index(core_frame *frame, const tern_view *x, int32_t *dim, int
         return false;
     const int64_t size = x->shape[*dim];
     if (*index < -size || *index >= size)
-        return core_fail(call, TERN_ERR_INDEX, NULL, "index %lld is outside dimension %d of extent %lld",
-                         (long long)*index, *dim, (long long)size);
+        return core_fail(call, TERN_ERR_INDEX, NULL,
+                         "index %lld is outside dimension %d of extent %lld", (long long)*index,
+                         *dim, (long long)size);
     if (*index < 0)
         *index += size;
     return true;

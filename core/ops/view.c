@@ -29,8 +29,8 @@ static bool does_not_fit(core_call *call, const tern_view *x, const tern_attr_sh
 {
     char from[160], to[160];
     if (attr->ndim < 0)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "no shape was given, or one of more than %d dimensions",
-                         TERN_MAX_DIMS);
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "no shape was given, or one of more than %d dimensions", TERN_MAX_DIMS);
     return core_fail(call, TERN_ERR_SHAPE, NULL, "the shape %s does not fit %lld elements of %s",
                      core_shape_text(attr->ndim, attr->dims, to, sizeof to), (long long)x->numel,
                      core_shape_text(x->ndim, x->shape, from, sizeof from));
@@ -204,7 +204,9 @@ bool rule_permute(core_call *call)
         return core_fail(call, TERN_ERR_SHAPE, NULL, "an order of %d dimensions for a tensor of %d",
                          attr->ndim, x->ndim);
     for (int d = 0; d < attr->ndim; d++) {
-        int32_t from = attr->dims[d] > 100 ? 100 : attr->dims[d] < -100 ? -100 : (int32_t)attr->dims[d];
+        int32_t from = attr->dims[d] > 100    ? 100
+                       : attr->dims[d] < -100 ? -100
+                                              : (int32_t)attr->dims[d];
         if (!core_normalise_dim(call, &from, x->ndim))
             return false;
         attr->dims[d] = from;

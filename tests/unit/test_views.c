@@ -1,0 +1,207 @@
+/* Views share storage, keep strides where they exist, and say when they do not. */
+#include "tests/support/check.h"
+
+#include "core/rules.h"
+
+static tern_tensor *counting(tern_shape_t shape)
+{
+    int64_t count = 1;
+    for (int d = 0; d < shape.ndim; d++)
+        count *= shape.dims[d];
+    return tern_reshape(tern_arange(0, (double)count), shape);
+}
+
+static int64_t at(tern_tensor *t, int64_t i, int64_t j)
+{
+    return tern_item_int(tern_select(tern_select(t, 0, i), 0, j));
+}
+
+static void test_reshape_shares_when_strides_allow(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = counting(TERN_SHAPE(2, 3, 4));
+    assert_true(tern_shares_storage(x, tern_reshape(x, TERN_SHAPE(6, -1))));
+    tern_tensor *swapped = tern_transpose(x, 0, 1); /* [3, 2, 4] */
+    assert_true(tern_shares_storage(x, tern_view(swapped, TERN_SHAPE(3, 2, 2, 2))));
+    assert_false(tern_shares_storage(x, tern_reshape(swapped, TERN_SHAPE(6, 4))));
+    assert_null(tern_view(swapped, TERN_SHAPE(6, 4)));
+    assert_error(TERN_ERR_SHAPE, "tern_reshape");
+    assert_int_equal(at(tern_reshape(swapped, TERN_SHAPE(6, 4)), 1, 0), 12);
+}
+
+static void test_shapes_that_do_not_fit_are_errors(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = counting(TERN_SHAPE(2, 3));
+    assert_null(tern_view(x, TERN_SHAPE(4, 2)));
+    assert_error(TERN_ERR_SHAPE, "view: the shape [4, 2] does not fit 6 elements");
+    assert_null(tern_reshape(x, TERN_SHAPE(-1, 4)));
+    assert_error(TERN_ERR_SHAPE, "reshape: the shape [-1, 4]");
+    assert_null(tern_reshape(x, TERN_SHAPE(-1, -1)));
+    assert_error(TERN_ERR_SHAPE, "does not fit");
+    assert_null(tern_reshape(tern_empty(TERN_SHAPE(0, 3)), TERN_SHAPE(0, -1)));
+    assert_error(TERN_ERR_SHAPE, "does not fit");
+    assert_null(tern_reshape(x, TERN_SHAPE(1LL << 40, 1LL << 40)));
+    assert_error(TERN_ERR_SHAPE, "does not fit");
+    assert_null(tern_reshape(x, (tern_shape_t){ 0 }));
+    assert_error(TERN_ERR_SHAPE, "no shape was given");
+    assert_null(tern_reshape(NULL, TERN_SHAPE(1)));
+    assert_error(TERN_ERR_ARGUMENT, "reshape: input 0 is NULL");
+}
+
+static void test_strides_of_extents_of_one_do_not_matter(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_slice(counting(TERN_SHAPE(4, 6)), 1, 1, 5); /* [4, 4], strides 6 1 */
+    tern_tensor *y = tern_view(x, TERN_SHAPE(1, 2, 1, 2, 4, 1));
+    assert_no_error();
+    assert_true(tern_shares_storage(x, y));
+    assert_int_equal(tern_stride(y, 1), 12);
+    assert_int_equal(tern_stride(y, 3), 6);
+    assert_int_equal(tern_stride(y, 4), 1);
+    assert_int_equal(at(tern_view(y, TERN_SHAPE(4, 4)), 2, 3), 16);
+}
+
+static void test_expanded_dimensions_merge_and_split(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_expand(counting(TERN_SHAPE(3)), TERN_SHAPE(2, 4, -1));
+    assert_int_equal(tern_stride(x, 0), 0);
+    tern_tensor *y = tern_view(x, TERN_SHAPE(8, 3));
+    assert_no_error();
+    assert_int_equal(tern_stride(y, 0), 0);
+    assert_int_equal(at(y, 7, 2), 2);
+    assert_null(tern_expand(counting(TERN_SHAPE(3)), TERN_SHAPE(4)));
+    assert_error(TERN_ERR_SHAPE, "[3] cannot be expanded to [4]");
+    assert_null(tern_expand(counting(TERN_SHAPE(3)), TERN_SHAPE(-1, 3)));
+    assert_error(TERN_ERR_SHAPE, "cannot be expanded");
+}
+
+static void test_permute_and_transpose(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = counting(TERN_SHAPE(2, 3, 4));
+    tern_tensor *y = tern_permute(x, TERN_DIMS(-1, 0, 1));
+    assert_int_equal(tern_size(y, 0), 4);
+    assert_int_equal(tern_size(y, 2), 3);
+    assert_int_equal(tern_item_int(tern_select(tern_select(tern_select(y, 0, 3), 0, 1), 0, 2)), 23);
+    assert_null(tern_permute(x, TERN_DIMS(0, 1)));
+    assert_error(TERN_ERR_SHAPE, "an order of 2 dimensions");
+    assert_null(tern_permute(x, TERN_DIMS(0, 1, 1)));
+    assert_error(TERN_ERR_ARGUMENT, "twice");
+    assert_null(tern_transpose(x, 0, 3));
+    assert_error(TERN_ERR_ARGUMENT, "transpose: dimension 3 is outside -3 .. 2");
+    assert_int_equal(tern_ndim(tern_transpose(tern_ones(TERN_SCALAR_SHAPE), 0, -1)), 0);
+}
+
+static void check_slice(tern_tensor *x, int64_t start, int64_t end, int64_t step, int64_t count,
+                        int64_t first)
+{
+    tern_tensor *part = tern_slice(x, 0, start, end, step);
+    assert_no_error();
+    assert_int_equal(tern_size(part, 0), count);
+    if (count > 0)
+        assert_int_equal(tern_item_int(tern_select(part, 0, 0)), first);
+}
+
+static void test_slice_bounds_clamp_as_in_python(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = counting(TERN_SHAPE(10));
+    check_slice(x, 2, 5, 0, 3, 2);
+    check_slice(x, -3, 0, 1, 3, 7);
+    check_slice(x, -100, 100, 3, 4, 0);
+    check_slice(x, 5, 5, 1, 0, 0);
+    check_slice(x, 8, 3, 1, 0, 0);
+    check_slice(x, 1, -1, 4, 2, 1);
+    check_slice(x, 100, 0, 1, 0, 0);
+    assert_null(tern_slice(x, 0, 0, 0, -1));
+    assert_error(TERN_ERR_ARGUMENT, "the step is -1");
+    assert_null(tern_slice(x, 1, 0, 1));
+    assert_error(TERN_ERR_ARGUMENT, "dimension 1");
+    assert_null(tern_slice(NULL, 0, 0, 1));
+    assert_error(TERN_ERR_ARGUMENT, "slice: input 0 is NULL");
+    assert_null(tern_slice(tern_ones(TERN_SCALAR_SHAPE), 0));
+    assert_error(TERN_ERR_SHAPE, "0-dim");
+}
+
+static void test_select_squeeze_unsqueeze_flatten(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = counting(TERN_SHAPE(2, 1, 3));
+    assert_int_equal(tern_ndim(tern_squeeze(x, 1)), 2);
+    assert_int_equal(tern_ndim(tern_squeeze(x, 0)), 3);
+    assert_int_equal(tern_size(tern_unsqueeze(x, -1), 3), 1);
+    assert_int_equal(tern_size(tern_flatten(x, 0, -1), 0), 6);
+    assert_int_equal(tern_ndim(tern_flatten(tern_ones(TERN_SCALAR_SHAPE), 0, -1)), 1);
+    assert_int_equal(tern_item_int(tern_select(tern_flatten(x, 0, -1), 0, -1)), 5);
+    assert_null(tern_select(x, 2, 3));
+    assert_error(TERN_ERR_INDEX, "select: index 3 is outside dimension 2 of extent 3");
+    assert_null(tern_unsqueeze(x, 4));
+    assert_error(TERN_ERR_ARGUMENT, "unsqueeze: dimension 4");
+    assert_null(tern_flatten(x, 2, 0));
+    assert_error(TERN_ERR_ARGUMENT, "flatten");
+}
+
+static void test_empty_tensors_have_every_view(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_transpose(tern_empty(TERN_SHAPE(0, 3)), 0, 1);
+    assert_int_equal(tern_numel(tern_view(x, TERN_SHAPE(7, 0, 2))), 0);
+    assert_int_equal(tern_numel(tern_expand(tern_empty(TERN_SHAPE(1, 0)), TERN_SHAPE(4, 0))), 0);
+    assert_int_equal(tern_size(tern_slice(x, 0, 1, 2), 0), 1);
+    assert_no_error();
+}
+
+static void test_dense_strides_keep_the_order_of_dimensions(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_empty(TERN_SHAPE(2, 3, 4, 5), .format = TERN_FORMAT_CHANNELS_LAST);
+    tern_tensor *part = tern_slice(x, 3, 0, 2); /* not dense */
+    assert_true(tern_is_channels_last(x));
+    assert_true(tern_is_channels_last(tern_clone(part)));
+    assert_true(tern_is_channels_last(tern_cast(part, TERN_F64)));
+    assert_true(tern_is_contiguous(tern_contiguous(part)));
+    assert_true(tern_is_contiguous(tern_to(x, .format = TERN_FORMAT_CONTIGUOUS)));
+    assert_true(tern_is_channels_last(tern_relu(x)));
+    assert_true(tern_is_channels_last(tern_add(tern_ones(TERN_SHAPE(3, 1, 1)), x)));
+    tern_tensor *expanded = tern_expand(tern_ones(TERN_SHAPE(3, 1)), TERN_SHAPE(3, 2));
+    assert_true(tern_is_contiguous(tern_clone(expanded)));
+}
+
+static void test_detach_shares_data_but_no_history(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    tern_tensor *y = tern_detach(tern_mul(x, 2.0));
+    assert_false(tern_requires_grad(y));
+    assert_true(tern_is_leaf(y));
+    assert_true(tern_shares_storage(x, tern_detach(x)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reshape_shares_when_strides_allow),
+        cmocka_unit_test(test_shapes_that_do_not_fit_are_errors),
+        cmocka_unit_test(test_strides_of_extents_of_one_do_not_matter),
+        cmocka_unit_test(test_expanded_dimensions_merge_and_split),
+        cmocka_unit_test(test_permute_and_transpose),
+        cmocka_unit_test(test_slice_bounds_clamp_as_in_python),
+        cmocka_unit_test(test_select_squeeze_unsqueeze_flatten),
+        cmocka_unit_test(test_empty_tensors_have_every_view),
+        cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
+        cmocka_unit_test(test_detach_shares_data_but_no_history),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
