@@ -1,0 +1,272 @@
+/* layer_norm, batch_norm, softmax and dropout as a user meets them. */
+#include <math.h>
+
+#include "tests/support/check.h"
+
+/* ---- batch_norm ------------------------------------------------------------------------------- */
+
+static const float columns[] = { 1, 10, 2, 20, 3, 30, 6, 60 }; /* means 3, 30; variances 3.5, 350 */
+
+static tern_tensor *samples(void)
+{
+    return tern_from_data(columns, .shape = TERN_SHAPE(4, 2));
+}
+
+static void test_training_normalises_and_updates_running_statistics(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *mean = tern_zeros(TERN_SHAPE(2)), *var = tern_ones(TERN_SHAPE(2));
+    const uint32_t version = tern_version(mean);
+    tern_tensor *y = tern_batch_norm(samples(), .running_mean = mean, .running_var = var,
+                                     .training = true, .momentum = 0.25);
+    assert_no_error();
+    assert_close(tern_item(tern_select(tern_select(y, 0, 3), 0, 0)), 3 / sqrt(3.5 + 1e-5), 1e-6);
+    assert_close(tern_item(tern_select(mean, 0, 1)), 0.25 * 30, 1e-5);
+    assert_close(tern_item(tern_select(var, 0, 1)), 0.75 + 0.25 * 350 * 4 / 3, 1e-3);
+    assert_true(tern_version(mean) > version);
+    tern_batch_norm(samples(), .running_mean = mean, .running_var = var, .training = true);
+    assert_close(tern_item(tern_select(mean, 0, 1)), 0.9 * 7.5 + 0.1 * 30, 1e-5);
+}
+
+static void test_evaluating_uses_running_statistics_and_keeps_them(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *mean = tern_full(2, TERN_SHAPE(2)), *var = tern_full(4, TERN_SHAPE(2));
+    tern_tensor *weight = tern_full(3, TERN_SHAPE(2)), *bias = tern_ones(TERN_SHAPE(2));
+    tern_tensor *y = tern_batch_norm(samples(), weight, bias, mean, var);
+    assert_close(tern_item(tern_select(tern_select(y, 0, 3), 0, 0)), 3 * (6 - 2) / 2.0 + 1, 1e-4);
+    assert_close(tern_item(tern_select(mean, 0, 0)), 2, 0);
+    assert_no_error();
+}
+
+static void test_images_keep_their_memory_format(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 4, 5));
+    tern_tensor *last = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+    tern_set_requires_grad(last, true);
+    tern_tensor *y = tern_batch_norm(x, .training = true);
+    tern_tensor *z = tern_batch_norm(last, .training = true);
+    assert_true(tern_is_contiguous(y));
+    assert_true(tern_is_channels_last(z));
+    assert_close(tern_item(tern_amax(tern_abs(tern_sub(y, z)))), 0, 1e-6);
+    tern_backward(tern_sum(tern_mul(z, y)));
+    assert_no_error();
+    assert_true(tern_is_channels_last(tern_grad_of(last)));
+}
+
+static void test_batch_norm_explains_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = samples(), *two = tern_ones(TERN_SHAPE(2)), *three = tern_ones(TERN_SHAPE(3));
+    assert_null(tern_batch_norm(tern_slice(x, .end = 1), .training = true));
+    assert_error(TERN_ERR_SHAPE, "more than one value per channel");
+    assert_null(tern_batch_norm(x));
+    assert_error(TERN_ERR_ARGUMENT, "evaluating needs running_mean and running_var");
+    assert_null(tern_batch_norm(x, .running_mean = two, .training = true));
+    assert_error(TERN_ERR_ARGUMENT, "belong together");
+    assert_null(tern_batch_norm(x, three, .training = true));
+    assert_error(TERN_ERR_SHAPE, "the weight has to be [2]");
+    assert_null(tern_batch_norm(x, two, tern_ones(TERN_SHAPE(2), TERN_F64), .training = true));
+    assert_error(TERN_ERR_DTYPE, "input 2 is f64");
+    assert_null(tern_batch_norm(two, .training = true));
+    assert_error(TERN_ERR_SHAPE, "[N, C]");
+    tern_tensor *gaps = tern_slice(tern_ones(TERN_SHAPE(4)), .step = 2);
+    assert_null(tern_batch_norm(x, .running_mean = gaps, .running_var = two, .training = true));
+    assert_error(TERN_ERR_ARGUMENT, "running_mean has gaps");
+    assert_null(tern_batch_norm(x, .training = true, .momentum = 2));
+    assert_error(TERN_ERR_ARGUMENT, "momentum");
+    assert_null(tern_batch_norm(.training = true));
+    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+}
+
+/* ---- layer_norm ------------------------------------------------------------------------------- */
+
+static void test_layer_norm_over_last_dimensions(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_mul(tern_randn(TERN_SHAPE(3, 4, 5)), 7);
+    tern_tensor *y = tern_layer_norm(x, .dims = 2);
+    tern_tensor *each = tern_var(y, TERN_DIMS(1, 2), .no_correction = true);
+    assert_close(tern_item(tern_amax(tern_mean(y, TERN_DIMS(1, 2)))), 0, 1e-6);
+    assert_close(tern_item(tern_amax(each)), 1, 1e-5);
+    assert_no_error();
+}
+
+static void test_layer_norm_explains_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = samples();
+    assert_null(tern_layer_norm(x, .dims = 3));
+    assert_error(TERN_ERR_SHAPE, "the last 3 dimensions of 2");
+    assert_null(tern_layer_norm(x, .dims = -1));
+    assert_error(TERN_ERR_ARGUMENT, "dims is negative");
+    assert_null(tern_layer_norm(x, .weight = tern_ones(TERN_SHAPE(4))));
+    assert_error(TERN_ERR_SHAPE, "the weight has to be [2]");
+    assert_null(tern_layer_norm(x, .bias = tern_ones(TERN_SHAPE(4, 2)), .dims = 1));
+    assert_error(TERN_ERR_SHAPE, "the bias has to be [2]");
+    assert_null(tern_layer_norm(x, .eps = -1));
+    assert_error(TERN_ERR_ARGUMENT, "eps");
+    assert_null(tern_layer_norm(tern_cast(x, TERN_I32)));
+    assert_error(TERN_ERR_DTYPE, "layer_norm");
+}
+
+/* ---- derivatives ------------------------------------------------------------------------------ */
+
+typedef struct norm_options {
+    bool batch, training, weighted;
+} norm_options;
+
+static tern_tensor *norm_of(tern_tensor *const *in, void *user)
+{
+    const norm_options *o = user;
+    tern_tensor *w = o->weighted ? in[1] : NULL, *b = o->weighted ? in[2] : NULL;
+    if (!o->batch)
+        return tern_layer_norm(in[0], .weight = w, .bias = b);
+    tern_tensor *mean = tern_full(0.3, TERN_SHAPE(3), TERN_F64);
+    tern_tensor *var = tern_full(1.7, TERN_SHAPE(3), TERN_F64);
+    return tern_batch_norm(in[0], w, b, mean, var, .training = o->training);
+}
+
+static void check_derivatives(tern_shape_t shape)
+{
+    tern_tensor *in[3] = { tern_randn(shape, TERN_F64), tern_randn(TERN_SHAPE(3), TERN_F64),
+                           tern_randn(TERN_SHAPE(3), TERN_F64) };
+    for (int i = 0; i < 3; i++)
+        tern_set_requires_grad(in[i], true);
+    for (int way = 0; way < 6; way++) {
+        norm_options o = { way < 4, way % 2 == 0, way == 0 || way == 3 || way == 4 };
+        if (!o.batch && shape.ndim > 2)
+            continue;
+        tern_gradcheck(norm_of, in, o.weighted ? 3 : 1, &o, .order = 2);
+        assert_no_error();
+    }
+}
+
+static void test_first_and_second_derivatives_agree_with_differences(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(5);
+    check_derivatives(TERN_SHAPE(4, 3));
+    check_derivatives(TERN_SHAPE(2, 3, 2, 2));
+}
+
+/* The third derivative of y = norm(x) along x needs the history of the statistics in the second. */
+static tern_tensor *second_derivative(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    tern_tensor *y = tern_layer_norm(in[0]), *first = NULL, *second = NULL;
+    tern_grad(tern_sum(tern_mul(y, tern_mul(y, y))), &in[0], 1, &first, .create_graph = true);
+    tern_grad(tern_sum(tern_mul(first, first)), &in[0], 1, &second, .create_graph = true);
+    return second;
+}
+
+static void test_third_derivatives_agree_with_differences(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(6);
+    tern_tensor *x = tern_set_requires_grad(tern_randn(TERN_SHAPE(2, 4), TERN_F64), true);
+    tern_gradcheck(second_derivative, &x, 1, .tolerance = 1e-4);
+    assert_no_error();
+}
+
+/* ---- softmax ---------------------------------------------------------------------------------- */
+
+static void test_softmax_along_any_dimension(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(3, 4, 5));
+    for (int dim = -3; dim < 3; dim++) {
+        tern_tensor *sum = tern_sum(tern_softmax(x, dim), TERN_DIMS(dim));
+        assert_close(tern_item(tern_amax(tern_abs(tern_sub(sum, 1)))), 0, 1e-6);
+        tern_tensor *same = tern_exp(tern_log_softmax(tern_transpose(x, 0, 2), dim));
+        tern_tensor *other = tern_softmax(tern_transpose(x, 0, 2), dim);
+        assert_close(tern_item(tern_amax(tern_abs(tern_sub(same, other)))), 0, 1e-6);
+    }
+    assert_close(tern_item(tern_softmax(tern_full(3, TERN_SCALAR_SHAPE), -1)), 1, 0);
+    assert_int_equal(tern_numel(tern_softmax(tern_ones(TERN_SHAPE(0, 3)), 0)), 0);
+    assert_no_error();
+    assert_null(tern_softmax(x, 3));
+    assert_error(TERN_ERR_ARGUMENT, "dimension 3 is outside -3 .. 2");
+    assert_null(tern_softmax(tern_ones(TERN_SHAPE(2), TERN_I64), 0));
+    assert_error(TERN_ERR_DTYPE, "input 0 is i64");
+}
+
+/* ---- dropout ---------------------------------------------------------------------------------- */
+
+static void test_dropout_is_the_same_draw_for_the_same_seed(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(tern_ones(TERN_SHAPE(1000)), true);
+    tern_seed(9);
+    tern_tensor *a = tern_dropout(x, 0.25), *b = tern_dropout(x, 0.25);
+    tern_seed(9);
+    tern_tensor *c = tern_dropout(x, 0.25);
+    assert_close(tern_item(tern_amax(tern_abs(tern_sub(a, c)))), 0, 0);
+    assert_true(tern_item(tern_amax(tern_abs(tern_sub(a, b)))) > 1);
+    assert_close(tern_item(tern_mean(a)), 1, 0.1);
+    tern_backward(tern_sum(a));
+    assert_close(tern_item(tern_amax(tern_abs(tern_sub(tern_grad_of(x), a)))), 0, 0);
+    assert_no_error();
+}
+
+static void test_dropout_that_drops_nothing_is_x_itself(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(5));
+    assert_ptr_equal(tern_dropout(x, 0), x);
+    assert_ptr_equal(tern_dropout(x, 0.5, .evaluating = true), x);
+    assert_close(tern_item(tern_sum(tern_dropout(x, 1))), 0, 0);
+    assert_no_error();
+}
+
+static void test_dropout_explains_mistakes_and_spends_no_draw(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_generator *generator = tern_generator_create(1);
+    tern_tensor *x = tern_ones(TERN_SHAPE(5));
+    assert_null(tern_dropout(x, 1.5, .generator = generator));
+    assert_error(TERN_ERR_ARGUMENT, "p is 1.5");
+    assert_null(tern_dropout(x, NAN, .generator = generator));
+    assert_error(TERN_ERR_ARGUMENT, "p is nan");
+    assert_null(tern_dropout(.p = 0.5, .generator = generator));
+    assert_error(TERN_ERR_ARGUMENT, "x is missing");
+    uint64_t seed = 0, call = 7;
+    tern_generator_state(generator, &seed, &call);
+    assert_int_equal(call, 0);
+    tern_dropout(x, 0.5, .generator = generator);
+    tern_generator_state(generator, &seed, &call);
+    assert_int_equal(call, 1);
+    tern_generator_free(generator);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_training_normalises_and_updates_running_statistics),
+        cmocka_unit_test(test_evaluating_uses_running_statistics_and_keeps_them),
+        cmocka_unit_test(test_images_keep_their_memory_format),
+        cmocka_unit_test(test_batch_norm_explains_mistakes),
+        cmocka_unit_test(test_layer_norm_over_last_dimensions),
+        cmocka_unit_test(test_layer_norm_explains_mistakes),
+        cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
+        cmocka_unit_test(test_third_derivatives_agree_with_differences),
+        cmocka_unit_test(test_softmax_along_any_dimension),
+        cmocka_unit_test(test_dropout_is_the_same_draw_for_the_same_seed),
+        cmocka_unit_test(test_dropout_that_drops_nothing_is_x_itself),
+        cmocka_unit_test(test_dropout_explains_mistakes_and_spends_no_draw),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
