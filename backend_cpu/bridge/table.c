@@ -50,8 +50,12 @@ static void openblas_configure(void)
 {
     if (openblas_get_corename)
         bridge_state.openblas_weak = is_weak(openblas_get_corename());
-    if (!bridge_state.host->openblas_shared && openblas_set_num_threads)
+    if (!bridge_state.host->openblas_shared && openblas_set_num_threads) {
+        /* The OpenMP variant sets the calling thread's default as well, which is the program's. */
+        int saved = bridge_threads_begin(1);
         openblas_set_num_threads(1);
+        bridge_threads_end(saved);
+    }
 }
 
 static void openblas_info(cpu_blas_info *info)

@@ -337,6 +337,7 @@ static void test_weights_key_saves_the_reorder(void **state)
     cpu_conv2d_call call = call_of(&s, &t, CPU_CONV_FORWARD);
     cpu_blas_stats before;
     cpu_blas_stats after;
+    call.threads = 1; /* counters are per thread */
     call.weights_key = 7;
     assert_int_equal(blas->conv2d(&call), CPU_BLAS_OK);
     blas->stats(&before);

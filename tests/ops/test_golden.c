@@ -1,0 +1,414 @@
+/* Ops against golden vectors: forward and gradients, in f64 and in f32. */
+#include "tests/support/check.h"
+#include "tests/support/golden.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MOST_INPUTS = 4 };
+
+/* Makes the result of a case from its inputs, in the order in which the row names them. */
+typedef tern_tensor *(*op_fn)(tern_tensor **in);
+
+/* A case: inputs are names parted by spaces; `error` is in units of the dtype's epsilon, relative
+ * to the larger of 1 and the wanted value. */
+typedef struct row {
+    const char *test;
+    const char *inputs;
+    op_fn run;
+    double error;
+} row;
+
+#define OP(name, expression)                         \
+    static tern_tensor *run_##name(tern_tensor **in) \
+    {                                                \
+        return expression;                           \
+    }
+
+#define UNARY(name) OP(name, tern_##name(in[0]))
+#define BINARY(name) OP(name, tern_##name(in[0], in[1]))
+
+UNARY(neg)
+UNARY(abs)
+UNARY(sign)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(relu)
+UNARY(gelu)
+UNARY(gelu_tanh)
+UNARY(silu)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(pow)
+BINARY(maximum)
+BINARY(minimum)
+BINARY(eq)
+BINARY(ne)
+BINARY(lt)
+BINARY(le)
+BINARY(gt)
+BINARY(ge)
+BINARY(matmul)
+OP(where, tern_where(tern_ne(in[2], 0), in[0], in[1]))
+OP(sum_all, tern_sum(in[0]))
+OP(sum_dims, tern_sum(in[0], .dims = TERN_DIMS(0, 2), .keepdim = true))
+OP(mean_all, tern_mean(in[0]))
+OP(mean_dim1, tern_mean(in[0], .dims = TERN_DIMS(1)))
+OP(amax, tern_amax(in[0], .dims = TERN_DIMS(1)))
+OP(max, tern_max(in[0], 1, NULL))
+OP(argmax, tern_argmax(in[0], 2))
+OP(var, tern_var(in[0], .dims = TERN_DIMS(2)))
+OP(var_0, tern_var(in[0], .no_correction = true))
+OP(var_2, tern_var(in[0], .dims = TERN_DIMS(0, 1), .correction = 2, .keepdim = true))
+OP(linear, tern_linear(in[0], in[1], in[2]))
+OP(embedding, tern_embedding(in[0], in[1]))
+OP(gather_0, tern_gather(in[0], 0, in[1]))
+OP(gather_1, tern_gather(in[0], 1, in[1]))
+OP(conv, tern_conv2d(in[0], in[1], in[2], .padding = { 1 }))
+OP(conv_stride, tern_conv2d(in[0], in[1], .stride = { 2, 1 }, .padding = { 0, 2 }))
+OP(conv_dilation, tern_conv2d(in[0], in[1], in[2], .dilation = { 2, 3 }, .padding = { 2 }))
+OP(conv_groups, tern_conv2d(in[0], in[1], in[2], .groups = 2, .padding = { 1 }))
+OP(conv_depthwise,
+   tern_conv2d(in[0], in[1], in[2], .groups = 4, .stride = { 2 }, .padding = { 1 }))
+OP(conv_1x1, tern_conv2d(in[0], in[1], in[2]))
+OP(max_pool, tern_max_pool2d(in[0], .kernel = { 2 }))
+OP(max_pool_overlap, tern_max_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
+OP(max_pool_ceil, tern_max_pool2d(in[0], .kernel = { 2, 3 }, .stride = { 2 }, .dilation = { 1, 2 },
+                                  .ceil_mode = true))
+OP(avg_pool, tern_avg_pool2d(in[0], .kernel = { 2 }))
+OP(avg_pool_pad, tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
+OP(avg_pool_exclude, tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
+                                     .ceil_mode = true, .exclude_pad = true))
+OP(batch_norm_plain, tern_batch_norm(in[0], .training = true))
+OP(layer_norm, tern_layer_norm(in[0], .weight = in[1], .bias = in[2]))
+OP(layer_norm_2, tern_layer_norm(in[0], 2, in[1], in[2], .eps = 1e-3))
+OP(layer_norm_plain, tern_layer_norm(in[0]))
+OP(softmax_0, tern_softmax(in[0], 0))
+OP(softmax_1, tern_softmax(in[0], 1))
+OP(softmax_2, tern_softmax(in[0], 2))
+OP(log_softmax_0, tern_log_softmax(in[0], 0))
+OP(log_softmax_1, tern_log_softmax(in[0], 1))
+OP(log_softmax_2, tern_log_softmax(in[0], 2))
+OP(entropy_mean, tern_cross_entropy(in[0], in[1]))
+OP(entropy_sum, tern_cross_entropy(in[0], in[1], .reduction = TERN_SUM))
+OP(entropy_none, tern_cross_entropy(in[0], in[1], .reduction = TERN_NONE))
+OP(entropy_smooth, tern_cross_entropy(in[0], in[1], .label_smoothing = 0.1))
+OP(entropy_ignore, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 0))
+OP(entropy_weight, tern_cross_entropy(in[0], in[1], in[2]))
+OP(entropy_all, tern_cross_entropy(in[0], in[1], in[2], .label_smoothing = 0.2, .ignore = true,
+                                   .ignore_index = 2))
+OP(entropy_nothing, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 1))
+OP(mse_mean, tern_mse_loss(in[0], in[1], TERN_MEAN))
+OP(mse_sum, tern_mse_loss(in[0], in[1], TERN_SUM))
+OP(mse_none, tern_mse_loss(in[0], in[1], TERN_NONE))
+
+/* batch_norm changes its running statistics, so it works on copies; y2, y3 are looked at below. */
+static tern_tensor *running_mean, *running_var;
+
+static tern_tensor *batch_norm(tern_tensor **in, tern_tensor *mean, tern_tensor *var, bool training,
+                               double momentum)
+{
+    running_mean = tern_clone(mean);
+    running_var = tern_clone(var);
+    return tern_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = running_mean,
+                           .running_var = running_var, .training = training, .momentum = momentum);
+}
+
+static tern_tensor *statistic(const char *name)
+{
+    const golden_array *a = golden_find("batch_norm_train", name);
+    assert_non_null(a);
+    return value_tensor(&a->v, TERN_F64, LAYOUT_ROW_MAJOR);
+}
+
+static tern_tensor *like(tern_tensor *t, tern_tensor *model)
+{
+    return tern_cast(t, tern_dtype(model));
+}
+
+OP(batch_norm_train,
+   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.1))
+OP(batch_norm_eval,
+   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), false, 0.1))
+OP(batch_norm_2d,
+   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.3))
+
+#define ELEMENTWISE(name) { #name, "x", run_##name, 16 }, { #name "_special", "x", run_##name, 16 }
+#define BROADCAST(name) { #name, "a b", run_##name, 16 }, { #name "_outer", "a b", run_##name, 16 }
+#define COMPARE(name) { #name, "a b", run_##name, 0 }
+
+static const row rows[] = {
+    ELEMENTWISE(neg), ELEMENTWISE(abs), ELEMENTWISE(sign), ELEMENTWISE(exp), ELEMENTWISE(log),
+    ELEMENTWISE(sqrt), ELEMENTWISE(tanh), ELEMENTWISE(sigmoid), ELEMENTWISE(relu),
+    ELEMENTWISE(gelu), ELEMENTWISE(gelu_tanh), ELEMENTWISE(silu),
+    BROADCAST(add), BROADCAST(sub), BROADCAST(mul), BROADCAST(div), BROADCAST(maximum),
+    BROADCAST(minimum),
+    { "pow", "a b", run_pow, 64 },
+    { "pow_square", "a b", run_pow, 64 },
+    { "maximum_tie", "a b", run_maximum, 0 },
+    { "maximum_nan", "a b", run_maximum, 0 },
+    { "minimum_nan", "a b", run_minimum, 0 },
+    { "where", "a b c", run_where, 0 },
+    COMPARE(eq), COMPARE(ne), COMPARE(lt), COMPARE(le), COMPARE(gt), COMPARE(ge),
+    { "sum_all", "x", run_sum_all, 64 },
+    { "sum_dims", "x", run_sum_dims, 32 },
+    { "mean_all", "x", run_mean_all, 16 },
+    { "mean_dim1", "x", run_mean_dim1, 16 },
+    { "amax_ties", "x", run_amax, 4 },
+    { "max_ties", "x", run_max, 0 },
+    { "argmax", "x", run_argmax, 0 },
+    { "var", "x", run_var, 32 },
+    { "var_0", "x", run_var_0, 32 },
+    { "var_2", "x", run_var_2, 32 },
+    { "matmul_dot", "a b", run_matmul, 32 },
+    { "matmul_matvec", "a b", run_matmul, 32 },
+    { "matmul_vecmat", "a b", run_matmul, 32 },
+    { "matmul_matmat", "a b", run_matmul, 32 },
+    { "matmul_batch", "a b", run_matmul, 32 },
+    { "matmul_batch_broadcast", "a b", run_matmul, 64 },
+    { "matmul_batch_vec", "a b", run_matmul, 32 },
+    { "matmul_vec_batch", "a b", run_matmul, 32 },
+    { "linear", "x w b", run_linear, 32 },
+    { "embedding", "w index", run_embedding, 16 },
+    { "gather_0", "x index", run_gather_0, 16 },
+    { "gather_1", "x index", run_gather_1, 16 },
+    { "conv2d", "x w b", run_conv, 128 },
+    { "conv2d_stride", "x w", run_conv_stride, 128 },
+    { "conv2d_dilation", "x w b", run_conv_dilation, 128 },
+    { "conv2d_groups", "x w b", run_conv_groups, 128 },
+    { "conv2d_depthwise", "x w b", run_conv_depthwise, 128 },
+    { "conv2d_1x1", "x w b", run_conv_1x1, 64 },
+    { "max_pool2d", "x", run_max_pool, 0 },
+    { "max_pool2d_overlap", "x", run_max_pool_overlap, 16 },
+    { "max_pool2d_ceil", "x", run_max_pool_ceil, 16 },
+    { "max_pool2d_ties", "x", run_max_pool, 0 },
+    { "avg_pool2d", "x", run_avg_pool, 16 },
+    { "avg_pool2d_pad", "x", run_avg_pool_pad, 16 },
+    { "avg_pool2d_exclude", "x", run_avg_pool_exclude, 16 },
+    { "batch_norm_train", "x w b", run_batch_norm_train, 64 },
+    { "batch_norm_eval", "x w b", run_batch_norm_eval, 64 },
+    { "batch_norm_plain", "x", run_batch_norm_plain, 64 },
+    { "layer_norm", "x w b", run_layer_norm, 64 },
+    { "layer_norm_2", "x w b", run_layer_norm_2, 64 },
+    { "layer_norm_plain", "x", run_layer_norm_plain, 64 },
+    { "softmax_0", "x", run_softmax_0, 16 },
+    { "softmax_1", "x", run_softmax_1, 16 },
+    { "softmax_2", "x", run_softmax_2, 16 },
+    { "softmax_large", "x", run_softmax_0, 16 },
+    { "log_softmax_0", "x", run_log_softmax_0, 16 },
+    { "log_softmax_1", "x", run_log_softmax_1, 16 },
+    { "log_softmax_2", "x", run_log_softmax_2, 16 },
+    { "cross_entropy_mean", "x t", run_entropy_mean, 32 },
+    { "cross_entropy_sum", "x t", run_entropy_sum, 32 },
+    { "cross_entropy_none", "x t", run_entropy_none, 32 },
+    { "cross_entropy_smooth", "x t", run_entropy_smooth, 32 },
+    { "cross_entropy_ignore", "x t", run_entropy_ignore, 32 },
+    { "cross_entropy_weight", "x t w", run_entropy_weight, 32 },
+    { "cross_entropy_all", "x t w", run_entropy_all, 32 },
+    { "cross_entropy_spatial", "x t", run_entropy_smooth, 32 },
+    { "cross_entropy_nothing", "x t", run_entropy_nothing, 32 },
+    { "mse_mean", "x t", run_mse_mean, 32 },
+    { "mse_sum", "x t", run_mse_sum, 64 },
+    { "mse_none", "x t", run_mse_none, 32 },
+};
+
+/* ---- running a row ---------------------------------------------------------------------------- */
+
+typedef struct inputs {
+    int count;
+    char names[MOST_INPUTS][16];
+    tern_tensor *tensors[MOST_INPUTS];
+} inputs;
+
+static const golden_array *find(const char *test, const char *prefix, const char *name)
+{
+    char full[20];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return golden_find(test, full);
+}
+
+static inputs make_inputs(const row *r, tern_dtype_t dtype)
+{
+    inputs in = { 0 };
+    int used = 0;
+    for (const char *at = r->inputs; sscanf(at, "%15s%n", in.names[in.count], &used) == 1;
+         at += used) {
+        const golden_array *a = golden_find(r->test, in.names[in.count]);
+        if (a == NULL)
+            fail_msg("%s has no array %s", r->test, in.names[in.count]);
+        tern_tensor *t = value_tensor(&a->v, a->is_integer ? TERN_I64 : dtype, LAYOUT_ROW_MAJOR);
+        if (find(r->test, "g", in.names[in.count]) != NULL)
+            tern_set_requires_grad(t, true);
+        in.tensors[in.count++] = t;
+    }
+    return in;
+}
+
+static void check(const row *r, tern_dtype_t dtype, const char *name, tern_tensor *t,
+                  const golden_array *want)
+{
+    assert_no_error();
+    /* 12 digits are what the file has. */
+    const double tolerance = r->error * dtype_epsilon(dtype) + 1e-11;
+    value got = value_of(t);
+    const double distance = value_distance(&got, &want->v, 1);
+    value_free(&got);
+    if (!(distance <= tolerance))
+        fail_msg("%s, %s: %s is off by %g, allowed %g", r->test, tern_dtype_name(dtype), name,
+                 distance, tolerance);
+}
+
+static void check_gradients(const row *r, tern_dtype_t dtype, inputs *in, tern_tensor *y)
+{
+    const golden_array *gy = golden_find(r->test, "gy");
+    if (gy == NULL)
+        return;
+    tern_backward(y, .gradient = value_tensor(&gy->v, dtype, LAYOUT_ROW_MAJOR));
+    for (int i = 0; i < in->count; i++) {
+        const golden_array *want = find(r->test, "g", in->names[i]);
+        if (want != NULL)
+            check(r, dtype, want->name, tern_grad_of(in->tensors[i]), want);
+    }
+}
+
+static void check_row(const row *r, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    inputs in = make_inputs(r, dtype);
+    tern_tensor *y = r->run(in.tensors);
+    const golden_array *want = golden_find(r->test, "y");
+    assert_non_null(want);
+    check(r, dtype, "y", y, want);
+    check_gradients(r, dtype, &in, y);
+}
+
+static void test_ops_agree_with_golden_vectors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check_row(&rows[i], TERN_F64);
+        check_row(&rows[i], TERN_F32);
+    }
+}
+
+/* ---- what a row cannot say -------------------------------------------------------------------- */
+
+static void test_batch_norm_moves_its_statistics(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const row r = { "batch_norm_train", "x w b", run_batch_norm_train, 32 };
+    inputs in = make_inputs(&r, TERN_F64);
+    run_batch_norm_train(in.tensors);
+    check(&r, TERN_F64, "running mean", running_mean, golden_find(r.test, "y2"));
+    check(&r, TERN_F64, "running var", running_var, golden_find(r.test, "y3"));
+    run_batch_norm_eval(in.tensors);
+    check(&r, TERN_F64, "running mean kept", running_mean, golden_find(r.test, "mean"));
+}
+
+static void test_batch_norm_of_rows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const row r = { "batch_norm_2d", "x w b", run_batch_norm_2d, 64 };
+    check_row(&r, TERN_F64);
+}
+
+static void test_max_says_where(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const row r = { "max_ties", "x", NULL, 0 };
+    inputs in = make_inputs(&r, TERN_F32);
+    tern_tensor *indices = NULL;
+    tern_max(in.tensors[0], 1, &indices);
+    check(&r, TERN_F32, "indices", indices, golden_find(r.test, "y2"));
+}
+
+/* u flows into gx: gradients of gradients. */
+static void check_second_order(const char *test, op_fn run)
+{
+    TERN_SCOPE;
+    const row r = { test, "x gy u", run, 256 };
+    inputs in = make_inputs(&r, TERN_F64);
+    tern_tensor *x = tern_set_requires_grad(in.tensors[0], true);
+    tern_tensor *gy = tern_set_requires_grad(in.tensors[1], true);
+    tern_tensor *wanted[2] = { x, gy };
+    tern_tensor *gx[1];
+    tern_tensor *second[2];
+    tern_grad(run(&x), wanted, 1, gx, .gradient = gy, .create_graph = true);
+    check(&r, TERN_F64, "gx", gx[0], golden_find(test, "gx"));
+    tern_grad(gx[0], wanted, 2, second, .gradient = in.tensors[2]);
+    check(&r, TERN_F64, "hx", second[0], golden_find(test, "hx"));
+    check(&r, TERN_F64, "hgy", second[1], golden_find(test, "hgy"));
+}
+
+static void test_second_order_gradients(void **state)
+{
+    (void)state;
+    check_second_order("second_tanh", run_tanh);
+    check_second_order("second_sigmoid", run_sigmoid);
+    check_second_order("second_gelu", run_gelu);
+    check_second_order("second_silu", run_silu);
+    check_second_order("second_exp", run_exp);
+    check_second_order("second_softmax", run_softmax_1);
+    check_second_order("second_layer_norm", run_layer_norm_plain);
+}
+
+static bool has_row(const char *test)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].test, test) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void test_every_case_has_a_test(void **state)
+{
+    (void)state;
+    /* test_golden_training.c walks these; the others are named in this file. */
+    static const char *const elsewhere[] = { "optimizer_", "schedule_",     "clip_",  "cast_",
+                                             "promote_",   "batch_norm_2d", "second_" };
+    for (int64_t i = 0; golden_at(i) != NULL; i++) {
+        bool known = has_row(golden_at(i)->test);
+        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
+            known |= strncmp(golden_at(i)->test, elsewhere[k], strlen(elsewhere[k])) == 0;
+        if (!known)
+            fail_msg("no test uses the case %s", golden_at(i)->test);
+    }
+}
+
+static int open_golden(void **state)
+{
+    (void)state;
+    const char *why = golden_open();
+    if (why != NULL)
+        fprintf(stderr, "%s\n", why);
+    return why != NULL;
+}
+
+static int close_golden(void **state)
+{
+    (void)state;
+    golden_close();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops_agree_with_golden_vectors),
+        cmocka_unit_test(test_batch_norm_moves_its_statistics),
+        cmocka_unit_test(test_batch_norm_of_rows),
+        cmocka_unit_test(test_max_says_where),
+        cmocka_unit_test(test_second_order_gradients),
+        cmocka_unit_test(test_every_case_has_a_test),
+    };
+    return cmocka_run_group_tests_name("golden", tests, open_golden, close_golden);
+}
