@@ -43,7 +43,8 @@ endfunction()
 # C allows.
 function(tern_test_support)
   file(GLOB sources CONFIGURE_DEPENDS
-       ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c)
+       ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c
+       ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c)
   if(sources)
     add_library(tern_test_support STATIC ${sources})
     target_include_directories(tern_test_support PRIVATE

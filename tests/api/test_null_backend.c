@@ -10,7 +10,7 @@ static void test_the_least_that_a_backend_is(void **state)
     TERN_SCOPE;
     char path[512];
     const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/null_backend.so", folder != NULL ? folder : ".");
+    (void)snprintf(path, sizeof path, "%s/tern_null_backend.so", folder != NULL ? folder : ".");
     assert_int_equal(tern_plugin_load(path), TERN_OK);
     const tern_dev_t dev = TERN_EXT(0);
     tern_tensor *x = tern_arange(0, 4, .dtype = TERN_F32);

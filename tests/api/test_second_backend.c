@@ -12,7 +12,7 @@ static int load(void **state)
     (void)state;
     char path[512];
     const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/test_backend.so", folder != NULL ? folder : ".");
+    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
     if (tern_plugin_load(path) == TERN_OK)
         return 0;
     print_error("%s", tern_error_text());
