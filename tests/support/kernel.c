@@ -18,7 +18,7 @@ static karray make(tern_dtype_t dtype, int ndim, const int64_t *dims)
         a.view.stride[d] = a.view.numel;
         a.view.numel *= dims[d];
     }
-    a.view.data = calloc((size_t)a.view.numel + 1, (size_t)cpu_dtype_size(dtype));
+    a.view.data = calloc((size_t)a.view.numel + 1, (size_t)cpu_dtype_size((int)dtype));
     a.values = calloc((size_t)a.view.numel + 1, sizeof *a.values);
     assert_non_null(a.view.data);
     assert_non_null(a.values);

@@ -153,12 +153,12 @@ static void check_layout(void *context)
         kernel_expect("copy", i, karray_at_place(&p->out, i), p->in.values[i], 0);
 }
 
-static void check_layout_pair(tern_dtype_t from, tern_dtype_t to, karray_layout in,
-                              karray_layout out, const int64_t *dims)
+static void check_layout_pair(tern_dtype_t from, tern_dtype_t to, int in, int out,
+                              const int64_t *dims)
 {
     pair p = { karray_random(from, 3, dims, 0, 100, 1), karray_filled(to, 3, dims, 1) };
-    karray_relayout(&p.in, in);
-    karray_relayout(&p.out, out);
+    karray_relayout(&p.in, (karray_layout)in);
+    karray_relayout(&p.out, (karray_layout)out);
     for (int64_t i = 0; to == TERN_BOOL && i < p.in.view.numel; i++)
         p.in.values[i] = p.in.values[i] != 0;
     kernel_each_isa(check_layout, &p);
