@@ -1,5 +1,6 @@
 /* Draws digits: a style's curves are bent by a smooth random field, slanted, turned and scaled, then
- * inked with a round pen of changing pressure, and speckled. */
+ * inked with a round pen of changing pressure. Some are crossed by a stray stroke or
+ * rubbed out in a spot, so that a good model still has something to get wrong. */
 #include "data/digits.h"
 
 #include <math.h>
@@ -9,6 +10,9 @@
 #include "data/fail.h"
 
 enum { SPAN_STEPS = 5, FIELD_SIDE = 3, NOISE_SPECKS = 6 };
+
+static const float stray_share = 0.15F;
+static const float rubbed_share = 0.25F;
 
 /* The uniform draws of one sample, in order. */
 typedef struct digit_random {
@@ -55,13 +59,13 @@ typedef struct digit_hand {
 static digit_hand draw_hand(digit_random *random, float width)
 {
     digit_hand hand;
-    float bend = draw(random, 0.02F, 0.13F);
+    float bend = draw(random, 0.03F, 0.2F);
     for (int i = 0; i < FIELD_SIDE * FIELD_SIDE; i++) {
         hand.field[i / FIELD_SIDE][i % FIELD_SIDE] =
             (digit_point){ draw(random, -bend, bend), draw(random, -bend, bend) };
     }
     /* sine and cosine by the tangent of the half angle: exact in any C library */
-    float t = draw_bell(random, 0.32F);
+    float t = draw_bell(random, 0.4F);
     float cosine = (1 - t * t) / (1 + t * t);
     float sine = 2 * t / (1 + t * t);
     float slant = 0.12F + draw_bell(random, 0.65F);
@@ -71,7 +75,7 @@ static digit_hand draw_hand(digit_random *random, float width)
     hand.xy = (-sine - cosine * slant) * height;
     hand.yx = sine * across;
     hand.yy = (cosine - sine * slant) * height;
-    hand.middle = (digit_point){ 14 + draw_bell(random, 3.0F), 14 + draw_bell(random, 3.0F) };
+    hand.middle = (digit_point){ 14 + draw_bell(random, 4.5F), 14 + draw_bell(random, 4.5F) };
     hand.radius = draw(random, 0.65F, 1.75F);
     hand.pressure[0] = draw(random, 0.75F, 1.2F);
     hand.pressure[1] = draw(random, 0.65F, 1.2F);
@@ -185,9 +189,29 @@ static void ink_stroke(float *ink, const digit_hand *hand, const digit_stroke *s
     }
 }
 
+/* A short line anywhere, as of a neighbouring word. */
+static void stray_stroke(digit_random *random, float *ink, const digit_hand *hand)
+{
+    digit_point from = { draw(random, 0, DIGIT_SIDE), draw(random, 0, DIGIT_SIDE) };
+    digit_point to = { from.x + draw_bell(random, 14), from.y + draw_bell(random, 14) };
+    ink_segment(ink, from, to, hand->radius * 0.8F, hand->softness);
+}
+
+/* Takes the ink off a round spot. */
+static void rub_out(digit_random *random, float *ink)
+{
+    digit_point spot = { 14 + draw_bell(random, 12), 14 + draw_bell(random, 12) };
+    float radius = draw(random, 1.5F, 3.5F);
+    for (int i = 0; i < DIGIT_SIDE * DIGIT_SIDE; i++) {
+        float d2 =
+            distance2(spot, spot, (float)(i % DIGIT_SIDE) + 0.5F, (float)(i / DIGIT_SIDE) + 0.5F);
+        ink[i] = d2 < radius * radius ? ink[i] * (d2 / (radius * radius)) : ink[i];
+    }
+}
+
 static void speckle(digit_random *random, uint8_t *pixels)
 {
-    int specks = draw_index(random, NOISE_SPECKS + 1) - NOISE_SPECKS / 2;
+    int specks = draw_index(random, 2 * NOISE_SPECKS) - NOISE_SPECKS;
     for (int i = 0; i < specks; i++) {
         int at = draw_index(random, DIGIT_SIDE * DIGIT_SIDE);
         pixels[at] = (uint8_t)draw(random, 0, 160);
@@ -207,6 +231,12 @@ int data_digit_draw(uint64_t seed, uint64_t index, uint8_t *pixels)
     float ink[DIGIT_SIDE * DIGIT_SIDE] = { 0 };
     for (int i = 0; i < style->count; i++) {
         ink_stroke(ink, &hand, &style->strokes[i]);
+    }
+    if (draw(&random, 0, 1) < stray_share) {
+        stray_stroke(&random, ink, &hand);
+    }
+    if (draw(&random, 0, 1) < rubbed_share) {
+        rub_out(&random, ink);
     }
     for (int i = 0; i < DIGIT_SIDE * DIGIT_SIDE; i++) {
         pixels[i] = (uint8_t)(ink[i] * hand.ink);
