@@ -182,12 +182,15 @@ static void body_linear(work *w)
 }
 KERNEL(linear, 0)
 
-/* ---- cross entropy: logits [N, C, S] --------------------------------------------------------------- */
+/* ---- cross entropy: logits [N, C, ...], the rest counted as one dimension S ------------------------ */
 
-static double logit(const work *w, int input, int64_t n, int64_t c, int64_t s)
+typedef struct classes {
+    int64_t rows, classes, inner;
+} classes;
+static classes classes_of(const tern_view *x)
 {
-    const tern_view *x = &w->in[input];
-    return view_get(x, (n * x->shape[1] + c) * x->shape[2] + s);
+    const classes c = { x->shape[0], x->shape[1], x->numel / (x->shape[0] * x->shape[1]) };
+    return c;
 }
 
 static void body_cross_entropy(work *w)
@@ -195,22 +198,23 @@ static void body_cross_entropy(work *w)
     tern_attr_loss attr;
     memcpy(&attr, w->attr, sizeof attr);
     const tern_view *x = &w->in[0];
+    const classes k = classes_of(x);
     double total = 0;
     int64_t counted = 0;
-    for (int64_t n = 0; n < x->shape[0]; n++)
-        for (int64_t s = 0; s < x->shape[2]; s++) {
-            double sum = 0, top = -INFINITY;
-            for (int64_t c = 0; c < x->shape[1]; c++)
-                top = fmax(top, logit(w, 0, n, c, s));
-            for (int64_t c = 0; c < x->shape[1]; c++)
-                sum += exp(logit(w, 0, n, c, s) - top);
-            const int64_t i = n * x->shape[2] + s, t = (int64_t)view_get(&w->in[1], i);
-            put(&w->out[1], i, top + log(sum));
-            if (t == attr.ignore_index)
-                continue;
-            total += top + log(sum) - logit(w, 0, n, t, s);
-            counted++;
-        }
+    for (int64_t i = 0; i < k.rows * k.inner; i++) {
+        const int64_t first = i / k.inner * k.classes * k.inner + i % k.inner;
+        double sum = 0, top = -INFINITY;
+        for (int64_t c = 0; c < k.classes; c++)
+            top = fmax(top, view_get(x, first + c * k.inner));
+        for (int64_t c = 0; c < k.classes; c++)
+            sum += exp(view_get(x, first + c * k.inner) - top);
+        const int64_t t = (int64_t)view_get(&w->in[1], i);
+        put(&w->out[1], i, top + log(sum));
+        if (t == attr.ignore_index)
+            continue;
+        total += top + log(sum) - view_get(x, first + t * k.inner);
+        counted++;
+    }
     put(&w->out[0], 0, attr.reduction == TERN_REDUCTION_SUM ? total : total / (double)counted);
 }
 KERNEL(cross_entropy, sizeof(tern_attr_loss))
@@ -220,13 +224,14 @@ static void body_cross_entropy_grad(work *w)
     tern_attr_loss attr;
     memcpy(&attr, w->attr, sizeof attr);
     const tern_view *x = &w->in[1];
+    const classes k = classes_of(x);
     int64_t counted = 0;
     for (int64_t i = 0; i < w->in[2].numel; i++)
         counted += (int64_t)view_get(&w->in[2], i) != attr.ignore_index;
     const double g = get(w, 0, 0) / (attr.reduction == TERN_REDUCTION_SUM ? 1 : (double)counted);
     for (int64_t i = 0; i < x->numel; i++) {
-        const int64_t s = i % x->shape[2], c = i / x->shape[2] % x->shape[1];
-        const int64_t row = i / x->shape[2] / x->shape[1] * x->shape[2] + s;
+        const int64_t c = i / k.inner % k.classes;
+        const int64_t row = i / k.inner / k.classes * k.inner + i % k.inner;
         const int64_t t = (int64_t)view_get(&w->in[2], row);
         const double p = exp(view_get(x, i) - view_get(&w->in[4], row));
         put(&w->out[0], i, t == attr.ignore_index ? 0 : g * (p - (c == t)));
