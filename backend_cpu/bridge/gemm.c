@@ -122,8 +122,8 @@ static void run_part(void *context, int64_t part)
     int64_t batch = work->call->batch > 1 ? work->call->batch : 1;
     int64_t blocks = work->plan.grid_m * work->plan.grid_n;
     int64_t end = batch * blocks * (part + 1) / work->plan.parts;
-    bool asks_openmp = work->plan.library == GEMM_ONEDNN || bridge_state.host->openblas_shared;
-    int saved = asks_openmp ? bridge_threads_begin(1) : 0;
+    /* Outside a team OpenBLAS's OpenMP variant goes by OpenMP's number, not by its own. */
+    int saved = bridge_threads_begin(1);
     for (int64_t i = batch * blocks * part / work->plan.parts; i < end; i++)
         if (!run_cell(work->call, &work->plan, i / blocks, i % blocks))
             __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
