@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, BAR_CELLS_MAX = 30, BAR_CELLS_MIN = 5, COLUMNS_DEFAULT = 80 };
+enum { LINE_BYTES = 512, BAR_CELLS_MAX = 20, BAR_CELLS_MIN = 5, COLUMNS_DEFAULT = 80 };
 
 static const double redraw_seconds = 0.1;
 
