@@ -12,6 +12,7 @@ typedef struct engine {
     tern_thread *self;
     uint64_t epoch;
     const backward_plan *plan;
+    int64_t mark; /* of the running node's scope */
     core_node *ready;
 } engine;
 
@@ -23,11 +24,28 @@ static bool exclusive(const tern_tensor *t)
            atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
 }
 
+/* Does only the scope of the running node hold it? */
+static bool in_node_scope(const engine *e, const tern_tensor *t)
+{
+    return t->scope_slot >= e->mark && t->scope_slot < e->self->scope.top &&
+           e->self->scope.slots[t->scope_slot] == (uintptr_t)t;
+}
+
+/* One reference to a gradient: the running scope's own where that is enough. */
+static tern_tensor *take(engine *e, tern_tensor *grad)
+{
+    if (!in_node_scope(e, grad))
+        return core_retain(grad);
+    e->self->scope.slots[grad->scope_slot] = 0;
+    grad->scope_slot = -1;
+    return grad;
+}
+
 /* slot += grad, where slot is owned by the caller. */
 static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
     if (*slot == NULL) {
-        *slot = core_retain(grad);
+        *slot = take(e, grad);
         return true;
     }
     if (!e->plan->create_graph && exclusive(*slot) && (*slot)->view.dtype == grad->view.dtype &&
@@ -37,13 +55,18 @@ static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
     if (sum == NULL)
         return false;
     core_release(e->self, *slot);
-    *slot = core_retain(sum);
+    *slot = take(e, sum);
     return true;
 }
 
-static bool steals(const engine *e, const tern_tensor *leaf, const tern_tensor *grad)
+/* May the leaf have the gradient itself? Only when nobody but the running node holds it. */
+static bool steals(const engine *e, const core_node *node, const tern_tensor *leaf,
+                   const tern_tensor *grad)
 {
-    return !e->plan->create_graph && !e->plan->retain_graph && exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
+    bool here = in_node_scope(e, grad);
+    for (int i = 0; i < node->n_out; i++)
+        here |= node->grad[i] == grad;
+    return here && !e->plan->create_graph && !e->plan->retain_graph && exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
            (grad->view.flags & TERN_VIEW_DENSE) && grad->storage->release == NULL;
 }
 
@@ -58,10 +81,29 @@ static tern_tensor *run_hooks(core_hook *first, int output, tern_tensor *t, tern
     return grad;
 }
 
-static bool leaf_receives(engine *e, tern_tensor *leaf, tern_tensor *grad)
+/* Backward functions of users may be wrong: what they return must look like the input. */
+static bool fits_leaf(const engine *e, const core_node *node, const tern_tensor *leaf,
+                      const tern_tensor *grad)
+{
+    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
+    if (core_view_same_shape(&leaf->view, &grad->view) &&
+        tern_dev_equal(leaf->view.dev, grad->view.dev))
+        return true;
+    core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
+               "backward returned a gradient %s on %s for an input %s on %s",
+               core_shape_text(grad->view.ndim, grad->view.shape, a, sizeof a),
+               tern_dev_name(grad->view.dev, c),
+               core_shape_text(leaf->view.ndim, leaf->view.shape, b, sizeof b),
+               tern_dev_name(leaf->view.dev, d));
+    return false;
+}
+
+static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
 {
     if (leaf->hooks != NULL)
         grad = run_hooks(leaf->hooks->first, 0, leaf, grad);
+    if (!fits_leaf(e, node, leaf, grad))
+        return false;
     if (e->plan->captures != NULL)
         return autograd_capture_leaf(e->plan, leaf, grad);
     if (leaf->grad != NULL) {
@@ -69,8 +111,8 @@ static bool leaf_receives(engine *e, tern_tensor *leaf, tern_tensor *grad)
             return accumulate(e, &leaf->grad, grad);
         return core_op_inplace(TERN_OP_add, NULL, NULL, leaf->grad, grad) != NULL;
     }
-    if (e->plan->create_graph || steals(e, leaf, grad)) {
-        leaf->grad = core_retain(grad);
+    if (e->plan->create_graph || steals(e, node, leaf, grad)) {
+        leaf->grad = take(e, grad);
         return true;
     }
     leaf->grad = tern_retain(tern_clone_at(NULL, grad));
@@ -136,11 +178,12 @@ static void count_consumers(engine *e, core_node *root)
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool deliver(engine *e, const core_edge *edge, tern_tensor *grad, bool leaves)
+static bool deliver(engine *e, const core_node *node, const core_edge *edge, tern_tensor *grad,
+                    bool leaves)
 {
     if (edge->node != NULL)
         return leaves || grad == NULL || accumulate(e, &edge->node->grad[edge->output], grad);
-    return !leaves || grad == NULL || edge->leaf == NULL || leaf_receives(e, edge->leaf, grad);
+    return !leaves || grad == NULL || edge->leaf == NULL || leaf_receives(e, node, edge->leaf, grad);
 }
 
 /* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
@@ -149,7 +192,7 @@ static bool deliver_all(engine *e, core_node *node, tern_tensor **grad_in)
 {
     for (int leaves = 0; leaves < 2; leaves++)
         for (int i = 0; i < node->n_in; i++)
-            if ((node->wanted & B(i)) && !deliver(e, &node->edges[i], grad_in[i], leaves))
+            if ((node->wanted & B(i)) && !deliver(e, node, &node->edges[i], grad_in[i], leaves))
                 return false;
     return true;
 }
@@ -173,7 +216,6 @@ static void count_down(engine *e, core_node *node)
         if ((node->wanted & B(i)) && producer != NULL && --producer->pending == 0) {
             producer->link = e->ready;
             e->ready = producer;
-            autograd_node_retain(producer);
         }
     }
 }
@@ -235,7 +277,7 @@ static bool apply_node_hooks(engine *e, core_node *node)
 static bool run_node(engine *e, core_node *node)
 {
     tern_thread *self = e->self;
-    const int64_t mark = self->scope.top;
+    const int64_t mark = e->mark = self->scope.top;
     self->site = node->site;
     bool ok = true;
     if (node->hooks != NULL)
@@ -254,11 +296,6 @@ static bool run_node(engine *e, core_node *node)
 /* After a failure: gradients that wait in nodes are let go. Walks the same way as the counting. */
 static void abandon(engine *e, core_node *root)
 {
-    while (e->ready != NULL) {
-        core_node *node = e->ready;
-        e->ready = node->link;
-        core_node_release(e->self, node);
-    }
     const uint64_t epoch = ++e->self->backward_epoch;
     core_node *work = NULL;
     engine second = *e;
@@ -292,6 +329,7 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     bool ok = true;
     root->grad[output] = gradient;
     root->link = NULL;
+    /* edges never change, so the root keeps alive whatever waits on a list */
     autograd_node_retain(root);
     e.ready = root;
     while (ok && e.ready != NULL) {
@@ -300,8 +338,6 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
         ok = run_node(&e, node);
         if (ok)
             count_down(&e, node);
-        if (node != root) /* root stays until the end: abandon walks from it */
-            core_node_release(self, node);
     }
     if (!ok)
         abandon(&e, root);

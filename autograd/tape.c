@@ -85,16 +85,23 @@ void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place)
 
 void autograd_node_attach(core_call *call, core_node *node)
 {
+    uint32_t refs = 0;
     for (int i = 0; i < call->n_out; i++) {
         tern_tensor *out = call->out[i];
         if ((call->op->frozen & B(i)) || !tern_dtype_is_float((tern_dtype_t)out->view.dtype))
             continue;
         if (out->node != NULL) /* in place: the old producer is now behind an edge */
             core_node_release(call->self, out->node);
-        autograd_node_retain(node);
+        refs++;
         out->node = node;
         out->output_index = (uint8_t)i;
         out->requires_grad = true;
+    }
+    /* nobody else knows the node yet: no locked instruction */
+    atomic_store_explicit(&node->refs, refs, memory_order_relaxed);
+    if (refs == 0) { /* every output is frozen or no float */
+        autograd_node_retain(node);
+        core_node_release(call->self, node);
     }
 }
 
@@ -141,10 +148,19 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
     return true;
 }
 
+/* A row saves few tensors: shorter than the call that __builtin_popcount is on a base x86. */
+static inline int count_bits(uint32_t bits)
+{
+    int n = 0;
+    for (; bits != 0; bits &= bits - 1)
+        n++;
+    return n;
+}
+
 bool core_tape_record(core_call *call)
 {
     const uint32_t inputs = saved_inputs(call), outputs = call->op->save_out;
-    core_node *node = autograd_node_new(call, __builtin_popcount(inputs) + __builtin_popcount(outputs));
+    core_node *node = autograd_node_new(call, count_bits(inputs) + count_bits(outputs));
     if (node == NULL)
         return false;
     if (!save_all(call, node, inputs, outputs)) {

@@ -246,6 +246,27 @@ static void test_gradcheck_finds_a_wrong_gradient(void **state)
     assert_error(TERN_ERR_GRAD, "input 0, element 0");
 }
 
+static tern_tensor *identity_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_mul(in[0], 1);
+}
+static void one_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_sum(grad);
+}
+
+static void test_a_gradient_of_another_shape_is_an_error(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op op = { "bad", .inputs = 1, .forward = identity_forward,
+                                .backward = one_backward };
+    tern_backward(tern_sum(tern_apply(&op, leaf(3))));
+    assert_error(TERN_ERR_GRAD, "bad: backward returned a gradient [] on cpu for an input [2]");
+}
+
 static void test_nothing_is_left_alive(void **state)
 {
     (void)state;
@@ -278,6 +299,7 @@ int main(void)
         TEST(test_gradient_may_be_a_view_of_a_buffer),
         TEST(test_roots_are_checked),
         TEST(test_gradcheck_finds_a_wrong_gradient),
+        TEST(test_a_gradient_of_another_shape_is_an_error),
         TEST(test_nothing_is_left_alive),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
