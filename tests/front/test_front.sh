@@ -94,11 +94,14 @@ cat >results.xml <<'TEXT'
 [  FAILED  ] two</system-out></testcase>
 <testcase name="unit/c" status="fail"><failure message=""/><system-out>crashed</system-out></testcase>
 <testcase name="install/d" status="run"><system-out>plain</system-out></testcase>
-<testcase name="install/e" status="notrun"><skipped message=""/><system-out/></testcase></testsuite>
+<testcase name="install/e" status="notrun">
+<skipped message="SKIP_RETURN_CODE=77"/><system-out/></testcase>
+<testcase name="unit/f" status="notrun"><skipped message="Unable to find executable"/></testcase>
+</testsuite>
 TEXT
-expect 1 '3 passed, 2 failed, 2 skipped' python3 tools/run/sum_tests.py results.xml
+expect 1 '3 passed, 3 failed, 2 skipped' python3 tools/run/sum_tests.py results.xml
 expect 1 'FAILED   results.xml: unit/b: two' python3 tools/run/sum_tests.py results.xml
-expect 1 '4 passed, 3 failed, 2 skipped' python3 tools/run/sum_tests.py \
+expect 1 '4 passed, 4 failed, 2 skipped' python3 tools/run/sum_tests.py \
     --extra-passed 1 --extra-failed 1 results.xml
 
 exit $failed

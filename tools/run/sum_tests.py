@@ -25,9 +25,11 @@ def count_program(case):
     for verdict, test in CASE.findall(text):
         seen[verdict].add(test)
     broken = case.find("failure") is not None or case.get("status") == "fail"
-    skipped = case.find("skipped") is not None or case.get("status") in ("notrun", "disabled")
-    if skipped:
+    skip = case.find("skipped")
+    if case.get("status") == "disabled" or (skip is not None and "SKIP" in skip.get("message", "")):
         return (0, 0, 1), [], [name]
+    if skip is not None:
+        return (0, 1, 0), [f"{name}: {skip.get('message')}"], []
     counts = [len(seen["OK"] - seen["FAILED"]), len(seen["FAILED"]), len(seen["SKIPPED"])]
     failures = [f"{name}: {test}" for test in sorted(seen["FAILED"])]
     if broken and not counts[1]:
