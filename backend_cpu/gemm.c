@@ -34,6 +34,15 @@ int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, 
     return cpu_threads(call, count * elements * cpu_dtype_size(dtype), count * flops_of(g) / 4);
 }
 
+void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
+{
+    if (room->bytes < bytes) {
+        room->data = call->host->scratch(call, bytes);
+        room->bytes = room->data != NULL ? bytes : 0;
+    }
+    return room->data;
+}
+
 /* ---- own kernels ------------------------------------------------------------------------------- */
 
 static void run_own(int dtype, const cpu_product *g, void *scratch)
@@ -44,10 +53,14 @@ static void run_own(int dtype, const cpu_product *g, void *scratch)
         CPU_ISA_PICK(cpu_gemm_f32)(g, scratch);
 }
 
+static int64_t in_lines(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static int64_t scratch_bytes(int dtype, const cpu_product *g)
 {
-    const int64_t bytes = cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype);
-    return (bytes + 63) / 64 * 64;
+    return in_lines(cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype));
 }
 
 cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
@@ -94,7 +107,8 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 
 /* Every part packs what it needs, so parts run without waiting for each other, and each element of C
  * is one sum in one order however many there are. */
-static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads)
+static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
+                             cpu_room *room)
 {
     own_parts own = { .whole = g, .dtype = dtype, .by_rows = g->m >= g->n };
     const int64_t extent = own.by_rows ? g->m : g->n;
@@ -103,22 +117,52 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
     if (own.parts > own.units)
         own.parts = own.units;
     own.scratch_bytes = scratch_bytes(dtype, g);
-    own.scratch = call->host->scratch(call, own.parts * own.scratch_bytes);
+    own.scratch = cpu_room_take(call, room, own.parts * own.scratch_bytes);
     if (own.scratch == NULL)
         return false;
     cpu_parallel(threads, own.parts, 1, run_parts, &own);
     return true;
 }
 
-static bool run_own_small(const tern_call *call, int dtype, const cpu_product *g)
+static bool run_own_small(const tern_call *call, int dtype, const cpu_product *g, cpu_room *room)
 {
     _Alignas(64) char stack[STACK_BYTES];
     const int64_t bytes = scratch_bytes(dtype, g);
-    void *scratch = bytes <= STACK_BYTES ? stack : call->host->scratch(call, bytes);
+    void *scratch = bytes <= STACK_BYTES ? stack : cpu_room_take(call, room, bytes);
     if (scratch == NULL)
         return false;
     run_own(dtype, g, scratch);
     return true;
+}
+
+/* Half types: scratch, A, B and C in f32, bias. */
+int64_t cpu_product_piece_bytes(int dtype, const cpu_product *g)
+{
+    if (dtype == TERN_F32 || dtype == TERN_F64)
+        return scratch_bytes(dtype, g);
+    return scratch_bytes(TERN_F32, g) + in_lines(g->m * g->k * 4) + in_lines(g->k * g->n * 4) +
+           in_lines(g->m * g->n * 4) + in_lines(g->n * 4);
+}
+
+void cpu_product_alone(int dtype, const cpu_product *g, void *piece)
+{
+    if (dtype == TERN_F32 || dtype == TERN_F64) {
+        run_own(dtype, g, piece);
+        return;
+    }
+    char *at = (char *)piece + scratch_bytes(TERN_F32, g);
+    cpu_wide_product wide = { .a = (float *)(void *)at };
+    at += in_lines(g->m * g->k * 4);
+    wide.b = (float *)(void *)at;
+    at += in_lines(g->k * g->n * 4);
+    wide.c = (float *)(void *)at;
+    at += in_lines(g->m * g->n * 4);
+    wide.bias = (float *)(void *)at;
+    cpu_product f = *g;
+    cpu_widen_b(&wide, dtype, &f, 1);
+    cpu_widen_a(&wide, dtype, &f, 1);
+    run_own(TERN_F32, &f, piece);
+    cpu_narrow_c(&f, dtype, g, 1);
 }
 
 /* ---- the library ------------------------------------------------------------------------------- */
@@ -167,17 +211,18 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
     return status == CPU_BLAS_OK;
 }
 
-bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads)
+bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room)
 {
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
     settle_strides(&g);
     if (flops_of(&g) <= OWN_FLOPS && threads == 1)
-        return run_own_small(call, dtype, &g);
+        return run_own_small(call, dtype, &g, &room->own);
     if (flops_of(&g) > OWN_FLOPS && run_library(dtype, &g, threads))
         return true;
-    return run_own_parallel(call, dtype, &g, threads);
+    return run_own_parallel(call, dtype, &g, threads, &room->own);
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------- */
@@ -210,20 +255,20 @@ static void run_batch_parts(void *context, int64_t begin, int64_t end)
         const int64_t last = (part + 1) * batch->count / batch->parts;
         for (int64_t i = part * batch->count / batch->parts; i < last; i++) {
             const cpu_product g = product_at(batch, i);
-            run_own(batch->dtype, &g, batch->scratch + part * batch->scratch_bytes);
+            cpu_product_alone(batch->dtype, &g, batch->scratch + part * batch->scratch_bytes);
         }
     }
 }
 
 /* Small products: threads share out whole ones. */
-static bool run_batch_own(product_batch *batch, int threads)
+static bool run_batch_alone(product_batch *batch, int threads)
 {
     const tern_call *call = batch->call;
     settle_strides(&batch->first);
     batch->parts = threads == 1 ? 1 : 4 * threads;
     if (batch->parts > batch->count)
         batch->parts = batch->count;
-    batch->scratch_bytes = scratch_bytes(batch->dtype, &batch->first);
+    batch->scratch_bytes = cpu_product_piece_bytes(batch->dtype, &batch->first);
     batch->scratch = call->host->scratch(call, batch->parts * batch->scratch_bytes);
     if (batch->scratch == NULL)
         return false;
@@ -233,12 +278,13 @@ static bool run_batch_own(product_batch *batch, int threads)
 
 static bool run_batch(product_batch *batch, int threads)
 {
-    const bool own = batch->dtype == TERN_F32 || batch->dtype == TERN_F64;
-    if (own && batch->count > 1 && flops_of(&batch->first) <= OWN_FLOPS)
-        return run_batch_own(batch, threads);
+    if (tern_dtype_is_float((tern_dtype_t)batch->dtype) && batch->count > 1 &&
+        flops_of(&batch->first) <= OWN_FLOPS)
+        return run_batch_alone(batch, threads);
+    cpu_product_room room = { .own = { .data = NULL } };
     for (int64_t i = 0; i < batch->count; i++) {
         const cpu_product g = product_at(batch, i);
-        if (!cpu_product_any(batch->call, batch->dtype, &g, threads))
+        if (!cpu_product_any(batch->call, batch->dtype, &g, threads, &room))
             return false;
     }
     return true;
@@ -266,10 +312,10 @@ tern_status_t cpu_gemm(const tern_call *call)
                             .dtype = c->dtype };
     const int64_t size = cpu_dtype_size(c->dtype);
     const int threads = cpu_product_threads(call, c->dtype, &batch.first, batch.count);
-    if (d == 0)
-        return cpu_product_any(call, c->dtype, &batch.first, threads) ? TERN_OK : TERN_ERR_OOM;
-    batch.a_step = a->stride[0] * size;
-    batch.b_step = b->stride[0] * size;
-    batch.c_step = c->stride[0] * size;
+    if (d > 0) {
+        batch.a_step = a->stride[0] * size;
+        batch.b_step = b->stride[0] * size;
+        batch.c_step = c->stride[0] * size;
+    }
     return run_batch(&batch, threads) ? TERN_OK : TERN_ERR_OOM;
 }

@@ -16,17 +16,43 @@ typedef struct cpu_product {
     bool accumulate; /* C is added to; then there is no bias */
 } cpu_product;
 
-/* Runs one product of `dtype` (f32, f64) on up to `threads` threads, by the library or by own
- * kernels. Scratch comes from call's host. False: there was none, and the host has said so. */
-bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads);
+/* Scratch that a call has taken so far and later products may use again; zero at first. */
+typedef struct cpu_room {
+    void *data;
+    int64_t bytes;
+} cpu_room;
+typedef struct cpu_product_room {
+    cpu_room own, a, b, c, bias;
+} cpu_product_room;
+/* NULL: there was none, and the host has said so. */
+void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes);
 
+/* Runs one product of `dtype` (f32, f64) on up to `threads` threads, by the library or by own
+ * kernels. False: no scratch. */
+bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room);
 /* The same for every dtype of numbers: half types are summed in f32, integers wrap. */
-bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads);
+bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room);
+/* One product by own kernels on the calling thread. Dtypes f32, f64, f16, bf16. */
+void cpu_product_alone(int dtype, const cpu_product *product, void *piece);
+int64_t cpu_product_piece_bytes(int dtype, const cpu_product *product);
 /* How many threads `count` such products should use. */
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *product, int64_t count);
 /* Rows [begin, end) of C, or its columns. */
 cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows, int64_t begin,
                              int64_t end);
+
+/* Half types (gemm_types.c): a product's operands in f32. */
+typedef struct cpu_wide_product {
+    float *a, *b, *c, *bias;
+} cpu_wide_product;
+/* Makes g->b and g->bias f32, by up to `threads` threads. */
+void cpu_widen_b(const cpu_wide_product *wide, int dtype, cpu_product *g, int threads);
+/* Makes g->a f32 and puts wide->c in C's place. */
+void cpu_widen_a(const cpu_wide_product *wide, int dtype, cpu_product *g, int threads);
+/* Rounds f's C into g's. */
+void cpu_narrow_c(const cpu_product *f, int dtype, const cpu_product *g, int threads);
 
 /* Own kernels, one thread. `scratch`: cpu_gemm_scratch(...) bytes, aligned to 64. */
 CPU_ISA_DECLARE(void, cpu_gemm_f32, const cpu_product *product, void *scratch);

@@ -38,71 +38,71 @@ static void widen(float *out, int dtype, const void **data, int64_t rows, int64_
     t.row = transposed ? *column : *row;
     t.column = transposed ? *row : *column;
     t.columns = transposed ? rows : columns;
-    const int64_t lines = transposed ? columns : rows;
-    cpu_parallel(threads, lines, 16, convert_rows, &t);
+    cpu_parallel(threads, transposed ? columns : rows, 16, convert_rows, &t);
     *data = out;
     *row = transposed ? 1 : columns;
     *column = transposed ? rows : 1;
 }
 
+void cpu_widen_b(const cpu_wide_product *wide, int dtype, cpu_product *g, int threads)
+{
+    widen(wide->b, dtype, &g->b, g->k, g->n, &g->b_row, &g->b_col, threads);
+    if (g->bias != NULL) {
+        cpu_to_f32(wide->bias, g->bias, dtype, g->n);
+        g->bias = wide->bias;
+    }
+}
+
+void cpu_widen_a(const cpu_wide_product *wide, int dtype, cpu_product *g, int threads)
+{
+    widen(wide->a, dtype, &g->a, g->m, g->k, &g->a_row, &g->a_col, threads);
+    g->c = wide->c;
+    g->c_row = g->n;
+}
+
 typedef struct from_f32 {
     cpu_convert_fn convert;
-    char *out;
-    const float *in;
-    int64_t out_row, columns;
+    const cpu_product *from, *to;
 } from_f32;
 
 static void narrow_rows(void *context, int64_t begin, int64_t end)
 {
     const from_f32 *t = context;
     for (int64_t i = begin; i < end; i++)
-        t->convert(t->out + i * t->out_row * 2, t->in + i * t->columns, t->columns);
+        t->convert((char *)t->to->c + i * t->to->c_row * 2,
+                   (const float *)t->from->c + i * t->from->c_row, t->to->n);
 }
 
-/* Rows of A times B (f32 already), rounded once into C. */
-static bool half_rows(const tern_call *call, int dtype, const cpu_product *g, float *a, float *c,
-                      int threads)
+void cpu_narrow_c(const cpu_product *f, int dtype, const cpu_product *g, int threads)
 {
-    cpu_product f = *g;
-    f.c = c;
-    f.c_row = g->n;
-    widen(a, dtype, &f.a, g->m, g->k, &f.a_row, &f.a_col, threads);
-    if (!cpu_product_run(call, TERN_F32, &f, threads))
-        return false;
-    from_f32 t = { .convert = cpu_converter(dtype, TERN_F32),
-                   .out = g->c,
-                   .in = c,
-                   .out_row = g->c_row,
-                   .columns = g->n };
+    from_f32 t = { cpu_converter(dtype, TERN_F32), f, g };
     cpu_parallel(threads, g->m, 16, narrow_rows, &t);
-    return true;
 }
 
-static bool run_half(const tern_call *call, int dtype, const cpu_product *product, int threads)
+/* Rows of A at a time, so that not all of A and C has to be there in f32. */
+static bool run_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room)
 {
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
     const int64_t widest = g.k > g.n ? g.k : g.n;
-    int64_t block = HALF_ELEMENTS / widest + 1;
-    if (block > g.m)
-        block = g.m;
-    float *b = call->host->scratch(call, g.k * g.n * 4 + 64);
-    float *a = call->host->scratch(call, block * g.k * 4 + 64);
-    float *c = call->host->scratch(call, block * g.n * 4 + 64);
-    float *bias = call->host->scratch(call, g.n * 4 + 64);
-    if (a == NULL || b == NULL || c == NULL || bias == NULL)
+    const int64_t most = HALF_ELEMENTS / widest + 1, block = most < g.m ? most : g.m;
+    const cpu_wide_product wide = { cpu_room_take(call, &room->a, block * g.k * 4 + 64),
+                                    cpu_room_take(call, &room->b, g.k * g.n * 4 + 64),
+                                    cpu_room_take(call, &room->c, block * g.n * 4 + 64),
+                                    cpu_room_take(call, &room->bias, g.n * 4 + 64) };
+    if (wide.a == NULL || wide.b == NULL || wide.c == NULL || wide.bias == NULL)
         return false;
-    widen(b, dtype, &g.b, g.k, g.n, &g.b_row, &g.b_col, threads);
-    if (g.bias != NULL) {
-        cpu_to_f32(bias, g.bias, dtype, g.n);
-        g.bias = bias;
-    }
+    cpu_widen_b(&wide, dtype, &g, threads);
     for (int64_t m0 = 0; m0 < g.m; m0 += block) {
         const int64_t end = m0 + block < g.m ? m0 + block : g.m;
         const cpu_product rows = cpu_product_part(&g, dtype, true, m0, end);
-        if (!half_rows(call, dtype, &rows, a, c, threads))
+        cpu_product f = rows;
+        cpu_widen_a(&wide, dtype, &f, threads);
+        if (!cpu_product_run(call, TERN_F32, &f, threads, room))
             return false;
+        cpu_narrow_c(&f, dtype, &rows, threads);
     }
     return true;
 }
@@ -145,11 +145,12 @@ static bool run_integer(int dtype, const cpu_product *product, int threads)
     return true;
 }
 
-bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads)
+bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room)
 {
     if (dtype == TERN_F32 || dtype == TERN_F64)
-        return cpu_product_run(call, dtype, product, threads);
+        return cpu_product_run(call, dtype, product, threads, room);
     if (dtype == TERN_F16 || dtype == TERN_BF16)
-        return run_half(call, dtype, product, threads);
+        return run_half(call, dtype, product, threads, room);
     return run_integer(dtype, product, threads);
 }

@@ -1,0 +1,308 @@
+/* gemm and linear kernels against double loops: every dtype, layout and instruction set, sizes around
+ * the edges of tiles and blocks. */
+#include "tests/support/check.h"
+#include "tests/support/karray_layout.h"
+#include "tests/support/kernel.h"
+
+typedef struct product_case {
+    tern_dtype_t dtype;
+    int64_t batch; /* 0: two dimensions */
+    int64_t m, k, n;
+    karray_layout a_layout, b_layout;
+    bool a_repeated, b_repeated; /* dimension 0 has stride 0 */
+    int threads;
+} product_case;
+
+static double limit(tern_dtype_t dtype)
+{
+    return dtype == TERN_F64 ? 1e-12 : tern_dtype_is_float(dtype) ? kernel_tolerance(dtype, 2e-6) : 0;
+}
+
+static karray operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_t seed)
+{
+    const double reach = tern_dtype_is_float(dtype) ? 1 : 3;
+    return karray_random(dtype, ndim, dims, dtype == TERN_U8 ? 0 : -reach, reach, seed);
+}
+
+static void expect_product(const product_case *c, const karray *a, const karray *b, const karray *out)
+{
+    const int64_t batches = c->batch > 0 ? c->batch : 1;
+    for (int64_t i = 0; i < batches * c->m * c->n; i++) {
+        const int64_t p = i / (c->m * c->n), row = i / c->n % c->m, column = i % c->n;
+        double sum = 0;
+        for (int64_t k = 0; k < c->k; k++)
+            sum += karray_at_place(a, (p * c->m + row) * c->k + k) *
+                   karray_at_place(b, (p * c->k + k) * c->n + column);
+        kernel_expect("gemm", i, karray_at(out, i), sum, limit(c->dtype) * (1 + (double)c->k / 64));
+    }
+}
+
+static void check_product(const product_case *c)
+{
+    const int64_t a_dims[3] = { c->batch, c->m, c->k }, b_dims[3] = { c->batch, c->k, c->n };
+    const int64_t out_dims[3] = { c->batch, c->m, c->n };
+    const int skip = c->batch == 0, ndim = 3 - skip;
+    karray a = operand(c->dtype, ndim, a_dims + skip, 1);
+    karray b = operand(c->dtype, ndim, b_dims + skip, 2);
+    karray out = karray_filled(c->dtype, ndim, out_dims + skip, 7);
+    karray_relayout(&a, c->a_layout);
+    karray_relayout(&b, c->b_layout);
+    if (c->a_repeated)
+        karray_repeat(&a, 0);
+    if (c->b_repeated)
+        karray_repeat(&b, 0);
+    const kernel_run run = { .kernel = cpu_gemm, .threads = c->threads, .in = { &a, &b },
+                             .out = { &out }, .n_in = 2, .n_out = 1 };
+    if (kernel_call(&run) != TERN_OK)
+        fail_msg("gemm: %s", kernel_message());
+    expect_product(c, &a, &b, &out);
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&out);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------- */
+
+static void sizes_around_tiles(void *context)
+{
+    const tern_dtype_t dtype = *(const tern_dtype_t *)context;
+    static const int64_t sizes[] = { 1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33, 49 };
+    const int count = sizeof sizes / sizeof *sizes;
+    for (int m = 0; m < count; m++)
+        for (int n = 0; n < count; n++)
+            for (int k = 0; k < count; k += 3) {
+                const product_case c = { dtype, .m = sizes[m], .k = sizes[(k + m) % count],
+                                         .n = sizes[n],
+                                         .b_layout = (m + n) % 2 ? KARRAY_SWAPPED : 0 };
+                check_product(&c);
+            }
+}
+
+static void test_gemm_f32_sizes(void **state)
+{
+    (void)state;
+    tern_dtype_t dtype = TERN_F32;
+    kernel_each_isa(sizes_around_tiles, &dtype);
+}
+
+static void test_gemm_f64_sizes(void **state)
+{
+    (void)state;
+    tern_dtype_t dtype = TERN_F64;
+    kernel_each_isa(sizes_around_tiles, &dtype);
+}
+
+static void layouts(void *context)
+{
+    (void)context;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16, TERN_I32 };
+    for (int d = 0; d < 5; d++)
+        for (int a = 0; a < KARRAY_LAYOUTS; a++)
+            for (int b = 0; b < KARRAY_LAYOUTS; b++) {
+                const product_case c = { dtypes[d], .m = 19, .k = 37, .n = 21,
+                                         .a_layout = (karray_layout)a, .b_layout = (karray_layout)b };
+                check_product(&c);
+            }
+}
+
+static void test_gemm_any_strides(void **state)
+{
+    (void)state;
+    kernel_each_isa(layouts, NULL);
+}
+
+/* Larger than a block in each direction, so that blocks of k add up. */
+static void blocks(void *context)
+{
+    (void)context;
+    static const int64_t sizes[][3] = { { 101, 300, 70 }, { 7, 600, 500 }, { 130, 20, 490 },
+                                        { 1, 700, 33 },   { 40, 513, 10 }, { 200, 3, 1 } };
+    for (int i = 0; i < 6; i++)
+        for (int layout = 0; layout < 4; layout++)
+            for (int threads = 1; threads <= 2; threads++) {
+                const product_case c = { i % 2 ? TERN_F64 : TERN_F32,
+                                         .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
+                                         .a_layout = layout & 1 ? KARRAY_SWAPPED : 0,
+                                         .b_layout = layout & 2 ? KARRAY_SWAPPED : 0,
+                                         .threads = threads };
+                check_product(&c);
+            }
+}
+
+static void test_gemm_more_than_a_block(void **state)
+{
+    (void)state;
+    kernel_each_isa(blocks, NULL);
+}
+
+static void batches(void *context)
+{
+    (void)context;
+    for (int i = 0; i < 16; i++) {
+        const product_case c = { i & 8 ? TERN_BF16 : TERN_F32,
+                                 .batch = 1 + 4 * (i & 1),
+                                 .m = 12, .k = 9, .n = 18,
+                                 .a_layout = i & 2 ? KARRAY_SWAPPED : 0,
+                                 .a_repeated = (i & 4) != 0,
+                                 .b_repeated = (i & 2) != 0,
+                                 .threads = 2 };
+        check_product(&c);
+    }
+    const product_case large = { TERN_F32, .batch = 3, .m = 150, .k = 120, .n = 90, .threads = 2 };
+    check_product(&large);
+}
+
+static void test_gemm_batches(void **state)
+{
+    (void)state;
+    kernel_each_isa(batches, NULL);
+}
+
+static void test_gemm_integers(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_U8, TERN_I8, TERN_I16, TERN_I32, TERN_I64 };
+    for (int d = 0; d < 5; d++) {
+        const product_case c = { dtypes[d], .m = 6, .k = 11, .n = 9, .b_layout = KARRAY_SWAPPED,
+                                 .threads = 2 };
+        check_product(&c);
+    }
+}
+
+static void test_gemm_integers_wrap(void **state)
+{
+    (void)state;
+    const int64_t one[2] = { 1, 1 };
+    karray a = karray_filled(TERN_I8, 2, one, 100), b = karray_filled(TERN_I8, 2, one, 3);
+    karray out = karray_filled(TERN_I8, 2, one, 0);
+    const kernel_run run = { .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    assert_int_equal((int)karray_at(&out, 0), 300 - 256);
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&out);
+}
+
+static void test_gemm_nothing_to_add(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_I32 };
+    for (int d = 0; d < 4; d++) {
+        const product_case none = { dtypes[d], .m = 3, .k = 0, .n = 5 };
+        check_product(&none);
+        const product_case empty = { dtypes[d], .batch = 2, .m = 0, .k = 4, .n = 5 };
+        check_product(&empty);
+    }
+}
+
+/* A column of zeros in B does not hide an infinity in A. */
+static void test_gemm_infinity_times_zero(void **state)
+{
+    (void)state;
+    const int64_t row[2] = { 1, 2 }, square[2] = { 2, 2 };
+    karray a = karray_filled(TERN_F32, 2, row, 1.0 / 0.0), b = karray_filled(TERN_F32, 2, square, 0);
+    karray out = karray_filled(TERN_F32, 2, row, 0);
+    const kernel_run run = { .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    assert_true(karray_at(&out, 1) != karray_at(&out, 1));
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&out);
+}
+
+static void test_gemm_same_bits_with_any_threads(void **state)
+{
+    (void)state;
+    const int64_t a_dims[2] = { 150, 301 }, b_dims[2] = { 301, 130 }, out_dims[2] = { 150, 130 };
+    karray a = operand(TERN_F64, 2, a_dims, 1), b = operand(TERN_F64, 2, b_dims, 2);
+    karray out[2];
+    for (int t = 0; t < 2; t++) {
+        out[t] = karray_filled(TERN_F64, 2, out_dims, 0);
+        const kernel_run run = { .kernel = cpu_gemm, .threads = 2, .in = { &a, &b },
+                                 .out = { &out[t] }, .n_in = 2, .n_out = 1 };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+    }
+    assert_memory_equal(out[0].view.data, out[1].view.data, 150 * 130 * sizeof(double));
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&out[0]);
+    karray_free(&out[1]);
+}
+
+/* ---- linear ------------------------------------------------------------------------------------ */
+
+typedef struct linear_case {
+    tern_dtype_t dtype;
+    int64_t rows, in, out;
+    bool bias;
+    karray_layout x_layout, weight_layout, bias_layout;
+} linear_case;
+
+static void check_linear(const linear_case *c)
+{
+    const int64_t x_dims[2] = { c->rows, c->in }, w_dims[2] = { c->out, c->in };
+    const int64_t out_dims[2] = { c->rows, c->out };
+    karray x = operand(c->dtype, 2, x_dims, 1), w = operand(c->dtype, 2, w_dims, 2);
+    karray b = operand(c->dtype, 1, &c->out, 3), out = karray_filled(c->dtype, 2, out_dims, 7);
+    karray_relayout(&x, c->x_layout);
+    karray_relayout(&w, c->weight_layout);
+    karray_relayout(&b, c->bias_layout);
+    const kernel_run run = { .kernel = cpu_linear, .threads = 2, .in = { &x, &w, c->bias ? &b : NULL },
+                             .out = { &out }, .n_in = 3, .n_out = 1 };
+    if (kernel_call(&run) != TERN_OK)
+        fail_msg("linear: %s", kernel_message());
+    for (int64_t i = 0; i < c->rows * c->out; i++) {
+        double sum = c->bias ? karray_at_place(&b, i % c->out) : 0;
+        for (int64_t k = 0; k < c->in; k++)
+            sum += karray_at_place(&x, i / c->out * c->in + k) *
+                   karray_at_place(&w, i % c->out * c->in + k);
+        kernel_expect("linear", i, karray_at(&out, i), sum,
+                      limit(c->dtype) * (1 + (double)c->in / 64));
+    }
+    karray_free(&x);
+    karray_free(&w);
+    karray_free(&b);
+    karray_free(&out);
+}
+
+static void linears(void *context)
+{
+    (void)context;
+    static const int64_t sizes[][3] = { { 8, 4, 16 }, { 8, 16, 4 },   { 64, 128, 10 }, { 1, 50, 30 },
+                                        { 3, 7, 5 },  { 70, 90, 33 }, { 64, 300, 120 }, { 5, 0, 3 } };
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16, TERN_I16 };
+    for (int i = 0; i < 8; i++)
+        for (int d = 0; d < 5; d++)
+            for (int way = 0; way < 4; way++) {
+                const linear_case c = { dtypes[d], sizes[i][0], sizes[i][1], sizes[i][2],
+                                        .bias = way != 1,
+                                        .x_layout = way == 2 ? KARRAY_SWAPPED : 0,
+                                        .weight_layout = way == 3 ? KARRAY_SWAPPED : 0,
+                                        .bias_layout = way == 2 ? KARRAY_GAPS : 0 };
+                check_linear(&c);
+            }
+}
+
+static void test_linear(void **state)
+{
+    (void)state;
+    kernel_each_isa(linears, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gemm_f32_sizes),
+        cmocka_unit_test(test_gemm_f64_sizes),
+        cmocka_unit_test(test_gemm_any_strides),
+        cmocka_unit_test(test_gemm_more_than_a_block),
+        cmocka_unit_test(test_gemm_batches),
+        cmocka_unit_test(test_gemm_integers),
+        cmocka_unit_test(test_gemm_integers_wrap),
+        cmocka_unit_test(test_gemm_nothing_to_add),
+        cmocka_unit_test(test_gemm_infinity_times_zero),
+        cmocka_unit_test(test_gemm_same_bits_with_any_threads),
+        cmocka_unit_test(test_linear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
