@@ -130,8 +130,9 @@ tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
 
 enum { SHOWN_EDGE = 3 }; /* longer dimensions show so many at either end */
 
-static void add_element(core_text *text, const tern_view *v, const char *data)
+static void add_element(core_text *text, const tern_view *v, int64_t offset)
 {
+    const char *data = (const char *)v->data + offset;
     const tern_dtype_t dtype = (tern_dtype_t)v->dtype;
     if (dtype == TERN_BOOL)
         core_text_add(text, "%s", *data ? "true" : "false");
@@ -141,11 +142,11 @@ static void add_element(core_text *text, const tern_view *v, const char *data)
         core_text_add(text, "%lld", (long long)core_load_int(data, dtype));
 }
 
-/* At most 8 levels deep. */
-static void add_level(core_text *text, const tern_view *v, int d, const char *data)
+/* At most 8 levels deep; `offset` is in bytes. */
+static void add_level(core_text *text, const tern_view *v, int d, int64_t offset)
 {
     if (d == v->ndim) {
-        add_element(text, v, data);
+        add_element(text, v, offset);
         return;
     }
     const int64_t step = v->stride[d] * tern_dtype_size((tern_dtype_t)v->dtype);
@@ -158,7 +159,7 @@ static void add_level(core_text *text, const tern_view *v, int d, const char *da
             i = v->shape[d] - SHOWN_EDGE - 1;
             continue;
         }
-        add_level(text, v, d + 1, data + i * step);
+        add_level(text, v, d + 1, offset + i * step);
     }
     core_text_add(text, "]");
 }
@@ -195,7 +196,7 @@ const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, siz
     if (host == NULL)
         return buffer;
     core_text_add(&text, "\n  ");
-    add_level(&text, &host->view, 0, host->view.data);
+    add_level(&text, &host->view, 0, 0);
     core_release(self, host);
     return buffer;
 }
