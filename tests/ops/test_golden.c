@@ -73,8 +73,7 @@ OP(conv, tern_conv2d(in[0], in[1], in[2], .padding = { 1 }))
 OP(conv_stride, tern_conv2d(in[0], in[1], .stride = { 2, 1 }, .padding = { 0, 2 }))
 OP(conv_dilation, tern_conv2d(in[0], in[1], in[2], .dilation = { 2, 3 }, .padding = { 2 }))
 OP(conv_groups, tern_conv2d(in[0], in[1], in[2], .groups = 2, .padding = { 1 }))
-OP(conv_depthwise,
-   tern_conv2d(in[0], in[1], in[2], .groups = 4, .stride = { 2 }, .padding = { 1 }))
+OP(conv_depthwise, tern_conv2d(in[0], in[1], in[2], .groups = 4, .stride = { 2 }, .padding = { 1 }))
 OP(conv_1x1, tern_conv2d(in[0], in[1], in[2]))
 OP(max_pool, tern_max_pool2d(in[0], .kernel = { 2 }))
 OP(max_pool_overlap, tern_max_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
@@ -138,15 +137,30 @@ OP(batch_norm_eval,
 OP(batch_norm_2d,
    batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.3))
 
+/* clang-format off */
 #define ELEMENTWISE(name) { #name, "x", run_##name, 16 }, { #name "_special", "x", run_##name, 16 }
 #define BROADCAST(name) { #name, "a b", run_##name, 16 }, { #name "_outer", "a b", run_##name, 16 }
 #define COMPARE(name) { #name, "a b", run_##name, 0 }
+/* clang-format on */
 
 static const row rows[] = {
-    ELEMENTWISE(neg), ELEMENTWISE(abs), ELEMENTWISE(sign), ELEMENTWISE(exp), ELEMENTWISE(log),
-    ELEMENTWISE(sqrt), ELEMENTWISE(tanh), ELEMENTWISE(sigmoid), ELEMENTWISE(relu),
-    ELEMENTWISE(gelu), ELEMENTWISE(gelu_tanh), ELEMENTWISE(silu),
-    BROADCAST(add), BROADCAST(sub), BROADCAST(mul), BROADCAST(div), BROADCAST(maximum),
+    ELEMENTWISE(neg),
+    ELEMENTWISE(abs),
+    ELEMENTWISE(sign),
+    ELEMENTWISE(exp),
+    ELEMENTWISE(log),
+    ELEMENTWISE(sqrt),
+    ELEMENTWISE(tanh),
+    ELEMENTWISE(sigmoid),
+    ELEMENTWISE(relu),
+    ELEMENTWISE(gelu),
+    ELEMENTWISE(gelu_tanh),
+    ELEMENTWISE(silu),
+    BROADCAST(add),
+    BROADCAST(sub),
+    BROADCAST(mul),
+    BROADCAST(div),
+    BROADCAST(maximum),
     BROADCAST(minimum),
     { "pow", "a b", run_pow, 64 },
     { "pow_square", "a b", run_pow, 64 },
@@ -154,7 +168,12 @@ static const row rows[] = {
     { "maximum_nan", "a b", run_maximum, 0 },
     { "minimum_nan", "a b", run_minimum, 0 },
     { "where", "a b c", run_where, 0 },
-    COMPARE(eq), COMPARE(ne), COMPARE(lt), COMPARE(le), COMPARE(gt), COMPARE(ge),
+    COMPARE(eq),
+    COMPARE(ne),
+    COMPARE(lt),
+    COMPARE(le),
+    COMPARE(gt),
+    COMPARE(ge),
     { "sum_all", "x", run_sum_all, 64 },
     { "sum_dims", "x", run_sum_dims, 32 },
     { "mean_all", "x", run_mean_all, 16 },

@@ -49,11 +49,11 @@ static void check_optimizer(const char *test, tern_optimizer *opt, tern_tensor *
     tern_optimizer_free(opt);
 }
 
-#define OPTIMIZER(test, kind, ...)                                       \
-    do {                                                                 \
-        TERN_SCOPE;                                                      \
+#define OPTIMIZER(test, kind, ...)                                        \
+    do {                                                                  \
+        TERN_SCOPE;                                                       \
         tern_tensor *p = tern_set_requires_grad(tensor(test, "p"), true); \
-        check_optimizer(test, kind(TERN_TENSORS(p), __VA_ARGS__), p);    \
+        check_optimizer(test, kind(TERN_TENSORS(p), __VA_ARGS__), p);     \
     } while (0)
 
 static void test_optimizers_take_the_same_steps(void **state)

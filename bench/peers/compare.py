@@ -1,0 +1,129 @@
+"""Runs tern's benchmarks and PyTorch's on the same work, interleaved, and prints Markdown tables.
+
+    compare.py [--rounds N] [--threads 1,2] [--programs steps,ops] [--bench DIR] [--json FILE]
+               [work ...]
+
+A round runs every program once, tern's and PyTorch's one after the other. The ratio of a round is
+PyTorch's fastest variant over tern, both of that round, so a machine whose speed drifts does not
+favour either; the table has the median of the rounds and their range. Above 1, tern is faster.
+"""
+
+import argparse
+import collections
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def lines_of(command, threads):
+    """The JSON lines that a program prints; its errors go to stderr."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
+                       TORCHINDUCTOR_CACHE_DIR=os.path.join(ROOT, "build", "peers", "inductor"))
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        print(f"compare: {' '.join(command)} ended with {done.returncode}", file=sys.stderr)
+    found = []
+    for line in done.stdout.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            print(f"compare: not a measurement: {line}", file=sys.stderr)
+    return found
+
+
+def run_round(args, threads, times):
+    """One of each program; appends to times[program, work, threads][variant]."""
+    for program in args.programs.split(","):
+        tern = [os.path.join(args.bench, "bench_" + program), "--json"]
+        peer = [sys.executable, os.path.join(HERE, f"torch_{program}.py")]
+        count = ["--threads", str(threads)]
+        round_times = collections.defaultdict(dict)
+        for line in lines_of(tern + count + args.works, threads):
+            round_times[line["work"]][line["variant"]] = line["us"]
+        for line in lines_of(peer + count + args.works, threads):
+            round_times[line["work"]]["torch " + line["variant"]] = line["us"]
+        for work, variants in round_times.items():
+            times[program, work, threads].append(variants)
+
+
+def fastest(variants):
+    """(name, us) of PyTorch's fastest variant, or None."""
+    torch = {k: v for k, v in variants.items() if k.startswith("torch ")}
+    return min(torch.items(), key=lambda item: item[1]) if torch else None
+
+
+def number(us):
+    return f"{us:.4g}"
+
+
+def row(work, threads, rounds):
+    both = [r for r in rounds if "tern" in r and fastest(r)]
+    if not both:
+        return None
+    ratios = [fastest(r)[1] / r["tern"] for r in both]
+    names = collections.Counter(fastest(r)[0].removeprefix("torch ") for r in both)
+    others = sorted({k for r in both for k in r if k != "tern"})
+    detail = ", ".join(f"{k.removeprefix('torch ')} "
+                       f"{number(statistics.median(r[k] for r in both if k in r))}"
+                       for k in others)
+    return {"work": work, "threads": threads,
+            "tern_us": statistics.median(r["tern"] for r in both),
+            "torch_us": statistics.median(fastest(r)[1] for r in both),
+            "fastest": names.most_common(1)[0][0], "ratio": statistics.median(ratios),
+            "low": min(ratios), "high": max(ratios), "rounds": len(both), "variants": detail}
+
+
+def table(rows):
+    yield ("| work | threads | tern us | PyTorch us (fastest variant) | ratio | range "
+           "| all variants |")
+    yield "|---|---|---|---|---|---|---|"
+    for r in rows:
+        yield (f"| {r['work']} | {r['threads']} | {number(r['tern_us'])} | "
+               f"{number(r['torch_us'])} ({r['fastest']}) | **{r['ratio']:.2f}** | "
+               f"{r['low']:.2f} to {r['high']:.2f} | {r['variants']} |")
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next(line.split(":")[1].strip() for line in file if "model name" in line)
+    except (OSError, StopIteration):
+        pass
+    version = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"],
+                             stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+    return f"{model}, {os.cpu_count()} CPUs, PyTorch {version}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--programs", default="steps,ops")
+    parser.add_argument("--bench", default=os.path.join(ROOT, "build", "release", "bench"))
+    parser.add_argument("--json", help="also write the rows there")
+    parser.add_argument("works", nargs="*")
+    args = parser.parse_args()
+    times = collections.defaultdict(list)
+    for index in range(args.rounds):
+        for threads in (int(t) for t in args.threads.split(",")):
+            print(f"compare: round {index + 1} of {args.rounds}, {threads} threads",
+                  file=sys.stderr)
+            run_round(args, threads, times)
+    rows = [row(work, threads, rounds) for (_, work, threads), rounds in times.items()]
+    rows = sorted((r for r in rows if r), key=lambda r: r["threads"])
+    print(machine() + f", {args.rounds} rounds\n")
+    print("\n".join(table(rows)))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"machine": machine(), "rows": rows}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

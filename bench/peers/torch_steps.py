@@ -1,0 +1,110 @@
+"""Whole training steps in PyTorch: the work of bench/bench_steps.c.
+
+    torch_steps.py [--threads N] [--variants eager,fused,compile,...] [work ...]
+
+Variants: eager (the optimizer's default), fused (one-pass optimizer), compile (forward and loss
+through torch.compile, fused optimizer), for networks with convolutions eager_cl and fused_cl
+(channels_last), and only when asked for compile_all (the optimizer's step is compiled as well).
+"""
+
+import argparse
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import timing
+
+
+def mlp1():
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def mlp2():
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+                         nn.Linear(512, 10))
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+                         nn.Linear(84, 10))
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def tiny():
+    return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def sgd(parameters, **options):
+    return torch.optim.SGD(parameters, lr=0.01, **options)
+
+
+def momentum(parameters, **options):
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, **options)
+
+
+def adam(parameters, **options):
+    return torch.optim.Adam(parameters, lr=1e-3, **options)
+
+
+WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10),
+         "lenet": (lenet, momentum, (64, 1, 28, 28), 10), "cnn": (cnn, adam, (64, 1, 28, 28), 10),
+         "tiny": (tiny, sgd, (8, 4), 4)}
+VARIANTS = ("eager", "fused", "compile", "eager_cl", "fused_cl")
+
+
+def make_step(work, variant):
+    """A function that runs one training step."""
+    make, optimizer, shape, classes = WORKS[work]
+    torch.manual_seed(1)
+    net, x, y = make(), torch.randn(shape), torch.randint(0, classes, shape[:1])
+    if variant.endswith("_cl"):
+        net, x = net.to(memory_format=torch.channels_last), x.contiguous(
+            memory_format=torch.channels_last)
+    opt = optimizer(net.parameters(), **({} if variant.startswith("eager") else {"fused": True}))
+
+    def loss_of(inputs, target):
+        return F.cross_entropy(net(inputs), target)
+
+    forward, update = loss_of, opt.step
+    if variant.startswith("compile"):
+        forward = torch.compile(loss_of)
+    if variant == "compile_all":
+        opt = optimizer(net.parameters())
+        update = torch.compile(lambda: opt.step())
+
+    def step():
+        forward(x, y).backward()
+        update()
+        opt.zero_grad(set_to_none=True)
+
+    return step
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--seconds", type=float, default=0.05, help="per block")
+    parser.add_argument("works", nargs="*")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    for work in args.works or WORKS:
+        for variant in args.variants.split(","):
+            if variant.endswith("_cl") and len(WORKS[work][2]) != 4:
+                continue
+            step = make_step(work, variant)
+            for _ in range(5):
+                step()
+            timing.bench(work, variant, step, args.seconds)
+
+
+if __name__ == "__main__":
+    main()
