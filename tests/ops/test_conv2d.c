@@ -1,0 +1,180 @@
+/* conv2d: layouts, unbatched images, what it says about what it does not take, gradients. Values are
+ * tested in test_conformance.c and tests/unit/test_cpu_conv2d.c. */
+#include "tests/support/check.h"
+
+static double distance(tern_tensor *a, tern_tensor *b)
+{
+    return tern_item(tern_amax(tern_abs(tern_sub(a, b))));
+}
+
+static void test_conv2d_of_one_image(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(3, 9, 8)), *w = tern_randn(TERN_SHAPE(12, 3, 3, 3));
+    tern_tensor *y = tern_conv2d(x, w, .padding = { 1 });
+    tern_tensor *batch = tern_conv2d(tern_unsqueeze(x, 0), w, .padding = { 1 });
+    assert_no_error();
+    assert_int_equal(tern_ndim(y), 3);
+    assert_close(distance(y, tern_squeeze(batch, 0)), 0, 0);
+}
+
+static void test_conv2d_does_not_depend_on_layout(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int64_t channels = 2; channels <= 32; channels *= 4) {
+        tern_tensor *x = tern_randn(TERN_SHAPE(2, channels, 9, 8));
+        tern_tensor *w = tern_randn(TERN_SHAPE(20, channels, 3, 3));
+        tern_tensor *a = tern_conv2d(x, w);
+        tern_tensor *b = tern_conv2d(tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST),
+                                     tern_to(w, .format = TERN_FORMAT_CHANNELS_LAST));
+        assert_no_error();
+        assert_true(tern_is_channels_last(a));
+        assert_close(distance(a, b), 0, 1e-4);
+    }
+}
+
+static void test_conv2d_a_missing_second_takes_the_first(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(1, 2, 11, 13)), *w = tern_randn(TERN_SHAPE(3, 2, 3, 3));
+    tern_tensor *y = tern_conv2d(x, w, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 });
+    assert_no_error();
+    assert_int_equal(tern_size(y, 2), (11 + 2 - 4 - 1) / 2 + 1);
+    assert_int_equal(tern_size(y, 3), (13 + 2 - 4 - 1) / 2 + 1);
+    y = tern_conv2d(x, w, .stride = { 1, 3 });
+    assert_int_equal(tern_size(y, 3), (13 - 3) / 3 + 1);
+}
+
+static void test_conv2d_of_no_images(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_randn(TERN_SHAPE(3, 2, 3, 3), .requires_grad = true);
+    tern_tensor *y = tern_conv2d(tern_zeros(TERN_SHAPE(0, 2, 5, 5)), w);
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_int_equal(tern_numel(y), 0);
+    assert_close(tern_item(tern_amax(tern_abs(tern_grad_of(w)))), 0, 0);
+}
+
+static void test_conv2d_names_what_does_not_fit(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3, 8, 8)), *w = tern_ones(TERN_SHAPE(4, 3, 3, 3));
+    assert_null(tern_conv2d(x, tern_ones(TERN_SHAPE(4, 2, 3, 3))));
+    assert_error(TERN_ERR_SHAPE, "to have 2 channels, but got 3 channels instead");
+    assert_null(tern_conv2d(x, tern_ones(TERN_SHAPE(4, 3, 9, 3))));
+    assert_error(TERN_ERR_SHAPE, "padded input size per channel: (8 x 8), kernel size: (9 x 3)");
+    assert_null(tern_conv2d(x, w, tern_ones(TERN_SHAPE(3))));
+    assert_error(TERN_ERR_SHAPE, "expected bias to be 1-dimensional with 4 elements");
+    assert_null(tern_conv2d(tern_ones(TERN_SHAPE(8, 8)), w));
+    assert_error(TERN_ERR_SHAPE, "[N, C, H, W] or [C, H, W]");
+    assert_null(tern_conv2d(x, tern_ones(TERN_SHAPE(4, 3, 3))));
+    assert_error(TERN_ERR_SHAPE, "expected the weight");
+    assert_null(tern_conv2d(x, tern_cast(w, TERN_F64)));
+    assert_error(TERN_ERR_DTYPE, "input 1 is f64");
+    assert_null(tern_conv2d(x, tern_ones(TERN_SHAPE(0, 3, 3, 3))));
+    assert_error(TERN_ERR_SHAPE, "is empty");
+    assert_null(tern_conv2d(x, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+}
+
+static void test_conv2d_names_bad_options(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3, 8, 8)), *w = tern_ones(TERN_SHAPE(4, 3, 3, 3));
+    assert_null(tern_conv2d(x, w, .stride = { -1 }));
+    assert_error(TERN_ERR_ARGUMENT, "stride is (-1, -1)");
+    assert_null(tern_conv2d(x, w, .padding = { -1, 0 }));
+    assert_error(TERN_ERR_ARGUMENT, "padding is (-1, -1)");
+    assert_null(tern_conv2d(x, w, .dilation = { 1, -2 }));
+    assert_error(TERN_ERR_ARGUMENT, "dilation is (1, -2)");
+    assert_null(tern_conv2d(x, w, .padding = { INT64_MAX }));
+    assert_error(TERN_ERR_ARGUMENT, "too large");
+    assert_null(tern_conv2d(x, w, .groups = -1));
+    assert_error(TERN_ERR_ARGUMENT, "groups is -1");
+    assert_null(tern_conv2d(x, w, .groups = 3));
+    assert_error(TERN_ERR_SHAPE, "groups do not divide");
+    assert_null(tern_conv2d_at(TERN_HERE, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "x and weight are missing");
+}
+
+/* ---- gradients --------------------------------------------------------------------------------- */
+
+static tern_tensor *plain(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    return tern_conv2d(in[0], in[1], in[2]);
+}
+
+static tern_tensor *with_options(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    return tern_conv2d(in[0], in[1], in[2], .stride = { 2, 1 }, .padding = { 1, 2 },
+                       .dilation = { 1, 2 }, .groups = 2);
+}
+
+static tern_tensor *one_image(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    return tern_conv2d(tern_select(in[0], 0, 0), in[1], in[2], .padding = { 1 });
+}
+
+static tern_tensor *f64(tern_shape_t shape)
+{
+    return tern_randn(shape, .dtype = TERN_F64, .requires_grad = true);
+}
+
+static void check_gradients(tern_gradcheck_fn fn, int64_t in, int64_t out, int64_t groups)
+{
+    tern_tensor *inputs[3] = { f64(TERN_SHAPE(2, in, 5, 6)), f64(TERN_SHAPE(out, in / groups, 3, 2)),
+                               f64(TERN_SHAPE(out)) };
+    tern_gradcheck(fn, inputs, 3, .order = 2);
+    assert_no_error();
+}
+
+static void test_conv2d_gradients_of_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    check_gradients(plain, 2, 3, 1);
+    check_gradients(plain, 2, 10, 1);
+    check_gradients(with_options, 4, 6, 2);
+    check_gradients(one_image, 3, 2, 1);
+}
+
+/* Only what is asked for is computed: of a bias alone, or of a weight alone. */
+static void test_conv2d_gradient_of_one_input(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 1, 4, 4)), *w = tern_ones(TERN_SHAPE(3, 1, 3, 3));
+    tern_tensor *b = tern_zeros(TERN_SHAPE(3), .requires_grad = true);
+    tern_backward(tern_sum(tern_conv2d(x, w, b)));
+    assert_no_error();
+    assert_close(tern_item(tern_select(tern_grad_of(b), 0, 1)), 8, 0);
+    tern_set_requires_grad(w, true);
+    tern_backward(tern_sum(tern_conv2d(x, w)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_grad_of(w))), 3 * 9 * 8, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv2d_of_one_image),
+        cmocka_unit_test(test_conv2d_does_not_depend_on_layout),
+        cmocka_unit_test(test_conv2d_a_missing_second_takes_the_first),
+        cmocka_unit_test(test_conv2d_of_no_images),
+        cmocka_unit_test(test_conv2d_names_what_does_not_fit),
+        cmocka_unit_test(test_conv2d_names_bad_options),
+        cmocka_unit_test(test_conv2d_gradients_of_gradients),
+        cmocka_unit_test(test_conv2d_gradient_of_one_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

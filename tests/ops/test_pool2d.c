@@ -1,0 +1,162 @@
+/* Pooling: layouts, unbatched images, PyTorch's rules of size, errors, gradients. Values are tested
+ * in test_conformance.c and tests/unit/test_cpu_pool2d.c. */
+#include "tests/support/check.h"
+
+static void test_pool2d_keeps_the_layout(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 20, 8, 8), .requires_grad = true);
+    tern_tensor *last = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+    assert_true(tern_is_contiguous(tern_max_pool2d(x, { 2 })));
+    assert_true(tern_is_channels_last(tern_max_pool2d(last, { 2 })));
+    assert_true(tern_is_contiguous(tern_avg_pool2d(x, { 2 })));
+    assert_true(tern_is_channels_last(tern_avg_pool2d(last, { 2 })));
+    assert_no_error();
+}
+
+static void test_pool2d_of_one_image(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(.end = 32, .dtype = TERN_F32);
+    x = tern_view(x, TERN_SHAPE(2, 4, 4));
+    tern_tensor *y = tern_max_pool2d(x, { 2 }), *mean = tern_avg_pool2d(x, { 4 });
+    assert_no_error();
+    assert_int_equal(tern_ndim(y), 3);
+    assert_close(tern_item(tern_amax(y)), 31, 0);
+    assert_close(tern_item(tern_select(tern_reshape(mean, TERN_SHAPE(2)), 0, 0)), 7.5, 0);
+}
+
+/* In ceil mode the last window has to start inside the input or the padding before it. */
+static void test_pool2d_sizes_in_ceil_mode(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 1, 5, 6));
+    tern_tensor *y = tern_max_pool2d(x, { 2 }, .ceil_mode = true);
+    assert_int_equal(tern_size(y, 2), 3);
+    assert_int_equal(tern_size(y, 3), 3);
+    y = tern_max_pool2d(x, { 2 }, .stride = { 3 }, .ceil_mode = true);
+    assert_int_equal(tern_size(y, 2), 2);
+    assert_int_equal(tern_size(y, 3), 2);
+    y = tern_avg_pool2d(x, { 3, 1 }, .stride = { 2 }, .padding = { 1, 0 }, .ceil_mode = true);
+    assert_no_error();
+    assert_int_equal(tern_size(y, 2), 3);
+}
+
+static void test_pool2d_names_bad_options(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 2, 4, 4));
+    assert_null(tern_max_pool2d(x));
+    assert_error(TERN_ERR_ARGUMENT, "the kernel size is missing");
+    assert_null(tern_max_pool2d(x, { 2 }, .padding = { 2 }));
+    assert_error(TERN_ERR_ARGUMENT, "pad should be at most half of effective kernel size");
+    assert_null(tern_max_pool2d(x, { -2 }));
+    assert_error(TERN_ERR_ARGUMENT, "kernel size is (-2, -2)");
+    assert_null(tern_max_pool2d(x, { 2 }, .stride = { -1 }));
+    assert_error(TERN_ERR_ARGUMENT, "stride is (-1, -1)");
+    assert_null(tern_avg_pool2d(x, { 2 }, .dilation = { 2 }));
+    assert_error(TERN_ERR_ARGUMENT, "no dilation");
+    assert_null(tern_max_pool2d_at(TERN_HERE, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "x is missing");
+}
+
+static void test_pool2d_names_what_does_not_fit(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_max_pool2d(tern_ones(TERN_SHAPE(1, 2, 4, 4)), { 5 }));
+    assert_error(TERN_ERR_SHAPE, "output size is too small");
+    assert_null(tern_avg_pool2d(tern_ones(TERN_SHAPE(4, 4)), { 2 }));
+    assert_error(TERN_ERR_SHAPE, "expected 3D or 4D");
+    assert_null(tern_max_pool2d(tern_ones(TERN_SHAPE(1, 0, 4, 4)), { 2 }));
+    assert_error(TERN_ERR_SHAPE, "expected 3D or 4D");
+    assert_null(tern_avg_pool2d(tern_ones(TERN_SHAPE(1, 1, 4, 4), .dtype = TERN_I32), { 2 }));
+    assert_error(TERN_ERR_DTYPE, "i32");
+    assert_null(tern_max_pool2d(NULL, { 2 }));
+    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+}
+
+static void test_pool2d_of_no_images(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(0, 2, 4, 4), .requires_grad = true);
+    tern_backward(tern_sum(tern_avg_pool2d(tern_max_pool2d(x, { 2 }), { 2 })));
+    assert_no_error();
+    assert_int_equal(tern_numel(tern_grad_of(x)), 0);
+}
+
+/* ---- gradients --------------------------------------------------------------------------------- */
+
+typedef struct pool_options {
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    bool ceil_mode, exclude_pad, channels_last;
+} pool_options;
+
+static tern_pool2d_args args_of(tern_tensor *x, const pool_options *o)
+{
+    if (o->channels_last)
+        x = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+    return (tern_pool2d_args){ .size_ = sizeof(tern_pool2d_args),
+                               .x = x,
+                               .kernel = { o->kernel[0], o->kernel[1] },
+                               .stride = { o->stride[0], o->stride[1] },
+                               .padding = { o->padding[0], o->padding[1] },
+                               .dilation = { o->dilation[0], o->dilation[1] },
+                               .ceil_mode = o->ceil_mode,
+                               .exclude_pad = o->exclude_pad };
+}
+
+/* Cubed, so that the second derivative is not 0. */
+static tern_tensor *max_pool(tern_tensor *const *in, void *user)
+{
+    const tern_pool2d_args args = args_of(in[0], user);
+    return tern_pow(tern_max_pool2d_at(TERN_HERE, &args), 3.0);
+}
+
+static tern_tensor *avg_pool(tern_tensor *const *in, void *user)
+{
+    const tern_pool2d_args args = args_of(in[0], user);
+    return tern_pow(tern_avg_pool2d_at(TERN_HERE, &args), 3.0);
+}
+
+static void check_gradients(tern_gradcheck_fn fn, pool_options options)
+{
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 6, 7), .dtype = TERN_F64, .requires_grad = true);
+    tern_gradcheck(fn, &x, 1, .user = &options, .order = 2);
+    assert_no_error();
+}
+
+static void test_pool2d_gradients_of_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int last = 0; last < 2; last++) {
+        check_gradients(max_pool, (pool_options){ .kernel = { 2 }, .channels_last = last });
+        check_gradients(max_pool, (pool_options){ .kernel = { 3, 2 }, .stride = { 1, 2 },
+                                                  .padding = { 1, 1 }, .dilation = { 1, 2 },
+                                                  .ceil_mode = true, .channels_last = last });
+        check_gradients(avg_pool, (pool_options){ .kernel = { 2 }, .channels_last = last });
+        check_gradients(avg_pool, (pool_options){ .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
+                                                  .ceil_mode = true, .exclude_pad = true,
+                                                  .channels_last = last });
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool2d_keeps_the_layout),
+        cmocka_unit_test(test_pool2d_of_one_image),
+        cmocka_unit_test(test_pool2d_sizes_in_ceil_mode),
+        cmocka_unit_test(test_pool2d_names_bad_options),
+        cmocka_unit_test(test_pool2d_names_what_does_not_fit),
+        cmocka_unit_test(test_pool2d_of_no_images),
+        cmocka_unit_test(test_pool2d_gradients_of_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
