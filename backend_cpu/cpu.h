@@ -23,7 +23,7 @@ enum { CPU_ISA_BASE = 1, CPU_ISA_AVX2 = 2, CPU_ISA_AVX512 = 3 };
 
 /* The best instruction set that the CPU, the system and the build have, at most what TERN_CPU_ISA
  * (base, avx2, avx512) says. Decided at the first call and then constant. */
-extern int cpu_isa_chosen; /* 0: not yet; read through cpu_isa() */
+extern int cpu_isa_chosen __attribute__((visibility("hidden"))); /* 0: not yet; see cpu_isa() */
 int cpu_isa_choose(void);
 static inline int cpu_isa(void)
 {

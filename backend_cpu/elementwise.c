@@ -24,8 +24,15 @@ static const cpu_loop no_loops[CPU_ELEMENT_COUNT];
             cpu_loops_i16_##isa, cpu_loops_i32_##isa, cpu_loops_i64_##isa, no_loops, no_loops, \
             cpu_loops_f32_##isa, cpu_loops_f64_##isa                                           \
     }
-/* by instruction set and dtype; half types have none of their own */
+#define NO_LOOPS                                                                                  \
+    {                                                                                             \
+        no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, \
+            no_loops, no_loops                                                                    \
+    }
+/* By instruction set and dtype. Half types have none of their own; neither has 0, which stands for an
+ * instruction set that is not chosen yet, so that the direct paths need no test for it. */
 static const cpu_loop *const loops[][TERN_DTYPES] = {
+    [0] = NO_LOOPS,
     [CPU_ISA_BASE] = LOOPS(base),
 #if defined(TERN_HAVE_X86_ISAS)
     [CPU_ISA_AVX2] = LOOPS(avx2),
@@ -273,28 +280,46 @@ static inline bool half_overlap(const void *a, const void *b, int64_t n, int64_t
     return apart != 0 && (apart < bytes || -apart < bytes);
 }
 
+static __attribute__((noinline)) void run_flushed(cpu_loop loop, void *out, const void *a,
+                                                  const void *b, int64_t n, int scalars)
+{
+    const uint32_t before = cpu_flush_begin();
+    loop(out, a, b, NULL, n, scalars);
+    cpu_flush_end(before);
+}
+
+/* Out of line is what few calls need, so that the others save no registers. */
 static inline tern_status_t run_direct(cpu_loop loop, void *out, const tern_view *a,
                                        const tern_view *b, int64_t n, int scalars)
 {
-    if (n < FLUSH_FROM) {
-        loop(out, a->data, b->data, NULL, n, scalars);
+    if (n == 0)
         return TERN_OK;
-    }
-    const uint32_t before = cpu_flush_begin();
-    loop(out, a->data, b->data, NULL, n, scalars);
-    cpu_flush_end(before);
+    if (__builtin_expect(n < FLUSH_FROM, 1))
+        loop(out, a->data, b->data, NULL, n, scalars);
+    else
+        run_flushed(loop, out, a->data, b->data, n, scalars);
     return TERN_OK;
+}
+
+static inline cpu_loop direct_loop(int dtype, cpu_element element)
+{
+    return loops[__atomic_load_n(&cpu_isa_chosen, __ATOMIC_RELAXED)][dtype][element];
 }
 
 static inline tern_status_t unary(const tern_call *call, cpu_element element, int64_t flops)
 {
     const tern_view *out = call->out[0], *a = call->in[0];
     const int64_t n = out->numel;
-    const cpu_loop loop = loops[cpu_isa()][a->dtype][element];
-    const bool direct = loop && (uint64_t)(n - 1) < DIRECT && a->numel == n &&
-                        (out->flags & a->flags & TERN_VIEW_CONTIGUOUS) != 0;
-    if (__builtin_expect(!direct, 0) ||
-        (n > 1 && half_overlap(out->data, a->data, n, cpu_dtype_size(a->dtype))))
+    const cpu_loop loop = direct_loop(a->dtype, element);
+    if (!loop)
+        return run_general(call, element, 1, 1, flops);
+    if (n == 1) {
+        loop(out->data, a->data, a->data, NULL, 1, 0);
+        return TERN_OK;
+    }
+    if ((uint64_t)n > DIRECT || a->numel != n ||
+        (out->flags & a->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
+        half_overlap(out->data, a->data, n, cpu_dtype_size(a->dtype)))
         return run_general(call, element, 1, 1, flops);
     return run_direct(loop, out->data, a, a, n, 0);
 }
@@ -304,15 +329,19 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
 {
     const tern_view *out = call->out[0], *a = call->in[0], *b = call->in[1];
     const int64_t n = out->numel;
-    const cpu_loop loop = loops[cpu_isa()][a->dtype][element];
-    const int scalars = (a->numel != n) | (b->numel != n) << 1;
-    const bool direct = loop && (uint64_t)(n - 1) < DIRECT && (scalars & expand) == 0 &&
-                        (out->flags & a->flags & b->flags & TERN_VIEW_CONTIGUOUS) != 0;
-    if (__builtin_expect(!direct, 0))
+    const cpu_loop loop = direct_loop(a->dtype, element);
+    if (!loop)
         return run_general(call, element, 2, expand, flops);
+    if (n == 1) {
+        loop(out->data, a->data, b->data, NULL, 1, 0);
+        return TERN_OK;
+    }
+    const int scalars = (a->numel != n) | (b->numel != n) << 1;
     const int64_t size = cpu_dtype_size(a->dtype);
-    if (n > 1 && ((!(scalars & 1) && half_overlap(out->data, a->data, n, size)) ||
-                  (!(scalars & 2) && half_overlap(out->data, b->data, n, size))))
+    if ((uint64_t)n > DIRECT || (scalars & expand) != 0 ||
+        (out->flags & a->flags & b->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
+        (!(scalars & 1) && half_overlap(out->data, a->data, n, size)) ||
+        (!(scalars & 2) && half_overlap(out->data, b->data, n, size)))
         return run_general(call, element, 2, expand, flops);
     return run_direct(loop, out->data, a, b, n, scalars);
 }

@@ -68,6 +68,15 @@
 #define PLAIN2(name, formula) BINARY(name, T, formula)
 #define COMPARE(name, formula) BINARY(name, uint8_t, formula)
 
+/* Fewer than LANES elements; the barrier keeps a compiler from calling memcpy for them. */
+static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = from[i];
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
 /* What is left over after whole vectors goes through the same machine code from a buffer: a value's
  * result does not depend on where it stands. */
 #define CURVE(name, inputs, read_b, formula)                      \
@@ -76,8 +85,8 @@
         T *o = out, *end = NULL;                                  \
         const T *x = first, *y = inputs == 2 ? second : first;    \
         T rest[3][LANES];                                         \
-        int64_t count = n - n % LANES;                            \
-        const size_t left = (size_t)(n - count) * sizeof(T);      \
+        const int64_t left = n % LANES;                           \
+        int64_t count = n - left;                                 \
         (void)third, (void)scalars;                               \
         for (;;) {                                                \
             CPU_INDEPENDENT                                       \
@@ -89,12 +98,13 @@
             if (left == 0)                                        \
                 return;                                           \
             if (end) {                                            \
-                memcpy(end, rest[0], left);                       \
+                LOOP(copy_few)(end, rest[0], left);               \
                 return;                                           \
             }                                                     \
-            memset(rest, 0, sizeof rest);                         \
-            memcpy(rest[1], x + count, left);                     \
-            memcpy(rest[2], y + count, left);                     \
+            memset(rest[1], 0, inputs * sizeof rest[1]);          \
+            LOOP(copy_few)(rest[1], x + count, left);             \
+            if (inputs == 2)                                      \
+                LOOP(copy_few)(rest[2], y + count, left);         \
             end = o + count;                                      \
             o = rest[0], x = rest[1], y = rest[2], count = LANES; \
         }                                                         \

@@ -18,6 +18,13 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
 {
     enum { L = NAME(LANES) };
     const T *x = data;
+    if (n < L) {
+        ACC few = 0;
+        for (int64_t k = 0; k < n; k++)
+            few += (ACC)x[k];
+        *(ACC *)sum += few;
+        return;
+    }
     ACC lanes[L] = { 0 };
     int64_t i = 0;
     for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
@@ -36,6 +43,13 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
 static void NAME(amax)(void *best, const void *data, int64_t n)
 {
     const T *x = data;
+    if (n < NAME(LANES)) {
+        T few = *(const T *)best;
+        for (int64_t k = 0; k < n; k++)
+            few = GREATER(x[k], few) ? x[k] : few;
+        *(T *)best = few;
+        return;
+    }
     T lanes[NAME(UNROLLED)];
     int64_t i = 0;
     for (int j = 0; j < NAME(UNROLLED); j++)

@@ -1,0 +1,251 @@
+/* One part of a reduction: a chunk of the reduced elements of a few neighbouring outputs. */
+#include <math.h>
+
+#include "backend_cpu/reduce_plan.h"
+#include "backend_cpu/strided.h"
+
+/* ---- units ------------------------------------------------------------------------------------ */
+
+typedef struct piece {
+    const void *x;
+    int64_t n, stride; /* columns: n rows, `stride` bytes apart */
+    int64_t at;        /* reduced index of the first */
+} piece;
+
+typedef void (*piece_fn)(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                         const double *means);
+
+static void sum_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                      const double *means)
+{
+    (void)means;
+    if (p->columns)
+        p->loops->sum_rows(c.first, x->x, columns, x->n, x->stride);
+    else
+        p->loops->sum(c.first, x->x, x->n);
+}
+
+static void spread_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                         const double *means)
+{
+    if (p->columns)
+        p->loops->spread_rows(&c.second->f64, x->x, columns, x->n, x->stride, means);
+    else
+        p->loops->spread(&c.second->f64, x->x, x->n, *means);
+}
+
+/* One value of T. */
+static inline void copy_value(const reduce_plan *p, void *to, const void *from)
+{
+    memcpy(to, from, p->type_size == 4 ? 4 : 8);
+}
+
+static void amax_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                       const double *means)
+{
+    (void)means;
+    if (c.second->i64 < 0)
+        memcpy(c.first, x->x, (size_t)(columns * p->type_size));
+    c.second->i64 = 0;
+    if (p->columns)
+        p->loops->amax_rows(c.first, x->x, columns, x->n, x->stride);
+    else
+        p->loops->amax(c.first, x->x, x->n);
+}
+
+static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                        const double *means)
+{
+    (void)means;
+    if (c.second->i64 < 0) {
+        memcpy(c.first, x->x, (size_t)(columns * p->type_size));
+        for (int64_t i = 0; i < columns; i++)
+            c.second[i].i64 = x->at;
+    }
+    if (p->columns) {
+        p->loops->argmax_rows(c.first, &c.second->i64, x->x, columns, x->n, x->stride, x->at);
+        return;
+    }
+    reduce_number greatest;
+    copy_value(p, &greatest, c.first);
+    p->loops->amax(&greatest, x->x, x->n);
+    if (x->at > 0 && p->loops->find(&greatest, c.first, 1) == 0)
+        return; /* the one before is as great, and earlier */
+    copy_value(p, c.first, &greatest);
+    c.second->i64 = x->at + p->loops->find(&greatest, x->x, x->n);
+}
+
+/* Buffers of one thread for elements that must be packed or widened. */
+typedef struct buffers {
+    _Alignas(64) char packed[CPU_BLOCK * 8];
+    _Alignas(64) char wide[4 * CPU_BLOCK * 8];
+} buffers;
+
+/* Takes the next elements of a chunk, `left` of them, as they lie or by way of the buffers. */
+static piece next_rows(const reduce_plan *p, const cpu_cursor *at, int64_t left, buffers *b)
+{
+    const int64_t row = p->reduced.shape[0] - at->at[0];
+    piece x = { at->data[0], row < left ? row : left, p->size, 0 };
+    if (p->reduced.stride[0][0] != p->size && x.n > 1) {
+        x.n = left < CPU_BLOCK ? left : CPU_BLOCK;
+        x.x = cpu_pack(at, 0, p->size, x.n, b->packed);
+    }
+    if (p->widen) {
+        x.n = x.n < CPU_BLOCK ? x.n : CPU_BLOCK;
+        p->widen(b->wide, x.x, x.n);
+        x.x = b->wide;
+    }
+    return x;
+}
+
+static piece next_columns(const reduce_plan *p, const cpu_cursor *at, int64_t left, int64_t columns,
+                          buffers *b)
+{
+    const int64_t row = p->reduced.shape[0] - at->at[0];
+    piece x = { at->data[0], row < left ? row : left, p->reduced.stride[0][0], 0 };
+    if (p->widen) {
+        x.n = x.n < 4 ? x.n : 4;
+        for (int64_t r = 0; r < x.n; r++)
+            p->widen(b->wide + r * CPU_BLOCK * p->type_size, at->data[0] + r * x.stride, columns);
+        x.x = b->wide;
+        x.stride = CPU_BLOCK * p->type_size;
+    }
+    return x;
+}
+
+/* Reduced elements begin .. end of outputs whose first input element is `offset` bytes in. */
+static void run_span(const reduce_plan *p, piece_fn run, int64_t offset, int64_t columns,
+                     int64_t begin, int64_t end, reduce_cells c, const double *means)
+{
+    if (p->plain_rows) {
+        const char *x = p->reduced.data[0] + offset + begin * p->size;
+        const piece all = { x, end - begin, p->size, begin };
+        if (begin < end)
+            run(p, &all, 1, c, means);
+        return;
+    }
+    buffers b;
+    cpu_cursor at;
+    cpu_cursor_init(&at, &p->reduced, begin);
+    at.data[0] += offset;
+    while (begin < end) {
+        piece x = p->columns ? next_columns(p, &at, end - begin, columns, &b)
+                             : next_rows(p, &at, end - begin, &b);
+        x.at = begin;
+        run(p, &x, columns, c, means);
+        cpu_cursor_advance(&at, x.n);
+        begin += x.n;
+    }
+}
+
+/* Outputs that are reduced together, all of one block or a single one. */
+static void run_together(const reduce_plan *p, int64_t offset, int64_t columns, int64_t begin,
+                         int64_t end, reduce_cells c)
+{
+    if (p->kind == KIND_AMAX || p->kind == KIND_PLACE) {
+        c.second->i64 = -1; /* nothing seen */
+        run_span(p, p->kind == KIND_AMAX ? amax_piece : place_piece, offset, columns, begin, end, c,
+                 NULL);
+        return;
+    }
+    run_span(p, sum_piece, offset, columns, begin, end, c, NULL);
+    if (p->kind != KIND_VAR)
+        return;
+    double means[CPU_BLOCK];
+    const double *sums = (const double *)(const void *)c.first;
+    for (int64_t i = 0; i < columns; i++)
+        means[i] = sums[i] / (double)(end - begin);
+    run_span(p, spread_piece, offset, columns, begin, end, c, means);
+}
+
+void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int64_t chunk,
+                     reduce_cells c)
+{
+    const int64_t begin = chunk * p->chunk;
+    const int64_t end = begin + p->chunk < p->reduced_count ? begin + p->chunk : p->reduced_count;
+    memset(c.first, 0, (size_t)columns * sizeof(reduce_number));
+    memset(c.second, 0, (size_t)columns * sizeof(reduce_number));
+    if (p->columns) {
+        run_together(p, offset, columns, begin, end, c);
+        return;
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        run_together(p, offset + i * p->kept.stride[0][0], 1, begin, end, c);
+        c.first += p->first_size;
+        c.second++;
+    }
+}
+
+/* ---- combining and storing -------------------------------------------------------------------- */
+
+/* Numbers of the two parts that stand before and in a chunk. Chan, Golub, LeVeque 1979. */
+static void combine_spread(const reduce_plan *p, reduce_cells total, reduce_cells part,
+                           int64_t columns, int64_t chunk)
+{
+    double *sums = (double *)(void *)total.first;
+    const double *more = (const double *)(const void *)part.first;
+    const double before = (double)(chunk * p->chunk);
+    const int64_t rest = p->reduced_count - chunk * p->chunk;
+    const double count = (double)(rest < p->chunk ? rest : p->chunk);
+    for (int64_t i = 0; i < columns; i++) {
+        const double apart = more[i] / count - sums[i] / before;
+        total.second[i].f64 +=
+            part.second[i].f64 + apart * apart * (before * count / (before + count));
+        sums[i] += more[i];
+    }
+}
+
+void cpu_reduce_combine(const reduce_plan *p, reduce_cells total, reduce_cells part,
+                        int64_t columns, int64_t chunk)
+{
+    reduce_number *sums = (reduce_number *)(void *)total.first;
+    const reduce_number *more = (const reduce_number *)(const void *)part.first;
+    if (p->kind == KIND_VAR) {
+        combine_spread(p, total, part, columns, chunk);
+    } else if (p->kind == KIND_AMAX) {
+        p->loops->amax_rows(total.first, part.first, columns, 1, 0);
+    } else if (p->kind == KIND_PLACE) {
+        for (int64_t i = 0; i < columns; i++)
+            p->loops->argmax_rows(total.first + i * p->type_size, &total.second[i].i64,
+                                  part.first + i * p->type_size, 1, 1, 0, part.second[i].i64);
+    } else if (p->acc == TERN_I64) {
+        for (int64_t i = 0; i < columns; i++)
+            sums[i].i64 = (int64_t)((uint64_t)sums[i].i64 + (uint64_t)more[i].i64);
+    } else {
+        for (int64_t i = 0; i < columns; i++)
+            sums[i].f64 += more[i].f64;
+    }
+}
+
+static void store(char *out, int64_t stride, int dtype, const void *values, int from,
+                  int64_t columns)
+{
+    const int64_t size = cpu_dtype_size(dtype);
+    _Alignas(64) char converted[CPU_BLOCK * 8];
+    if (stride == size || columns == 1) {
+        cpu_converter(dtype, from)(out, values, columns);
+        return;
+    }
+    cpu_converter(dtype, from)(converted, values, columns);
+    for (int64_t i = 0; i < columns; i++)
+        memcpy(out + i * stride, converted + i * size, (size_t)size);
+}
+
+void cpu_reduce_finish(const reduce_plan *p, char *const *out, int64_t columns, reduce_cells c)
+{
+    const double n = (double)p->reduced_count;
+    if (p->kind == KIND_MEAN || p->kind == KIND_VAR) {
+        const double freedom = n - p->correction > 0 ? n - p->correction : 0;
+        double *means = (double *)(void *)c.first;
+        for (int64_t i = 0; i < columns; i++)
+            means[i] = p->kind == KIND_MEAN ? means[i] / n : c.second[i].f64 / freedom;
+    }
+    const bool sums = p->kind != KIND_AMAX && p->kind != KIND_PLACE;
+    const int place = p->has_value ? 1 : 0;
+    if (p->has_value)
+        store(out[0], p->kept.stride[1][0], p->out_dtype[0], c.first, sums ? p->acc : p->type,
+              columns);
+    if (p->has_place)
+        store(out[place], p->kept.stride[1 + place][0], p->out_dtype[place], c.second, TERN_I64,
+              columns);
+}
