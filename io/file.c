@@ -1,0 +1,208 @@
+/* Reading at an offset, and files that are replaced as a whole. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/internal.h"
+
+static const char what_read[] = "safetensors_open";
+static const char what_write[] = "safetensors_save";
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static bool fail_errno(tern_site_t site, const char *what, const char *path, const char *action)
+{
+    const int code = errno;
+    char reason[128];
+    tern_fail_at(site, TERN_ERR_IO, what, "%s: %s: %s", path, action,
+                 strerror_r(code, reason, sizeof reason));
+    return false;
+}
+
+static bool open_regular(tern_site_t site, io_source *source, const char *path)
+{
+    struct stat info;
+    /* not waiting for a writer if the path is a pipe, which is refused below */
+    source->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (source->file < 0 || fstat(source->file, &info) != 0)
+        return fail_errno(site, what_read, path, "cannot open");
+    if (!S_ISREG(info.st_mode)) {
+        tern_fail_at(site, TERN_ERR_IO, what_read, "%s: not a regular file", path);
+        return false;
+    }
+    source->bytes = info.st_size;
+    return true;
+}
+
+bool io_source_open(tern_site_t site, io_source *source, const char *path)
+{
+    *source = (io_source){ .file = -1 };
+    if (!path || !*path) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what_read, "the path is %s", path ? "empty" : "NULL");
+        return false;
+    }
+    source->name = io_copy_text(site, what_read, path);
+    if (source->name && open_regular(site, source, path))
+        return true;
+    io_source_close(source);
+    return false;
+}
+
+bool io_source_read(tern_site_t site, const io_source *source, int64_t offset, void *out,
+                    int64_t bytes)
+{
+    if (source->file < 0) {
+        memcpy(out, source->data + offset, (size_t)bytes);
+        return true;
+    }
+    char *at = out;
+    while (bytes > 0) {
+        const ssize_t got = pread(source->file, at, (size_t)bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_errno(site, what_read, source->name, "cannot read");
+        if (got == 0) {
+            tern_fail_at(site, TERN_ERR_IO, what_read, "%s: %lld bytes are missing at its end",
+                         source->name, (long long)bytes);
+            return false;
+        }
+        at += got;
+        offset += got;
+        bytes -= got;
+    }
+    return true;
+}
+
+void io_source_close(io_source *source)
+{
+    if (source->file >= 0)
+        close(source->file);
+    free(source->name);
+    *source = (io_source){ .file = -1 };
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static void forget(io_target *target)
+{
+    free(target->path);
+    free(target->temporary);
+    *target = (io_target){ 0 };
+}
+
+/* Keeps the first reason and lets later writes do nothing. */
+static void fail_target(io_target *target, const char *action)
+{
+    if (!target->failed)
+        fail_errno(target->site, what_write, target->path, action);
+    target->failed = true;
+}
+
+/* A link is written through: the file it leads to is replaced, not the link. */
+static char *resolve(tern_site_t site, const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : io_copy_text(site, what_write, path);
+}
+
+/* The mode of the file that is replaced, or what the umask leaves of rw-rw-rw-. */
+static mode_t wanted_mode(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0)
+        return info.st_mode & 0777;
+    const mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool open_temporary(io_target *target)
+{
+    const int file = mkostemp(target->temporary, O_CLOEXEC);
+    if (file < 0) {
+        fail_target(target, "cannot write a file beside it");
+        return false;
+    }
+    if (fchmod(file, wanted_mode(target->path)) != 0)
+        fail_target(target, "cannot set the mode of the file beside it");
+    target->stream = target->failed ? NULL : fdopen(file, "wb");
+    if (!target->stream) {
+        fail_target(target, "cannot open the file beside it");
+        close(file);
+        unlink(target->temporary);
+    }
+    return target->stream != NULL;
+}
+
+bool io_target_open(tern_site_t site, io_target *target, const char *path)
+{
+    static const char suffix[] = ".tmp-XXXXXX";
+    *target = (io_target){ .site = site };
+    if (!path || !*path) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what_write, "the path is %s",
+                     path ? "empty" : "NULL");
+        return false;
+    }
+    target->path = resolve(site, path);
+    const size_t bytes = target->path ? strlen(target->path) : 0;
+    target->temporary = target->path ? malloc(bytes + sizeof suffix) : NULL;
+    if (target->temporary) {
+        memcpy(target->temporary, target->path, bytes);
+        memcpy(target->temporary + bytes, suffix, sizeof suffix);
+        if (open_temporary(target))
+            return true;
+    } else {
+        tern_fail_at(site, TERN_ERR_OOM, what_write, "no memory for the path");
+    }
+    forget(target);
+    return false;
+}
+
+void io_target_write(io_target *target, const void *data, size_t bytes)
+{
+    if (!target->failed && bytes > 0 && fwrite(data, 1, bytes, target->stream) != bytes)
+        fail_target(target, "cannot write");
+}
+
+/* Makes the rename last: the folder's entry has to reach the disk, too. Some file systems cannot. */
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == path ? strdup("/")
+                   : slash       ? strndup(path, (size_t)(slash - path))
+                                 : strdup(".");
+    const int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        fsync(file);
+        close(file);
+    }
+    free(folder);
+}
+
+bool io_target_commit(io_target *target)
+{
+    if (!target->failed && (fflush(target->stream) != 0 || fsync(fileno(target->stream)) != 0))
+        fail_target(target, "cannot write");
+    if (fclose(target->stream) != 0)
+        fail_target(target, "cannot write");
+    if (!target->failed && rename(target->temporary, target->path) != 0)
+        fail_target(target, "cannot put the new file in its place");
+    if (target->failed)
+        unlink(target->temporary);
+    else
+        sync_folder(target->path);
+    const bool fine = !target->failed;
+    forget(target);
+    return fine;
+}
+
+void io_target_abandon(io_target *target)
+{
+    fclose(target->stream);
+    unlink(target->temporary);
+    forget(target);
+}

@@ -1,0 +1,23 @@
+/* An open safetensors file. */
+#ifndef TERN_IO_SAFETENSORS_H
+#define TERN_IO_SAFETENSORS_H
+
+#include <cjson/cJSON.h>
+
+#include "io/internal.h"
+
+struct tern_safetensors {
+    io_source source;
+    cJSON *header;  /* owns the names */
+    io_names names;
+    tern_safetensors_info_t *entries; /* by place of their name */
+    io_names keys;  /* of __metadata__ */
+    const char **texts;
+    int64_t data_start; /* where offsets count from */
+};
+
+/* "F32" and the like; NULL for a dtype that files do not know, and the way back. */
+const char *io_dtype_text(tern_dtype_t dtype);
+tern_dtype_t io_dtype_of(const char *text);
+
+#endif

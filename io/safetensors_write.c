@@ -1,0 +1,141 @@
+/* Writing safetensors: the header first, from sizes alone, then the data in the order of the list. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/safetensors.h"
+#include "io/state.h"
+
+static const char what[] = "safetensors_save";
+
+static cJSON *whole_number(int64_t value)
+{
+    char text[24]; /* as text: cJSON would print a large double in e-notation */
+    (void)snprintf(text, sizeof text, "%" PRId64, value);
+    return cJSON_CreateRaw(text);
+}
+
+static bool add_entry(cJSON *header, const char *name, const tern_tensor *t, int64_t *offset)
+{
+    const tern_shape_t shape = tern_shape(t);
+    const int64_t end = *offset + tern_numel(t) * tern_dtype_size(tern_dtype(t));
+    cJSON *entry = cJSON_AddObjectToObject(header, name);
+    bool fine = entry && cJSON_AddStringToObject(entry, "dtype", io_dtype_text(tern_dtype(t)));
+    cJSON *dims = fine ? cJSON_AddArrayToObject(entry, "shape") : NULL;
+    for (int d = 0; dims && d < shape.ndim; d++)
+        fine = fine && cJSON_AddItemToArray(dims, whole_number(shape.dims[d]));
+    cJSON *offsets = dims ? cJSON_AddArrayToObject(entry, "data_offsets") : NULL;
+    fine = fine && offsets && cJSON_AddItemToArray(offsets, whole_number(*offset)) &&
+           cJSON_AddItemToArray(offsets, whole_number(end));
+    *offset = end;
+    return fine;
+}
+
+/* The header's text, padded with blanks so that the data starts at a multiple of 8; NULL without
+ * memory. */
+static char *header_text(tern_tensors_t list, const tern_state *state, size_t *out_bytes)
+{
+    cJSON *header = cJSON_CreateObject();
+    bool fine = header != NULL;
+    const tern_names_t keys = tern_state_text_keys(state);
+    if (fine && keys.count > 0) {
+        cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
+        fine = metadata != NULL;
+        for (int64_t i = 0; fine && i < keys.count; i++)
+            fine = cJSON_AddStringToObject(metadata, keys.names[i],
+                                           tern_state_text(state, keys.names[i])) != NULL;
+    }
+    int64_t offset = 0;
+    char place[24];
+    for (int64_t i = 0; fine && i < list.count; i++) {
+        (void)snprintf(place, sizeof place, "%" PRId64, i);
+        fine = add_entry(header, list.names ? list.names[i] : place, list.tensors[i], &offset);
+    }
+    char *text = fine ? cJSON_PrintUnformatted(header) : NULL;
+    cJSON_Delete(header);
+    if (!text)
+        return NULL;
+    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    char *larger = realloc(text, padded + 1);
+    if (!larger) {
+        free(text);
+        return NULL;
+    }
+    memset(larger + length, ' ', padded - length);
+    *out_bytes = padded;
+    return larger;
+}
+
+static bool write_tensor(tern_site_t site, io_target *target, tern_tensor *t)
+{
+    const int64_t bytes = tern_numel(t) * tern_dtype_size(tern_dtype(t));
+    if (bytes == 0)
+        return true;
+    void *data = malloc((size_t)bytes);
+    if (!data)
+        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a copy of %lld bytes",
+                            (long long)bytes) == TERN_OK;
+    const bool fine = tern_read_at(site, t, tern_dtype(t), data, bytes) == TERN_OK;
+    if (fine)
+        io_target_write(target, data, (size_t)bytes);
+    free(data);
+    return fine;
+}
+
+static bool check_list(tern_site_t site, tern_tensors_t list)
+{
+    if (tern_failed())
+        return false;
+    for (int64_t i = 0; i < list.count; i++)
+        if (!list.tensors[i] || (list.names && !list.names[i])) {
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "tensor %lld or its name is NULL", (long long)i);
+            return false;
+        }
+    return true;
+}
+
+static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_state *state,
+                          const char *path)
+{
+    size_t bytes = 0;
+    if (!check_list(site, list))
+        return tern_error_code();
+    char *text = header_text(list, state, &bytes);
+    if (!text)
+        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the header of %s",
+                            path ? path : "(NULL)");
+    io_target target;
+    if (bytes > TERN_SAFETENSORS_HEADER_LIMIT)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the names make a header of %zu bytes, over the limit",
+                     bytes);
+    if (tern_failed() || !io_target_open(site, &target, path)) {
+        free(text);
+        return tern_error_code();
+    }
+    unsigned char head[8];
+    for (int i = 0; i < 8; i++)
+        head[i] = (unsigned char)((uint64_t)bytes >> 8 * i);
+    io_target_write(&target, head, sizeof head);
+    io_target_write(&target, text, bytes);
+    free(text);
+    bool fine = true;
+    for (int64_t i = 0; fine && i < list.count; i++)
+        fine = write_tensor(site, &target, list.tensors[i]);
+    if (fine)
+        (void)io_target_commit(&target);
+    else
+        io_target_abandon(&target);
+    return tern_error_code();
+}
+
+tern_status_t tern_safetensors_save_at(tern_site_t site, tern_tensors_t tensors, const char *path)
+{
+    return save(site, tensors, NULL, path);
+}
+
+tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state, const char *path)
+{
+    if (!state && !tern_failed())
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the state is NULL");
+    return save(site, tern_state_tensors(state), state, path);
+}

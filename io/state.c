@@ -1,0 +1,278 @@
+/* States: ordered named tensors and texts. See tern/io.h. */
+#include "io/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/internal.h"
+
+static const char what[] = "state";
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void state_clear(void *object)
+{
+    tern_state *state = object;
+    for (int64_t i = 0; i < state->names.count; i++) {
+        tern_release(state->tensors[i]);
+        free((void *)state->names.names[i]);
+    }
+    for (int64_t i = 0; i < state->keys.count; i++) {
+        free(state->texts[i]);
+        free((void *)state->keys.names[i]);
+    }
+    io_names_clear(&state->names);
+    io_names_clear(&state->keys);
+    free(state->tensors);
+    free(state->texts);
+    free(state->source);
+    free(state);
+}
+
+tern_state *tern_state_create_at(tern_site_t site)
+{
+    if (tern_failed())
+        return NULL;
+    tern_state *state = calloc(1, sizeof *state);
+    if (!state || !tern_at_finish(state_clear, state)) {
+        free(state);
+        tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a state");
+        return NULL;
+    }
+    return state;
+}
+
+void tern_state_free(tern_state *state)
+{
+    if (!state)
+        return;
+    tern_at_finish_cancel(state);
+    state_clear(state);
+}
+
+const char *tern_state_source(const tern_state *state)
+{
+    return state && state->source ? state->source : "state";
+}
+
+/* ---- putting in ------------------------------------------------------------------------------- */
+
+/* Makes room for one more slot behind `count`, in an array that grows with the set of names. */
+static bool grow(void **array, int64_t count)
+{
+    if (count & (count - 1))
+        return true;
+    void *larger = realloc(*array, (size_t)(count ? 2 * count : 1) * sizeof(void *));
+    if (!larger)
+        return false;
+    *array = larger;
+    return true;
+}
+
+static bool no_memory(tern_site_t site, const char *name)
+{
+    tern_fail_at(site, TERN_ERR_OOM, what, "no memory for '%s'", name);
+    return false;
+}
+
+/* Place of a name in a set, added when it is new; -1 after an error. */
+static int64_t place_of(tern_site_t site, io_names *set, void **array, const char *name)
+{
+    const int64_t old = io_names_find(set, name);
+    if (old >= 0)
+        return old;
+    char *copy = io_copy_text(site, what, name);
+    if (!copy)
+        return -1;
+    const int64_t count = set->count;
+    if (!grow(array, count) || io_names_add(set, copy) < 0) {
+        free(copy);
+        no_memory(site, name);
+        return -1;
+    }
+    ((void **)*array)[count] = NULL;
+    return count;
+}
+
+static bool check_name(tern_site_t site, const tern_state *state, const char *name)
+{
+    if (tern_failed())
+        return false;
+    if (!state || !name || !*name || !io_is_utf8((const unsigned char *)name, strlen(name)))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "a state and a name in UTF-8 are needed");
+    return !tern_failed();
+}
+
+tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name, tern_tensor *t)
+{
+    if (!check_name(site, state, name))
+        return tern_error_code();
+    if (!t)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor for '%s' is NULL", name);
+    const int64_t place = place_of(site, &state->names, (void **)&state->tensors, name);
+    if (place < 0)
+        return tern_error_code();
+    tern_retain(t);
+    tern_release(state->tensors[place]);
+    state->tensors[place] = t;
+    return TERN_OK;
+}
+
+/* A tensor made of the caller's bytes goes in and leaves its scope. */
+static tern_status_t set_data(tern_site_t site, tern_state *state, const char *name, const void *data,
+                              tern_shape_t shape, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    const tern_new_args args = { .size_ = sizeof args, .shape = shape, .dtype = dtype,
+                                 .device = TERN_CPU };
+    tern_tensor *t = tern_from_data_at(site, data, &args);
+    return t ? tern_state_set_at(site, state, name, t) : tern_error_code();
+}
+
+tern_status_t tern_state_set_number_at(tern_site_t site, tern_state *state, const char *name,
+                                       double value)
+{
+    return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_F64);
+}
+
+tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const char *name, int64_t value)
+{
+    return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_I64);
+}
+
+tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *state, const char *name,
+                                      const void *data, int64_t bytes)
+{
+    return set_data(site, state, name, data, TERN_SHAPE(bytes), TERN_U8);
+}
+
+tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const char *key,
+                                     const char *text)
+{
+    if (!check_name(site, state, key))
+        return tern_error_code();
+    if (!text || !io_is_utf8((const unsigned char *)text, strlen(text)))
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the text of '%s' is not UTF-8", key);
+    char *copy = io_copy_text(site, what, text);
+    const int64_t place = copy ? place_of(site, &state->keys, (void **)&state->texts, key) : -1;
+    if (place < 0) {
+        free(copy);
+        return tern_error_code();
+    }
+    free(state->texts[place]);
+    state->texts[place] = copy;
+    return TERN_OK;
+}
+
+/* ---- taking out ------------------------------------------------------------------------------- */
+
+tern_tensor *tern_state_get(const tern_state *state, const char *name)
+{
+    const int64_t place = state && name ? io_names_find(&state->names, name) : -1;
+    return place >= 0 ? state->tensors[place] : NULL;
+}
+
+const char *tern_state_text(const tern_state *state, const char *key)
+{
+    const int64_t place = state && key ? io_names_find(&state->keys, key) : -1;
+    return place >= 0 ? state->texts[place] : NULL;
+}
+
+tern_tensors_t tern_state_tensors(const tern_state *state)
+{
+    const tern_tensors_t none = { NULL, NULL, 0 };
+    const tern_tensors_t all = { state ? state->tensors : NULL, state ? state->names.names : NULL,
+                                 state ? state->names.count : 0 };
+    return state ? all : none;
+}
+
+tern_names_t tern_state_text_keys(const tern_state *state)
+{
+    const tern_names_t keys = { state ? state->keys.names : NULL, state ? state->keys.count : 0 };
+    return keys;
+}
+
+/* The tensor of a name, if it has `count` elements (-1: any) and a dtype of those in `accepted`. */
+static tern_tensor *find(tern_site_t site, const tern_state *state, const char *name, int64_t count,
+                         bool accepted(tern_dtype_t dtype), const char *kind)
+{
+    if (tern_failed())
+        return NULL;
+    tern_tensor *t = tern_state_get(state, name);
+    if (!t)
+        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is missing", tern_state_source(state),
+                     name ? name : "(NULL)");
+    else if (tern_numel(t) != count || !accepted(tern_dtype(t)))
+        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is not %s", tern_state_source(state), name,
+                     kind);
+    return tern_failed() ? NULL : t;
+}
+
+static bool is_number(tern_dtype_t dtype) { return dtype != TERN_BOOL; }
+static bool is_byte(tern_dtype_t dtype) { return dtype == TERN_U8; }
+
+tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
+                                    int64_t *out_value)
+{
+    tern_tensor *t = find(site, state, name, 1, tern_dtype_is_int, "one whole number");
+    int64_t value;
+    if (t && tern_read_at(site, t, TERN_I64, &value, sizeof value) == TERN_OK)
+        *out_value = value;
+    return tern_error_code();
+}
+
+tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state, const char *name,
+                                       double *out_value)
+{
+    tern_tensor *t = find(site, state, name, 1, is_number, "one number");
+    double value;
+    if (t && tern_read_at(site, t, TERN_F64, &value, sizeof value) == TERN_OK)
+        *out_value = value;
+    return tern_error_code();
+}
+
+tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state, const char *name,
+                                      void *out_data, int64_t bytes)
+{
+    tern_tensor *t = find(site, state, name, bytes, is_byte, "as many bytes as it should be");
+    return t ? tern_read_at(site, t, TERN_U8, out_data, bytes) : tern_error_code();
+}
+
+/* ---- generators ------------------------------------------------------------------------------- */
+
+enum { NAME_BYTES = 256 };
+
+static bool join(tern_site_t site, char out[NAME_BYTES], const char *prefix, const char *end)
+{
+    const int n = snprintf(out, NAME_BYTES, "%s.%s", prefix ? prefix : "", end);
+    if (n < 0 || n >= NAME_BYTES)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the prefix is longer than %d bytes", NAME_BYTES - 8);
+    return !tern_failed();
+}
+
+tern_status_t tern_generator_store_at(tern_site_t site, const tern_generator *generator,
+                                      tern_state *state, const char *prefix)
+{
+    char seed_name[NAME_BYTES], call_name[NAME_BYTES];
+    uint64_t seed, call;
+    if (!join(site, seed_name, prefix, "seed") || !join(site, call_name, prefix, "call"))
+        return tern_error_code();
+    tern_generator_state(generator, &seed, &call);
+    if (tern_state_set_int_at(site, state, seed_name, (int64_t)seed) == TERN_OK)
+        (void)tern_state_set_int_at(site, state, call_name, (int64_t)call);
+    return tern_error_code();
+}
+
+tern_status_t tern_generator_restore_at(tern_site_t site, tern_generator *generator,
+                                        const tern_state *state, const char *prefix)
+{
+    char name[NAME_BYTES];
+    int64_t seed, call;
+    if (!join(site, name, prefix, "seed") || tern_state_get_int_at(site, state, name, &seed) != TERN_OK)
+        return tern_error_code();
+    if (!join(site, name, prefix, "call") || tern_state_get_int_at(site, state, name, &call) != TERN_OK)
+        return tern_error_code();
+    tern_generator_set_state(generator, (uint64_t)seed, (uint64_t)call);
+    return TERN_OK;
+}
