@@ -44,7 +44,7 @@ static inline core_storage *core_storage_new_inline(tern_thread *self, int64_t b
     if (__builtin_expect(s == NULL, 0))
         return NULL;
     core_storage_init(s, TERN_CPU, bytes, CORE_CACHE_INLINE);
-    s->data = bytes > 0 ? (char *)s + CORE_STORAGE_HEAD : NULL;
+    s->data = (char *)s + CORE_STORAGE_HEAD; /* also of nothing: kernels may add 0 to it */
     core_count_alloc(self, bytes);
     return s;
 }

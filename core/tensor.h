@@ -1,7 +1,7 @@
 /* Tensor and storage as the library sees them.
  *
  * tern_tensor = a view (what kernels see) + a counted storage + its place in the tape. Invariants:
- * - view.data == storage->data + offset, or NULL when numel is 0;
+ * - view.data == storage->data + offset (on a device NULL when numel is 0);
  * - view.flags says CONTIGUOUS exactly when the strides are row-major (core_view_update keeps it);
  * - a leaf has node == NULL; a tensor that a recorded op made has node != NULL and requires_grad. */
 #ifndef TERN_CORE_TENSOR_H

@@ -25,7 +25,7 @@ enum {
 
 /* One tensor as a kernel sees it. Layout fixed by TERN_PLUGIN_VERSION. */
 typedef struct tern_view {
-    void *data; /* first element, offset applied; device pointer on a device */
+    void *data; /* first element, offset applied; on a device a device pointer, NULL when empty */
     int64_t numel;
     uint8_t dtype; /* tern_dtype_t */
     uint8_t ndim;
