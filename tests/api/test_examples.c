@@ -303,7 +303,7 @@ static void test_show_prints_digits_with_answers(void **state)
     assert_true(strlen(out_text) > 4 * SIDE);
     const int status = run("LC_ALL=C", "mlp_mnist", "--data . --steps 1 --quiet --show 2");
     assert_int_equal(status, 0);
-    expect_text(out_text, "-----");
+    expect_text(out_text, "@@@@@");
 }
 
 int main(void)
