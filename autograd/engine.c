@@ -12,17 +12,12 @@ typedef struct engine {
     tern_thread *self;
     uint64_t epoch;
     const backward_plan *plan;
+    core_node *running;
     int64_t mark; /* of the running node's scope */
     core_node *ready;
 } engine;
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
-
-static bool exclusive(const tern_tensor *t)
-{
-    return atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 && t->base == NULL &&
-           atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
-}
 
 /* Does only the scope of the running node hold it? */
 static bool in_node_scope(const engine *e, const tern_tensor *t)
@@ -31,9 +26,14 @@ static bool in_node_scope(const engine *e, const tern_tensor *t)
            e->self->scope.slots[t->scope_slot] == (uintptr_t)t;
 }
 
-/* One reference to a gradient: the running scope's own where that is enough. */
+/* One reference to a gradient: the running scope's or the running node's own where that is enough. */
 static tern_tensor *take(engine *e, tern_tensor *grad)
 {
+    core_node *node = e->running;
+    if (node->grad[0] == grad && autograd_exclusive(grad)) {
+        node->grad[0] = NULL;
+        return grad;
+    }
     if (!in_node_scope(e, grad))
         return core_retain(grad);
     e->self->scope.slots[grad->scope_slot] = 0;
@@ -48,7 +48,7 @@ static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
         *slot = take(e, grad);
         return true;
     }
-    if (!e->plan->create_graph && exclusive(*slot) && (*slot)->view.dtype == grad->view.dtype &&
+    if (!e->plan->create_graph && autograd_exclusive(*slot) && (*slot)->view.dtype == grad->view.dtype &&
         core_view_same_shape(&(*slot)->view, &grad->view))
         return core_op_inplace(TERN_OP_add, NULL, NULL, *slot, grad) != NULL;
     tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, *slot, grad);
@@ -66,8 +66,8 @@ static bool steals(const engine *e, const core_node *node, const tern_tensor *le
     bool here = in_node_scope(e, grad);
     for (int i = 0; i < node->n_out; i++)
         here |= node->grad[i] == grad;
-    return here && !e->plan->create_graph && !e->plan->retain_graph && exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
-           (grad->view.flags & TERN_VIEW_DENSE) && grad->storage->release == NULL;
+    return here && !e->plan->create_graph && !e->plan->retain_graph && autograd_exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
+           (grad->view.flags & TERN_VIEW_DENSE);
 }
 
 static tern_tensor *run_hooks(core_hook *first, int output, tern_tensor *t, tern_tensor *grad)
@@ -278,6 +278,7 @@ static bool run_node(engine *e, core_node *node)
 {
     tern_thread *self = e->self;
     const int64_t mark = e->mark = self->scope.top;
+    e->running = node;
     self->site = node->site;
     bool ok = true;
     if (node->hooks != NULL)

@@ -75,6 +75,14 @@ void autograd_node_attach(core_call *call, core_node *node);
 /* Lets go of what was saved. */
 void autograd_node_release_saved(tern_thread *self, core_node *node);
 
+/* Does one reference to the tensor exist, and one to its memory, which is not the user's? */
+static inline bool autograd_exclusive(const tern_tensor *t)
+{
+    return atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 && t->base == NULL &&
+           atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1 &&
+           t->storage->release == NULL;
+}
+
 static inline void autograd_node_retain(core_node *node)
 {
     atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);

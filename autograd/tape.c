@@ -303,6 +303,15 @@ tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
     return core_scope_add(ctx->self, linked);
 }
 
+tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x)
+{
+    const bool ours = !ctx->self->grad_mode && grad == ctx->node->grad[0] && x != NULL &&
+                      autograd_exclusive(grad) && (grad->view.flags & TERN_VIEW_DENSE) &&
+                      grad->view.dtype == x->view.dtype &&
+                      core_view_same_shape(&grad->view, &x->view);
+    return ours ? core_op_inplace(id, NULL, NULL, grad, x) : core_op2(id, NULL, NULL, grad, x);
+}
+
 tern_tensor *tern_saved(tern_op_ctx *ctx, int i) { return find_saved(ctx, SAVED_USER + i); }
 
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i)

@@ -130,6 +130,9 @@ tern_tensor *core_saved_in(tern_op_ctx *ctx, int i);
 tern_tensor *core_saved_out(tern_op_ctx *ctx, int i);
 /* Shape of input i in forward, saved or not. */
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
+/* The row applied to (grad, x), in grad's own memory when nobody else holds it and nothing is recorded:
+ * grad must not be used afterwards. */
+tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x);
 /* A copy of the call's attributes, as its own type. */
 #define core_ctx_attr(ctx, type) (*(const type *)tern_op_attr(ctx))
 

@@ -101,10 +101,13 @@ void back_sub(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 void back_mul(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    if (tern_needs_grad(ctx, 0))
+    const bool a = tern_needs_grad(ctx, 0), b = tern_needs_grad(ctx, 1);
+    if (a && b)
         grad_in[0] = tern_mul(grad, core_saved_in(ctx, 1));
-    if (tern_needs_grad(ctx, 1))
-        grad_in[1] = tern_mul(grad, core_saved_in(ctx, 0));
+    else if (a)
+        grad_in[0] = core_grad_apply(ctx, TERN_OP_mul, grad, core_saved_in(ctx, 1));
+    if (b)
+        grad_in[1] = core_grad_apply(ctx, TERN_OP_mul, grad, core_saved_in(ctx, 0));
 }
 
 /* a / b: grad / b, and -grad (a / b) / b */
