@@ -1,4 +1,4 @@
-/* conv2d and its gradients: which of three ways each call takes. See conv2d.h. */
+/* conv2d and its gradients: which way each call takes. See conv2d.h. */
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/kernels.h"
@@ -151,13 +151,15 @@ static cpu_conv describe(const tern_call *call, const tern_view *x, const tern_v
     return conv;
 }
 
-/* Offsets of taps in staged planes are 32-bit. */
+/* Offsets of taps in staged planes are 32-bit; in the input gradient they are planes of y. */
 static bool direct_suits(const cpu_conv *conv)
 {
     const tern_attr_conv *a = conv->attr;
     const int64_t rows = (conv->kernel[0] - 1) * a->dilation[0] + 1;
-    const int64_t padded = conv->in[1] + 2 * a->padding[1] + a->stride[1];
-    return conv->x->dtype == TERN_F32 && conv->group_in * rows * padded < (1 << 28);
+    const int64_t padded = conv->in[1] + 2 * (a->padding[1] + a->dilation[1] * conv->kernel[1]) + 16;
+    const int64_t channels =
+        conv->group_in > conv->out_channels ? conv->group_in : conv->out_channels;
+    return conv->x->dtype == TERN_F32 && channels * rows * padded < (1 << 28);
 }
 
 static tern_status_t status_of(bool done)
@@ -185,6 +187,20 @@ tern_status_t cpu_conv2d(const tern_call *call)
                                          : cpu_conv_columns_forward(&conv));
 }
 
+static bool own_grad_input(const cpu_conv *conv)
+{
+    const tern_attr_conv *a = conv->attr;
+    bool turns = true;
+    for (int d = 0; d < 2; d++)
+        turns = turns && a->stride[d] == 1 &&
+                a->padding[d] <= a->dilation[d] * (conv->kernel[d] - 1);
+    if (a->groups > 1 || !direct_suits(conv))
+        return cpu_conv_columns_grad_input(conv);
+    if (conv->in_channels <= CPU_CONV_FEW && a->dilation[1] == 1)
+        return cpu_conv_scatter_grad_input(conv);
+    return turns ? cpu_conv_turned_grad_input(conv) : cpu_conv_columns_grad_input(conv);
+}
+
 /* gradient of y, weight -> gradient of x */
 tern_status_t cpu_conv2d_grad_input(const tern_call *call)
 {
@@ -198,7 +214,7 @@ tern_status_t cpu_conv2d_grad_input(const tern_call *call)
     const outcome library = run_library(&conv, CPU_CONV_BACKWARD_DATA);
     if (library != NOT_DONE)
         return status_of(library == DONE);
-    return status_of(cpu_conv_columns_grad_input(&conv));
+    return status_of(own_grad_input(&conv));
 }
 
 /* gradient of y, x -> gradients of weight and bias */

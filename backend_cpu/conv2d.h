@@ -1,7 +1,8 @@
 /* Convolution in two dimensions: what its files share.
  *
  *   conv2d.c          the kernels: the library where it is fast, else
- *   conv2d_direct.c   f32 forward and weight gradient without a column matrix (isa/conv2d.c), else
+ *   conv2d_direct.c   f32 without a column matrix (isa/conv2d.c, isa/conv2d_sum.c)
+ *   conv2d_scatter.c  f32, input gradient of few channels (isa/conv2d_scatter.c), else
  *   conv2d_columns.c  every dtype and geometry by a column matrix and a product
  *
  * Letters: N images, C channels in and O out (both of all groups), H x W pixels in, OH x OW out,
@@ -30,6 +31,11 @@ enum { CPU_CONV_H = 0, CPU_CONV_W = 1 };
 
 /* False: there was no scratch, and the host has said so. */
 bool cpu_conv_direct_forward(const cpu_conv *conv);
+/* Without groups: by a forward pass over the gradient with the kernel turned round, for stride 1 and
+ * no more padding than the kernel covers; or by adding up what each result gives, for adjacent taps
+ * and few input channels. */
+bool cpu_conv_turned_grad_input(const cpu_conv *conv);
+bool cpu_conv_scatter_grad_input(const cpu_conv *conv);
 bool cpu_conv_direct_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
 bool cpu_conv_columns_forward(const cpu_conv *conv);
 bool cpu_conv_columns_grad_input(const cpu_conv *conv);
@@ -48,6 +54,7 @@ typedef struct cpu_conv_rows {
     const float *x;        /* staged, at the first of the rows */
     const int32_t *offset; /* of each tap */
     int64_t taps;
+    int64_t run; /* so many taps each have adjacent offsets; divides taps */
     int64_t rows, columns; /* of results */
     int64_t x_row;         /* from one row of results to the next */
     float *y;              /* forward: written; weight gradient: read */
@@ -71,6 +78,20 @@ CPU_ISA_DECLARE(void, cpu_conv_sum_by_pixels, const cpu_conv_rows *rows);
 
 /* sums[c] += all of y's channel c over the rows; adjacent are channels or pixels. */
 CPU_ISA_DECLARE(void, cpu_conv_sum_bias, const cpu_conv_rows *rows);
+
+/* Adds the input gradient of some rows of one image to x, which is padded and channels_last, with
+ * CPU_CONV_LANES elements behind it. A run is a row of the kernel, [KW][C]. */
+typedef struct cpu_conv_scatter {
+    float *x; /* at the first row's first pixel */
+    int64_t x_row, x_column; /* from one row or pixel of y to the next */
+    int64_t kernel_rows, kernel_row; /* KH; elements of x from one to the next */
+    int64_t run, padded_run; /* KW C; rounded up to CPU_CONV_LANES */
+    const float *y;
+    int64_t rows, columns, y_row, y_column, y_channel, channels;
+    const float *weights; /* [channels][stride]: kernel_rows rows of padded_run */
+    int64_t stride;
+} cpu_conv_scatter;
+CPU_ISA_DECLARE(void, cpu_conv_scatter_rows, const cpu_conv_scatter *scatter);
 
 /* out[c * out_row + r] = in[r * in_row + c] */
 CPU_ISA_DECLARE(void, cpu_transpose_f32, float *out, int64_t out_row, const float *in,

@@ -18,7 +18,7 @@ typedef struct direct_plan {
     int64_t stride;     /* of weights and bias, see cpu_conv_rows */
     int64_t blocks;     /* by pixels: of at most CPU_CONV_FEW channels of a group */
     int64_t group_weights; /* floats */
-    float *weights, *bias;
+    float *weights, *bias; /* weight gradient: bias holds sums, [parts][out_channels] */
     int32_t *offset;
     /* staged planes */
     int64_t block_rows; /* of results */
@@ -145,6 +145,13 @@ static void fill_offsets(const direct_plan *plan, int64_t channels)
             }
 }
 
+/* Taps of a row of the kernel lie side by side. */
+static int64_t run_of(const cpu_conv *conv)
+{
+    const tern_attr_conv *a = conv->attr;
+    return a->stride[1] == 1 && a->dilation[1] == 1 ? conv->kernel[1] : 1;
+}
+
 /* ---- forward ----------------------------------------------------------------------------------- */
 
 /* weight[o][c][h][w] of one group at [tap][stride]; by pixels one such table for each block. */
@@ -210,6 +217,7 @@ static void forward_rows(const direct_plan *plan, const float *staged, int64_t i
     cpu_conv_rows r = { .x = staged,
                         .offset = plan->offset,
                         .taps = conv->group_in * plan->plane_taps,
+                        .run = run_of(conv),
                         .rows = rows,
                         .columns = conv->out[1],
                         .x_row = conv->attr->stride[0] * plan->pitch,
@@ -261,6 +269,36 @@ bool cpu_conv_direct_forward(const cpu_conv *conv)
     return true;
 }
 
+/* ---- input gradient ---------------------------------------------------------------------------- */
+
+/* The gradient of y is the input now; a weight is found from its last tap on. */
+bool cpu_conv_turned_grad_input(const cpu_conv *conv)
+{
+    tern_attr_conv attr = *conv->attr;
+    tern_view weight = *conv->weight;
+    const int64_t *s = conv->weight->stride;
+    weight.data = (float *)weight.data + (conv->kernel[0] - 1) * s[2] + (conv->kernel[1] - 1) * s[3];
+    weight.stride[0] = s[1];
+    weight.stride[1] = s[0];
+    weight.shape[0] = conv->in_channels;
+    weight.shape[1] = conv->out_channels;
+    cpu_conv turned = *conv;
+    for (int d = 0; d < 2; d++) {
+        weight.stride[2 + d] = -s[2 + d];
+        attr.padding[d] = attr.dilation[d] * (conv->kernel[d] - 1) - attr.padding[d];
+        turned.in[d] = conv->out[d];
+        turned.out[d] = conv->in[d];
+    }
+    turned.attr = &attr;
+    turned.weight = &weight;
+    turned.bias = NULL;
+    turned.x = conv->y;
+    turned.y = conv->x;
+    turned.in_channels = turned.group_in = conv->out_channels;
+    turned.out_channels = turned.group_out = conv->in_channels;
+    return cpu_conv_direct_forward(&turned);
+}
+
 /* ---- weight gradient --------------------------------------------------------------------------- */
 
 static bool plan_grad_weight(direct_plan *plan, const cpu_conv *conv)
@@ -286,7 +324,8 @@ static bool plan_grad_weight(direct_plan *plan, const cpu_conv *conv)
     plan->sums = call->host->scratch(call, sums * 4);
     plan->staged = call->host->scratch(call, plan->parts * plan->staged_floats * 4);
     plan->turned = call->host->scratch(call, plan->parts * plan->turned_floats * 4 + 64);
-    if (!plan->offset || !plan->sums || !plan->staged || !plan->turned)
+    plan->bias = call->host->scratch(call, plan->parts * conv->out_channels * 4);
+    if (!plan->offset || !plan->sums || !plan->staged || !plan->turned || !plan->bias)
         return false;
     fill_offsets(plan, plan->part_channels);
     return true;
@@ -319,6 +358,7 @@ static void sum_rows(const direct_plan *plan, int64_t part, int64_t image, int64
     cpu_conv_rows r = { .x = staged,
                         .offset = plan->offset,
                         .taps = (last - first) * plan->plane_taps,
+                        .run = run_of(conv),
                         .rows = rows,
                         .columns = conv->out[1],
                         .x_row = conv->attr->stride[0] * plan->pitch,
@@ -339,6 +379,21 @@ static void sum_rows(const direct_plan *plan, int64_t part, int64_t image, int64
         CPU_ISA_PICK(cpu_conv_sum_by_channels)(&r);
 }
 
+static void sum_bias(const direct_plan *plan, int64_t part, int64_t image, int64_t row, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *y = conv->y;
+    const cpu_conv_rows r = { .y = (float *)y->data + image * y->stride[0] + row * y->stride[2],
+                              .rows = rows,
+                              .columns = conv->out[1],
+                              .y_row = y->stride[2],
+                              .y_column = y->stride[3],
+                              .y_channel = y->stride[1],
+                              .channels = conv->out_channels,
+                              .sums = plan->bias + part * conv->out_channels };
+    CPU_ISA_PICK(cpu_conv_sum_bias)(&r);
+}
+
 static void sum_parts(void *context, int64_t begin, int64_t end)
 {
     const direct_plan *plan = context;
@@ -349,16 +404,21 @@ static void sum_parts(void *context, int64_t begin, int64_t end)
                (size_t)plan->staged_floats * sizeof(float));
         memset(plan->sums + part * groups * plan->sums_floats, 0,
                (size_t)(groups * plan->sums_floats) * sizeof(float));
+        memset(plan->bias + part * conv->out_channels, 0,
+               (size_t)conv->out_channels * sizeof(float));
         int64_t image = 0, last = conv->images;
         if (!plan->by_input_channels) {
             image = part * conv->images / plan->parts;
             last = (part + 1) * conv->images / plan->parts;
         }
         for (; image < last; image++)
-            for (int64_t row = 0; row < conv->out[0]; row += plan->block_rows)
+            for (int64_t row = 0; row < conv->out[0]; row += plan->block_rows) {
+                const int64_t rows = smaller(plan->block_rows, conv->out[0] - row);
                 for (int64_t g = 0; g < groups; g++)
-                    sum_rows(plan, part, image, g, row,
-                             smaller(plan->block_rows, conv->out[0] - row));
+                    sum_rows(plan, part, image, g, row, rows);
+                if (part == 0 || !plan->by_input_channels)
+                    sum_bias(plan, part, image, row, rows);
+            }
     }
 }
 
@@ -399,51 +459,17 @@ static void store_weight(const direct_plan *plan, int64_t group, int64_t out, in
     }
 }
 
-/* ---- bias gradient ----------------------------------------------------------------------------- */
-
-typedef struct bias_plan {
-    const cpu_conv *conv;
-    int64_t parts;
-    float *sums; /* [parts][out_channels] */
-} bias_plan;
-
-static void bias_parts(void *context, int64_t begin, int64_t end)
+/* Adds the parts' sums of the bias up. */
+static void store_bias(const direct_plan *plan)
 {
-    const bias_plan *plan = context;
-    const cpu_conv *conv = plan->conv;
-    const tern_view *y = conv->y;
-    for (int64_t part = begin; part < end; part++) {
-        cpu_conv_rows r = { .rows = conv->out[0],
-                            .columns = conv->out[1],
-                            .y_row = y->stride[2],
-                            .y_column = y->stride[3],
-                            .y_channel = y->stride[1],
-                            .channels = conv->out_channels,
-                            .sums = plan->sums + part * conv->out_channels };
-        memset(r.sums, 0, (size_t)conv->out_channels * sizeof *r.sums);
-        const int64_t last = (part + 1) * conv->images / plan->parts;
-        for (int64_t i = part * conv->images / plan->parts; i < last; i++) {
-            r.y = (float *)y->data + i * y->stride[0];
-            CPU_ISA_PICK(cpu_conv_sum_bias)(&r);
-        }
-    }
-}
-
-static bool grad_bias(const cpu_conv *conv)
-{
-    bias_plan plan = { .conv = conv, .parts = smaller(SUM_PARTS, conv->images) };
-    plan.sums = conv->call->host->scratch(conv->call, plan.parts * conv->out_channels * 4);
-    if (plan.sums == NULL)
-        return false;
-    cpu_parallel(conv->threads, plan.parts, 1, bias_parts, &plan);
-    float *bias = conv->bias;
-    for (int64_t o = 0; o < conv->out_channels; o++) {
+    const int64_t channels = plan->conv->out_channels;
+    float *bias = plan->conv->bias;
+    for (int64_t o = 0; o < channels; o++) {
         float total = 0;
-        for (int64_t p = 0; p < plan.parts; p++)
-            total += plan.sums[p * conv->out_channels + o];
+        for (int64_t p = 0; p < plan->parts; p++)
+            total += plan->bias[p * channels + o];
         bias[o] = total;
     }
-    return true;
 }
 
 bool cpu_conv_direct_grad_weight(const cpu_conv *conv)
@@ -456,5 +482,7 @@ bool cpu_conv_direct_grad_weight(const cpu_conv *conv)
         for (int64_t o = 0; o < conv->group_out; o++)
             for (int64_t c = 0; c < conv->group_in; c++)
                 store_weight(&plan, g, o, c);
-    return conv->bias == NULL || grad_bias(conv);
+    if (conv->bias != NULL)
+        store_bias(&plan);
+    return true;
 }

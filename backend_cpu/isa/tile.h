@@ -32,6 +32,15 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 #define TILE_UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* Keeps gcc from reading a vector from memory again at each use. */
+#if defined(__AVX512F__)
+#define TILE_IN_REGISTER(v) __asm__("" : "+v"(v))
+#elif defined(__x86_64__)
+#define TILE_IN_REGISTER(v) __asm__("" : "+x"(v))
+#else
+#define TILE_IN_REGISTER(v) ((void)0)
+#endif
+
 typedef float f32_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef double f64_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef float f32_lanes_any __attribute__((vector_size(TILE_BYTES), aligned(4), may_alias));
