@@ -7,14 +7,15 @@
  * not depend on the threads. */
 #include <math.h>
 
+#include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
 
 enum {
     PLANE_BLOCK = 16384,  /* elements of a channel: still in a cache when they are read again */
-    SLAB_BYTES = 1 << 17, /* the same for rows */
-    SLAB_ROWS = 32,       /* at least: a slab leaves two stat per column behind */
+    SLAB_BYTES = 1 << 18, /* the same for rows */
+    SLAB_ROWS = 64,       /* at least: a slab leaves two stat per column behind */
     VECTOR = 16,          /* folded columns are a multiple of this ... */
     FOLDED = 64           /* ... and at least so many */
 };
@@ -26,12 +27,14 @@ typedef struct norm_job {
     const void *grad; /* lies as x does */
     void *out;
     int dtype;
+    bool stream;              /* the result leaves the caches anyway */
     int64_t size;             /* of an element */
     int64_t channels, count;  /* count: values per channel */
     int64_t images, plane;    /* planes: N and S; 0 and 0: columns */
     int64_t fold, columns, rows, left; /* columns == fold * channels; left: rows beside the folds */
     int64_t slab, slabs;      /* rows in one; how many, the rows left are one more */
     char *partial;            /* by slab: two stat per column */
+    double *sums;             /* what partial adds up to: two per channel */
     void *mean, *scale, *shift, *slope; /* stat, by channel repeated `fold` times */
     const void *weight, *bias, *rstd;   /* stat by channel */
 } norm_job;
@@ -65,6 +68,7 @@ static void set_geometry(norm_job *job, const tern_view *x)
     job->x = x->data;
     job->dtype = x->dtype;
     job->size = cpu_dtype_size(x->dtype);
+    job->stream = x->numel * job->size >= CPU_STREAM_BYTES;
     job->channels = x->shape[1];
     job->count = job->channels > 0 ? x->numel / job->channels : 0;
     job->images = x->shape[0];
@@ -83,14 +87,18 @@ static bool get_arrays(norm_job *job)
 {
     const int64_t stat = cpu_stat_size(job->dtype);
     const int64_t arrays = 4 * job->columns * stat;
+    const int64_t sums = job->channels * 2 * (int64_t)sizeof(double);
     const int64_t partial = job->plane > 0 ? 0 : (job->slabs + 1) * 2 * job->columns * stat;
-    char *memory = job->call->host->scratch(job->call, arrays + partial);
-    job->mean = memory;
-    job->scale = memory + job->columns * stat;
-    job->shift = memory + 2 * job->columns * stat;
-    job->slope = memory + 3 * job->columns * stat;
-    job->partial = memory + arrays;
-    return memory != NULL;
+    char *memory = job->call->host->scratch(job->call, sums + arrays + partial);
+    if (memory == NULL)
+        return false;
+    job->sums = (double *)(void *)memory;
+    job->mean = memory + sums;
+    job->scale = memory + sums + job->columns * stat;
+    job->shift = memory + sums + 2 * job->columns * stat;
+    job->slope = memory + sums + 3 * job->columns * stat;
+    job->partial = memory + sums + arrays;
+    return true;
 }
 
 static void run(norm_job *job, int streams, cpu_range_fn planes, cpu_range_fn columns)
@@ -118,7 +126,7 @@ static void set_stat(const norm_job *job, void *stat, int64_t channel, double va
 /* A block of x, grad and out from an element on. */
 static cpu_norm_block block_at(const norm_job *job, int64_t element)
 {
-    cpu_norm_block block = { .dtype = job->dtype };
+    cpu_norm_block block = { .dtype = job->dtype, .stream = job->stream };
     const int64_t bytes = element * job->size;
     block.x = (const char *)job->x + bytes;
     block.grad = job->grad != NULL ? (const char *)job->grad + bytes : NULL;
@@ -220,17 +228,31 @@ static void run_column_moments(void *context, int64_t begin, int64_t end)
     }
 }
 
-static moments column_moments(const norm_job *job, int64_t channel)
+/* Merges a slab's statistics of `channels` columns, which stand for `count` rows each. */
+static void merge_columns(const norm_job *job, const char *partial, int64_t first, double before,
+                          double count)
 {
-    moments all = { 0 };
-    for (int64_t slab = 0; slab < job->slabs + (job->left > 0); slab++) {
-        const char *partial = slab_partial(job, slab);
-        const cpu_norm_block block = slab_block(job, slab);
-        for (int64_t i = channel; i < block.n; i += job->channels)
-            merge(&all, (double)block.count, cpu_stat_at(partial, job->dtype, i),
-                  cpu_stat_at(partial, job->dtype, job->columns + i));
+    const double share = count / (before + count);
+    const double spread = before * share;
+    double *mean = job->sums;
+    double *m2 = job->sums + job->channels;
+    for (int64_t c = 0; c < job->channels; c++) {
+        const double away = cpu_stat_at(partial, job->dtype, first + c) - mean[c];
+        m2[c] += cpu_stat_at(partial, job->dtype, job->columns + first + c) + away * away * spread;
+        mean[c] += away * share;
     }
-    return all;
+}
+
+static void merge_slabs(const norm_job *job)
+{
+    double before = 0;
+    for (int64_t slab = 0; slab < job->slabs + (job->left > 0); slab++) {
+        const cpu_norm_block block = slab_block(job, slab);
+        for (int64_t first = 0; first < block.n; first += job->channels) {
+            merge_columns(job, slab_partial(job, slab), first, before, (double)block.count);
+            before += (double)block.count;
+        }
+    }
 }
 
 static double running_of(const norm_job *job, int input, int64_t channel)
@@ -285,6 +307,8 @@ static void run_planes(void *context, int64_t begin, int64_t end)
         const cpu_norm_block block = channel_block(job, channel);
         CPU_ISA_PICK(cpu_planes_apply)(&block);
     }
+    if (job->stream)
+        cpu_stream_end();
 }
 
 static void run_column_apply(void *context, int64_t begin, int64_t end)
@@ -294,16 +318,20 @@ static void run_column_apply(void *context, int64_t begin, int64_t end)
         const cpu_norm_block block = slab_block(job, slab);
         CPU_ISA_PICK(cpu_columns_apply)(&block);
     }
+    if (job->stream)
+        cpu_stream_end();
 }
 
 static void forward_columns(norm_job *job)
 {
     if (job->attr->training)
         run(job, 1, NULL, run_column_moments);
+    memset(job->sums, 0, (size_t)job->channels * 2 * sizeof *job->sums);
+    if (job->attr->training)
+        merge_slabs(job);
     for (int64_t channel = 0; channel < job->channels; channel++) {
-        moments all = { 0 };
-        if (job->attr->training)
-            all = column_moments(job, channel);
+        const moments all = { (double)job->count, job->sums[channel],
+                              job->sums[job->channels + channel] };
         settle_channel(job, channel, &all);
     }
     run(job, 2, NULL, run_column_apply);
@@ -366,18 +394,19 @@ static void run_column_sums(void *context, int64_t begin, int64_t end)
     }
 }
 
-static grad_sums column_sums(const norm_job *job, int64_t channel)
+static void add_slabs(const norm_job *job)
 {
-    grad_sums all = { 0 };
+    double *sum = job->sums;
+    double *product = job->sums + job->channels;
     for (int64_t slab = 0; slab < job->slabs + (job->left > 0); slab++) {
         const char *partial = slab_partial(job, slab);
         const int64_t n = slab < job->slabs ? job->columns : job->channels;
-        for (int64_t i = channel; i < n; i += job->channels) {
-            all.sum += cpu_stat_at(partial, job->dtype, i);
-            all.product += cpu_stat_at(partial, job->dtype, job->columns + i);
-        }
+        for (int64_t first = 0; first < n; first += job->channels)
+            for (int64_t c = 0; c < job->channels; c++) {
+                sum[c] += cpu_stat_at(partial, job->dtype, first + c);
+                product[c] += cpu_stat_at(partial, job->dtype, job->columns + first + c);
+            }
     }
-    return all;
 }
 
 static void store_parameter_grad(const norm_job *job, int output, int64_t channel, double value)
@@ -409,6 +438,8 @@ static void run_plane_grads(void *context, int64_t begin, int64_t end)
         const cpu_norm_block block = channel_block(job, channel);
         CPU_ISA_PICK(cpu_planes_grad)(&block);
     }
+    if (job->stream)
+        cpu_stream_end();
 }
 
 static void run_column_grads(void *context, int64_t begin, int64_t end)
@@ -418,13 +449,17 @@ static void run_column_grads(void *context, int64_t begin, int64_t end)
         const cpu_norm_block block = slab_block(job, slab);
         CPU_ISA_PICK(cpu_columns_grad)(&block);
     }
+    if (job->stream)
+        cpu_stream_end();
 }
 
 static void backward_columns(norm_job *job)
 {
     run(job, 2, NULL, run_column_sums);
+    memset(job->sums, 0, (size_t)job->channels * 2 * sizeof *job->sums);
+    add_slabs(job);
     for (int64_t channel = 0; channel < job->channels; channel++) {
-        const grad_sums all = column_sums(job, channel);
+        const grad_sums all = { job->sums[channel], job->sums[job->channels + channel] };
         settle_gradient(job, channel, &all);
     }
     run(job, 3, NULL, run_column_grads);

@@ -1,5 +1,6 @@
 /* cross_entropy and its gradient: logits [C], [N, C] or [N, C, ...], row-major. Targets are checked
  * before anything is written. The loss adds up in chunks that do not depend on the threads. */
+#include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -18,6 +19,7 @@ static void set_extents(loss_job *job, const tern_view *x, const tern_attr_loss 
     cpu_loss_args *args = &job->args;
     args->x = x->data;
     args->dtype = x->dtype;
+    args->stream = x->numel * cpu_dtype_size(x->dtype) >= CPU_STREAM_BYTES;
     args->blocks = x->ndim > 1 ? x->shape[0] : 1;
     args->classes = x->shape[x->ndim > 1 ? 1 : 0];
     args->inner = 1;
@@ -142,6 +144,8 @@ static void run_backward(void *context, int64_t begin, int64_t end)
 {
     const loss_job *job = context;
     CPU_ISA_PICK(cpu_loss_units_backward)(&job->args, begin, end);
+    if (job->args.stream)
+        cpu_stream_end();
 }
 
 tern_status_t cpu_cross_entropy_grad(const tern_call *call)

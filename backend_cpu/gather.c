@@ -4,7 +4,7 @@
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
 
-enum { LINE_OPERANDS = 3, INDEX = 0, NEAR = 1, FAR = 2 };
+enum { LINE_OPERANDS = 3, INDEX = 0, NEAR = 1, FAR = 2, LONG_LINE = 16 };
 
 /* Walks `index` and two arrays beside it: NEAR, which has its shape (forward the result, backward the
  * gradient), and FAR, which is reached through the numbers (x, or the gradient of x). Strides count
@@ -81,11 +81,12 @@ static int longest(const gather_walk *walk, int except)
     return best;
 }
 
-/* The whole walk, a line along its longest dimension at a time. Numbers of one sum come in the order
+/* The whole walk, line by line. Numbers of one sum come in the order
  * of `dim`, whichever dimension that is. */
 static void run_walk(gather_job *job, const gather_walk *walk)
 {
-    const int inner = longest(walk, -1);
+    const int last = walk->ndim - 1; /* where neighbours lie together, unless it is short */
+    const int inner = walk->shape[last] >= LONG_LINE ? last : longest(walk, -1);
     int64_t at[TERN_MAX_DIMS] = { 0 };
     gather_line line = { .index = walk->data[INDEX], .near_ = walk->data[NEAR],
                          .far_ = walk->data[FAR], .n = walk->shape[inner] };

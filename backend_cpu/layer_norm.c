@@ -1,5 +1,6 @@
 /* layer_norm and its gradient over row-major rows. Gradients of the parameters add up in slabs of
  * rows, which do not depend on the threads. */
+#include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -23,12 +24,15 @@ static void set_extents(layer_norm_job *job, const tern_view *x, const tern_attr
     job->args.n = n;
     job->args.dtype = x->dtype;
     job->args.eps = attr->eps;
+    job->args.stream = x->numel * cpu_dtype_size(x->dtype) >= CPU_STREAM_BYTES;
 }
 
 static void run_forward(void *context, int64_t begin, int64_t end)
 {
     const layer_norm_job *job = context;
     CPU_ISA_PICK(cpu_layer_norm_rows)(&job->args, begin, end);
+    if (job->args.stream)
+        cpu_stream_end();
 }
 
 tern_status_t cpu_layer_norm(const tern_call *call)
@@ -63,6 +67,8 @@ static void run_backward(void *context, int64_t begin, int64_t end)
         CPU_ISA_PICK(cpu_layer_norm_grad_rows)(&job->args, first, last, weight_grad,
                                                weight_grad + bytes);
     }
+    if (job->args.stream)
+        cpu_stream_end();
 }
 
 tern_status_t cpu_layer_norm_grad(const tern_call *call)

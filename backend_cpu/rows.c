@@ -17,6 +17,11 @@ bool cpu_stat_of(const tern_call *call, const tern_view *view, const void **out_
     return true;
 }
 
+#define ADD_UP(T)                                                   \
+    for (int64_t k = 0; k < count; k++)                             \
+        for (int64_t j = 0; j < n; j++)                             \
+            sum[j] += (double)((const T *)stat)[k * step + first + j]
+
 void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step)
 {
     enum { STRIP = 64 };
@@ -24,9 +29,10 @@ void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t 
     for (int64_t first = 0; first < out->numel; first += STRIP) {
         const int64_t n = out->numel - first < STRIP ? out->numel - first : STRIP;
         double sum[STRIP] = { 0 };
-        for (int64_t k = 0; k < count; k++)
-            for (int64_t j = 0; j < n; j++)
-                sum[j] += cpu_stat_at(stat, dtype, k * step + first + j);
+        if (dtype == TERN_F64)
+            ADD_UP(double);
+        else
+            ADD_UP(float);
         cpu_converter(out->dtype, TERN_F64)((char *)out->data + first * size, sum, n);
     }
 }

@@ -62,6 +62,7 @@ typedef struct cpu_softmax_args {
     int64_t n, inner;
     int dtype;
     bool log;
+    bool stream; /* write past the caches where that is possible */
 } cpu_softmax_args;
 
 /* For inner == 1: rows begin .. end. */
@@ -93,6 +94,7 @@ typedef struct cpu_loss_args {
     int64_t blocks, classes, inner;
     int64_t ignore_index;
     int dtype;
+    bool stream; /* backward: write past the caches where that is possible */
 } cpu_loss_args;
 
 static inline int64_t cpu_loss_units(const cpu_loss_args *args)
@@ -121,6 +123,7 @@ typedef struct cpu_layer_norm_args {
     double eps;
     int64_t n;
     int dtype;
+    bool stream; /* write past the caches where that is possible */
 } cpu_layer_norm_args;
 
 CPU_ISA_DECLARE(void, cpu_layer_norm_rows, const cpu_layer_norm_args *args, int64_t begin,
@@ -141,6 +144,7 @@ typedef struct cpu_norm_block {
     const void *shift; /* forward: added; backward: subtracted */
     const void *slope; /* backward: of (x - mean), subtracted */
     int dtype;
+    bool stream; /* write past the caches where that is possible */
 } cpu_norm_block;
 
 /* Mean and sum of squared distances from it. Reads the block twice: it should fit in a cache. */

@@ -1,4 +1,5 @@
 /* softmax and log_softmax along one dimension of a row-major tensor, and their gradients. */
+#include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -18,6 +19,8 @@ static void run_rows(void *context, int64_t begin, int64_t end)
 {
     const softmax_job *job = context;
     job->rows(&job->args, begin, end);
+    if (job->args.stream)
+        cpu_stream_end();
 }
 
 static void run_columns(void *context, int64_t begin, int64_t end)
@@ -47,9 +50,11 @@ static tern_status_t softmax_run(const tern_call *call, softmax_job *job)
     args->inner = 1;
     for (int d = dim + 1; d < x->ndim; d++)
         args->inner *= x->shape[d];
-    const int64_t bytes = x->numel * cpu_dtype_size(x->dtype) * (call->n_in + 1);
+    const int64_t out_bytes = x->numel * cpu_dtype_size(x->dtype);
+    const int64_t bytes = out_bytes * (call->n_in + 1);
     const int64_t flops = x->numel * 25;
     const int64_t outer = x->numel / (args->n * args->inner);
+    args->stream = out_bytes >= CPU_STREAM_BYTES;
     if (args->inner == 1)
         cpu_rows_run(call, bytes, flops, outer, cpu_rows_grain(args->n), run_rows, job);
     else

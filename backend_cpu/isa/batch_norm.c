@@ -2,7 +2,7 @@
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/rows.h"
 
-enum { COLUMN_TILE = 4 }; /* vectors of columns that a walk down the rows holds in registers */
+enum { ROW_STEP = 8 };
 
 #define KIND_FILE "backend_cpu/isa/batch_norm.inc"
 #include "backend_cpu/isa/kinds.inc"

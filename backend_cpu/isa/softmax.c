@@ -1,11 +1,13 @@
-/* softmax and log_softmax, forward and gradient. Statistics are f32, or f64 for f64. Memory is read
- * twice and written once where a row leaves the caches, exponentials are made once where it stays. */
+/* softmax and log_softmax, forward and gradient. Statistics are f32, or f64 for f64. Rows up to
+ * SOFTMAX_PIPED elements are read from memory once, and their exponentials are made once. */
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/rows.h"
 
 enum {
-    SOFTMAX_BLOCK = 2048,   /* elements: fits in the first-level cache */
-    SOFTMAX_CACHED = 1 << 16 /* elements: a row of x and y fits in the second-level cache */
+    SOFTMAX_TOGETHER = 32,    /* short rows whose logarithms are taken together */
+    SOFTMAX_PIPED = 2048,     /* elements: two rows of exponentials fit in the first-level cache */
+    SOFTMAX_CACHED = 1 << 16, /* elements: x and y of a row fit in the second-level cache */
+    SOFTMAX_BLOCK = 2048      /* elements of a longer row that are read twice while they are there */
 };
 
 #define KIND_FILE "backend_cpu/isa/softmax.inc"
