@@ -16,7 +16,9 @@
 /* Written by `configure` only. */
 typedef struct bridge_setup {
     const cpu_blas_host *host;
-    bool openblas_weak; /* its kernels are older than this CPU: use it for tiny products only */
+    /* gemm_routes.def holds for OpenBLAS's AVX-512 kernels. With others it makes the products up to
+     * this m * n * k, where a call of oneDNN costs too much, and oneDNN the rest. 0: the table. */
+    int64_t openblas_most;
 } bridge_setup;
 
 extern bridge_setup bridge_state;
@@ -34,18 +36,17 @@ bool bridge_inside_team(void);
 
 /* gemm_route.c */
 
-typedef enum gemm_library { GEMM_NONE, GEMM_OPENBLAS, GEMM_ONEDNN } gemm_library;
+/* gemm_routes.def says what they are. */
+typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN } gemm_way;
 
-/* Which library multiplies an m x k by k x n block on one thread. */
-gemm_library gemm_route_block(const cpu_gemm_call *call, int64_t m, int64_t n, int64_t k);
-
-/* How each product is cut: grid_m x grid_n blocks, made in pieces of `piece_m` rows. The blocks of
- * all products of the batch are shared out as `parts`. */
+/* How each product is cut: grid_m x grid_n blocks, each made in calls of tile_m x tile_n x tile_k
+ * at most. The blocks of all products of the batch are shared out as `parts`. */
 typedef struct gemm_plan {
     int64_t parts;
     int64_t grid_m, grid_n;
-    int64_t block_m, block_n, piece_m;
-    gemm_library library;
+    int64_t block_m, block_n;
+    int64_t tile_m, tile_n, tile_k;
+    gemm_way way;
 } gemm_plan;
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call);

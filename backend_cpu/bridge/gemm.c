@@ -15,13 +15,19 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-/* One block of one product: sizes and where it begins. */
+/* One call of a library: sizes and where it begins. */
 typedef struct gemm_block {
-    int64_t m, n;
+    int64_t m, n, k;
     const char *a;
     const char *b;
     char *c;
+    double beta;
 } gemm_block;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 static int64_t element_bytes(const cpu_gemm_call *call)
 {
@@ -35,18 +41,18 @@ static bool run_openblas(const cpu_gemm_call *call, const gemm_block *g)
     CBLAS_TRANSPOSE tb = call->trans_b ? CblasTrans : CblasNoTrans;
     int m = (int)g->m;
     int n = (int)g->n;
-    int k = (int)call->k;
+    int k = (int)g->k;
     int lda = (int)call->lda;
     int ldb = (int)call->ldb;
     int ldc = (int)call->ldc;
     if (call->dtype == CPU_BLAS_F64)
         cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, call->alpha, (const double *)(const void *)g->a,
-                    lda, (const double *)(const void *)g->b, ldb, call->beta,
-                    (double *)(void *)g->c, ldc);
+                    lda, (const double *)(const void *)g->b, ldb, g->beta, (double *)(void *)g->c,
+                    ldc);
     else
         cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)call->alpha,
                     (const float *)(const void *)g->a, lda, (const float *)(const void *)g->b, ldb,
-                    (float)call->beta, (float *)(void *)g->c, ldc);
+                    (float)g->beta, (float *)(void *)g->c, ldc);
     return true;
 }
 #else
@@ -61,9 +67,9 @@ static bool run_openblas(const cpu_gemm_call *call, const gemm_block *g)
 #if TERN_HAVE_ONEDNN
 static bool run_onednn(const cpu_gemm_call *call, const gemm_block *g)
 {
-    return dnnl_sgemm(call->trans_a ? 'T' : 'N', call->trans_b ? 'T' : 'N', g->m, g->n, call->k,
+    return dnnl_sgemm(call->trans_a ? 'T' : 'N', call->trans_b ? 'T' : 'N', g->m, g->n, g->k,
                       (float)call->alpha, (const float *)(const void *)g->a, call->lda,
-                      (const float *)(const void *)g->b, call->ldb, (float)call->beta,
+                      (const float *)(const void *)g->b, call->ldb, (float)g->beta,
                       (float *)(void *)g->c, call->ldc) == dnnl_success;
 }
 #else
@@ -75,19 +81,34 @@ static bool run_onednn(const cpu_gemm_call *call, const gemm_block *g)
 }
 #endif
 
-static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, gemm_block block)
+static bool run_call(const cpu_gemm_call *call, const gemm_plan *plan, const gemm_block *g)
+{
+    /* oneDNN fails before it writes, when it finds no memory to pack into. */
+    return (plan->way == GEMM_ONEDNN && run_onednn(call, g)) || run_openblas(call, g);
+}
+
+/* The tiles of a block, sums in order of k. */
+static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, const gemm_block *block)
 {
     int64_t bytes = element_bytes(call);
-    int64_t step_a = plan->piece_m * (call->trans_a ? 1 : call->lda) * bytes;
-    int64_t step_c = plan->piece_m * call->ldc * bytes;
+    int64_t a_row = call->trans_a ? 1 : call->lda;
+    int64_t a_column = call->trans_a ? call->lda : 1;
+    int64_t b_row = call->trans_b ? 1 : call->ldb;
+    int64_t b_column = call->trans_b ? call->ldb : 1;
     bool ok = true;
-    for (int64_t left = block.m; left > 0 && ok; left -= plan->piece_m) {
-        block.m = left < plan->piece_m ? left : plan->piece_m;
-        /* oneDNN fails before it writes, when it finds no memory to pack into. */
-        ok = (plan->library == GEMM_ONEDNN && run_onednn(call, &block)) ||
-             run_openblas(call, &block);
-        block.a += step_a;
-        block.c += step_c;
+    for (int64_t p = 0; p < call->k; p += plan->tile_k) {
+        for (int64_t j = 0; j < block->n; j += plan->tile_n) {
+            for (int64_t i = 0; i < block->m && ok; i += plan->tile_m) {
+                gemm_block tile = { smaller(plan->tile_m, block->m - i),
+                                    smaller(plan->tile_n, block->n - j),
+                                    smaller(plan->tile_k, call->k - p),
+                                    block->a + bytes * (i * a_row + p * a_column),
+                                    block->b + bytes * (p * b_row + j * b_column),
+                                    block->c + bytes * (i * call->ldc + j),
+                                    p > 0 ? 1 : block->beta };
+                ok = run_call(call, plan, &tile);
+            }
+        }
     }
     return ok;
 }
@@ -99,14 +120,16 @@ static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t i
     int64_t row = index / plan->grid_n * plan->block_m;
     int64_t column = index % plan->grid_n * plan->block_n;
     gemm_block block;
-    block.m = call->m - row < plan->block_m ? call->m - row : plan->block_m;
-    block.n = call->n - column < plan->block_n ? call->n - column : plan->block_n;
+    block.m = smaller(plan->block_m, call->m - row);
+    block.n = smaller(plan->block_n, call->n - column);
+    block.k = call->k;
+    block.beta = call->beta;
     block.a = (const char *)call->a +
               bytes * (item * call->stride_a + row * (call->trans_a ? 1 : call->lda));
     block.b = (const char *)call->b +
               bytes * (item * call->stride_b + column * (call->trans_b ? call->ldb : 1));
     block.c = (char *)call->c + bytes * (item * call->stride_c + row * call->ldc + column);
-    return run_block(call, plan, block);
+    return run_block(call, plan, &block);
 }
 
 typedef struct gemm_work {
@@ -158,8 +181,8 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
     if (call->m <= 0 || call->n <= 0)
         return CPU_BLAS_OK;
     gemm_work work = { call, gemm_plan_for(call), 0 };
-    gemm_library library = work.plan.library;
-    if (library == GEMM_NONE || (library == GEMM_OPENBLAS && !fits_int(call)))
+    gemm_way way = work.plan.way;
+    if (way == GEMM_NONE || (way != GEMM_ONEDNN && !fits_int(call)))
         return CPU_BLAS_UNSUPPORTED;
     if (call->k <= 0) {
         scale_output(call);
@@ -171,9 +194,9 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
 
 const char *bridge_gemm_route(const cpu_gemm_call *call, int64_t *out_parts)
 {
-    static const char *const names[] = { "none", "openblas", "onednn" };
+    static const char *const names[] = { "none", "openblas", "openblas", "onednn" };
     gemm_plan plan = gemm_plan_for(call);
     if (out_parts)
         *out_parts = plan.parts;
-    return names[plan.library];
+    return names[plan.way];
 }

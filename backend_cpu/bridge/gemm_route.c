@@ -6,12 +6,12 @@ enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
 
 typedef struct gemm_route {
     int op;
-    int64_t most_mnk, most_m, most_n, least_k, most_k;
-    gemm_library library;
+    int64_t most_mnk, most_m, most_n, most_mn, least_k, most_k;
+    gemm_way way;
 } gemm_route;
 
 static const gemm_route routes[] = {
-#define GEMM_ROUTE(op, mnk, m, n, k0, k1, library) { OP_##op, mnk, m, n, k0, k1, GEMM_##library },
+#define GEMM_ROUTE(op, mnk, m, n, mn, k0, k1, way) { OP_##op, mnk, m, n, mn, k0, k1, GEMM_##way },
 #include "backend_cpu/bridge/gemm_routes.def"
 #undef GEMM_ROUTE
 };
@@ -20,15 +20,18 @@ static const gemm_route routes[] = {
 static const double flops_per_part = 2.5e5;
 /* Edges of blocks fall on whole vectors of 16 floats. */
 enum { BLOCK_ALIGN = 16 };
-/* OpenBLAS's small-matrix kernels end here. */
-static const double small_kernel_limit = 1e6;
+/* Where OpenBLAS's kernels without packing end: m n k, and for NT also m n. */
+static const int64_t small_mnk = 1000000;
+static const int64_t small_mn_nt = 1200;
+/* A tile's depth: longer sums gain nothing, and 150 rows of it fit a second-level cache. */
+static const int64_t tile_depth = 512;
 
 static bool within(int64_t value, int64_t most)
 {
     return most == 0 || value <= most;
 }
 
-static gemm_library only_library(const cpu_gemm_call *call)
+static gemm_way only_way(const cpu_gemm_call *call)
 {
     if (call->dtype == CPU_BLAS_F64)
         return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_NONE;
@@ -37,19 +40,22 @@ static gemm_library only_library(const cpu_gemm_call *call)
     return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_ONEDNN;
 }
 
-gemm_library gemm_route_block(const cpu_gemm_call *call, int64_t m, int64_t n, int64_t k)
+/* How a block of m x n is made on one thread. */
+static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
 {
     if (call->dtype != CPU_BLAS_F32 || !TERN_HAVE_BLAS || !TERN_HAVE_ONEDNN)
-        return only_library(call);
+        return only_way(call);
+    int64_t k = call->k;
     double mnk = (double)m * (double)n * (double)k;
-    if (bridge_state.openblas_weak)
-        return mnk <= 4096 ? GEMM_OPENBLAS : GEMM_ONEDNN;
+    if (bridge_state.openblas_most > 0)
+        return mnk <= (double)bridge_state.openblas_most ? GEMM_OPENBLAS : GEMM_ONEDNN;
     int op = 1 << ((call->trans_a ? 2 : 0) + (call->trans_b ? 1 : 0));
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const gemm_route *r = &routes[i];
         if ((r->op & op) && (r->most_mnk == 0 || mnk <= (double)r->most_mnk) &&
-            within(m, r->most_m) && within(n, r->most_n) && k >= r->least_k && within(k, r->most_k))
-            return r->library;
+            within(m, r->most_m) && within(n, r->most_n) && within(m * n, r->most_mn) &&
+            k >= r->least_k && within(k, r->most_k))
+            return r->way;
     }
     return GEMM_ONEDNN;
 }
@@ -98,27 +104,37 @@ static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t part
     plan->parts = plan->grid_m * plan->grid_n;
 }
 
-/* Products with few columns are cut into pieces that the small kernels still take: 128x512x10 NT
- * runs at 114 GFLOP/s whole and at 190 in two pieces (Zen 5). */
-static int64_t piece_rows(const cpu_gemm_call *call, int64_t m, int64_t n)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    double per_row = (double)n * (double)call->k;
-    bool narrow = n > 1 && n <= BLOCK_ALIGN && (double)m * per_row > small_kernel_limit;
-    if (!narrow || call->dtype != CPU_BLAS_F32 || bridge_state.openblas_weak || !TERN_HAVE_BLAS)
-        return m;
-    int64_t rows = (int64_t)(small_kernel_limit / per_row) / BLOCK_ALIGN * BLOCK_ALIGN;
-    return rows < BLOCK_ALIGN ? m : rows;
+    return a < b ? a : b;
+}
+
+/* Even depths, whole rows of C where they are short, and as many rows as the kernels take. */
+static void choose_tiles(gemm_plan *plan, const cpu_gemm_call *call)
+{
+    bool is_nt = !call->trans_a && call->trans_b;
+    int64_t depths = ceil_div(call->k, tile_depth);
+    plan->tile_k = ceil_div(ceil_div(call->k, depths), BLOCK_ALIGN) * BLOCK_ALIGN;
+    plan->tile_n = is_nt && plan->block_n > 150 ? 128 : plan->block_n;
+    int64_t rows = small_mnk / (plan->tile_n * plan->tile_k);
+    if (is_nt)
+        rows = smaller(rows, small_mn_nt / plan->tile_n);
+    plan->tile_m = smaller(rows < 8 ? 8 : rows / 8 * 8, plan->block_m);
 }
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call)
 {
-    gemm_plan plan = { 1, 1, 1, call->m, call->n, call->m, GEMM_NONE };
+    gemm_plan plan = { 1, 1, 1, call->m, call->n, 0, 0, 0, GEMM_NONE };
     int64_t parts = worth_parts(call);
     if (parts > 1 && call->batch >= parts)
         plan.parts = parts;
     else if (parts > 1)
         choose_grid(&plan, call, parts);
-    plan.piece_m = piece_rows(call, plan.block_m, plan.block_n);
-    plan.library = gemm_route_block(call, plan.piece_m, plan.block_n, call->k);
+    plan.tile_m = plan.block_m;
+    plan.tile_n = plan.block_n;
+    plan.tile_k = call->k;
+    plan.way = choose_way(call, plan.block_m, plan.block_n);
+    if (plan.way == GEMM_TILES)
+        choose_tiles(&plan, call);
     return plan;
 }

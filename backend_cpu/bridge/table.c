@@ -28,28 +28,27 @@ static bool names_one_of(const char *core, const char *const *names)
     return false;
 }
 
-/* Kernels without AVX-512 on a CPU that has it, or without AVX2 likewise. */
-static bool is_weak(const char *core)
+/* bridge_setup.openblas_most for kernels of this name: tiny products for those that are older than
+ * the CPU, small ones for those without special ones for small matrices. */
+static int64_t most_for(const char *core)
 {
     static const char *const avx512[] = { "SkylakeX", "Cooperlake", "SapphireRapids", NULL };
     static const char *const avx2[] = { "Haswell", "Zen", NULL };
+    enum { TINY = 16 * 16 * 16, SMALL = 64 * 64 * 64 };
+    if (names_one_of(core, avx512))
+        return 0;
 #if defined(__x86_64__)
-    bool wide = names_one_of(core, avx512);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-        return !wide;
-    return __builtin_cpu_supports("avx2") && !wide && !names_one_of(core, avx2);
+    bool has_more = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    return names_one_of(core, avx2) && !has_more ? SMALL : TINY;
 #else
-    (void)core;
-    (void)avx512;
     (void)avx2;
-    return false;
+    return SMALL;
 #endif
 }
 
 static void openblas_configure(void)
 {
-    if (openblas_get_corename)
-        bridge_state.openblas_weak = is_weak(openblas_get_corename());
+    bridge_state.openblas_most = most_for(openblas_get_corename ? openblas_get_corename() : "");
     if (!bridge_state.host->openblas_shared && openblas_set_num_threads) {
         /* The OpenMP variant sets the calling thread's default as well, which is the program's. */
         int saved = bridge_threads_begin(1);
