@@ -183,7 +183,7 @@ void cpu_copy_views(const tern_view *out, const tern_view *in, const tern_call *
               .in_size = cpu_dtype_size(in->dtype) };
     const int64_t bytes = n * (j.out_size + j.in_size);
     const int threads = cpu_threads(call, bytes, 0);
-    j.stream = n * j.out_size >= CPU_STREAM_BYTES;
+    j.stream = bytes >= CPU_STREAM_BYTES;
     if (in->numel == n && cpu_same_layout(out, in)) {
         j.walk.data[0] = out->data;
         j.walk.data[1] = in->data;
@@ -275,7 +275,7 @@ tern_status_t cpu_fill(const tern_call *call)
         cpu_set(out->data, element, size, n);
         return TERN_OK;
     }
-    job j = { .out_size = size, .stream = n * size >= CPU_STREAM_BYTES };
+    job j = { .out_size = size, .stream = n * size >= CPU_STREAM_FILL_BYTES };
     j.walk.data[0] = out->data;
     j.walk.data[1] = element;
     cpu_parallel(cpu_threads(call, n * size, 0), n, CPU_BLOCK, fill_linear, &j);

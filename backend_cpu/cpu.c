@@ -162,23 +162,7 @@ void cpu_stream_end(void)
 #endif
 }
 
-#define SET(T)                                          \
-    do {                                                \
-        T element;                                      \
-        memcpy(&element, value, sizeof element);        \
-        T *to = out;                                    \
-        for (int64_t i = 0; i < n; i++)                 \
-            to[i] = element;                            \
-    } while (0)
-
 void cpu_set(void *out, const void *value, int64_t size, int64_t n)
 {
-    if (size == 1)
-        SET(uint8_t);
-    else if (size == 2)
-        SET(uint16_t);
-    else if (size == 4)
-        SET(uint32_t);
-    else
-        SET(uint64_t);
+    CPU_ISA_PICK(cpu_set_loop)(out, value, size, n);
 }

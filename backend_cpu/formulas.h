@@ -72,14 +72,14 @@ FORMULA double f64_sqrt(double x)
 #define F32_LN2_HI 0.693359375f /* 10 bits: n times it is exact */
 #define F32_LN2_LO -2.12194440e-4f
 
-/* (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2; error of e^r 3.3e-9. */
-FORMULA float f32_exp_series(float r)
+/* e^r - 1 for |r| <= ln 2 / 2; error 3.3e-9 of e^r, and small against r for small r. Polynomials are summed in pairs
+ * (Estrin): shorter chains of dependent operations keep more vectors in flight. */
+FORMULA float f32_exp_less_one(float r)
 {
-    float q = 0.00138131450813236667f;
-    q = q * r + 0.00836941883576155814f;
-    q = q * r + 0.0416684567766802274f;
-    q = q * r + 0.166665147913986641f;
-    return q * r + 0.499999930507708366f;
+    const float square = r * r;
+    const float low = 0.166665147913986641f * r + 0.499999930507708366f;
+    const float high = 0.00836941883576155814f * r + 0.0416684567766802274f;
+    return ((0.00138131450813236667f * square + high) * square + low) * square + r;
 }
 
 /* 2^n of a sum that holds n in its low bits; n in -126 .. 128 (infinity). */
@@ -94,7 +94,7 @@ FORMULA float f32_exp_sum(float hi, float lo)
     const float shifted = hi * F32_LOG2E + F32_ROUND_SHIFT;
     const float n = shifted - F32_ROUND_SHIFT;
     const float r = (hi - n * F32_LN2_HI) + (lo - n * F32_LN2_LO);
-    return (f32_exp_series(r) * r * r + r + 1.0f) * f32_power_of_two(shifted);
+    return (f32_exp_less_one(r) + 1.0f) * f32_power_of_two(shifted);
 }
 
 /* e^x where results that would be denormal or above 2.4e38 need not be right: those are 1.2e-38 or
@@ -118,7 +118,7 @@ FORMULA float f32_exp(float x)
     const uint32_t half = (uint32_t)((int32_t)whole >> 1);
     const float first = f32_from_bits((half + 127u) << 23);
     const float second = f32_from_bits((whole - half + 127u) << 23);
-    return (f32_exp_series(r) * r * r + r + 1.0f) * first * second;
+    return (f32_exp_less_one(r) + 1.0f) * first * second;
 }
 
 /* ---- log in f32 ------------------------------------------------------------------------------ */
@@ -134,15 +134,13 @@ FORMULA float f32_log(float x)
     const float e = (float)((int32_t)above >> 23) - (tiny ? 23.0f : 0.0f);
     const float f = m - 1.0f;
     /* (log(1 + f) - f + f^2 / 2) / f^3; error 1.5e-9 */
-    float p = 0.0693729269311632332f;
-    p = p * f - 0.118467356165893905f;
-    p = p * f + 0.118887990675316835f;
-    p = p * f - 0.123774869651593942f;
-    p = p * f + 0.142171175529107624f;
-    p = p * f - 0.166694836625070624f;
-    p = p * f + 0.200021872752414832f;
-    p = p * f - 0.249999838460174263f;
-    p = p * f + 0.333333140401592882f;
+    const float f2 = f * f, f4 = f2 * f2;
+    const float p0 = -0.249999838460174263f * f + 0.333333140401592882f;
+    const float p2 = -0.166694836625070624f * f + 0.200021872752414832f;
+    const float p4 = -0.123774869651593942f * f + 0.142171175529107624f;
+    const float p6 = -0.118467356165893905f * f + 0.118887990675316835f;
+    const float upper = (0.0693729269311632332f * f4 + (p6 * f2 + p4)) * f4;
+    const float p = upper + (p2 * f2 + p0);
     const float tail = (p * f - 0.5f) * f * f + e * F32_LN2_LO;
     const float finite = (f + tail) + e * F32_LN2_HI;
     const float positive = x < INFINITY ? finite : x;
@@ -162,7 +160,7 @@ FORMULA float f32_tanh(float x)
     const float r = (y - n * F32_LN2_HI) - n * F32_LN2_LO;
     const float scale = f32_power_of_two(shifted);
     /* e^y - 1 without cancellation, so that small x keep their precision */
-    const float m = (f32_exp_series(r) * r * r + r) * scale + (scale - 1.0f);
+    const float m = f32_exp_less_one(r) * scale + (scale - 1.0f);
     const float result = m / (m + 2.0f);
     return f32_from_bits((f32_bits(result) & 0x7FFFFFFFu) | (f32_bits(x) & 0x80000000u));
 }
@@ -200,16 +198,13 @@ FORMULA float f32_normal_cdf(float x, float gauss)
 {
     const float t = fabsf(x);
     const float u = 1.0f / (1.0f + 0.3f * t);
-    float p = -0.0205846503239630193f;
-    p = p * u + 0.11221709726460616f;
-    p = p * u - 0.227679506519674427f;
-    p = p * u + 0.191042000453854407f;
-    p = p * u - 0.0787776961908602132f;
-    p = p * u + 0.0957932400484223565f;
-    p = p * u + 0.0785218756513795316f;
-    p = p * u + 0.110205540166916467f;
-    p = p * u + 0.11957561481046605f;
-    p = p * u + 0.119686482930843246f;
+    const float u2 = u * u, u4 = u2 * u2;
+    const float p0 = 0.11957561481046605f * u + 0.119686482930843246f;
+    const float p2 = 0.0785218756513795316f * u + 0.110205540166916467f;
+    const float p4 = -0.0787776961908602132f * u + 0.0957932400484223565f;
+    const float p6 = -0.227679506519674427f * u + 0.191042000453854407f;
+    const float p8 = -0.0205846503239630193f * u + 0.11221709726460616f;
+    const float p = ((p8 * u4 + (p6 * u2 + p4)) * u4) + (p2 * u2 + p0);
     const float tail = t > 13.2f ? 0.0f : gauss * (p * u);
     return x < 0.0f ? tail : 1.0f - tail;
 }

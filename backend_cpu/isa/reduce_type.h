@@ -1,5 +1,6 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The includer
- * defines T, ACC, NAME(x) and GREATER(x, best), true also where x is NaN and best is not.
+ * defines T, ACC, ODD (a signed integer as long as T), NAME(x), MORE(x, best), GREATER(x, best), which
+ * is true also where x is NaN and best is not, and NOT_A_NUMBER.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 that is two roundings at most, everything above is f64. */
@@ -28,8 +29,9 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
     ACC lanes[L] = { 0 };
     int64_t i = 0;
     for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        /* written backwards: compilers load the last operand first, and prefetchers look forwards */
         for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)((x[j] + x[j + L]) + (x[j + 2 * L] + x[j + 3 * L]));
+            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
     }
     for (; i + L <= n; i += L, x += L) {
         for (int j = 0; j < L; j++)
@@ -40,30 +42,36 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
     *(ACC *)sum += NAME(fold)(lanes);
 }
 
+/* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
 static void NAME(amax)(void *best, const void *data, int64_t n)
 {
-    const T *x = data;
-    if (n < NAME(LANES)) {
-        T few = *(const T *)best;
-        for (int64_t k = 0; k < n; k++)
-            few = GREATER(x[k], few) ? x[k] : few;
-        *(T *)best = few;
-        return;
-    }
-    T lanes[NAME(UNROLLED)];
+    enum { L = NAME(LANES) };
+    const T *x = data, before = *(const T *)best;
+    T lanes[NAME(UNROLLED)], greatest = before;
+    ODD odd[L] = { 0 }, any = 0;
     int64_t i = 0;
     for (int j = 0; j < NAME(UNROLLED); j++)
-        lanes[j] = *(const T *)best;
-    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        lanes[j] = before;
+    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED)) {
+        /* so many operations wait for a line that the CPU itself does not look far enough ahead */
+        for (size_t line = 0; line < NAME(UNROLLED) * sizeof(T); line += 64)
+            __builtin_prefetch((const char *)(x + i) + 4096 + line);
         for (int j = 0; j < NAME(UNROLLED); j++)
-            lanes[j] = GREATER(x[j], lanes[j]) ? x[j] : lanes[j];
+            lanes[j] = MORE(x[i + j], lanes[j]) ? x[i + j] : lanes[j];
+        for (int j = 0; j < L; j++)
+            odd[j] |= !SAME(x[i + j], x[i + j]) | !SAME(x[i + j + L], x[i + j + L]) |
+                      !SAME(x[i + j + 2 * L], x[i + j + 2 * L]) |
+                      !SAME(x[i + j + 3 * L], x[i + j + 3 * L]);
     }
-    for (int j = 0; j < n - i; j++)
-        lanes[j] = GREATER(x[j], lanes[j]) ? x[j] : lanes[j];
-    T greatest = lanes[0];
-    for (int j = 1; j < NAME(UNROLLED); j++)
-        greatest = GREATER(lanes[j], greatest) ? lanes[j] : greatest;
-    *(T *)best = greatest;
+    for (int j = 0; i > 0 && j < NAME(UNROLLED); j++)
+        greatest = MORE(lanes[j], greatest) ? lanes[j] : greatest;
+    for (int j = 0; j < L; j++)
+        any |= odd[j];
+    for (; i < n; i++) {
+        greatest = MORE(x[i], greatest) ? x[i] : greatest;
+        any |= !SAME(x[i], x[i]);
+    }
+    *(T *)best = any ? NOT_A_NUMBER : greatest;
 }
 
 static int64_t NAME(find)(const void *value, const void *data, int64_t n)

@@ -1,4 +1,4 @@
-/* Copies with non-temporal stores. */
+/* Copies with non-temporal stores, and plain fills. */
 #include "backend_cpu/convert.h"
 
 #if defined(__SSE2__)
@@ -36,3 +36,24 @@ void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
     memcpy(out, in, (size_t)bytes);
 }
 #endif
+
+#define SET(T)                                   \
+    do {                                         \
+        T element;                               \
+        memcpy(&element, value, sizeof element); \
+        T *to = out;                             \
+        for (int64_t i = 0; i < n; i++)          \
+            to[i] = element;                     \
+    } while (0)
+
+void CPU_ISA_NAME(cpu_set_loop)(void *out, const void *value, int64_t size, int64_t n)
+{
+    if (size == 1)
+        SET(uint8_t);
+    else if (size == 2)
+        SET(uint16_t);
+    else if (size == 4)
+        SET(uint32_t);
+    else
+        SET(uint64_t);
+}
