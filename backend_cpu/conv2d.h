@@ -93,6 +93,10 @@ typedef struct cpu_conv_scatter {
 } cpu_conv_scatter;
 CPU_ISA_DECLARE(void, cpu_conv_scatter_rows, const cpu_conv_scatter *scatter);
 
+/* out[r * out_row + c] = in[r * in_row + c] */
+CPU_ISA_DECLARE(void, cpu_copy_rows_f32, float *out, int64_t out_row, const float *in,
+                int64_t in_row, int64_t rows, int64_t columns);
+
 /* out[c * out_row + r] = in[r * in_row + c] */
 CPU_ISA_DECLARE(void, cpu_transpose_f32, float *out, int64_t out_row, const float *in,
                 int64_t in_row, int64_t rows, int64_t columns);

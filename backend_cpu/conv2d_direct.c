@@ -1,6 +1,10 @@
 /* Convolution of f32 without a column matrix: a few rows of one image at a time are staged as padded
  * planes, on which the kernels of isa/conv2d.c run. Any stride, padding, dilation and groups.
  *
+ * For a weight gradient whose lanes are pixels, a plane is then copied once for each column of the
+ * kernel, shifted and cut to the width of the results: rows of results, which are adjacent, follow each
+ * other in the copies too, and all of them are one long row.
+ *
  * Work is cut into parts of output rows (forward), of images or of input channels (weight gradient).
  * How many parts a gradient has depends on its sizes alone, and they are added in order, so results
  * are the same for any number of threads. */
@@ -8,12 +12,14 @@
 
 enum {
     STAGED_FLOATS = 1 << 15, /* of one part: half of a small second-level cache */
+    MOST_SHIFTS = 7,
     SUM_PARTS = 8
 };
 
 typedef struct direct_plan {
     const cpu_conv *conv;
     bool by_pixels;
+    bool shifted;       /* there are shifted copies */
     int64_t plane_taps; /* KH KW */
     int64_t stride;     /* of weights and bias, see cpu_conv_rows */
     int64_t blocks;     /* by pixels: of at most CPU_CONV_FEW channels of a group */
@@ -22,7 +28,8 @@ typedef struct direct_plan {
     int32_t *offset;
     /* staged planes */
     int64_t block_rows; /* of results */
-    int64_t pitch, phase, channel;
+    int64_t pitch, phase, channel; /* from row to row; one set of s-th columns to the next */
+    int64_t shifts_at, shift;      /* where shifted copies begin; from one to the next */
     int64_t staged_floats;
     float *staged;
     int64_t parts;
@@ -63,44 +70,84 @@ static int64_t rows_needed(const cpu_conv *conv, int64_t rows)
     return (rows - 1) * a->stride[0] + (conv->kernel[0] - 1) * a->dilation[0] + 1;
 }
 
-static void plan_planes(direct_plan *plan, int64_t channels)
+/* Floats that `rows` rows of results need, staged and shifted. */
+static int64_t staged_floats(const direct_plan *plan, int64_t channels, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const int64_t shifted = plan->shifted ? conv->kernel[1] * conv->out[1] : 0;
+    return channels * rows_needed(conv, rows) * (plan->pitch * conv->attr->stride[1] + shifted);
+}
+
+/* Wants by_pixels decided. */
+static void plan_planes(direct_plan *plan, int64_t channels, bool shifts)
 {
     const cpu_conv *conv = plan->conv;
     const tern_attr_conv *a = conv->attr;
-    const int64_t padded = conv->in[1] + 2 * a->padding[1];
-    plan->pitch = blocks_of(padded, a->stride[1]);
+    plan->shifted = shifts && plan->by_pixels && a->stride[0] == 1 &&
+                    conv->kernel[1] <= MOST_SHIFTS &&
+                    (conv->y->stride[2] == conv->out[1] || conv->out[0] == 1);
+    plan->pitch = blocks_of(conv->in[1] + 2 * a->padding[1], a->stride[1]);
     int64_t rows = 1;
-    while (rows < conv->out[0] &&
-           channels * rows_needed(conv, rows + 1) * plan->pitch * a->stride[1] <= STAGED_FLOATS)
+    while (rows < conv->out[0] && staged_floats(plan, channels, rows + 1) <= STAGED_FLOATS)
         rows++;
     plan->block_rows = rows;
     plan->phase = rows_needed(conv, rows) * plan->pitch;
     plan->channel = plan->phase * a->stride[1];
-    plan->staged_floats = (channels * plan->channel + 3 * CPU_CONV_LANES) / 16 * 16;
+    plan->shifts_at = channels * plan->channel + CPU_CONV_LANES;
+    plan->shift = rows_needed(conv, rows) * conv->out[1];
+    plan->staged_floats = (staged_floats(plan, channels, rows) + 4 * CPU_CONV_LANES) / 16 * 16;
 }
 
-/* One padded row of one channel: `from` is its first pixel (NULL: a row of padding). */
+/* The pixels of one row of one channel, from `from` on, `step` apart, for a stride along W. */
 static void stage_row(const direct_plan *plan, float *to, const float *from, int64_t step)
 {
     const cpu_conv *conv = plan->conv;
     const int64_t stride = conv->attr->stride[1], pad = conv->attr->padding[1];
-    const int64_t width = conv->in[1];
     for (int64_t phase = 0; phase < stride; phase++, to += plan->phase) {
-        if (from == NULL) {
-            memset(to, 0, (size_t)plan->pitch * sizeof *to);
-            continue;
-        }
         /* first element of this phase that is a pixel: i * stride + phase >= pad */
         const int64_t first = pad > phase ? blocks_of(pad - phase, stride) : 0;
-        if (stride == 1 && step == 1) {
-            memcpy(to + first, from, (size_t)width * sizeof *to);
-            continue;
-        }
-        const float *pixel = from + (first * stride + phase - pad) * step;
-        const int64_t count = blocks_of(width - (first * stride + phase - pad), stride);
+        const int64_t skipped = first * stride + phase - pad;
+        const int64_t count = blocks_of(conv->in[1] - skipped, stride);
         for (int64_t i = 0; i < count; i++)
-            to[first + i] = pixel[i * stride * step];
+            to[first + i] = from[(skipped + i * stride) * step];
     }
+}
+
+/* `rows` rows of one channel. */
+static void stage_plane(const direct_plan *plan, float *to, const float *from, int64_t rows)
+{
+    const cpu_conv *conv = plan->conv;
+    const tern_view *x = conv->x;
+    if (conv->attr->stride[1] == 1 && x->stride[3] == 1)
+        CPU_ISA_PICK(cpu_copy_rows_f32)
+        (to + conv->attr->padding[1], plan->pitch, from, x->stride[2], rows, conv->in[1]);
+    else
+        for (int64_t r = 0; r < rows; r++)
+            stage_row(plan, to + r * plan->pitch, from + r * x->stride[2], x->stride[3]);
+}
+
+/* Rows of padding, of all channels. */
+static void stage_zeros(const direct_plan *plan, float *to, int64_t channels, int64_t rows)
+{
+    for (int64_t i = 0; rows > 0 && i < channels * plan->conv->attr->stride[1]; i++)
+        memset(to + i * plan->phase, 0, (size_t)(rows * plan->pitch) * sizeof *to);
+}
+
+/* Where column `k` of the kernel reads, in a staged plane. */
+static int64_t column_at(const direct_plan *plan, int64_t k)
+{
+    const tern_attr_conv *a = plan->conv->attr;
+    const int64_t column = k * a->dilation[1];
+    return column % a->stride[1] * plan->phase + column / a->stride[1];
+}
+
+static void shift_plane(const direct_plan *plan, float *staged, int64_t channel, int64_t rows)
+{
+    const int64_t columns = plan->conv->out[1], width = plan->conv->kernel[1];
+    for (int64_t k = 0; k < width; k++)
+        CPU_ISA_PICK(cpu_copy_rows_f32)
+        (staged + plan->shifts_at + (channel * width + k) * plan->shift, columns,
+         staged + channel * plan->channel + column_at(plan, k), plan->pitch, rows, columns);
 }
 
 /* Channels [channel, channel + channels) of the rows that results [row, row + rows) need. Columns of
@@ -110,24 +157,26 @@ static void stage(const direct_plan *plan, float *staged, int64_t image, int64_t
 {
     const cpu_conv *conv = plan->conv;
     const tern_view *x = conv->x;
-    const float *base = (const float *)x->data + image * x->stride[0] + channel * x->stride[1];
-    const int64_t first = row * conv->attr->stride[0] - conv->attr->padding[0];
-    const int64_t count = rows_needed(conv, rows), height = conv->in[0], width = conv->in[1];
-    const bool turn = x->stride[1] == 1 && channels >= 4 && conv->attr->stride[1] == 1;
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t h = first + r;
-        const bool inside = h >= 0 && h < height;
-        float *to = staged + r * plan->pitch;
-        const float *from = inside ? base + h * x->stride[2] : NULL;
-        if (inside && turn) {
+    const int64_t top = row * conv->attr->stride[0] - conv->attr->padding[0];
+    const int64_t count = rows_needed(conv, rows), left = conv->in[0] - top;
+    const int64_t begin = top < 0 ? smaller(-top, count) : 0;
+    const int64_t inside = left < begin ? begin : smaller(left, count);
+    const float *from = (const float *)x->data + image * x->stride[0] + channel * x->stride[1] +
+                        (top + begin) * x->stride[2];
+    float *to = staged + begin * plan->pitch;
+    stage_zeros(plan, staged, channels, begin);
+    stage_zeros(plan, staged + inside * plan->pitch, channels, count - inside);
+    if (x->stride[1] == 1 && channels >= 4 && conv->attr->stride[1] == 1)
+        for (int64_t r = 0; r < inside - begin; r++)
             CPU_ISA_PICK(cpu_transpose_f32)
-            (to + conv->attr->padding[1], plan->channel, from, x->stride[3], width, channels);
-            continue;
-        }
+            (to + r * plan->pitch + conv->attr->padding[1], plan->channel, from + r * x->stride[2],
+             x->stride[3], conv->in[1], channels);
+    else
         for (int64_t c = 0; c < channels; c++)
-            stage_row(plan, to + c * plan->channel,
-                      inside ? from + c * x->stride[1] : NULL, x->stride[3]);
-    }
+            stage_plane(plan, to + c * plan->channel, from + c * x->stride[1], inside - begin);
+    if (plan->shifted)
+        for (int64_t c = 0; c < channels; c++)
+            shift_plane(plan, staged, c, count);
 }
 
 /* Where each tap of `channels` channels reads, relative to a result's first element. */
@@ -139,9 +188,11 @@ static void fill_offsets(const direct_plan *plan, int64_t channels)
     for (int64_t c = 0; c < channels; c++)
         for (int64_t h = 0; h < conv->kernel[0]; h++)
             for (int64_t w = 0; w < conv->kernel[1]; w++) {
-                const int64_t column = w * a->dilation[1];
-                *offset++ = (int32_t)(c * plan->channel + h * a->dilation[0] * plan->pitch +
-                                      column % a->stride[1] * plan->phase + column / a->stride[1]);
+                const int64_t plain = c * plan->channel + column_at(plan, w) +
+                                      h * a->dilation[0] * plan->pitch;
+                const int64_t cut = plan->shifts_at + (c * conv->kernel[1] + w) * plan->shift +
+                                    h * a->dilation[0] * conv->out[1];
+                *offset++ = (int32_t)(plan->shifted ? cut : plain);
             }
 }
 
@@ -186,6 +237,7 @@ static bool plan_forward(direct_plan *plan, const cpu_conv *conv)
     const int64_t groups = conv->attr->groups, taps = conv->group_in * plan->plane_taps;
     plan->by_pixels =
         pixels_adjacent(y) && !(channels_adjacent(y) && conv->group_out > CPU_CONV_FEW);
+    plan_planes(plan, conv->group_in, false);
     plan->blocks = plan->by_pixels ? blocks_of(conv->group_out, CPU_CONV_FEW) : 1;
     plan->stride = plan->by_pixels
                        ? CPU_CONV_FEW
@@ -262,7 +314,6 @@ static void forward_parts(void *context, int64_t begin, int64_t end)
 bool cpu_conv_direct_forward(const cpu_conv *conv)
 {
     direct_plan plan = { .conv = conv, .plane_taps = conv->kernel[0] * conv->kernel[1] };
-    plan_planes(&plan, conv->group_in);
     if (!plan_forward(&plan, conv))
         return false;
     cpu_parallel(conv->threads, plan.parts, 1, forward_parts, &plan);
@@ -312,7 +363,7 @@ static bool plan_grad_weight(direct_plan *plan, const cpu_conv *conv)
     plan->parts = smaller(SUM_PARTS, most);
     plan->part_channels =
         plan->by_input_channels ? blocks_of(conv->group_in, plan->parts) : conv->group_in;
-    plan_planes(plan, plan->part_channels);
+    plan_planes(plan, plan->part_channels, true);
     const int64_t taps = plan->part_channels * plan->plane_taps;
     plan->sums_floats =
         taps * (plan->by_pixels ? conv->group_out * CPU_CONV_LANES : plan->stride);
@@ -371,6 +422,10 @@ static void sum_rows(const direct_plan *plan, int64_t part, int64_t image, int64
                         .sums = plan->sums +
                                 (part * conv->attr->groups + group) * plan->sums_floats,
                         .stride = plan->stride };
+    if (plan->shifted) { /* the rows as one */
+        r.columns *= rows;
+        r.rows = 1;
+    }
     if (plan->turned_floats > 0)
         turn_rows(plan, &r, plan->turned + part * plan->turned_floats);
     if (plan->by_pixels)

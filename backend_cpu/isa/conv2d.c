@@ -283,7 +283,20 @@ void CPU_ISA_NAME(cpu_conv_by_pixels)(const cpu_conv_rows *r)
         }
 }
 
-/* ---- transposing ------------------------------------------------------------------------------- */
+/* ---- moving ------------------------------------------------------------------------------------ */
+
+void CPU_ISA_NAME(cpu_copy_rows_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,
+                                     int64_t rows, int64_t columns)
+{
+    const int64_t whole = columns / LANES * LANES;
+    const f32_mask part = f32_first(columns - whole);
+    for (int64_t r = 0; r < rows; r++, out += out_row, in += in_row) {
+        for (int64_t c = 0; c < whole; c += LANES)
+            f32_store(out + c, f32_load(in + c));
+        if (whole < columns)
+            f32_store_part(out + whole, part, f32_load_part(in + whole, part));
+    }
+}
 
 void CPU_ISA_NAME(cpu_transpose_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,
                                      int64_t rows, int64_t columns)
