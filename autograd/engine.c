@@ -121,14 +121,10 @@ static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, t
 
 /* ---- counting ----------------------------------------------------------------------------------- */
 
-/* Does this backward want what flows along an edge? */
-static bool edge_wanted(const engine *e, const core_edge *edge)
-{
-    if (edge->node != NULL)
-        return true;
-    return edge->leaf != NULL &&
-           (e->plan->captures == NULL || autograd_captures_leaf(e->plan, edge->leaf));
-}
+/* i takes the places of the bits that are set, lowest first. */
+#define FOR_BITS(i, set) \
+    for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \
+         bits_ &= bits_ - 1)
 
 static void touch(engine *e, core_node *node, core_node **work)
 {
@@ -136,6 +132,11 @@ static void touch(engine *e, core_node *node, core_node **work)
     node->pending = 0;
     node->link = *work;
     *work = node;
+}
+
+static bool leaf_wanted(const engine *e, const tern_tensor *leaf)
+{
+    return e->plan->captures == NULL || autograd_captures_leaf(e->plan, leaf);
 }
 
 /* Leaves with hooks are told when their gradient is complete: count what they wait for. */
@@ -159,41 +160,39 @@ static void count_consumers(engine *e, core_node *root)
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
-        node->wanted = 0;
+        uint8_t wanted = 0, leaves = 0;
         for (int i = 0; i < node->n_in; i++) {
             const core_edge *edge = &node->edges[i];
-            if (!edge_wanted(e, edge))
-                continue;
-            node->wanted |= (uint8_t)B(i);
-            if (edge->node == NULL) {
+            core_node *producer = edge->node;
+            if (producer != NULL) {
+                wanted |= (uint8_t)B(i);
+                if (producer->epoch != e->epoch)
+                    touch(e, producer, &work);
+                producer->pending++;
+            } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
+                leaves |= (uint8_t)B(i);
                 count_leaf(e, edge->leaf);
-                continue;
             }
-            if (edge->node->epoch != e->epoch)
-                touch(e, edge->node, &work);
-            edge->node->pending++;
         }
+        node->wanted = wanted | leaves;
+        node->leaves = leaves;
     }
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool deliver(engine *e, const core_node *node, const core_edge *edge, tern_tensor *grad,
-                    bool leaves)
-{
-    if (edge->node != NULL)
-        return leaves || grad == NULL || accumulate(e, &edge->node->grad[edge->output], grad);
-    return !leaves || grad == NULL || edge->leaf == NULL || leaf_receives(e, node, edge->leaf, grad);
-}
-
 /* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
  * it may take it over. */
-static bool deliver_all(engine *e, core_node *node, tern_tensor **grad_in)
+static bool deliver(engine *e, core_node *node, tern_tensor **grad_in)
 {
-    for (int leaves = 0; leaves < 2; leaves++)
-        for (int i = 0; i < node->n_in; i++)
-            if ((node->wanted & B(i)) && !deliver(e, node, &node->edges[i], grad_in[i], leaves))
-                return false;
+    FOR_BITS (i, (uint32_t)(node->wanted & ~node->leaves)) {
+        const core_edge *edge = &node->edges[i];
+        if (grad_in[i] != NULL && !accumulate(e, &edge->node->grad[edge->output], grad_in[i]))
+            return false;
+    }
+    FOR_BITS (i, node->leaves)
+        if (grad_in[i] != NULL && !leaf_receives(e, node, node->edges[i].leaf, grad_in[i]))
+            return false;
     return true;
 }
 
@@ -209,15 +208,16 @@ static void leaf_complete(const engine *e, tern_tensor *leaf)
 
 static void count_down(engine *e, core_node *node)
 {
-    for (int i = node->n_in - 1; i >= 0; i--) {
+    FOR_BITS (i, (uint32_t)(node->wanted & ~node->leaves)) {
         core_node *producer = node->edges[i].node;
-        if ((node->wanted & B(i)) && producer == NULL && e->plan->captures == NULL)
-            leaf_complete(e, node->edges[i].leaf);
-        if ((node->wanted & B(i)) && producer != NULL && --producer->pending == 0) {
+        if (--producer->pending == 0) {
             producer->link = e->ready;
             e->ready = producer;
         }
     }
+    if (e->plan->captures == NULL)
+        FOR_BITS (i, node->leaves)
+            leaf_complete(e, node->edges[i].leaf);
 }
 
 static bool call_backward(engine *e, core_node *node)
@@ -238,7 +238,7 @@ static bool call_backward(engine *e, core_node *node)
         return false;
     }
     node->op->backward(&ctx, node->grad[0], grad_in);
-    return e->self->error_code == TERN_OK && deliver_all(e, node, grad_in);
+    return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
 }
 
 static bool any_grad(const core_node *node)

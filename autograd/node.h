@@ -44,6 +44,7 @@ typedef struct core_node {
     uint8_t n_in, n_saved;
     bool released;       /* what was saved is gone: a second backward is an error */
     uint8_t wanted;      /* bit i: the running backward wants the gradient of input i */
+    uint8_t leaves;      /* of these, the inputs that are leaves */
     uint8_t n_out;
     int32_t pending;     /* of the running backward: consumers that have not delivered */
     uint64_t epoch;      /* the backward that counted it */
