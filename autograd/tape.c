@@ -169,10 +169,6 @@ bool core_tape_record(core_call *call)
         return false;
     }
     autograd_node_attach(call, node);
-    if (atomic_load_explicit(&node->refs, memory_order_relaxed) == 0) { /* no output carries gradients */
-        autograd_node_retain(node);
-        core_node_release(call->self, node);
-    }
     return true;
 }
 
