@@ -166,15 +166,15 @@ CPU_ISA_DECLARE(void, cpu_columns_grad, const cpu_norm_block *block);
 CPU_ISA_DECLARE(void, cpu_rows_gather_sum, int dtype, void *out, const void *table, int64_t n,
                 const int64_t *rows, int64_t count);
 
-/* y = x scale where u >= p, else 0; mask says where. */
-CPU_ISA_DECLARE(void, cpu_dropout_f32, float *y, uint8_t *mask, const float *x, const float *u,
-                float p, float scale, int64_t n);
-CPU_ISA_DECLARE(void, cpu_dropout_f64, double *y, uint8_t *mask, const double *x, const float *u,
-                float p, double scale, int64_t n);
-/* gx = g scale where mask, else 0 */
-CPU_ISA_DECLARE(void, cpu_dropout_grad_f32, float *gx, const float *g, const uint8_t *mask,
+/* mask[i]: do the top 24 bits of element first + i of the draw reach `least`? first is a multiple of
+ * CPU_DROPOUT_GRAIN. */
+enum { CPU_DROPOUT_GRAIN = 64 };
+CPU_ISA_DECLARE(void, cpu_dropout_mask, uint8_t *mask, uint64_t seed, uint64_t call, int64_t first,
+                int64_t n, int32_t least);
+/* y = x scale where mask, else 0; y may be x. */
+CPU_ISA_DECLARE(void, cpu_dropout_apply_f32, float *y, const float *x, const uint8_t *mask,
                 float scale, int64_t n);
-CPU_ISA_DECLARE(void, cpu_dropout_grad_f64, double *gx, const double *g, const uint8_t *mask,
+CPU_ISA_DECLARE(void, cpu_dropout_apply_f64, double *y, const double *x, const uint8_t *mask,
                 double scale, int64_t n);
 
 #endif

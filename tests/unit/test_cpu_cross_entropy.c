@@ -180,6 +180,13 @@ static void test_every_number_of_classes_matches(void **state)
     check_all_ways(TERN_BF16, 2, 4099, 0);
 }
 
+static void test_a_gradient_that_is_written_past_the_caches_matches(void **state)
+{
+    (void)state;
+    loss_case c = { TERN_F32, 4100, 1024, 0, TERN_REDUCTION_SUM, 0, true, true, 1 };
+    kernel_each_isa(check_case, &c);
+}
+
 static void test_two_threads_give_the_same_bits(void **state)
 {
     (void)state;
@@ -269,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_option_matches_double_loops),
         cmocka_unit_test(test_every_number_of_classes_matches),
+        cmocka_unit_test(test_a_gradient_that_is_written_past_the_caches_matches),
         cmocka_unit_test(test_two_threads_give_the_same_bits),
         cmocka_unit_test(test_a_target_out_of_range_is_named_and_nothing_written),
         cmocka_unit_test(test_a_mean_over_nothing_is_nan_and_its_gradient_zero),

@@ -276,6 +276,17 @@ static void test_batch_norm_of_large_images_matches(void **state)
     kernel_each_isa(check_case, &shifted);
 }
 
+static void test_results_that_are_written_past_the_caches_match(void **state)
+{
+    (void)state;
+    norm_case rows = { TERN_F32, TERN_F32, 2, { 4100, 1024 }, .batch = false };
+    kernel_each_isa(check_case, &rows);
+    norm_case images = { TERN_F32, TERN_F32, 4, { 20, 16, 128, 104 }, .batch = true };
+    kernel_each_isa(check_case, &images);
+    images.channels_last = images.grad_channels_last = true;
+    kernel_each_isa(check_case, &images);
+}
+
 static void test_batch_norm_takes_f32_parameters_beside_half_types(void **state)
 {
     (void)state;
@@ -333,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_layer_norm_of_many_rows_and_f32_parameters),
         cmocka_unit_test(test_batch_norm_of_every_number_of_channels_matches),
         cmocka_unit_test(test_batch_norm_of_large_images_matches),
+        cmocka_unit_test(test_results_that_are_written_past_the_caches_match),
         cmocka_unit_test(test_batch_norm_takes_f32_parameters_beside_half_types),
         cmocka_unit_test(test_an_empty_batch_leaves_running_statistics_alone),
         cmocka_unit_test(test_two_threads_give_the_same_bits),
