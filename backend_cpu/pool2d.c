@@ -3,8 +3,6 @@
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/kernels.h"
 
-enum { CHUNK = 256 };
-
 #define IS_NAN(v) 0
 #define T uint8_t
 #define FN(name) name##_u8

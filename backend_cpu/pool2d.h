@@ -52,7 +52,15 @@ static inline cpu_range cpu_pool_cells(const cpu_pool *pool, int d, int64_t at)
     return cells;
 }
 
-/* Results in [begin, end) along W whose cell `cell` lies inside. */
+/* The results of rows of planes are made in chunks, so that they stay in the nearest cache. What a
+ * chunk's columns have in common in all rows and planes is found once: */
+enum { CPU_POOL_CHUNK = 256, CPU_POOL_CELLS = 64 };
+typedef struct cpu_pool_chunk {
+    int64_t begin, end; /* results along W */
+    cpu_range inside[CPU_POOL_CELLS]; /* of the first cells: the results for which each is inside */
+} cpu_pool_chunk;
+
+/* Results of a chunk for which column `cell` of the window lies inside. */
 static inline cpu_range cpu_pool_results(const cpu_pool *pool, int64_t cell, int64_t begin,
                                          int64_t end)
 {
@@ -67,15 +75,35 @@ static inline cpu_range cpu_pool_results(const cpu_pool *pool, int64_t cell, int
     return results;
 }
 
+static inline cpu_range cpu_pool_inside(const cpu_pool *pool, const cpu_pool_chunk *chunk,
+                                        int64_t cell)
+{
+    return cell < CPU_POOL_CELLS ? chunk->inside[cell]
+                                 : cpu_pool_results(pool, cell, chunk->begin, chunk->end);
+}
+
+static inline cpu_pool_chunk cpu_pool_chunk_at(const cpu_pool *pool, int64_t begin)
+{
+    const int64_t cells = pool->attr->kernel[1], end = begin + CPU_POOL_CHUNK;
+    cpu_pool_chunk chunk;
+    chunk.begin = begin;
+    chunk.end = end < pool->out[1] ? end : pool->out[1];
+    for (int64_t i = 0; i < cells && i < CPU_POOL_CELLS; i++)
+        chunk.inside[i] = cpu_pool_results(pool, i, begin, chunk.end);
+    return chunk;
+}
+
 /* What an average along dimension d counts: with padding, the window cut where padding ends. */
 static inline int64_t cpu_pool_counted(const cpu_pool *pool, int d, int64_t at)
 {
     const tern_attr_pool *a = pool->attr;
+    const int64_t first = at * a->stride[d] - a->padding[d];
+    if (first >= 0 && first + a->kernel[d] <= pool->in[d])
+        return a->kernel[d];
     if (!a->count_include_pad) {
         const cpu_range cells = cpu_pool_cells(pool, d, at);
         return cells.end - cells.begin;
     }
-    const int64_t first = at * a->stride[d] - a->padding[d];
     const int64_t edge = pool->in[d] + a->padding[d];
     return first + a->kernel[d] < edge ? a->kernel[d] : edge - first;
 }

@@ -6,7 +6,7 @@
 
 #include "backend_cpu/isa/tile.h"
 
-enum { CHUNK = 256, LANES = TILE_F32_LANES };
+enum { LANES = TILE_F32_LANES };
 
 #define T float
 #define FN(name) name##_f32
@@ -23,6 +23,28 @@ enum { CHUNK = 256, LANES = TILE_F32_LANES };
 #include "backend_cpu/isa/pool2d.inc"
 #undef T
 #undef FN
+
+#if defined(__AVX512F__)
+#define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_LANES 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define LOW_PAIRS 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_PAIRS 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(__AVX__)
+#define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_LANES 1, 3, 5, 7, 9, 11, 13, 15
+#define LOW_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_PAIRS 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define EVEN_LANES 0, 2, 4, 6
+#define ODD_LANES 1, 3, 5, 7
+#define LOW_PAIRS 0, 4, 1, 5
+#define HIGH_PAIRS 2, 6, 3, 7
+#endif
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- vectors of maxima ------------------------------------------------------------------------- */
 
@@ -91,44 +113,13 @@ TILE_INLINE i32_lanes load_index(const cpu_pool *pool, int64_t from, int64_t n)
 #endif
 }
 
-/* g where the maximum came from `cell`, else 0. */
-TILE_INLINE f32_lanes share_of(f32_lanes g, i32_lanes at, int32_t cell)
+/* n elements, two apart. */
+TILE_INLINE f32_lanes load_every_second(const float *p, int64_t n)
 {
-    return (f32_lanes)((i32_lanes)g & (at == cell - (i32_lanes){ 0 }));
-}
-
-/* ---- planes, windows of 2x2 side by side ------------------------------------------------------- */
-
-#if defined(__AVX512F__)
-#define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD_LANES 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#define LOW_PAIRS 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_PAIRS 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif defined(__AVX__)
-#define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD_LANES 1, 3, 5, 7, 9, 11, 13, 15
-#define LOW_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_PAIRS 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define EVEN_LANES 0, 2, 4, 6
-#define ODD_LANES 1, 3, 5, 7
-#define LOW_PAIRS 0, 4, 1, 5
-#define HIGH_PAIRS 2, 6, 3, 7
-#endif
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static bool is_2x2(const cpu_pool *pool)
-{
-    const tern_attr_pool *a = pool->attr;
-    for (int d = 0; d < 2; d++)
-        if (a->kernel[d] != 2 || a->stride[d] != 2 || a->padding[d] != 0 || a->dilation[d] != 1 ||
-            2 * pool->out[d] > pool->in[d])
-            return false;
-    return true;
+    const int64_t low = smaller(2 * n - 1, LANES);
+    const f32_lanes a = f32_load_part(p, f32_first(low));
+    const f32_lanes b = f32_load_part(p + low, f32_first(2 * n - 1 - low));
+    return __builtin_shufflevector(a, b, EVEN_LANES);
 }
 
 /* 2n elements as n pairs: firsts and seconds. */
@@ -139,6 +130,87 @@ TILE_INLINE void load_pairs(const float *p, int64_t n, f32_lanes *firsts, f32_la
     const f32_lanes b = f32_load_part(p + low, f32_first(2 * n - low));
     *firsts = __builtin_shufflevector(a, b, EVEN_LANES);
     *seconds = __builtin_shufflevector(a, b, ODD_LANES);
+}
+
+/* ---- planes ------------------------------------------------------------------------------------ */
+
+/* Candidates for results `at` to at + n of a row: one cell of each window, `row` being the first pixel
+ * of the row it lies in. -infinity, which is never taken, where it lies outside. */
+TILE_INLINE f32_lanes candidates(const cpu_pool *pool, const float *row, int64_t at, int64_t n,
+                                 int64_t cell, cpu_range inside)
+{
+    const tern_attr_pool *a = pool->attr;
+    const int64_t stride = a->stride[1];
+    const float *v = row + at * stride - a->padding[1] + cell * a->dilation[1];
+    if (inside.begin <= at && at + n <= inside.end) {
+        if (stride == 1)
+            return f32_load_part(v, f32_first(n));
+        if (stride == 2)
+            return load_every_second(v, n);
+    }
+    f32_lanes some = f32_set(-INFINITY);
+    for (int i = 0; i < n; i++)
+        if (at + i >= inside.begin && at + i < inside.end)
+            some[i] = v[i * stride];
+    return some;
+}
+
+/* A chunk of row oh of a plane. first[i]: the first column of result i's window that is inside. */
+static void max_plane_row_lanes(const cpu_pool *pool, const cpu_pool_chunk *chunk,
+                                const int32_t *first, const float *x, int64_t to, int64_t oh)
+{
+    const tern_attr_pool *a = pool->attr;
+    const cpu_range rows = cpu_pool_cells(pool, 0, oh);
+    for (int64_t at = chunk->begin; at < chunk->end; at += LANES) {
+        const int64_t n = smaller(chunk->end - at, LANES);
+        maxima m = { .best = f32_set(-INFINITY), .at = { 0 } };
+        memcpy(&m.at, first + (at - chunk->begin), (size_t)n * sizeof *first);
+        m.at += (int32_t)(rows.begin * a->kernel[1]);
+        for (int64_t kh = rows.begin; kh < rows.end; kh++) {
+            const int64_t h = oh * a->stride[0] - a->padding[0] + kh * a->dilation[0];
+            for (int64_t kw = 0; kw < a->kernel[1]; kw++)
+                take(&m, candidates(pool, x + h * pool->in[1], at, n, kw,
+                                    cpu_pool_inside(pool, chunk, kw)),
+                     (int32_t)(kh * a->kernel[1] + kw));
+        }
+        f32_store_part((float *)pool->y + to + at, f32_first(n), m.best);
+        store_index(pool, to + at, m.at, n);
+    }
+}
+
+static void max_planes_lanes(const cpu_pool *pool, int64_t begin, int64_t end)
+{
+    const int64_t plane = pool->in[0] * pool->in[1];
+    for (int64_t ow = 0; ow < pool->out[1]; ow += CPU_POOL_CHUNK) {
+        const cpu_pool_chunk chunk = cpu_pool_chunk_at(pool, ow);
+        int32_t first[CPU_POOL_CHUNK];
+        for (int64_t i = chunk.begin; i < chunk.end; i++)
+            first[i - chunk.begin] = (int32_t)cpu_pool_cells(pool, 1, i).begin;
+        for (int64_t unit = begin; unit < end; unit++)
+            for (int64_t oh = 0; oh < pool->out[0]; oh++)
+                max_plane_row_lanes(pool, &chunk, first, (const float *)pool->x + unit * plane,
+                                    (unit * pool->out[0] + oh) * pool->out[1], oh);
+    }
+}
+
+/* ---- maxima going back ------------------------------------------------------------------------- */
+
+/* g where the maximum came from `cell`, else 0. */
+TILE_INLINE f32_lanes share_of(f32_lanes g, i32_lanes at, int32_t cell)
+{
+    return (f32_lanes)((i32_lanes)g & (at == cell - (i32_lanes){ 0 }));
+}
+
+/* ---- planes, windows of 2x2 side by side ------------------------------------------------------- */
+
+static bool is_2x2(const cpu_pool *pool)
+{
+    const tern_attr_pool *a = pool->attr;
+    for (int d = 0; d < 2; d++)
+        if (a->kernel[d] != 2 || a->stride[d] != 2 || a->padding[d] != 0 || a->dilation[d] != 1 ||
+            2 * pool->out[d] > pool->in[d])
+            return false;
+    return true;
 }
 
 TILE_INLINE void store_pairs(float *p, int64_t n, f32_lanes firsts, f32_lanes seconds)
@@ -354,6 +426,8 @@ void CPU_ISA_NAME(cpu_max_pool_f32)(const cpu_pool *pool, int64_t begin, int64_t
         (is_2x2(pool) ? max_rows_lanes_2x2 : max_rows_lanes)(pool, begin, end);
     else if (!pool->channels_last && is_2x2(pool))
         max_planes_2x2(pool, begin, end);
+    else if (!pool->channels_last)
+        max_planes_lanes(pool, begin, end);
     else
         max_pool_f32(pool, begin, end);
 }
