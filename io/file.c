@@ -1,6 +1,7 @@
 /* Reading at an offset, and files that are replaced as a whole. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,25 +110,36 @@ static char *resolve(tern_site_t site, const char *path)
     return real ? real : io_copy_text(site, what_write, path);
 }
 
-/* The mode of the file that is replaced, or what the umask leaves of rw-rw-rw-. */
-static mode_t wanted_mode(const char *path)
+/* Opens a new file of a name that nobody else has. Not mkstemp: that one makes files for the owner
+ * alone, and the umask, which the mode of a new file comes from, cannot be asked for safely. */
+static int open_new(char *path, char *end, size_t end_bytes)
 {
-    struct stat info;
-    if (stat(path, &info) == 0)
-        return info.st_mode & 0777;
-    const mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
+    static _Atomic unsigned counter;
+    int file = -1;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        (void)snprintf(end, end_bytes, ".tmp-%ld-%u", (long)getpid(), counter++);
+        file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file >= 0 || errno != EEXIST)
+            break;
+    }
+    return file;
 }
 
-static bool open_temporary(io_target *target)
+/* The temporary file, with the mode of the file that it will replace. */
+static bool open_temporary(io_target *target, char *end, size_t end_bytes)
 {
-    const int file = mkostemp(target->temporary, O_CLOEXEC);
+    struct stat old;
+    const bool replaces = stat(target->path, &old) == 0;
+    if (replaces && !S_ISREG(old.st_mode)) {
+        tern_fail_at(target->site, TERN_ERR_IO, what_write, "%s: not a regular file", target->path);
+        return false;
+    }
+    const int file = open_new(target->temporary, end, end_bytes);
     if (file < 0) {
         fail_target(target, "cannot write a file beside it");
         return false;
     }
-    if (fchmod(file, wanted_mode(target->path)) != 0)
+    if (replaces && fchmod(file, old.st_mode & 0777) != 0)
         fail_target(target, "cannot set the mode of the file beside it");
     target->stream = target->failed ? NULL : fdopen(file, "wb");
     if (!target->stream) {
@@ -140,7 +152,7 @@ static bool open_temporary(io_target *target)
 
 bool io_target_open(tern_site_t site, io_target *target, const char *path)
 {
-    static const char suffix[] = ".tmp-XXXXXX";
+    enum { END_BYTES = 48 };
     *target = (io_target){ .site = site };
     if (!path || !*path) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, what_write, "the path is %s",
@@ -149,11 +161,10 @@ bool io_target_open(tern_site_t site, io_target *target, const char *path)
     }
     target->path = resolve(site, path);
     const size_t bytes = target->path ? strlen(target->path) : 0;
-    target->temporary = target->path ? malloc(bytes + sizeof suffix) : NULL;
+    target->temporary = target->path ? malloc(bytes + END_BYTES) : NULL;
     if (target->temporary) {
         memcpy(target->temporary, target->path, bytes);
-        memcpy(target->temporary + bytes, suffix, sizeof suffix);
-        if (open_temporary(target))
+        if (open_temporary(target, target->temporary + bytes, END_BYTES))
             return true;
     } else {
         tern_fail_at(site, TERN_ERR_OOM, what_write, "no memory for the path");

@@ -8,10 +8,10 @@
 
 struct tern_safetensors {
     io_source source;
-    cJSON *header;  /* owns the names */
+    cJSON *header; /* owns the names */
     io_names names;
     tern_safetensors_info_t *entries; /* by place of their name */
-    io_names keys;  /* of __metadata__ */
+    io_names keys;                    /* of __metadata__ */
     const char **texts;
     int64_t data_start; /* where offsets count from */
 };

@@ -1,5 +1,6 @@
 /* Reading safetensors: 8 bytes of header length, a JSON header, data. Everything in the header is
  * checked before the first tensor is made; files come from anywhere. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@ static const char what[] = "safetensors_open";
 /* ---- dtypes ----------------------------------------------------------------------------------- */
 
 static const char *const dtype_texts[TERN_DTYPES] = {
-    [TERN_BOOL] = "BOOL", [TERN_U8] = "U8",   [TERN_I8] = "I8",     [TERN_I16] = "I16",
-    [TERN_I32] = "I32",   [TERN_I64] = "I64", [TERN_F16] = "F16",   [TERN_BF16] = "BF16",
+    [TERN_BOOL] = "BOOL", [TERN_U8] = "U8",   [TERN_I8] = "I8",   [TERN_I16] = "I16",
+    [TERN_I32] = "I32",   [TERN_I64] = "I64", [TERN_F16] = "F16", [TERN_BF16] = "BF16",
     [TERN_F32] = "F32",   [TERN_F64] = "F64"
 };
 
@@ -32,26 +33,51 @@ tern_dtype_t io_dtype_of(const char *text)
 /* ---- checking the header ---------------------------------------------------------------------- */
 
 /* Records that the file is not as it should be; `about` is cut: it comes from the file. */
-static bool bad(tern_site_t site, const tern_safetensors *file, const char *problem, const char *about)
+static bool bad(tern_site_t site, const tern_safetensors *file, const char *problem,
+                const char *about)
 {
+    const char *name = file->source.name;
     if (about)
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s: '%.80s'", file->source.name, problem, about);
+        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s: '%.80s'", name, problem, about);
     else
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s", file->source.name, problem);
+        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s", name, problem);
+    return false;
+}
+
+static bool no_memory(tern_site_t site)
+{
+    tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header");
     return false;
 }
 
 /* A JSON number that is a whole number a double holds exactly. */
 static bool whole(const cJSON *item, int64_t *out)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 9007199254740992.0)
+    static const double limit = 9007199254740992.0; /* 2^53 */
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble >= limit)
         return false;
     *out = (int64_t)item->valuedouble;
     return (double)*out == item->valuedouble;
 }
 
+/* The one member of a name; NULL when there is none, or more than one: readers differ in which of
+ * them they take. */
+static const cJSON *only_member(const cJSON *object, const char *name)
+{
+    const cJSON *found = NULL;
+    for (const cJSON *item = object->child; item; item = item->next) {
+        if (!item->string || strcmp(item->string, name) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = item;
+    }
+    return found;
+}
+
 static bool read_shape(const cJSON *list, tern_shape_t *out, int64_t *out_numel)
 {
+    bool empty = false;
     *out = TERN_SCALAR_SHAPE;
     *out_numel = 1;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > TERN_MAX_DIMS)
@@ -60,9 +86,13 @@ static bool read_shape(const cJSON *list, tern_shape_t *out, int64_t *out_numel)
         int64_t *extent = &out->dims[out->ndim++];
         if (!whole(item, extent))
             return false;
-        if (__builtin_mul_overflow(*out_numel, *extent, out_numel))
+        if (*extent == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(*out_numel, *extent, out_numel))
             return false;
     }
+    if (empty)
+        *out_numel = 0;
     return true;
 }
 
@@ -70,15 +100,15 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
                        int64_t data_bytes, tern_safetensors_info_t *out)
 {
     int64_t numel, end, size;
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    const cJSON *dtype = only_member(item, "dtype");
+    const cJSON *offsets = only_member(item, "data_offsets");
     out->name = item->string;
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype))
         return bad(site, file, "no dtype for the tensor", item->string);
     out->dtype = io_dtype_of(dtype->valuestring);
     if (out->dtype == TERN_DTYPE_NONE)
         return bad(site, file, "a dtype that tern does not have", dtype->valuestring);
-    if (!read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), &out->shape, &numel))
+    if (!read_shape(only_member(item, "shape"), &out->shape, &numel))
         return bad(site, file, "no shape of at most 8 whole numbers for", item->string);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !whole(offsets->child, &out->offset_bytes) || !whole(offsets->child->next, &end))
@@ -86,7 +116,8 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
     if (out->offset_bytes > end || end > data_bytes)
         return bad(site, file, "data_offsets outside the file for", item->string);
     out->size_bytes = end - out->offset_bytes;
-    if (__builtin_mul_overflow(numel, tern_dtype_size(out->dtype), &size) || size != out->size_bytes)
+    if (__builtin_mul_overflow(numel, tern_dtype_size(out->dtype), &size) ||
+        size != out->size_bytes)
         return bad(site, file, "shape and data_offsets do not agree for", item->string);
     return true;
 }
@@ -106,7 +137,7 @@ static bool check_cover(tern_site_t site, const tern_safetensors *file, int64_t 
     const int64_t n = file->names.count;
     tern_safetensors_info_t **order = malloc((size_t)(n + 1) * sizeof *order);
     if (!order)
-        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header") == TERN_OK;
+        return no_memory(site);
     for (int64_t i = 0; i < n; i++)
         order[i] = &file->entries[i];
     qsort(order, (size_t)n, sizeof *order, by_offset);
@@ -118,23 +149,27 @@ static bool check_cover(tern_site_t site, const tern_safetensors *file, int64_t 
         expected = order[i]->offset_bytes + order[i]->size_bytes;
     }
     free(order);
-    return fine && (expected == data_bytes || bad(site, file, "bytes behind the last tensor", NULL));
+    return fine &&
+           (expected == data_bytes || bad(site, file, "bytes behind the last tensor", NULL));
 }
 
 /* ---- building --------------------------------------------------------------------------------- */
 
 static bool read_texts(tern_site_t site, tern_safetensors *file, const cJSON *metadata)
 {
-    const int n = cJSON_GetArraySize(metadata);
-    file->texts = calloc((size_t)n + 1, sizeof *file->texts);
-    if (!cJSON_IsObject(metadata) || !file->texts)
+    if (!cJSON_IsObject(metadata))
         return bad(site, file, "__metadata__ is not an object of texts", NULL);
+    file->texts = calloc((size_t)cJSON_GetArraySize(metadata) + 1, sizeof *file->texts);
+    if (!file->texts)
+        return no_memory(site);
     for (const cJSON *item = metadata->child; item; item = item->next) {
-        if (!cJSON_IsString(item) || io_names_find(&file->keys, item->string) >= 0)
-            return bad(site, file, "a key of __metadata__ that is twice there or no text", item->string);
+        if (!cJSON_IsString(item))
+            return bad(site, file, "__metadata__ holds no text under", item->string);
+        if (io_names_find(&file->keys, item->string) >= 0)
+            return bad(site, file, "__metadata__ holds a key twice", item->string);
         const int64_t place = io_names_add(&file->keys, item->string);
         if (place < 0)
-            return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header") == TERN_OK;
+            return no_memory(site);
         file->texts[place] = item->valuestring;
     }
     return true;
@@ -146,7 +181,7 @@ static bool read_entries(tern_site_t site, tern_safetensors *file)
     const int n = cJSON_GetArraySize(file->header);
     file->entries = calloc((size_t)n + 1, sizeof *file->entries);
     if (!file->entries)
-        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header") == TERN_OK;
+        return no_memory(site);
     for (const cJSON *item = file->header->child; item; item = item->next) {
         if (strcmp(item->string, "__metadata__") == 0) {
             if (file->texts)
@@ -159,14 +194,51 @@ static bool read_entries(tern_site_t site, tern_safetensors *file)
             return bad(site, file, "a name that is empty or twice there", item->string);
         const int64_t place = io_names_add(&file->names, item->string);
         if (place < 0)
-            return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header") == TERN_OK;
+            return no_memory(site);
         if (!read_entry(site, file, item, data_bytes, &file->entries[place]))
             return false;
     }
     return check_cover(site, file, data_bytes);
 }
 
-static bool read_header(tern_site_t site, tern_safetensors *file)
+/* cJSON takes \u0000 and even \uZZZZ for the end of a text, which would cut a name short. */
+static bool escapes_are_characters(const char *text)
+{
+    for (const char *at = strchr(text, '\\'); at; at = strchr(at, '\\')) {
+        at++;
+        if (*at != 'u') {
+            at += *at != '\0';
+            continue;
+        }
+        at++;
+        if (strspn(at, "0123456789abcdefABCDEF") < 4 || strncmp(at, "0000", 4) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The header of a text; NULL when it is not one JSON object with blanks behind it at most. */
+static cJSON *parse(const char *text, size_t length)
+{
+    /* the parser keeps the place of its last error in a variable that all threads share */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (text[0] != '{' || !io_is_utf8((const unsigned char *)text, length) ||
+        !escapes_are_characters(text))
+        return NULL;
+    const char *end = NULL;
+    pthread_mutex_lock(&lock);
+    cJSON *header = cJSON_ParseWithOpts(text, &end, 0);
+    pthread_mutex_unlock(&lock);
+    while (header && (*end == ' ' || *end == '\n'))
+        end++;
+    if (cJSON_IsObject(header) && end == text + length)
+        return header;
+    cJSON_Delete(header);
+    return NULL;
+}
+
+/* The header's length from the first eight bytes of the file. */
+static bool read_length(tern_site_t site, const tern_safetensors *file, size_t *out_length)
 {
     unsigned char head[8];
     if (file->source.bytes < 8)
@@ -177,26 +249,28 @@ static bool read_header(tern_site_t site, tern_safetensors *file)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | head[i];
     if (length > TERN_SAFETENSORS_HEADER_LIMIT || length > (uint64_t)file->source.bytes - 8)
-        return bad(site, file, "the length of the header is not possible: no safetensors file, or cut short",
+        return bad(site, file,
+                   "the length of the header is not possible: no safetensors file, or cut short",
                    NULL);
+    *out_length = (size_t)length;
+    return true;
+}
+
+static bool read_header(tern_site_t site, tern_safetensors *file)
+{
+    size_t length = 0;
+    if (!read_length(site, file, &length))
+        return false;
     file->data_start = 8 + (int64_t)length;
-    char *text = malloc((size_t)length + 1);
+    char *text = malloc(length + 1);
     if (!text)
-        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header") == TERN_OK;
-    bool fine = io_source_read(site, &file->source, 8, text, (int64_t)length);
+        return no_memory(site);
+    const bool fine = io_source_read(site, &file->source, 8, text, (int64_t)length);
     text[length] = '\0';
-    if (fine && (length == 0 || text[0] != '{' ||
-                 !io_is_utf8((const unsigned char *)text, (size_t)length)))
-        fine = bad(site, file, "the header is not JSON in UTF-8", NULL);
-    if (fine) {
-        const char *end = NULL;
-        file->header = cJSON_ParseWithOpts(text, &end, 0);
-        while (file->header && (*end == ' ' || *end == '\n'))
-            end++;
-        if (!cJSON_IsObject(file->header) || end != text + length)
-            fine = bad(site, file, "the header is not JSON", NULL);
-    }
+    file->header = fine ? parse(text, length) : NULL;
     free(text);
+    if (fine && !file->header)
+        return bad(site, file, "the header is not JSON in UTF-8", NULL);
     return fine && read_entries(site, file);
 }
 
@@ -228,12 +302,8 @@ tern_safetensors *tern_safetensors_open_at(tern_site_t site, const char *path)
     tern_safetensors *file = new_file(site);
     if (!file)
         return NULL;
-    if (io_source_open(site, &file->source, path)) {
-        if (read_header(site, file))
-            return file;
-    } else {
-        file->source = (io_source){ .file = -1 };
-    }
+    if (io_source_open(site, &file->source, path) && read_header(site, file))
+        return file;
     tern_safetensors_close(file);
     return NULL;
 }
@@ -244,6 +314,11 @@ tern_safetensors *tern_safetensors_open_memory_at(tern_site_t site, const void *
     tern_safetensors *file = new_file(site);
     if (!file)
         return NULL;
+    if (!data) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the memory is NULL");
+        free(file);
+        return NULL;
+    }
     file->source = (io_source){ .file = -1, .data = data, .bytes = (int64_t)bytes };
     file->source.name = io_copy_text(site, what, name ? name : "memory");
     if (file->source.name && read_header(site, file))
@@ -254,7 +329,10 @@ tern_safetensors *tern_safetensors_open_memory_at(tern_site_t site, const void *
 
 /* ---- asking ----------------------------------------------------------------------------------- */
 
-int64_t tern_safetensors_count(const tern_safetensors *file) { return file ? file->names.count : 0; }
+int64_t tern_safetensors_count(const tern_safetensors *file)
+{
+    return file ? file->names.count : 0;
+}
 
 const tern_safetensors_info_t *tern_safetensors_entry(const tern_safetensors *file, int64_t place)
 {
@@ -285,6 +363,25 @@ static void clean_bools(unsigned char *data, int64_t n)
         data[i] = data[i] != 0;
 }
 
+/* In the innermost scope; NULL after an error, when the scope may hold what was made. */
+static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
+                                const tern_safetensors_info_t *info)
+{
+    const tern_new_args args = {
+        .size_ = sizeof args, .shape = info->shape, .dtype = info->dtype, .device = TERN_CPU
+    };
+    tern_tensor *t = tern_empty_at(site, &args);
+    if (!t || info->size_bytes == 0)
+        return t;
+    void *data = tern_data_at(site, t);
+    const int64_t start = file->data_start + info->offset_bytes;
+    if (!data || !io_source_read(site, &file->source, start, data, info->size_bytes))
+        return NULL;
+    if (info->dtype == TERN_BOOL)
+        clean_bools(data, info->size_bytes);
+    return t;
+}
+
 tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
 {
     const tern_safetensors_info_t *info = tern_safetensors_entry(file, place);
@@ -295,19 +392,15 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
                      (long long)place);
         return NULL;
     }
-    const tern_new_args args = { .size_ = sizeof args, .shape = info->shape, .dtype = info->dtype,
-                                 .device = TERN_CPU };
-    tern_tensor *t = tern_empty_at(site, &args);
-    void *data = t ? tern_data_at(site, t) : NULL;
-    if (!t || info->size_bytes == 0)
-        return t;
-    if (!data || !io_source_read(site, &file->source, file->data_start + info->offset_bytes, data,
-                                 info->size_bytes)) {
-        tern_drop(t);
-        return NULL;
-    }
-    if (info->dtype == TERN_BOOL)
-        clean_bools(data, info->size_bytes);
+    const bool owned = tern_set_owned_mode(false);
+    tern_scope scope = tern_scope_begin();
+    tern_tensor *t = read_tensor(site, file, info);
+    if (owned)
+        tern_retain(t);
+    else
+        tern_keep(t);
+    tern_scope_end(&scope);
+    tern_set_owned_mode(owned);
     return t;
 }
 
@@ -315,6 +408,7 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
 
 static bool fill_state(tern_site_t site, tern_state *state, tern_safetensors *file)
 {
+    const bool owned = tern_set_owned_mode(false);
     state->source = io_copy_text(site, what, file->source.name);
     for (int64_t i = 0; i < file->names.count && !tern_failed(); i++) {
         TERN_SCOPE;
@@ -322,6 +416,7 @@ static bool fill_state(tern_site_t site, tern_state *state, tern_safetensors *fi
         if (t)
             (void)tern_state_set_at(site, state, file->entries[i].name, t);
     }
+    tern_set_owned_mode(owned);
     for (int64_t i = 0; i < file->keys.count && !tern_failed(); i++)
         (void)tern_state_set_text_at(site, state, file->keys.names[i], file->texts[i]);
     return !tern_failed();

@@ -82,23 +82,52 @@ static bool write_tensor(tern_site_t site, io_target *target, tern_tensor *t)
     return fine;
 }
 
+/* Would a reader take this name, which is not in `seen` yet? */
+static bool check_name(tern_site_t site, const io_names *seen, const char *name)
+{
+    const char *problem = NULL;
+    if (!*name || !io_is_utf8((const unsigned char *)name, strlen(name)))
+        problem = "is empty or not UTF-8";
+    else if (strcmp(name, "__metadata__") == 0)
+        problem = "is the file's own";
+    else if (io_names_find(seen, name) >= 0)
+        problem = "is there twice";
+    if (problem)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the name '%.80s' %s", name, problem);
+    return !problem;
+}
+
 static bool check_list(tern_site_t site, tern_tensors_t list)
 {
-    if (tern_failed())
-        return false;
-    for (int64_t i = 0; i < list.count; i++)
-        if (!list.tensors[i] || (list.names && !list.names[i])) {
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "tensor %lld or its name is NULL", (long long)i);
-            return false;
-        }
-    return true;
+    io_names seen = { 0 };
+    if (list.count > 0 && !list.tensors)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of tensors is NULL");
+    for (int64_t i = 0; i < list.count && !tern_failed(); i++) {
+        if (!list.tensors[i] || (list.names && !list.names[i]))
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "tensor %lld or its name is NULL",
+                         (long long)i);
+        else if (list.names && check_name(site, &seen, list.names[i]) &&
+                 io_names_add(&seen, list.names[i]) < 0)
+            tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the names");
+    }
+    io_names_clear(&seen);
+    return !tern_failed();
+}
+
+static void write_header(io_target *target, const char *text, size_t bytes)
+{
+    unsigned char head[8];
+    for (int i = 0; i < 8; i++)
+        head[i] = (unsigned char)((uint64_t)bytes >> 8 * i);
+    io_target_write(target, head, sizeof head);
+    io_target_write(target, text, bytes);
 }
 
 static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_state *state,
                           const char *path)
 {
     size_t bytes = 0;
-    if (!check_list(site, list))
+    if (tern_failed() || !check_list(site, list))
         return tern_error_code();
     char *text = header_text(list, state, &bytes);
     if (!text)
@@ -106,17 +135,14 @@ static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_stat
                             path ? path : "(NULL)");
     io_target target;
     if (bytes > TERN_SAFETENSORS_HEADER_LIMIT)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the names make a header of %zu bytes, over the limit",
-                     bytes);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "the names make a header of %zu bytes, over the limit of %d", bytes,
+                     (int)TERN_SAFETENSORS_HEADER_LIMIT);
     if (tern_failed() || !io_target_open(site, &target, path)) {
         free(text);
         return tern_error_code();
     }
-    unsigned char head[8];
-    for (int i = 0; i < 8; i++)
-        head[i] = (unsigned char)((uint64_t)bytes >> 8 * i);
-    io_target_write(&target, head, sizeof head);
-    io_target_write(&target, text, bytes);
+    write_header(&target, text, bytes);
     free(text);
     bool fine = true;
     for (int64_t i = 0; fine && i < list.count; i++)

@@ -1,7 +1,6 @@
 /* States: ordered named tensors and texts. See tern/io.h. */
 #include "io/state.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +103,8 @@ static bool check_name(tern_site_t site, const tern_state *state, const char *na
     return !tern_failed();
 }
 
-tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name, tern_tensor *t)
+tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name,
+                                tern_tensor *t)
 {
     if (!check_name(site, state, name))
         return tern_error_code();
@@ -120,13 +120,16 @@ tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char 
 }
 
 /* A tensor made of the caller's bytes goes in and leaves its scope. */
-static tern_status_t set_data(tern_site_t site, tern_state *state, const char *name, const void *data,
-                              tern_shape_t shape, tern_dtype_t dtype)
+static tern_status_t set_data(tern_site_t site, tern_state *state, const char *name,
+                              const void *data, tern_shape_t shape, tern_dtype_t dtype)
 {
     TERN_SCOPE;
-    const tern_new_args args = { .size_ = sizeof args, .shape = shape, .dtype = dtype,
-                                 .device = TERN_CPU };
+    const tern_new_args args = {
+        .size_ = sizeof args, .shape = shape, .dtype = dtype, .device = TERN_CPU
+    };
+    const bool owned = tern_set_owned_mode(false);
     tern_tensor *t = tern_from_data_at(site, data, &args);
+    tern_set_owned_mode(owned);
     return t ? tern_state_set_at(site, state, name, t) : tern_error_code();
 }
 
@@ -136,7 +139,8 @@ tern_status_t tern_state_set_number_at(tern_site_t site, tern_state *state, cons
     return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_F64);
 }
 
-tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const char *name, int64_t value)
+tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const char *name,
+                                    int64_t value)
 {
     return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_I64);
 }
@@ -193,7 +197,7 @@ tern_names_t tern_state_text_keys(const tern_state *state)
     return keys;
 }
 
-/* The tensor of a name, if it has `count` elements (-1: any) and a dtype of those in `accepted`. */
+/* The tensor of a name, if it has `count` elements and a dtype of those that are accepted. */
 static tern_tensor *find(tern_site_t site, const tern_state *state, const char *name, int64_t count,
                          bool accepted(tern_dtype_t dtype), const char *kind)
 {
@@ -204,13 +208,19 @@ static tern_tensor *find(tern_site_t site, const tern_state *state, const char *
         tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is missing", tern_state_source(state),
                      name ? name : "(NULL)");
     else if (tern_numel(t) != count || !accepted(tern_dtype(t)))
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is not %s", tern_state_source(state), name,
-                     kind);
+        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is not %s", tern_state_source(state),
+                     name, kind);
     return tern_failed() ? NULL : t;
 }
 
-static bool is_number(tern_dtype_t dtype) { return dtype != TERN_BOOL; }
-static bool is_byte(tern_dtype_t dtype) { return dtype == TERN_U8; }
+static bool is_number(tern_dtype_t dtype)
+{
+    return dtype != TERN_BOOL;
+}
+static bool is_byte(tern_dtype_t dtype)
+{
+    return dtype == TERN_U8;
+}
 
 tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
                                     int64_t *out_value)
@@ -243,11 +253,14 @@ tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state,
 
 enum { NAME_BYTES = 256 };
 
+/* "<prefix>.<end>", or the end alone without a prefix. */
 static bool join(tern_site_t site, char out[NAME_BYTES], const char *prefix, const char *end)
 {
-    const int n = snprintf(out, NAME_BYTES, "%s.%s", prefix ? prefix : "", end);
+    const bool alone = !prefix || !*prefix;
+    const int n = snprintf(out, NAME_BYTES, "%s%s%s", alone ? "" : prefix, alone ? "" : ".", end);
     if (n < 0 || n >= NAME_BYTES)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the prefix is longer than %d bytes", NAME_BYTES - 8);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the prefix is longer than %d bytes",
+                     NAME_BYTES - 6);
     return !tern_failed();
 }
 
@@ -269,9 +282,10 @@ tern_status_t tern_generator_restore_at(tern_site_t site, tern_generator *genera
 {
     char name[NAME_BYTES];
     int64_t seed, call;
-    if (!join(site, name, prefix, "seed") || tern_state_get_int_at(site, state, name, &seed) != TERN_OK)
-        return tern_error_code();
-    if (!join(site, name, prefix, "call") || tern_state_get_int_at(site, state, name, &call) != TERN_OK)
+    if (!join(site, name, prefix, "seed") ||
+        tern_state_get_int_at(site, state, name, &seed) != TERN_OK ||
+        !join(site, name, prefix, "call") ||
+        tern_state_get_int_at(site, state, name, &call) != TERN_OK)
         return tern_error_code();
     tern_generator_set_state(generator, (uint64_t)seed, (uint64_t)call);
     return TERN_OK;

@@ -108,15 +108,34 @@ const char *file_folder(void)
     return folder;
 }
 
-const char *file_write(const char *name, file_bytes bytes)
+const char *file_path(const char *name)
 {
     static char path[2 * FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s", file_folder(), name);
+    return path;
+}
+
+const char *file_write(const char *name, file_bytes bytes)
+{
+    const char *path = file_path(name);
     FILE *stream = fopen(path, "wb");
     if (!stream || fwrite(bytes.data, 1, bytes.count, stream) != bytes.count || fclose(stream) != 0)
         abort();
     file_bytes_free(&bytes);
     return path;
+}
+
+file_bytes file_read(const char *path)
+{
+    file_bytes bytes = { NULL, 0 };
+    uint8_t block[4096];
+    FILE *stream = fopen(path, "rb");
+    if (!stream)
+        abort();
+    for (size_t got; (got = fread(block, 1, sizeof block, stream)) > 0;)
+        file_bytes_add(&bytes, block, got);
+    fclose(stream);
+    return bytes;
 }
 
 const char *file_test_data(const char *below)

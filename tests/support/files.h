@@ -23,8 +23,12 @@ file_bytes file_gzip(const file_bytes *plain);
 enum { FILE_PATH_BYTES = 512 };
 /* A folder of this process, made at the first call and removed with its files at exit. */
 const char *file_folder(void);
+/* Path of a name in the folder; good until the next call. */
+const char *file_path(const char *name);
 /* Writes bytes to a name in the folder and frees them; the path is good until the next call. */
 const char *file_write(const char *name, file_bytes bytes);
+/* The bytes of a file; the caller frees them. */
+file_bytes file_read(const char *path);
 /* Path below TERN_TEST_DATA (or ../shared/data beside the checkout), or NULL when it is not there. */
 const char *file_test_data(const char *below);
 
