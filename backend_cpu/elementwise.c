@@ -46,6 +46,7 @@ static const cpu_loop *const loops[][TERN_DTYPES] = {
 
 typedef struct job {
     cpu_loop loop;
+    cpu_loop stream_loop; /* NULL: by way of a buffer */
     int inputs;
     int expand;            /* bit i: the loop takes no scalar as operand i */
     int64_t size[4];       /* bytes per element in memory: output, inputs */
@@ -101,6 +102,10 @@ static void run_row(const job *j, char *out, char *const *in, int64_t n, int sca
 {
     if (!j->widen && !j->narrow && !j->stream && (scalars & j->expand) == 0) {
         j->loop(out, in[0], in[1], in[2], n, scalars);
+        return;
+    }
+    if (j->stream && j->stream_loop && scalars == 0) {
+        j->stream_loop(out, in[0], in[1], in[2], n, 0);
         return;
     }
     char *at[3] = { in[0], in[1], in[2] };
@@ -267,6 +272,7 @@ static __attribute__((noinline)) tern_status_t run_general(const tern_call *call
     j.loop = loops[cpu_isa()][half ? TERN_F32 : dtype][element];
     if (!j.loop)
         return call->host->fail(TERN_ERR_UNSUPPORTED, "no kernel for this dtype on the CPU");
+    j.stream_loop = dtype == TERN_F32 ? CPU_ISA_PICK(cpu_streams_f32)[element] : NULL;
     j.inputs = inputs;
     j.expand = expand;
     j.widen = half ? cpu_converter(TERN_F32, dtype) : NULL;

@@ -3,6 +3,7 @@
 
 #define REAL 0
 #define LANES 1
+#define STREAMS 0
 #define FLOATS_ NO
 #define FN(name) integer_##name
 

@@ -1,6 +1,7 @@
 /* Elementwise loops for f32 and f64. */
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/formulas.h"
+#include "backend_cpu/isa/stream_line.h"
 
 #define REAL 1
 #define FLOATS_ YES
@@ -14,16 +15,19 @@
 #define TYPE f32
 #define FN(name) f32_##name
 #define LANES 16
+#define STREAMS 1
 #include "backend_cpu/isa/elementwise_type.h"
 #undef T
 #undef U
 #undef TYPE
 #undef FN
 #undef LANES
+#undef STREAMS
 
 #define T double
 #define U double
 #define TYPE f64
 #define FN(name) f64_##name
 #define LANES 1
+#define STREAMS 0
 #include "backend_cpu/isa/elementwise_type.h"

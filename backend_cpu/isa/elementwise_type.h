@@ -1,9 +1,9 @@
 /* The loops of elementwise.def for one type; included once per type, no include guard.
  *
  * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
- * formulas), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, and for
- * each kind whether T is of it: FLOATS_, NUMBERS_, ALL_ as YES or NO. All but T's own are undefined
- * again at the end. */
+ * formulas), STREAMS (1: also loops that write past the caches), LANES (of a CURVE body; 1 where the
+ * body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
+ * NUMBERS_, ALL_ as YES or NO. All but these are undefined again at the end. */
 #define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
 #define TYPE_PASTE(a, b, c) TYPE_PASTE_(a, b, c)
 #define TYPE_PASTE_(a, b, c) a##b##c
@@ -126,6 +126,68 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #undef BINARY
 #undef CURVE
 #undef CHOOSE_YES
+
+#if STREAMS
+/* PLAIN ops of large arrays: whole lines of the output are written past the caches. Computing a block
+ * first and copying it out would let the reading streams stop and go. */
+#define STREAM(name, formula)                                        \
+    static void LOOP(stream_##name)(PARAMETERS)                      \
+    {                                                                \
+        enum { LINE = 64 / sizeof(T) };                              \
+        T *o = out;                                                  \
+        const T *x = first, *y = second;                             \
+        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE; \
+        int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;     \
+        if (i > n)                                                   \
+            i = n;                                                   \
+        LOOP(name)(o, x, y, third, i, scalars);                      \
+        for (; i + LINE <= n; i += LINE) {                           \
+            T line[LINE];                                            \
+            KEEP_LOOP                                                \
+            for (int64_t j = 0; j < LINE; j++) {                     \
+                const T a = x[i + j], b = y[i + j];                  \
+                (void)a, (void)b;                                    \
+                line[j] = (T)(formula);                              \
+            }                                                        \
+            stream_line(o + i, line);                                \
+        }                                                            \
+        LOOP(name)(o + i, x + i, y + i, third, n - i, scalars);      \
+    }
+#define PLAIN1(name, formula) STREAM(name, formula)
+#define PLAIN2(name, formula) STREAM(name, formula)
+#define COMPARE(name, formula)
+#define CURVE1(name, formula)
+#define CURVE2(name, formula)
+#define CHOOSE_YES(shape, name, real, integer) shape(name, real)
+#define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
+#include "backend_cpu/elementwise.def"
+#undef ELEMENT
+#undef CHOOSE_YES
+#undef PLAIN1
+#undef PLAIN2
+
+#define PLAIN1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
+#define PLAIN2(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
+#undef CURVE1
+#undef CURVE2
+#undef COMPARE
+#define COMPARE(name)
+#define CURVE1(name)
+#define CURVE2(name)
+#define CHOOSE_YES(shape, name, real, integer) shape(name)
+#define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
+const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT] = {
+#include "backend_cpu/elementwise.def"
+};
+#undef ELEMENT
+#undef CHOOSE_YES
+#undef PLAIN1
+#undef PLAIN2
+#undef COMPARE
+#undef CURVE1
+#undef CURVE2
+#undef STREAM
+#endif
 
 #define ENTRY(name) [CPU_ELEMENT_##name] = LOOP(name),
 #define CHOOSE_YES(shape, name, real, integer) ENTRY(name)

@@ -141,18 +141,27 @@ static void NAME(argmax_rows)(void *best, int64_t *places, const void *data, int
 }
 
 #if SPREAD
-static void NAME(spread)(double *sum, const void *data, int64_t n, double mean)
+/* The mean rounded to T adds its own error's square to each term: nothing against a spread that T can
+ * hold. */
+static void NAME(spread)(double *sum, const void *data, int64_t n, double exact_mean)
 {
     enum { L = NAME(LANES) };
-    const T *x = data;
+    const T *x = data, mean = (T)exact_mean;
     ACC lanes[L] = { 0 };
     int64_t i = 0;
+    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        for (int j = 0; j < L; j++) {
+            const T a = x[j] - mean, b = x[j + L] - mean;
+            const T c = x[j + 2 * L] - mean, d = x[j + 3 * L] - mean;
+            lanes[j] += (ACC)((a * a + b * b) + (c * c + d * d));
+        }
+    }
     for (; i + L <= n; i += L, x += L) {
         for (int j = 0; j < L; j++)
-            lanes[j] += ((ACC)x[j] - mean) * ((ACC)x[j] - mean);
+            lanes[j] += (ACC)((x[j] - mean) * (x[j] - mean));
     }
     for (int j = 0; j < n - i; j++)
-        lanes[j] += ((ACC)x[j] - mean) * ((ACC)x[j] - mean);
+        lanes[j] += (ACC)((x[j] - mean) * (x[j] - mean));
     *sum += NAME(fold)(lanes);
 }
 
