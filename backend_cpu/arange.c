@@ -1,4 +1,4 @@
-/* arange: out[i] = start + i * step. Integers exactly (wrapping), floats in double, rounded once. */
+/* arange: out[i] = start + i * step. Integers wrap, floats are rounded once from double. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
 #include "tern/op_attr.h"

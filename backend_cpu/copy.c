@@ -98,7 +98,7 @@ static void copy_packed(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* ---- transposing ------------------------------------------------------------------------------ */
+/* ---- transposing ----------------------------------------------------------------------------- */
 
 typedef struct tile {
     char *out;
@@ -106,7 +106,7 @@ typedef struct tile {
     int64_t ni, nj;
 } tile;
 
-/* Tile `index`: tiles along dim 0 run fastest, then those along `crosswise`, then outer elements. */
+/* Tile `index`: along dim 0 they run fastest, then along `crosswise`, then outer elements. */
 static tile find_tile(const job *j, int64_t index)
 {
     const cpu_walk *walk = &j->walk;
@@ -164,7 +164,7 @@ static bool find_crosswise(job *j)
     return false;
 }
 
-/* ---- choosing --------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static int64_t count_tiles(const job *j)
 {
@@ -234,7 +234,7 @@ tern_status_t cpu_copy(const tern_call *call)
     return TERN_OK;
 }
 
-/* ---- fill ------------------------------------------------------------------------------------- */
+/* ---- fill ------------------------------------------------------------------------------------ */
 
 static void fill_linear(void *context, int64_t begin, int64_t end)
 {

@@ -1,8 +1,8 @@
 /* What all CPU kernels share: the choice of instruction set, threads, flushing of denormals,
  * conversion between dtypes, walking over strided operands, random bits.
  *
- * A kernel is `tern_status_t cpu_<op>(const tern_call *call)` (backend_cpu/kernels.h). What is worth
- * compiling for several instruction sets lies in backend_cpu/isa/ *.c: such a file names its
+ * A kernel is `tern_status_t cpu_<op>(const tern_call *call)` (backend_cpu/kernels.h). What is
+ * worth compiling for several instruction sets lies in backend_cpu/isa/ *.c: such a file names its
  * functions CPU_ISA_NAME(cpu_x), here they are declared by CPU_ISA_DECLARE and called through
  * CPU_ISA_PICK(cpu_x), which gives the variant of this CPU. */
 #ifndef TERN_BACKEND_CPU_CPU_H
@@ -33,7 +33,7 @@ static inline int cpu_isa(void)
 /* "base", "avx2" or "avx512". */
 const char *cpu_isa_name(int isa);
 
-/* CPU_ISA_NAME(cpu_x) is cpu_x_avx512 and so on inside backend_cpu/isa/ (the build sets CPU_ISA). */
+/* CPU_ISA_NAME(cpu_x) is cpu_x_avx512 and so on in backend_cpu/isa/ (the build sets CPU_ISA). */
 #define CPU_ISA_PASTE_(name, isa) name##_##isa
 #define CPU_ISA_PASTE(name, isa) CPU_ISA_PASTE_(name, isa)
 #define CPU_ISA_NAME(name) CPU_ISA_PASTE(name, CPU_ISA)
@@ -156,8 +156,8 @@ void cpu_walk_sort(cpu_walk *walk, int by);
 /* ---- conversion ------------------------------------------------------------------------------ */
 
 /* n elements, both sides without gaps and not overlapping. Float to integer as the x86 instructions
- * do (toward zero; NaN and what does not fit in i32, or i64 for i64, become its least value; shorter
- * ones take the low bits of that), to bool: != 0, from bool: 0 or 1. */
+ * do (toward zero; NaN and what does not fit in i32, or i64 for i64, become its least value;
+ * shorter ones take the low bits of that), to bool: != 0, from bool: 0 or 1. */
 typedef void (*cpu_convert_fn)(void *out, const void *in, int64_t n);
 cpu_convert_fn cpu_converter(int out_dtype, int in_dtype);
 

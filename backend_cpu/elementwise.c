@@ -1,10 +1,10 @@
 /* Elementwise kernels: cpu_<name> for each line of elementwise.def, and cpu_where.
  *
- * Inputs have the output's shape, any strides, or one element. Small contiguous calls go straight to
- * the inner loop. The rest is a job: operands in one layout are cut into linear ranges; other ones
- * are walked, row by row where rows are without gaps, else gathered into blocks on the stack. Half
- * types are widened to f32 block by block. An element's result depends on its operands alone, so
- * neither threads nor layout change bits. */
+ * Inputs have the output's shape, any strides, or one element. Small contiguous calls go straight
+ * to the inner loop. The rest is a job: operands in one layout are cut into linear ranges; other
+ * ones are walked, row by row where rows are without gaps, else gathered into blocks on the stack.
+ * Half types are widened to f32 block by block. An element's result depends on its operands alone,
+ * so neither threads nor layout change bits. */
 #include "backend_cpu/convert.h"
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/kernels.h"
@@ -31,8 +31,8 @@ static const cpu_loop no_loops[CPU_ELEMENT_COUNT];
         no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, no_loops, \
             no_loops, no_loops                                                                    \
     }
-/* By instruction set and dtype. Half types have none of their own; neither has 0, which stands for an
- * instruction set that is not chosen yet, so that the direct paths need no test for it. */
+/* By instruction set and dtype. Half types have none of their own; neither has 0, which stands for
+ * an instruction set that is not chosen yet, so that the direct paths need no test for it. */
 static const cpu_loop *const loops[][TERN_DTYPES] = {
     [0] = NO_LOOPS,
     [CPU_ISA_BASE] = LOOPS(base),

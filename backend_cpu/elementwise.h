@@ -11,9 +11,10 @@ typedef enum cpu_element {
 } cpu_element;
 #undef ELEMENT
 
-/* Operands without gaps; operand i is one element instead where bit i of `scalars` is set. `out` may
- * be exactly one of the operands but not overlap one otherwise (a scalar may lie anywhere in it).
- * PLAIN1 and CURVE loops take scalars = 0 only. n > 0. Operands that the op has not are not read. */
+/* Operands without gaps; operand i is one element instead where bit i of `scalars` is set. `out`
+ * may be exactly one of the operands but not overlap one otherwise (a scalar may lie anywhere in
+ * it). PLAIN1 and CURVE loops take scalars = 0 only. n > 0. Operands that the op has not are not
+ * read. */
 typedef void (*cpu_loop)(void *out, const void *a, const void *b, const void *c, int64_t n,
                          int scalars);
 

@@ -1,10 +1,11 @@
 /* The functions behind elementwise.def, one per float type: f32_<name> and f64_<name>.
  *
- * Scalar, without branches, tables or library calls in f32, so that a compiler turns a loop over one
- * into vector code and so that a GPU backend may include the same file (FORMULA may be defined to
- * the qualifiers that it wants). Measured over all of f32: exp, log and pow are within 1 ulp, tanh
- * and sigmoid 2.5, gelu 7 near zero; where a function nears zero far from x = 0, the error is within
- * 1e-6 of the terms that cancel. Infinities and NaN as in <math.h>. f64 leaves it to the C library.
+ * Scalar, without branches, tables or library calls in f32, so that a compiler turns a loop over
+ * one into vector code and so that a GPU backend may include the same file (FORMULA may be defined
+ * to the qualifiers that it wants). Measured over all of f32: exp, log and pow are within 1 ulp,
+ * tanh and sigmoid 2.5, gelu 7 near zero; where a function nears zero far from x = 0, the error is
+ * within 1e-6 of the terms that cancel. Infinities and NaN as in <math.h>. f64 leaves it to the C
+ * library.
  *
  * Coefficients: minimax (Remez exchange at 50 digits, own computation) of the error named beside
  * each. Every select is written so that NaN falls through to the arithmetic. */
@@ -72,8 +73,8 @@ FORMULA double f64_sqrt(double x)
 #define F32_LN2_HI 0.693359375f /* 10 bits: n times it is exact */
 #define F32_LN2_LO -2.12194440e-4f
 
-/* e^r - 1 for |r| <= ln 2 / 2; error 3.3e-9 of e^r, and small against r for small r. Polynomials are summed in pairs
- * (Estrin): shorter chains of dependent operations keep more vectors in flight. */
+/* e^r - 1 for |r| <= ln 2 / 2; error 3.3e-9 of e^r, and small against r for small r. Polynomials
+ * are summed in pairs (Estrin): shorter chains of dependent operations keep more in flight. */
 FORMULA float f32_exp_less_one(float r)
 {
     const float square = r * r;
@@ -299,7 +300,7 @@ FORMULA float f32_pow(float x, float y)
     return one ? 1.0f : general;
 }
 
-/* ---- f64 -------------------------------------------------------------------------------------- */
+/* ---- f64 ------------------------------------------------------------------------------------- */
 
 FORMULA double f64_exp(double x)
 {

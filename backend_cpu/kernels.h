@@ -1,4 +1,4 @@
-/* cpu_<name> for every row of core/ops.def that has a kernel (cpu_add, cpu_gemm, cpu_softmax, ...). */
+/* cpu_<name> for every row of core/ops.def that has a kernel (cpu_add, cpu_gemm, ...). */
 #ifndef TERN_BACKEND_CPU_KERNELS_H
 #define TERN_BACKEND_CPU_KERNELS_H
 

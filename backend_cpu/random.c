@@ -42,7 +42,7 @@ void cpu_normal_f32(float *out, uint64_t seed, uint64_t draw, int64_t first, int
     fill_part(CPU_ISA_PICK(cpu_random_normals), out, seed, draw, first, n);
 }
 
-/* ---- by dtype: elements first .. first + n - 1 at `out` ---------------------------------------- */
+/* ---- by dtype: elements first .. first + n - 1 at `out` -------------------------------------- */
 
 typedef struct job {
     void (*fill)(const struct job *j, void *out, int64_t first, int64_t n);
@@ -162,7 +162,7 @@ tern_status_t cpu_randn(const tern_call *call)
     return run_job(call, &j);
 }
 
-/* ---- randperm --------------------------------------------------------------------------------- */
+/* ---- randperm -------------------------------------------------------------------------------- */
 
 __extension__ typedef unsigned __int128 uint128;
 

@@ -16,7 +16,7 @@
  * the second pass of var. */
 enum { CHUNK = 1 << 16 };
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 typedef struct place {
     int64_t in; /* bytes from the first input element */
@@ -72,7 +72,7 @@ static void combine_blocks(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* ---- planning --------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static void plan_types(reduce_plan *p, int dtype)
 {
@@ -175,7 +175,7 @@ static tern_status_t run_plan(reduce_plan *p, const tern_call *call, uint32_t di
     return TERN_OK;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* All of a small contiguous f32 or f64 tensor to one number: what most losses end in. */
 static bool run_small(const tern_call *call, bool mean)

@@ -4,7 +4,7 @@
 #include "backend_cpu/reduce_plan.h"
 #include "backend_cpu/strided.h"
 
-/* ---- units ------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 typedef struct piece {
     const void *x;
@@ -176,7 +176,7 @@ void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int6
     }
 }
 
-/* ---- combining and storing -------------------------------------------------------------------- */
+/* ---- combining and storing ------------------------------------------------------------------- */
 
 /* Numbers of the two parts that stand before and in a chunk. Chan, Golub, LeVeque 1979. */
 static void combine_spread(const reduce_plan *p, reduce_cells total, reduce_cells part,

@@ -1,5 +1,5 @@
-/* sgd_step and adam_step: one pass over parameter p, gradient g and state (c, d: the momentum buffer,
- * or Adam's m and v), which all have one shape and dtype; p and the state are written.
+/* sgd_step and adam_step: one pass over parameter p, gradient g and state (c, d: the momentum
+ * buffer, or Adam's m and v), which all have one shape and dtype; p and the state are written.
  *
  * Half types are computed in f32 and rounded once per tensor. Bytes moved per element: 3 to 7 times
  * its size. Elements are independent, so threads do not change bits. */

@@ -20,7 +20,7 @@ typedef struct cpu_adam_numbers {
     double inverse_root; /* 1 / sqrt(1 - beta2^step) */
 } cpu_adam_numbers;
 
-/* n elements without gaps; `numbers` is one of the structs above, c and d the state (buffer; m, v). */
+/* n elements without gaps; `numbers`: a struct from above; c and d: the state (buffer; m, v). */
 typedef void (*cpu_step_fn)(void *p, const void *g, void *c, void *d, int64_t n,
                             const void *numbers);
 

@@ -1,11 +1,11 @@
-/* Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128 random bits
- * from a key and a counter. Inline, so that backends compile it into their kernels. */
+/* Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128 random
+ * bits from a key and a counter. Inline, so that backends compile it into their kernels. */
 #ifndef TERN_CORE_PHILOX_H
 #define TERN_CORE_PHILOX_H
 
 #include <stdint.h>
 
-/* One of ten rounds on the counter c0..c3; k0, k1 is the key of this round and becomes the next's. */
+/* One of ten rounds on the counter c0..c3; k0, k1: this round's key, which becomes the next's. */
 #define CORE_PHILOX_ROUND(c0, c1, c2, c3, k0, k1)              \
     do {                                                       \
         const uint64_t product0_ = (uint64_t)0xD2511F53u * c0; \

@@ -1,8 +1,8 @@
 /* The loops of elementwise.def for one type; included once per type, no include guard.
  *
  * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
- * formulas), STREAMS (1: also loops that write past the caches), LANES (of a CURVE body; 1 where the
- * body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
+ * formulas), STREAMS (1: also loops that write past the caches), LANES (of a CURVE body; 1 where
+ * the body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
  * NUMBERS_, ALL_ as YES or NO. All but these are undefined again at the end. */
 #define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
 #define TYPE_PASTE(a, b, c) TYPE_PASTE_(a, b, c)
@@ -128,8 +128,8 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #undef CHOOSE_YES
 
 #if STREAMS
-/* PLAIN ops of large arrays: whole lines of the output are written past the caches. Computing a block
- * first and copying it out would let the reading streams stop and go. */
+/* PLAIN ops of large arrays: whole lines of the output are written past the caches. Computing a
+ * block first and copying it out would let the reading streams stop and go. */
 #define STREAM(name, formula)                                        \
     static void LOOP(stream_##name)(PARAMETERS)                      \
     {                                                                \

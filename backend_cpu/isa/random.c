@@ -54,8 +54,8 @@ void CPU_ISA_NAME(cpu_random_uniforms)(float *out, uint64_t seed, uint64_t draw,
     }
 }
 
-/* Box-Muller; bits of the radius and of the angle. Double precision, so that the rounded results are
- * the same within 2 ulp wherever they are computed. */
+/* Box-Muller; bits of the radius and of the angle. Double precision, so that the rounded results
+ * are the same within 2 ulp wherever they are computed. */
 static inline void normal_pair(uint32_t radius_bits, uint32_t angle_bits, float *out_even,
                                float *out_odd)
 {

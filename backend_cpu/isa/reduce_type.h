@@ -1,9 +1,9 @@
-/* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The includer
- * defines T, ACC, ODD (a signed integer as long as T), NAME(x), MORE(x, best), GREATER(x, best), which
- * is true also where x is NaN and best is not, and NOT_A_NUMBER.
+/* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
+ * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), MORE(x, best), GREATER(x,
+ * best), which is true also where x is NaN and best is not, and NOT_A_NUMBER.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
- * before they go to an accumulator: for f32 that is two roundings at most, everything above is f64. */
+ * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
 enum { NAME(LANES) = 16, NAME(UNROLLED) = 4 * NAME(LANES) };
 
 static ACC NAME(fold)(ACC *lanes)
@@ -29,7 +29,7 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
     ACC lanes[L] = { 0 };
     int64_t i = 0;
     for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
-        /* written backwards: compilers load the last operand first, and prefetchers look forwards */
+        /* backwards: compilers load the last operand first, and prefetchers look forwards */
         for (int j = 0; j < L; j++)
             lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
     }
@@ -141,8 +141,8 @@ static void NAME(argmax_rows)(void *best, int64_t *places, const void *data, int
 }
 
 #if SPREAD
-/* The mean rounded to T adds its own error's square to each term: nothing against a spread that T can
- * hold. */
+/* The mean rounded to T adds its own error's square to each term: nothing against a spread that T
+ * can hold. */
 static void NAME(spread)(double *sum, const void *data, int64_t n, double exact_mean)
 {
     enum { L = NAME(LANES) };

@@ -1,4 +1,5 @@
-/* 64 bytes past the caches; `to` is 64-byte aligned. CPU_CAN_STREAM says whether there is such a store. */
+/* 64 bytes past the caches; `to` is 64-byte aligned. CPU_CAN_STREAM says whether there is such a
+ * store. */
 #ifndef TERN_BACKEND_CPU_ISA_STREAM_LINE_H
 #define TERN_BACKEND_CPU_ISA_STREAM_LINE_H
 

@@ -1,8 +1,8 @@
 /* Transposes of 1, 2, 4 and 8 byte elements.
  *
- * A vector holds LANES pieces of 16 bytes, each from another row: piece p of vector k comes from row
- * k + p * (elements per piece). Interleaving neighbours log2(elements) times then transposes all
- * pieces at once without crossing lanes, and each result is a contiguous run of an output row. */
+ * A vector holds LANES pieces of 16 bytes, each from another row: piece p of vector k comes from
+ * row k + p * (elements per piece). Interleaving neighbours log2(elements) times then transposes
+ * all pieces at once without crossing lanes, and each result is a run of an output row. */
 #include "backend_cpu/transpose.h"
 
 #if defined(__AVX2__)
@@ -70,7 +70,9 @@ static void edge(char *out, int64_t out_stride, const char *in, int64_t in_strid
         edge(out, out_stride, in, in_stride, ni, nj, bytes);                                   \
     }
 EDGE(1)
-EDGE(2) EDGE(4) EDGE(8)
+EDGE(2)
+EDGE(4)
+EDGE(8)
 
 /* Rows of a whole cache line at a time, so that a line of the output is written at once. */
 #define TRANSPOSE(bytes)                                                                      \
@@ -92,7 +94,9 @@ EDGE(2) EDGE(4) EDGE(8)
         edge_##bytes(out + whole_i * bytes, out_stride, in + whole_i * in_stride, in_stride,  \
                      ni - whole_i, nj);                                                       \
     }
-    TRANSPOSE(2) TRANSPOSE(4) TRANSPOSE(8)
+TRANSPOSE(2)
+TRANSPOSE(4)
+TRANSPOSE(8)
 
-        const cpu_transpose_fn
-    CPU_ISA_NAME(cpu_transposes)[4] = { edge_1, transpose_2, transpose_4, transpose_8 };
+const cpu_transpose_fn CPU_ISA_NAME(cpu_transposes)[4] = { edge_1, transpose_2, transpose_4,
+                                                           transpose_8 };

@@ -16,7 +16,7 @@ static tern_status_t copy(const karray *out, const karray *in, int threads)
     return kernel_call(&run);
 }
 
-/* ---- between dtypes ---------------------------------------------------------------------------- */
+/* ---- between dtypes -------------------------------------------------------------------------- */
 
 typedef struct pair {
     karray in, out;
@@ -143,7 +143,7 @@ static void test_values_out_of_range_become_the_least(void **state)
     kernel_each_isa(check_out_of_range, NULL);
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static void check_layout(void *context)
 {
@@ -260,7 +260,7 @@ static void test_overlapping_copies_read_before_they_write(void **state)
     }
 }
 
-/* ---- fill, arange ------------------------------------------------------------------------------- */
+/* ---- fill, arange ---------------------------------------------------------------------------- */
 
 static void test_fill(void **state)
 {
@@ -315,7 +315,7 @@ static void test_arange(void **state)
     }
 }
 
-/* ---- random numbers ------------------------------------------------------------------------------ */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* From the authors' kat_vectors. */
 static void test_philox_known_answers(void **state)

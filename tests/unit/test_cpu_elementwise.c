@@ -24,7 +24,7 @@ static const uint32_t floats = BIT(TERN_F16) | BIT(TERN_BF16) | BIT(TERN_F32) | 
 #define ALL 0x7FEu
 #define NUMBERS (ALL & ~BIT(TERN_BOOL))
 
-/* ---- references ------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static double ref_neg(double a)
 {
@@ -185,7 +185,7 @@ static const op_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* ---- one call against its reference ------------------------------------------------------------ */
+/* ---- one call against its reference ---------------------------------------------------------- */
 
 typedef struct setting {
     const op_case *op;
@@ -259,7 +259,7 @@ static void for_each_dtype(void (*body)(const op_case *op, tern_dtype_t dtype))
     }
 }
 
-/* ---- sizes, layouts, operands ------------------------------------------------------------------ */
+/* ---- sizes, layouts, operands ---------------------------------------------------------------- */
 
 static void check_sizes(const op_case *op, tern_dtype_t dtype)
 {
@@ -332,7 +332,7 @@ static void test_a_number_as_second_operand(void **state)
     for_each_dtype(check_number);
 }
 
-/* ---- large: threads, streams ------------------------------------------------------------------- */
+/* ---- large: threads, streams ----------------------------------------------------------------- */
 
 static void test_large_sums_use_threads_and_streams(void **state)
 {
@@ -372,7 +372,7 @@ static void test_a_value_gives_the_same_bits_everywhere(void **state)
     karray_free(&y);
 }
 
-/* ---- in place ---------------------------------------------------------------------------------- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 static void check_in_place(const op_case *op, tern_dtype_t dtype)
 {
@@ -444,7 +444,7 @@ static void test_operands_that_overlap_partly(void **state)
     }
 }
 
-/* ---- special values ---------------------------------------------------------------------------- */
+/* ---- special values -------------------------------------------------------------------------- */
 
 static const double specials[] = { 0.0,   -0.0,  1,    -1,  0.5,      -2,        3,  1e30,
                                    -1e30, 1e-30, 88.5, -95, INFINITY, -INFINITY, NAN };
@@ -516,7 +516,7 @@ static void test_activations_far_out(void **state)
     }
 }
 
-/* ---- integers and bool ------------------------------------------------------------------------- */
+/* ---- integers and bool ----------------------------------------------------------------------- */
 
 typedef struct integer_case {
     tern_kernel kernel;
@@ -560,7 +560,7 @@ static void test_integers_wrap(void **state)
     }
 }
 
-/* ---- where ------------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 static void check_where(tern_dtype_t dtype, int variant)
 {
@@ -602,7 +602,7 @@ static void test_where(void **state)
     }
 }
 
-/* ---- denormals --------------------------------------------------------------------------------- */
+/* ---- denormals ------------------------------------------------------------------------------- */
 
 static void test_denormals_are_flushed_in_big_calls_only_and_settings_restored(void **state)
 {

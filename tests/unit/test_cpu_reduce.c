@@ -12,7 +12,7 @@ enum { SUM, MEAN, VAR, AMAX, MAX, ARGMAX, KINDS };
 static const char *const kind_names[] = { "sum", "mean", "var", "amax", "max", "argmax" };
 static const tern_kernel kernels[] = { cpu_sum, cpu_mean, cpu_var, cpu_amax, cpu_max, cpu_argmax };
 
-/* ---- references ------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 /* Number of the output element that element i of `v` goes to, kept dims in row-major order. */
 static int64_t group_of(const tern_view *v, int64_t i, uint32_t dims)
@@ -28,7 +28,7 @@ static int64_t group_of(const tern_view *v, int64_t i, uint32_t dims)
     return group;
 }
 
-/* Value (first `groups`) and place (second) of each output element; the last dim of `dims` counts. */
+/* Value (first `groups`) and place (second) of each output element. */
 static double *reference(const karray *x, int kind, uint32_t dims, int64_t groups,
                          double correction)
 {
@@ -59,7 +59,7 @@ static double *reference(const karray *x, int kind, uint32_t dims, int64_t group
     return value;
 }
 
-/* ---- one call ---------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 typedef struct setting {
     int kind;
@@ -141,7 +141,7 @@ static bool accepts(int kind, int dtype)
     return (kind != MEAN && kind != VAR) || tern_dtype_is_float((tern_dtype_t)dtype);
 }
 
-/* ---- dtypes, dims, layouts --------------------------------------------------------------------- */
+/* ---- dtypes, dims, layouts ------------------------------------------------------------------- */
 
 static void check_dims(int kind, tern_dtype_t dtype, karray_layout layout, uint32_t dims)
 {
@@ -205,7 +205,7 @@ static void test_expanded_inputs(void **state)
     }
 }
 
-/* ---- large ------------------------------------------------------------------------------------- */
+/* ---- large ----------------------------------------------------------------------------------- */
 
 static void check_large(int kind, int ndim, const int64_t *shape, uint32_t dims)
 {
@@ -247,7 +247,7 @@ static void test_equal_elements_add_up_without_drift(void **state)
     free_setting(&s);
 }
 
-/* ---- special cases ------------------------------------------------------------------------------ */
+/* ---- special cases --------------------------------------------------------------------------- */
 
 static void check_nan(int kind, uint32_t dims, int64_t at)
 {
@@ -335,7 +335,7 @@ static void test_integer_sums_wrap(void **state)
     free_setting(&s);
 }
 
-/* ---- optimizer steps ---------------------------------------------------------------------------- */
+/* ---- optimizer steps ------------------------------------------------------------------------- */
 
 typedef struct step_case {
     tern_dtype_t dtype;
