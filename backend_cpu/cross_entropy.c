@@ -31,7 +31,7 @@ static void set_extents(loss_job *job, const tern_view *x, const tern_attr_loss 
     job->units = job->positions > 0 ? cpu_loss_units(args) : 0;
 }
 
-/* ---- weights and targets ---------------------------------------------------------------------- */
+/* ---- weights and targets --------------------------------------------------------------------- */
 
 /* False after recording an error. */
 static bool set_weight(const tern_call *call, loss_job *job, const tern_view *weight)
@@ -81,8 +81,8 @@ static tern_status_t bad_target(const tern_call *call, const loss_job *job)
     const int64_t *target = job->args.target;
     const int64_t classes = job->args.classes;
     int64_t i = 0;
-    while (i < job->positions && ((target[i] >= 0 && target[i] < classes) ||
-                                  target[i] == job->args.ignore_index))
+    while (i < job->positions &&
+           ((target[i] >= 0 && target[i] < classes) || target[i] == job->args.ignore_index))
         i++;
     return call->host->fail(TERN_ERR_INDEX,
                             "target %lld at position %lld is no class; there are %lld classes, "
@@ -91,15 +91,15 @@ static tern_status_t bad_target(const tern_call *call, const loss_job *job)
                             (long long)job->args.ignore_index);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static void run_forward(void *context, int64_t begin, int64_t end)
 {
     loss_job *job = context;
     const int64_t chunks = job->units < CHUNKS ? job->units : CHUNKS;
     for (int64_t k = begin; k < end; k++)
-        job->partial[k] = CPU_ISA_PICK(cpu_loss_units_forward)(
-            &job->args, job->units * k / chunks, job->units * (k + 1) / chunks);
+        job->partial[k] = CPU_ISA_PICK(cpu_loss_units_forward)(&job->args, job->units * k / chunks,
+                                                               job->units * (k + 1) / chunks);
 }
 
 /* Time goes with the logits. */
@@ -138,7 +138,7 @@ tern_status_t cpu_cross_entropy(const tern_call *call)
     return TERN_OK;
 }
 
-/* ---- gradient --------------------------------------------------------------------------------- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 static void run_backward(void *context, int64_t begin, int64_t end)
 {

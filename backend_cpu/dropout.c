@@ -1,5 +1,5 @@
-/* dropout: the uniform of element i is that of draw (seed, call), element i, whatever the device and
- * the number of threads; an element stays where its uniform is p or more. */
+/* dropout: the uniform of element i is that of draw (seed, call), element i, whatever the device
+ * and the number of threads; an element stays where its uniform is p or more. */
 #include <math.h>
 
 #include "backend_cpu/kernels.h"
@@ -43,8 +43,8 @@ static void run_forward(void *context, int64_t begin, int64_t end)
     const dropout_job *job = context;
     for (int64_t i = begin; i < end; i += CPU_BLOCK) {
         const int64_t next = i + CPU_BLOCK < end ? i + CPU_BLOCK : end;
-        CPU_ISA_PICK(cpu_dropout_mask)(job->mask + i, job->attr->seed, job->attr->call, i, next - i,
-                                       job->least);
+        CPU_ISA_PICK(cpu_dropout_mask)
+        (job->mask + i, job->attr->seed, job->attr->call, i, next - i, job->least);
         run_apply(context, i, next);
     }
 }

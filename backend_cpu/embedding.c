@@ -1,6 +1,6 @@
-/* embedding copies rows of a table; its gradient adds rows. The gradient sorts positions by their row
- * (counting, stable), so that every row of the table is one sum in the order of the indices,
- * whichever thread makes it. Indices are checked before anything is written. */
+/* embedding copies rows of a table; its gradient adds rows. The gradient sorts positions by
+ * their row (counting, stable), so that every row of the table is one sum in the order of the
+ * indices, whichever thread makes it. Indices are checked before anything is written. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -35,13 +35,13 @@ static tern_status_t check_indices(const tern_call *call, const tern_view *indic
     return TERN_OK;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
-#define COPY_ELEMENTS(T)                                                            \
-    do {                                                                            \
-        for (int64_t i = begin; i < end; i++)                                       \
-            ((T *)(void *)job->to)[i] =                                             \
-                ((const T *)(const void *)job->from)[index_at(job->indices, i)];    \
+#define COPY_ELEMENTS(T)                                                         \
+    do {                                                                         \
+        for (int64_t i = begin; i < end; i++)                                    \
+            ((T *)(void *)job->to)[i] =                                          \
+                ((const T *)(const void *)job->from)[index_at(job->indices, i)]; \
     } while (0)
 
 static void run_copy(void *context, int64_t begin, int64_t end)
@@ -72,7 +72,7 @@ tern_status_t cpu_embedding(const tern_call *call)
     return TERN_OK;
 }
 
-/* ---- gradient --------------------------------------------------------------------------------- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 /* starts and order of a stable counting sort; `memory` holds rows + 1 + numel numbers. */
 static void sort_positions(embedding_job *job, int64_t *memory)
@@ -102,8 +102,8 @@ static void run_sums(void *context, int64_t begin, int64_t end)
         if (count == 0)
             memset(out, 0, (size_t)job->row_bytes);
         else
-            CPU_ISA_PICK(cpu_rows_gather_sum)(job->dtype, out, job->from, job->n,
-                                              job->order + job->starts[row], count);
+            CPU_ISA_PICK(cpu_rows_gather_sum)
+        (job->dtype, out, job->from, job->n, job->order + job->starts[row], count);
     }
 }
 

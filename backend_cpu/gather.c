@@ -1,14 +1,15 @@
-/* gather and its gradient: one dimension by numbers, any strides. Work is split along a dimension in
- * which results do not meet, so that the order of a sum does not depend on the threads. */
+/* gather and its gradient: one dimension by numbers, any strides. Work is split along a
+ * dimension in which results do not meet, so that the order of a sum does not depend on the
+ * threads. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
 
 enum { LINE_OPERANDS = 3, INDEX = 0, NEAR = 1, FAR = 2, LONG_LINE = 16 };
 
-/* Walks `index` and two arrays beside it: NEAR, which has its shape (forward the result, backward the
- * gradient), and FAR, which is reached through the numbers (x, or the gradient of x). Strides count
- * bytes; FAR's in `dim` is far_step and 0 in the walk. */
+/* Walks `index` and two arrays beside it: NEAR, which has its shape (forward the result,
+ * backward the gradient), and FAR, which is reached through the numbers (x, or the gradient of
+ * x). Strides count bytes; FAR's in `dim` is far_step and 0 in the walk. */
 typedef struct gather_walk {
     int ndim;
     int64_t shape[TERN_MAX_DIMS];
@@ -37,7 +38,7 @@ static inline int64_t number_at(gather_job *job, const char *p)
     return 0;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct gather_line {
     const char *index;
@@ -46,14 +47,14 @@ typedef struct gather_line {
     int64_t index_step, near_step, far_stride, n;
 } gather_line;
 
-#define LINE(T, STATEMENT)                                                                        \
-    do {                                                                                          \
-        for (int64_t i = 0; i < line->n; i++) {                                                   \
-            const int64_t k = number_at(job, line->index + i * line->index_step);                 \
-            T *near_ = (T *)(void *)(line->near_ + i * line->near_step);                          \
-            T *far_ = (T *)(void *)(line->far_ + i * line->far_stride + k * job->walk.far_step);  \
-            STATEMENT;                                                                            \
-        }                                                                                         \
+#define LINE(T, STATEMENT)                                                                       \
+    do {                                                                                         \
+        for (int64_t i = 0; i < line->n; i++) {                                                  \
+            const int64_t k = number_at(job, line->index + i * line->index_step);                \
+            T *near_ = (T *)(void *)(line->near_ + i * line->near_step);                         \
+            T *far_ = (T *)(void *)(line->far_ + i * line->far_stride + k * job->walk.far_step); \
+            STATEMENT;                                                                           \
+        }                                                                                        \
     } while (0)
 
 static void run_line(gather_job *job, const gather_line *line)
@@ -88,8 +89,10 @@ static void run_walk(gather_job *job, const gather_walk *walk)
     const int last = walk->ndim - 1; /* where neighbours lie together, unless it is short */
     const int inner = walk->shape[last] >= LONG_LINE ? last : longest(walk, -1);
     int64_t at[TERN_MAX_DIMS] = { 0 };
-    gather_line line = { .index = walk->data[INDEX], .near_ = walk->data[NEAR],
-                         .far_ = walk->data[FAR], .n = walk->shape[inner] };
+    gather_line line = { .index = walk->data[INDEX],
+                         .near_ = walk->data[NEAR],
+                         .far_ = walk->data[FAR],
+                         .n = walk->shape[inner] };
     line.index_step = walk->stride[INDEX][inner];
     line.near_step = walk->stride[NEAR][inner];
     line.far_stride = walk->stride[FAR][inner];
@@ -122,7 +125,7 @@ static void run_range(void *context, int64_t begin, int64_t end)
     run_walk(job, &part);
 }
 
-/* ---- setting up ------------------------------------------------------------------------------- */
+/* ---- setting up ------------------------------------------------------------------------------ */
 
 static void set_walk(gather_job *job, int dim, const tern_view *index, const tern_view *near_,
                      const tern_view *far_)
@@ -190,7 +193,7 @@ tern_status_t cpu_gather(const tern_call *call)
     return run(call, &job, dim, call->in[1]->numel);
 }
 
-/* ---- gradient --------------------------------------------------------------------------------- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 /* Half types add up in f32: gradient and result are widened in scratch. */
 static tern_status_t half_gradient(const tern_call *call, gather_job *job, int dim)

@@ -53,7 +53,7 @@ tern_status_t cpu_layer_norm(const tern_call *call)
     return TERN_OK;
 }
 
-/* ---- gradient --------------------------------------------------------------------------------- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 static void run_backward(void *context, int64_t begin, int64_t end)
 {
@@ -64,8 +64,8 @@ static void run_backward(void *context, int64_t begin, int64_t end)
         const int64_t first = slab * SLAB;
         const int64_t last = first + SLAB < job->rows ? first + SLAB : job->rows;
         memset(weight_grad, 0, (size_t)(2 * bytes));
-        CPU_ISA_PICK(cpu_layer_norm_grad_rows)(&job->args, first, last, weight_grad,
-                                               weight_grad + bytes);
+        CPU_ISA_PICK(cpu_layer_norm_grad_rows)
+        (&job->args, first, last, weight_grad, weight_grad + bytes);
     }
     if (job->args.stream)
         cpu_stream_end();

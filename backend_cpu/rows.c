@@ -17,10 +17,10 @@ bool cpu_stat_of(const tern_call *call, const tern_view *view, const void **out_
     return true;
 }
 
-#define ADD_UP(T)                                                   \
-    for (int64_t k = 0; k < count; k++)                             \
-        for (int64_t j = 0; j < n; j++)                             \
-            sum[j] += (double)((const T *)stat)[k * step + first + j]
+#define ADD_UP(T)                       \
+    for (int64_t k = 0; k < count; k++) \
+        for (int64_t j = 0; j < n; j++) \
+    sum[j] += (double)((const T *)stat)[k * step + first + j]
 
 void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step)
 {

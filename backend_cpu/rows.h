@@ -1,6 +1,6 @@
 /* Kernels over rows that are compiled once per instruction set (backend_cpu/isa/): softmax, losses,
- * normalisation. Arrays are row-major without gaps; dtype is that of the arrays typed `void`. What is
- * typed `stat` is float, or double where dtype is f64. */
+ * normalisation. Arrays are row-major without gaps; dtype is that of the arrays typed `void`.
+ * What is typed `stat` is float, or double where dtype is f64. */
 #ifndef TERN_BACKEND_CPU_ROWS_H
 #define TERN_BACKEND_CPU_ROWS_H
 
@@ -51,9 +51,10 @@ static inline void cpu_stat_set(void *stat, int dtype, int64_t i, double value)
 }
 /* out[j] = sum of stat[k * step + j] over k = 0 .. count - 1, in that order, in double; out has the
  * dtype of `out`. */
-void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step);
+void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count,
+                     int64_t step);
 
-/* ---- softmax: x, y [outer, n, inner] along n -------------------------------------------------- */
+/* ---- softmax: x, y [outer, n, inner] along n ------------------------------------------------- */
 
 typedef struct cpu_softmax_args {
     const void *x; /* gradients: the gradient of y */
@@ -75,7 +76,7 @@ CPU_ISA_DECLARE(void, cpu_softmax_columns, const cpu_softmax_args *args, int64_t
 CPU_ISA_DECLARE(void, cpu_softmax_grad_columns, const cpu_softmax_args *args, int64_t block,
                 int64_t first, int64_t width);
 
-/* ---- cross-entropy: logits [blocks, classes, inner], target and lse [blocks, inner] ------------ */
+/* ---- cross-entropy: logits [blocks, classes, inner], target and lse [blocks, inner] ---------- */
 
 /* A unit is what one call works on: up to CPU_LOSS_UNIT rows where inner == 1, else as many columns
  * of one block. Targets have been checked. */
@@ -109,7 +110,7 @@ CPU_ISA_DECLARE(double, cpu_loss_units_forward, const cpu_loss_args *args, int64
 CPU_ISA_DECLARE(void, cpu_loss_units_backward, const cpu_loss_args *args, int64_t begin,
                 int64_t end);
 
-/* ---- normalisation ----------------------------------------------------------------------------- */
+/* ---- normalisation --------------------------------------------------------------------------- */
 
 /* Rows of n elements. Parameters and statistics are stat. */
 typedef struct cpu_layer_norm_args {
@@ -132,8 +133,9 @@ CPU_ISA_DECLARE(void, cpu_layer_norm_rows, const cpu_layer_norm_args *args, int6
 CPU_ISA_DECLARE(void, cpu_layer_norm_grad_rows, const cpu_layer_norm_args *args, int64_t begin,
                 int64_t end, void *weight_grad, void *bias_grad);
 
-/* A block of one channel (`planes`: count pieces of n contiguous elements, `stride` apart; mean and so
- * on are one stat) or of all (`columns`: count rows of n, without gaps; arrays of n stat). */
+/* A block of one channel (`planes`: count pieces of n contiguous elements, `stride` apart; mean
+ * and so on are one stat) or of all (`columns`: count rows of n, without gaps; arrays of n
+ * stat). */
 typedef struct cpu_norm_block {
     const void *x;
     const void *grad;
@@ -160,14 +162,15 @@ CPU_ISA_DECLARE(void, cpu_columns_sums, const cpu_norm_block *block, void *sum, 
 CPU_ISA_DECLARE(void, cpu_planes_grad, const cpu_norm_block *block);
 CPU_ISA_DECLARE(void, cpu_columns_grad, const cpu_norm_block *block);
 
-/* ---- indexing and dropout ---------------------------------------------------------------------- */
+/* ---- indexing and dropout -------------------------------------------------------------------- */
 
-/* out[n] = sum of the rows of n elements numbered rows[0 .. count - 1], in that order; sums are stat. */
+/* out[n] = sum of the rows of n elements numbered rows[0 .. count - 1], in that order; sums are
+ * stat. */
 CPU_ISA_DECLARE(void, cpu_rows_gather_sum, int dtype, void *out, const void *table, int64_t n,
                 const int64_t *rows, int64_t count);
 
-/* mask[i]: do the top 24 bits of element first + i of the draw reach `least`? first is a multiple of
- * CPU_DROPOUT_GRAIN. */
+/* mask[i]: do the top 24 bits of element first + i of the draw reach `least`? first is a
+ * multiple of CPU_DROPOUT_GRAIN. */
 enum { CPU_DROPOUT_GRAIN = 64 };
 CPU_ISA_DECLARE(void, cpu_dropout_mask, uint8_t *mask, uint64_t seed, uint64_t call, int64_t first,
                 int64_t n, int32_t least);

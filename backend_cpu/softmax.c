@@ -79,7 +79,19 @@ static tern_status_t gradient(const tern_call *call, bool log)
     return softmax_run(call, &job);
 }
 
-tern_status_t cpu_softmax(const tern_call *call) { return forward(call, false); }
-tern_status_t cpu_log_softmax(const tern_call *call) { return forward(call, true); }
-tern_status_t cpu_softmax_grad(const tern_call *call) { return gradient(call, false); }
-tern_status_t cpu_log_softmax_grad(const tern_call *call) { return gradient(call, true); }
+tern_status_t cpu_softmax(const tern_call *call)
+{
+    return forward(call, false);
+}
+tern_status_t cpu_log_softmax(const tern_call *call)
+{
+    return forward(call, true);
+}
+tern_status_t cpu_softmax_grad(const tern_call *call)
+{
+    return gradient(call, false);
+}
+tern_status_t cpu_log_softmax_grad(const tern_call *call)
+{
+    return gradient(call, true);
+}

@@ -7,15 +7,15 @@ enum { ROW_STEP = 8 };
 #define KIND_FILE "backend_cpu/isa/batch_norm.inc"
 #include "backend_cpu/isa/kinds.inc"
 
-#define TWO_RESULTS(name)                                                                  \
-    void CPU_ISA_NAME(cpu_##name)(const cpu_norm_block *block, void *first, void *second)  \
-    {                                                                                      \
-        KIND_CALL(block->dtype, name, block, first, second);                               \
+#define TWO_RESULTS(name)                                                                 \
+    void CPU_ISA_NAME(cpu_##name)(const cpu_norm_block *block, void *first, void *second) \
+    {                                                                                     \
+        KIND_CALL(block->dtype, name, block, first, second);                              \
     }
-#define NO_RESULT(name)                                       \
+#define NO_RESULT(name)                                        \
     void CPU_ISA_NAME(cpu_##name)(const cpu_norm_block *block) \
-    {                                                         \
-        KIND_CALL(block->dtype, name, block);                 \
+    {                                                          \
+        KIND_CALL(block->dtype, name, block);                  \
     }
 TWO_RESULTS(planes_moments)
 TWO_RESULTS(planes_sums)

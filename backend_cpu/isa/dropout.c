@@ -32,15 +32,15 @@ void CPU_ISA_NAME(cpu_dropout_mask)(uint8_t *mask, uint64_t seed, uint64_t call,
     }
 }
 
-#define DROPOUT_APPLY(T, suffix)                                                                 \
-    void CPU_ISA_NAME(cpu_dropout_apply_##suffix)(T * y, const T *x, const uint8_t *mask,        \
-                                                  T scale, int64_t n)                            \
-    {                                                                                            \
-        CPU_INDEPENDENT                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                        \
-            const T kept = x[i] * scale;                                                         \
-            y[i] = mask[i] != 0 ? kept : 0;                                                      \
-        }                                                                                        \
+#define DROPOUT_APPLY(T, suffix)                                                                   \
+    void CPU_ISA_NAME(cpu_dropout_apply_##suffix)(T * y, const T *x, const uint8_t *mask, T scale, \
+                                                  int64_t n)                                       \
+    {                                                                                              \
+        CPU_INDEPENDENT                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const T kept = x[i] * scale;                                                           \
+            y[i] = mask[i] != 0 ? kept : 0;                                                        \
+        }                                                                                          \
     }
 DROPOUT_APPLY(float, f32)
 DROPOUT_APPLY(double, f64)

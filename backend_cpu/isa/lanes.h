@@ -1,9 +1,9 @@
-/* Arithmetic on the vectors of tile.h that kernels over rows need, and loads and stores of each float
- * type. Only for files in backend_cpu/isa/.
+/* Arithmetic on the vectors of tile.h that kernels over rows need, and loads and stores of each
+ * float type. Only for files in backend_cpu/isa/.
  *
  * A kind (f32, f64, f16, bf16) says how elements lie in memory: kind_load, kind_store and, for the
- * first n of a vector, kind_load_n (0 in the others) and kind_store_n. f16 and bf16 become f32 lanes.
- * n is 0 .. lanes. Arithmetic is named by its lanes: f32_lanes_*, f64_lanes_*. */
+ * first n of a vector, kind_load_n (0 in the others) and kind_store_n. f16 and bf16 become f32
+ * lanes. n is 0 .. lanes. Arithmetic is named by its lanes: f32_lanes_*, f64_lanes_*. */
 #ifndef TERN_BACKEND_CPU_ISA_LANES_H
 #define TERN_BACKEND_CPU_ISA_LANES_H
 
@@ -22,8 +22,14 @@ typedef uint64_t u64_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef uint16_t u16_lanes __attribute__((vector_size(TILE_BYTES / 2))); /* as many as f32 lanes */
 typedef uint16_t u16_lanes_any __attribute__((vector_size(TILE_BYTES / 2), aligned(2), may_alias));
 
-TILE_INLINE f32_lanes f32_lanes_splat(float x) { return f32_set(x); }
-TILE_INLINE f64_lanes f64_lanes_splat(double x) { return f64_set(x); }
+TILE_INLINE f32_lanes f32_lanes_splat(float x)
+{
+    return f32_set(x);
+}
+TILE_INLINE f64_lanes f64_lanes_splat(double x)
+{
+    return f64_set(x);
+}
 
 /* 0, 1, 2, ... */
 TILE_INLINE i32_lanes f32_lanes_iota(void)
@@ -41,7 +47,7 @@ TILE_INLINE i64_lanes f64_lanes_iota(void)
     return v;
 }
 
-/* ---- maximum: b where either is NaN ----------------------------------------------------------- */
+/* ---- maximum: b where either is NaN ---------------------------------------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_max(f32_lanes a, f32_lanes b)
 {
@@ -71,7 +77,7 @@ TILE_INLINE f64_lanes f64_lanes_max(f64_lanes a, f64_lanes b)
 #endif
 }
 
-/* ---- one number of all lanes ------------------------------------------------------------------ */
+/* ---- one number of all lanes ----------------------------------------------------------------- */
 
 TILE_INLINE float f32_lanes_sum(f32_lanes v)
 {
@@ -120,7 +126,7 @@ TILE_INLINE double f64_lanes_largest(f64_lanes v)
     return m;
 }
 
-/* ---- lanes from n on become `value` ----------------------------------------------------------- */
+/* ---- lanes from n on become `value` ---------------------------------------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_fill(f32_lanes v, int64_t n, float value)
 {
@@ -148,7 +154,7 @@ TILE_INLINE f64_lanes f64_lanes_fill(f64_lanes v, int64_t n, double value)
 #endif
 }
 
-/* ---- exp: all of it, denormal results, 0, infinity and NaN included ---------------------------- */
+/* ---- exp: all of it, denormal results, 0, infinity and NaN included -------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_scale(f32_lanes v, f32_lanes n, f32_lanes shifted)
 {
@@ -177,9 +183,9 @@ TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
     return f32_lanes_scale(q * (r * r) + r + 1.0f, n, shifted);
 }
 
-/* e^x for x <= 0, NaN, or as little above 0 as rounding leaves: softmax's exponents. Fewer operations
- * and a shorter chain than f32_lanes_exp: minimax of degree 5, error 1.05e-7; 3 ulp in all, 5 at -80.
- * -inf gives 0; what would be denormal may be 0. */
+/* e^x for x <= 0, NaN, or as little above 0 as rounding leaves: softmax's exponents. Fewer
+ * operations and a shorter chain than f32_lanes_exp: minimax of degree 5, error 1.05e-7; 3 ulp
+ * in all, 5 at -80. -inf gives 0; what would be denormal may be 0. */
 TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
 {
     const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
@@ -233,14 +239,29 @@ TILE_INLINE f64_lanes f64_lanes_exp(f64_lanes x)
            f64_lanes_power_of_two(n - half);
 }
 
-TILE_INLINE f64_lanes f64_lanes_exp_below(f64_lanes x) { return f64_lanes_exp(x); }
+TILE_INLINE f64_lanes f64_lanes_exp_below(f64_lanes x)
+{
+    return f64_lanes_exp(x);
+}
 
-/* ---- loads and stores of each kind ------------------------------------------------------------- */
+/* ---- loads and stores of each kind ----------------------------------------------------------- */
 
-TILE_INLINE f32_lanes f32_load_n(const float *p, int64_t n) { return f32_load_part(p, f32_first(n)); }
-TILE_INLINE f64_lanes f64_load_n(const double *p, int64_t n) { return f64_load_part(p, f64_first(n)); }
-TILE_INLINE void f32_store_n(float *p, int64_t n, f32_lanes v) { f32_store_part(p, f32_first(n), v); }
-TILE_INLINE void f64_store_n(double *p, int64_t n, f64_lanes v) { f64_store_part(p, f64_first(n), v); }
+TILE_INLINE f32_lanes f32_load_n(const float *p, int64_t n)
+{
+    return f32_load_part(p, f32_first(n));
+}
+TILE_INLINE f64_lanes f64_load_n(const double *p, int64_t n)
+{
+    return f64_load_part(p, f64_first(n));
+}
+TILE_INLINE void f32_store_n(float *p, int64_t n, f32_lanes v)
+{
+    f32_store_part(p, f32_first(n), v);
+}
+TILE_INLINE void f64_store_n(double *p, int64_t n, f64_lanes v)
+{
+    f64_store_part(p, f64_first(n), v);
+}
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 TILE_INLINE u16_lanes u16_load_n(const uint16_t *p, int64_t n)
@@ -295,13 +316,19 @@ TILE_INLINE u16_lanes bf16_narrow(f32_lanes v)
 }
 
 #if defined(__AVX512F__)
-TILE_INLINE f32_lanes f16_widen(u16_lanes v) { return (f32_lanes)_mm512_cvtph_ps((__m256i)v); }
+TILE_INLINE f32_lanes f16_widen(u16_lanes v)
+{
+    return (f32_lanes)_mm512_cvtph_ps((__m256i)v);
+}
 TILE_INLINE u16_lanes f16_narrow(f32_lanes v)
 {
     return (u16_lanes)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
 }
 #elif defined(__F16C__)
-TILE_INLINE f32_lanes f16_widen(u16_lanes v) { return (f32_lanes)_mm256_cvtph_ps((__m128i)v); }
+TILE_INLINE f32_lanes f16_widen(u16_lanes v)
+{
+    return (f32_lanes)_mm256_cvtph_ps((__m128i)v);
+}
 TILE_INLINE u16_lanes f16_narrow(f32_lanes v)
 {
     return (u16_lanes)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
@@ -324,22 +351,22 @@ static __attribute__((noinline, unused)) u16_lanes f16_narrow(f32_lanes v)
 }
 #endif
 
-#define LANES_HALF_KIND_(kind)                                                                    \
-    TILE_INLINE f32_lanes kind##_load(const uint16_t *p)                                          \
-    {                                                                                             \
-        return kind##_widen(*(const u16_lanes_any *)(const void *)p);                             \
-    }                                                                                             \
-    TILE_INLINE f32_lanes kind##_load_n(const uint16_t *p, int64_t n)                             \
-    {                                                                                             \
-        return kind##_widen(u16_load_n(p, n));                                                    \
-    }                                                                                             \
-    TILE_INLINE void kind##_store(uint16_t *p, f32_lanes v)                                       \
-    {                                                                                             \
-        *(u16_lanes_any *)(void *)p = kind##_narrow(v);                                           \
-    }                                                                                             \
-    TILE_INLINE void kind##_store_n(uint16_t *p, int64_t n, f32_lanes v)                          \
-    {                                                                                             \
-        u16_store_n(p, n, kind##_narrow(v));                                                      \
+#define LANES_HALF_KIND_(kind)                                           \
+    TILE_INLINE f32_lanes kind##_load(const uint16_t *p)                 \
+    {                                                                    \
+        return kind##_widen(*(const u16_lanes_any *)(const void *)p);    \
+    }                                                                    \
+    TILE_INLINE f32_lanes kind##_load_n(const uint16_t *p, int64_t n)    \
+    {                                                                    \
+        return kind##_widen(u16_load_n(p, n));                           \
+    }                                                                    \
+    TILE_INLINE void kind##_store(uint16_t *p, f32_lanes v)              \
+    {                                                                    \
+        *(u16_lanes_any *)(void *)p = kind##_narrow(v);                  \
+    }                                                                    \
+    TILE_INLINE void kind##_store_n(uint16_t *p, int64_t n, f32_lanes v) \
+    {                                                                    \
+        u16_store_n(p, n, kind##_narrow(v));                             \
     }
 LANES_HALF_KIND_(bf16)
 LANES_HALF_KIND_(f16)
@@ -353,17 +380,41 @@ TILE_INLINE bool lanes_aligned(const void *p, int64_t step)
 
 /* Stores past the caches; p is a multiple of the vector's bytes. cpu_stream_end() later. */
 #if defined(__AVX512F__)
-TILE_INLINE void f32_stream(float *p, f32_lanes v) { _mm512_stream_ps(p, (__m512)v); }
-TILE_INLINE void f64_stream(double *p, f64_lanes v) { _mm512_stream_pd(p, (__m512d)v); }
+TILE_INLINE void f32_stream(float *p, f32_lanes v)
+{
+    _mm512_stream_ps(p, (__m512)v);
+}
+TILE_INLINE void f64_stream(double *p, f64_lanes v)
+{
+    _mm512_stream_pd(p, (__m512d)v);
+}
 #elif defined(__AVX__)
-TILE_INLINE void f32_stream(float *p, f32_lanes v) { _mm256_stream_ps(p, (__m256)v); }
-TILE_INLINE void f64_stream(double *p, f64_lanes v) { _mm256_stream_pd(p, (__m256d)v); }
+TILE_INLINE void f32_stream(float *p, f32_lanes v)
+{
+    _mm256_stream_ps(p, (__m256)v);
+}
+TILE_INLINE void f64_stream(double *p, f64_lanes v)
+{
+    _mm256_stream_pd(p, (__m256d)v);
+}
 #elif defined(__SSE2__)
-TILE_INLINE void f32_stream(float *p, f32_lanes v) { _mm_stream_ps(p, (__m128)v); }
-TILE_INLINE void f64_stream(double *p, f64_lanes v) { _mm_stream_pd(p, (__m128d)v); }
+TILE_INLINE void f32_stream(float *p, f32_lanes v)
+{
+    _mm_stream_ps(p, (__m128)v);
+}
+TILE_INLINE void f64_stream(double *p, f64_lanes v)
+{
+    _mm_stream_pd(p, (__m128d)v);
+}
 #else
-TILE_INLINE void f32_stream(float *p, f32_lanes v) { f32_store(p, v); }
-TILE_INLINE void f64_stream(double *p, f64_lanes v) { f64_store(p, v); }
+TILE_INLINE void f32_stream(float *p, f32_lanes v)
+{
+    f32_store(p, v);
+}
+TILE_INLINE void f64_stream(double *p, f64_lanes v)
+{
+    f64_store(p, v);
+}
 #endif
 
 TILE_INLINE void f32_put(float *p, f32_lanes v, bool stream)
@@ -392,31 +443,55 @@ TILE_INLINE void bf16_put(uint16_t *p, f32_lanes v, bool stream)
     bf16_store(p, v);
 }
 
-TILE_INLINE float f32_load_one(const float *p) { return *p; }
-TILE_INLINE double f64_load_one(const double *p) { return *p; }
-TILE_INLINE float f16_load_one(const uint16_t *p) { return cpu_f16_to_f32(*p); }
-TILE_INLINE float bf16_load_one(const uint16_t *p) { return cpu_bf16_to_f32(*p); }
-TILE_INLINE void f32_store_one(float *p, float v) { *p = v; }
-TILE_INLINE void f64_store_one(double *p, double v) { *p = v; }
-TILE_INLINE void f16_store_one(uint16_t *p, float v) { *p = cpu_f32_to_f16(v); }
-TILE_INLINE void bf16_store_one(uint16_t *p, float v) { *p = cpu_f32_to_bf16(v); }
+TILE_INLINE float f32_load_one(const float *p)
+{
+    return *p;
+}
+TILE_INLINE double f64_load_one(const double *p)
+{
+    return *p;
+}
+TILE_INLINE float f16_load_one(const uint16_t *p)
+{
+    return cpu_f16_to_f32(*p);
+}
+TILE_INLINE float bf16_load_one(const uint16_t *p)
+{
+    return cpu_bf16_to_f32(*p);
+}
+TILE_INLINE void f32_store_one(float *p, float v)
+{
+    *p = v;
+}
+TILE_INLINE void f64_store_one(double *p, double v)
+{
+    *p = v;
+}
+TILE_INLINE void f16_store_one(uint16_t *p, float v)
+{
+    *p = cpu_f32_to_f16(v);
+}
+TILE_INLINE void bf16_store_one(uint16_t *p, float v)
+{
+    *p = cpu_f32_to_bf16(v);
+}
 
 /* fn_f32(args) and so on, by a float dtype. */
-#define KIND_CALL(dtype, fn, ...)     \
-    do {                              \
-        switch (dtype) {              \
-        case TERN_F64:                \
-            fn##_f64(__VA_ARGS__);    \
-            break;                    \
-        case TERN_F16:                \
-            fn##_f16(__VA_ARGS__);    \
-            break;                    \
-        case TERN_BF16:               \
-            fn##_bf16(__VA_ARGS__);   \
-            break;                    \
-        default:                      \
-            fn##_f32(__VA_ARGS__);    \
-        }                             \
+#define KIND_CALL(dtype, fn, ...)   \
+    do {                            \
+        switch (dtype) {            \
+        case TERN_F64:              \
+            fn##_f64(__VA_ARGS__);  \
+            break;                  \
+        case TERN_F16:              \
+            fn##_f16(__VA_ARGS__);  \
+            break;                  \
+        case TERN_BF16:             \
+            fn##_bf16(__VA_ARGS__); \
+            break;                  \
+        default:                    \
+            fn##_f32(__VA_ARGS__);  \
+        }                           \
     } while (0)
 
 #endif

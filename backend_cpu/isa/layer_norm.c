@@ -1,5 +1,5 @@
-/* layer_norm over rows, forward and gradient: statistics by two passes over a row in the first-level
- * cache, so that a large mean costs no precision. */
+/* layer_norm over rows, forward and gradient: statistics by two passes over a row in the first-
+ * level cache, so that a large mean costs no precision. */
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/rows.h"
 

@@ -1,7 +1,8 @@
 /* Philox 4x32-10 (core/philox.h) for one block per 64-bit lane. Only for files in backend_cpu/isa/.
  *
- * A word of the state sits in the low half of its lane. What is in the high half does not matter: the
- * multiplication reads low halves only, and gives the product's two words without a shuffle. */
+ * A word of the state sits in the low half of its lane. What is in the high half does not
+ * matter: the multiplication reads low halves only, and gives the product's two words without a
+ * shuffle. */
 #ifndef TERN_BACKEND_CPU_ISA_PHILOX_LANES_H
 #define TERN_BACKEND_CPU_ISA_PHILOX_LANES_H
 
@@ -20,8 +21,8 @@ TILE_INLINE u64_lanes u64_lanes_product(u64_lanes a, uint32_t m)
 #endif
 }
 
-/* Lane i of out[w]: word w of block first + i, below 32 bits of no meaning. `first` is a multiple of
- * the lanes, so that counting up carries nowhere. */
+/* Lane i of out[w]: word w of block first + i, below 32 bits of no meaning. `first` is a
+ * multiple of the lanes, so that counting up carries nowhere. */
 TILE_INLINE void u64_lanes_philox(uint64_t seed, uint64_t call, uint64_t first, u64_lanes out[4])
 {
     const u64_lanes zero = { 0 };

@@ -6,7 +6,8 @@ static bool fill_attr(tern_site_t site, const tern_batch_norm_args *args, tern_a
 {
     const char *problem = NULL;
     if (args == NULL || args->size_ < sizeof *args)
-        problem = "x is missing\n  try tern_batch_norm(x, weight, bias, mean, var, .training = true)";
+        problem =
+            "x is missing\n  try tern_batch_norm(x, weight, bias, mean, var, .training = true)";
     else if ((args->running_mean == NULL) != (args->running_var == NULL))
         problem = "running_mean and running_var belong together, one is missing";
     else if (!args->training && args->running_mean == NULL)
@@ -83,7 +84,8 @@ bool rule_batch_norm(core_call *call)
     const int64_t channels = x->shape[1];
     const tern_dtype_t statistics = norm_statistics_dtype(x);
     return check_parameters(call, &channels) && out_like_image(call, 0, x) &&
-           core_out(call, 1, statistics, 1, &channels) && core_out(call, 2, statistics, 1, &channels);
+           core_out(call, 1, statistics, 1, &channels) &&
+           core_out(call, 2, statistics, 1, &channels);
 }
 
 /* (gradient, x, weight?, mean, 1 / deviation) -> gradients of x, weight, bias */

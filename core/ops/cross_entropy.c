@@ -43,7 +43,7 @@ tern_tensor *tern_cross_entropy_at(tern_site_t site, const tern_cross_entropy_ar
     return loss;
 }
 
-/* ---- rules ------------------------------------------------------------------------------------ */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static bool check_target_shape(core_call *call)
 {
@@ -117,17 +117,19 @@ bool rule_cross_entropy_grad(core_call *call)
     const int64_t expected = attr->reduction == TERN_REDUCTION_NONE ? lse->numel : 1;
     if (g->numel != expected || core_view(call, 2)->numel != lse->numel ||
         lse->numel * classes_of(x) != x->numel)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "gradient, logits and target do not fit together");
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "gradient, logits and target do not fit together");
     return core_out(call, 0, (tern_dtype_t)x->dtype, x->ndim, x->shape);
 }
 
-/* ---- backward --------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 void back_cross_entropy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     tern_attr_loss attr = core_ctx_attr(ctx, tern_attr_loss);
     if (tern_needs_grad(ctx, 2)) {
-        tern_fail(TERN_ERR_GRAD, "cross_entropy", "class weights are constants: the loss has no "
+        tern_fail(TERN_ERR_GRAD, "cross_entropy",
+                  "class weights are constants: the loss has no "
                   "gradient for them\n  try tern_detach(weight)");
         return;
     }
@@ -138,7 +140,8 @@ void back_cross_entropy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_
 }
 
 /* The factor of a row's probabilities in its gradient: r = s ((1 - e) w[t] + e / C sum(w)), 0 where
- * ignored; s is the loss's gradient, divided by the sum of w[t] for the mean. Shape of the target. */
+ * ignored; s is the loss's gradient, divided by the sum of w[t] for the mean. Shape of the
+ * target. */
 static tern_tensor *row_factor(const tern_attr_loss *attr, tern_tensor *g, tern_tensor *logits,
                                tern_tensor *target, tern_tensor *weight)
 {

@@ -20,7 +20,8 @@ tern_tensor *tern_dropout_at(tern_site_t site, const tern_dropout_args *args)
     if (tern_failed()) /* before a call number of the generator is spent */
         return NULL;
     if (args == NULL || args->size_ < sizeof *args || args->x == NULL) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "dropout", "x is missing\n  try tern_dropout(x, .p = 0.5)");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "dropout",
+                     "x is missing\n  try tern_dropout(x, .p = 0.5)");
         return NULL;
     }
     if (!(args->p >= 0.0 && args->p <= 1.0)) {

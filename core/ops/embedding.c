@@ -51,7 +51,8 @@ bool rule_embedding_grad(core_call *call)
     for (int d = 0; fits && d < indices->ndim; d++)
         fits = g->shape[d] == indices->shape[d];
     if (!fits)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "the gradient does not begin with the indices' shape");
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the gradient does not begin with the indices' shape");
     int64_t dims[TERN_MAX_DIMS] = { attr->size };
     for (int d = indices->ndim; d < g->ndim; d++)
         dims[d - indices->ndim + 1] = g->shape[d];

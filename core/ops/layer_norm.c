@@ -37,8 +37,8 @@ bool rule_layer_norm(core_call *call)
     if (!core_check_dtype(call, 0, DT_FLOATS))
         return false;
     if (attr->dims > x->ndim)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "the last %d dimensions of %d cannot be normalised",
-                         attr->dims, x->ndim);
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the last %d dimensions of %d cannot be normalised", attr->dims, x->ndim);
     const int outer = x->ndim - attr->dims;
     const tern_dtype_t statistics = norm_statistics_dtype(x);
     return norm_check_parameter(call, 1, 1, "the weight", attr->dims, x->shape + outer) &&

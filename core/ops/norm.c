@@ -34,7 +34,7 @@ bool norm_check_parameter(core_call *call, int first, int i, const char *name, i
     return true;
 }
 
-/* ---- second derivative ------------------------------------------------------------------------ */
+/* ---- second derivative ----------------------------------------------------------------------- */
 
 /* Everything in f32 or f64. u, uw, ub, w: NULL where there is none. */
 typedef struct norm_terms {
@@ -80,7 +80,8 @@ static tern_tensor *project(const norm_terms *n, tern_tensor *v)
     return tern_mul(n->r, tern_sub(tern_sub(v, mean_together(n, v)), along));
 }
 
-/* Statistics are made anew by ops: the saved ones have no history, and a third derivative needs it. */
+/* Statistics are made anew by ops: the saved ones have no history, and a third derivative needs
+ * it. */
 static void make_statistics(norm_terms *n, tern_tensor *mean, tern_tensor *r)
 {
     const norm_geometry *geometry = n->geometry;
@@ -89,8 +90,8 @@ static void make_statistics(norm_terms *n, tern_tensor *mean, tern_tensor *r)
         n->r = parameter_in_x(geometry, r);
     } else {
         mean = mean_together(n, n->x);
-        tern_tensor *var = tern_var(n->x, .dims = geometry->together, .keepdim = true,
-                                    .no_correction = true);
+        tern_tensor *var =
+            tern_var(n->x, .dims = geometry->together, .keepdim = true, .no_correction = true);
         n->r = tern_div(1.0, tern_sqrt(tern_add(var, geometry->eps)));
     }
     n->xh = tern_mul(tern_sub(n->x, mean), n->r);

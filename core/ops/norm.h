@@ -10,8 +10,8 @@ static inline tern_dtype_t norm_statistics_dtype(const tern_view *x)
     return x->dtype == TERN_F64 ? TERN_F64 : TERN_F32;
 }
 
-/* Parameter i (`name`), where given, has the shape `dims` and x's dtype or, beside a half type, f32;
- * parameters first .. i alike. */
+/* Parameter i (`name`), where given, has the shape `dims` and x's dtype or, beside a half type,
+ * f32; parameters first .. i alike. */
 bool norm_check_parameter(core_call *call, int first, int i, const char *name, int ndim,
                           const int64_t *dims);
 

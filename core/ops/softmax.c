@@ -63,8 +63,8 @@ void back_softmax_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **grad_in)
         grad_in[0] = core_op2(TERN_OP_softmax_grad, TERN_HERE, &attr, u, y);
     if (tern_needs_grad(ctx, 1)) {
         tern_tensor *centred = tern_sub(g, sum_along(tern_mul(g, y), attr.dim));
-        grad_in[1] = tern_sub(tern_mul(u, centred),
-                              tern_mul(g, sum_along(tern_mul(u, y), attr.dim)));
+        grad_in[1] =
+            tern_sub(tern_mul(u, centred), tern_mul(g, sum_along(tern_mul(u, y), attr.dim)));
     }
 }
 

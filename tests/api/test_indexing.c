@@ -62,7 +62,7 @@ static void test_gather_picks_along_a_dimension(void **state)
     expect(across, (const float[]){ 3, 4, 3, 5 }, 4);
 }
 
-/* ---- derivatives ------------------------------------------------------------------------------ */
+/* ---- derivatives ----------------------------------------------------------------------------- */
 
 static tern_tensor *squares_of_rows(tern_tensor *const *in, void *user)
 {
@@ -89,7 +89,7 @@ static void test_derivatives_agree_with_differences(void **state)
     assert_no_error();
 }
 
-/* ---- mistakes --------------------------------------------------------------------------------- */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 static void test_embedding_explains_mistakes(void **state)
 {

@@ -47,8 +47,7 @@ static void test_smoothing_and_ignored_targets(void **state)
     const double even = 1 + tail(); /* mean over the classes of the negative log-likelihood */
     tern_tensor *smooth = tern_cross_entropy(logits(), target(), .label_smoothing = 0.2);
     assert_close(tern_item(smooth), 0.8 * (0.5 + tail()) + 0.2 * even, 1e-6);
-    tern_tensor *some =
-        tern_cross_entropy(logits(), target(), .ignore = true, .ignore_index = 1);
+    tern_tensor *some = tern_cross_entropy(logits(), target(), .ignore = true, .ignore_index = 1);
     assert_close(tern_item(some), tail(), 1e-6);
     const int64_t usual[] = { -100, 1 };
     tern_tensor *half = tern_from_data(usual, .shape = TERN_SHAPE(2), .dtype = TERN_I64);
@@ -90,7 +89,7 @@ static void test_backward_gives_probabilities_less_one_at_the_target(void **stat
     }
 }
 
-/* ---- second order ----------------------------------------------------------------------------- */
+/* ---- second order ---------------------------------------------------------------------------- */
 
 typedef struct loss_options {
     tern_tensor *target, *weight;
@@ -127,7 +126,7 @@ static void test_first_and_second_derivatives_agree_with_differences(void **stat
     check_orders(TERN_SHAPE(4), TERN_SCALAR_SHAPE);
 }
 
-/* ---- mistakes --------------------------------------------------------------------------------- */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 static void test_wrong_targets_are_explained(void **state)
 {

@@ -3,7 +3,7 @@
 
 #include "tests/support/check.h"
 
-/* ---- batch_norm ------------------------------------------------------------------------------- */
+/* ---- batch_norm ------------------------------------------------------------------------------ */
 
 static const float columns[] = { 1, 10, 2, 20, 3, 30, 6, 60 }; /* means 3, 30; variances 3.5, 350 */
 
@@ -84,7 +84,7 @@ static void test_batch_norm_explains_mistakes(void **state)
     assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
 }
 
-/* ---- layer_norm ------------------------------------------------------------------------------- */
+/* ---- layer_norm ------------------------------------------------------------------------------ */
 
 static void test_layer_norm_over_last_dimensions(void **state)
 {
@@ -117,7 +117,7 @@ static void test_layer_norm_explains_mistakes(void **state)
     assert_error(TERN_ERR_DTYPE, "layer_norm");
 }
 
-/* ---- derivatives ------------------------------------------------------------------------------ */
+/* ---- derivatives ----------------------------------------------------------------------------- */
 
 typedef struct norm_options {
     bool batch, training, weighted;
@@ -178,7 +178,7 @@ static void test_third_derivatives_agree_with_differences(void **state)
     assert_no_error();
 }
 
-/* ---- softmax ---------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 static void test_softmax_along_any_dimension(void **state)
 {
@@ -201,7 +201,7 @@ static void test_softmax_along_any_dimension(void **state)
     assert_error(TERN_ERR_DTYPE, "input 0 is i64");
 }
 
-/* ---- dropout ---------------------------------------------------------------------------------- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 static void test_dropout_is_the_same_draw_for_the_same_seed(void **state)
 {

@@ -7,12 +7,15 @@
 #include "backend_cpu/cpu.h"
 #include "tests/support/check.h"
 
-/* ---- arrays ----------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static karray make(tern_dtype_t dtype, int ndim, const int64_t *dims)
 {
-    karray a = { .view = { .numel = 1, .dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim,
-                           .flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE, .dev = TERN_CPU } };
+    karray a = { .view = { .numel = 1,
+                           .dtype = (uint8_t)dtype,
+                           .ndim = (uint8_t)ndim,
+                           .flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE,
+                           .dev = TERN_CPU } };
     for (int d = ndim - 1; d >= 0; d--) {
         a.view.shape[d] = dims[d];
         a.view.stride[d] = a.view.numel;
@@ -76,7 +79,10 @@ static int64_t place_of(const tern_view *view, int64_t i)
     return place;
 }
 
-double karray_at_place(const karray *a, int64_t i) { return karray_at(a, place_of(&a->view, i)); }
+double karray_at_place(const karray *a, int64_t i)
+{
+    return karray_at(a, place_of(&a->view, i));
+}
 
 void karray_to_channels_last(karray *a)
 {
@@ -85,12 +91,11 @@ void karray_to_channels_last(karray *a)
     memcpy(a->view.stride, strides, sizeof strides);
     a->view.flags = TERN_VIEW_DENSE;
     for (int64_t i = 0; i < a->view.numel; i++)
-        cpu_store_f64((char *)a->view.data +
-                          place_of(&a->view, i) * cpu_dtype_size(a->view.dtype),
+        cpu_store_f64((char *)a->view.data + place_of(&a->view, i) * cpu_dtype_size(a->view.dtype),
                       a->view.dtype, a->values[i]);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 enum { SCRATCH_MOST = 16 };
 static void *scratch_blocks[SCRATCH_MOST];
@@ -126,9 +131,14 @@ tern_status_t kernel_call(const kernel_run *run)
         in[i] = run->in[i] != NULL ? &run->in[i]->view : NULL;
     for (int i = 0; i < run->n_out; i++)
         out[i] = &run->out[i]->view;
-    const tern_call call = { .size = sizeof call, .n_in = (uint16_t)run->n_in,
-                             .n_out = (uint16_t)run->n_out, .in = in, .out = out, .attr = run->attr,
-                             .host = &host, .dev = TERN_CPU,
+    const tern_call call = { .size = sizeof call,
+                             .n_in = (uint16_t)run->n_in,
+                             .n_out = (uint16_t)run->n_out,
+                             .in = in,
+                             .out = out,
+                             .attr = run->attr,
+                             .host = &host,
+                             .dev = TERN_CPU,
                              .threads = run->threads > 0 ? run->threads : 1 };
     message[0] = '\0';
     const tern_status_t status = run->kernel(&call);
@@ -137,7 +147,10 @@ tern_status_t kernel_call(const kernel_run *run)
     return status;
 }
 
-const char *kernel_message(void) { return message; }
+const char *kernel_message(void)
+{
+    return message;
+}
 
 void kernel_each_isa(void (*body)(void *context), void *context)
 {
@@ -149,7 +162,7 @@ void kernel_each_isa(void (*body)(void *context), void *context)
     cpu_isa_chosen = best;
 }
 
-/* ---- checks ----------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 void kernel_expect(const char *what, int64_t i, double got, double want, double tolerance)
 {

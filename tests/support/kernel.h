@@ -43,7 +43,8 @@ void kernel_each_isa(void (*body)(void *context), void *context);
 /* Fails the test unless |got - want| <= tolerance max(1, |want|); NaN wants NaN. `what` and i are
  * printed. */
 void kernel_expect(const char *what, int64_t i, double got, double want, double tolerance);
-/* A tolerance for a result stored in `dtype`: the given one, or what rounding to a half type costs. */
+/* A tolerance for a result stored in `dtype`: the given one, or what rounding to a half type
+ * costs. */
 double kernel_tolerance(tern_dtype_t dtype, double f32_tolerance);
 
 #endif

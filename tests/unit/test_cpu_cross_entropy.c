@@ -111,16 +111,24 @@ static void data_free(loss_data *d)
 
 static void run_both(const loss_case *c, loss_data *d)
 {
-    const tern_attr_loss attr = { .reduction = c->reduction, .label_smoothing = c->smoothing,
+    const tern_attr_loss attr = { .reduction = c->reduction,
+                                  .label_smoothing = c->smoothing,
                                   .ignore_index = c->ignoring ? IGNORED : -100 };
     const karray *weight = c->weighted ? &d->weight : NULL;
-    const kernel_run forward = { .kernel = cpu_cross_entropy, .attr = &attr, .threads = c->threads,
-                                 .in = { &d->x, &d->target, weight }, .n_in = 3,
-                                 .out = { &d->loss, &d->lse }, .n_out = 2 };
-    const kernel_run backward = { .kernel = cpu_cross_entropy_grad, .attr = &attr,
+    const kernel_run forward = { .kernel = cpu_cross_entropy,
+                                 .attr = &attr,
+                                 .threads = c->threads,
+                                 .in = { &d->x, &d->target, weight },
+                                 .n_in = 3,
+                                 .out = { &d->loss, &d->lse },
+                                 .n_out = 2 };
+    const kernel_run backward = { .kernel = cpu_cross_entropy_grad,
+                                  .attr = &attr,
                                   .threads = c->threads,
                                   .in = { &d->grad, &d->x, &d->target, weight, &d->lse },
-                                  .n_in = 5, .out = { &d->gx }, .n_out = 1 };
+                                  .n_in = 5,
+                                  .out = { &d->gx },
+                                  .n_out = 1 };
     assert_int_equal(kernel_call(&forward), TERN_OK);
     assert_int_equal(kernel_call(&backward), TERN_OK);
 }
@@ -153,8 +161,8 @@ static void check_case(void *context)
 static void check_all_ways(tern_dtype_t dtype, int64_t n, int64_t classes, int64_t inner)
 {
     for (int way = 0; way < 24; way++) {
-        loss_case c = { dtype, n, classes, inner, 1 + way % 3, way & 4 ? 0.1 : 0, (way & 8) != 0,
-                        way >= 16, 1 };
+        loss_case c = { dtype,          n,         classes, inner, 1 + way % 3, way & 4 ? 0.1 : 0,
+                        (way & 8) != 0, way >= 16, 1 };
         kernel_each_isa(check_case, &c);
     }
 }
@@ -203,7 +211,7 @@ static void test_two_threads_give_the_same_bits(void **state)
     data_free(&two);
 }
 
-/* ---- edges ------------------------------------------------------------------------------------ */
+/* ---- edges ----------------------------------------------------------------------------------- */
 
 static void test_a_target_out_of_range_is_named_and_nothing_written(void **state)
 {
@@ -211,15 +219,18 @@ static void test_a_target_out_of_range_is_named_and_nothing_written(void **state
     loss_case c = { TERN_F32, 6, 10, 0, TERN_REDUCTION_NONE, 0, false, false, 1 };
     loss_data d = data_of(&c);
     const tern_attr_loss attr = { .reduction = TERN_REDUCTION_NONE, .ignore_index = -100 };
-    const kernel_run run = { .kernel = cpu_cross_entropy, .attr = &attr,
-                             .in = { &d.x, &d.target, NULL }, .n_in = 3,
-                             .out = { &d.loss, &d.lse }, .n_out = 2 };
+    const kernel_run run = { .kernel = cpu_cross_entropy,
+                             .attr = &attr,
+                             .in = { &d.x, &d.target, NULL },
+                             .n_in = 3,
+                             .out = { &d.loss, &d.lse },
+                             .n_out = 2 };
     const double bad[] = { 10, -1 };
     for (int i = 0; i < 2; i++) {
         karray_set(&d.target, 4, bad[i]);
         assert_int_equal(kernel_call(&run), TERN_ERR_INDEX);
-        assert_non_null(strstr(kernel_message(), i == 0 ? "target 10 at position 4"
-                                                        : "target -1 at position 4"));
+        assert_non_null(strstr(kernel_message(),
+                               i == 0 ? "target 10 at position 4" : "target -1 at position 4"));
         assert_non_null(strstr(kernel_message(), "10 classes"));
         for (int64_t p = 0; p < 6; p++)
             assert_true(karray_at(&d.loss, p) == 7 && karray_at(&d.lse, p) == 7);

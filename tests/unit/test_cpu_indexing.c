@@ -5,7 +5,7 @@
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
 
-/* ---- embedding -------------------------------------------------------------------------------- */
+/* ---- embedding ------------------------------------------------------------------------------- */
 
 typedef struct embedding_case {
     tern_dtype_t dtype, index_dtype;
@@ -17,8 +17,13 @@ static tern_status_t embedding_run(const embedding_case *c, tern_kernel kernel, 
                                    const karray *indices, karray *to)
 {
     const tern_attr_dim attr = { .size = c->rows };
-    const kernel_run run = { .kernel = kernel, .attr = &attr, .threads = c->threads,
-                             .in = { from, indices }, .n_in = 2, .out = { to }, .n_out = 1 };
+    const kernel_run run = { .kernel = kernel,
+                             .attr = &attr,
+                             .threads = c->threads,
+                             .in = { from, indices },
+                             .n_in = 2,
+                             .out = { to },
+                             .n_out = 1 };
     return kernel_call(&run);
 }
 
@@ -98,8 +103,8 @@ static void test_an_index_outside_the_table_is_named(void **state)
     for (int i = 0; i < 2; i++) {
         karray_set(&indices, 5, bad[i]);
         assert_int_equal(embedding_run(&c, cpu_embedding, &table, &indices, &out), TERN_ERR_INDEX);
-        assert_non_null(strstr(kernel_message(), i == 0 ? "index 10 at position 5"
-                                                        : "index -1 at position 5"));
+        assert_non_null(
+            strstr(kernel_message(), i == 0 ? "index 10 at position 5" : "index -1 at position 5"));
         assert_true(karray_at(&out, 0) == 7);
         assert_int_equal(embedding_run(&c, cpu_embedding_grad, &out, &indices, &table),
                          TERN_ERR_INDEX);
@@ -109,7 +114,7 @@ static void test_an_index_outside_the_table_is_named(void **state)
     karray_free(&out);
 }
 
-/* ---- gather ----------------------------------------------------------------------------------- */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 typedef struct gather_case {
     tern_dtype_t dtype;
@@ -166,12 +171,16 @@ static void check_gather(void *context)
         reverse_strides(&x);
         reverse_strides(&index);
     }
-    const kernel_run run = { .kernel = cpu_gather, .attr = &attr, .threads = c->threads,
-                             .in = { &x, &index }, .n_in = 2, .out = { &out }, .n_out = 1 };
+    const kernel_run run = { .kernel = cpu_gather,
+                             .attr = &attr,
+                             .threads = c->threads,
+                             .in = { &x, &index },
+                             .n_in = 2,
+                             .out = { &out },
+                             .n_out = 1 };
     assert_int_equal(kernel_call(&run), TERN_OK);
     for (int64_t i = 0; i < out.view.numel; i++)
-        assert_true(karray_at(&out, i) ==
-                    x.values[source_of(c, i, (int64_t)index.values[i])]);
+        assert_true(karray_at(&out, i) == x.values[source_of(c, i, (int64_t)index.values[i])]);
     karray_free(&x);
     karray_free(&index);
     karray_free(&out);
@@ -192,8 +201,13 @@ static void check_gather_grad(void *context)
         reverse_strides(&g);
         reverse_strides(&index);
     }
-    const kernel_run run = { .kernel = cpu_gather_grad, .attr = &attr, .threads = c->threads,
-                             .in = { &g, &index }, .n_in = 2, .out = { &out }, .n_out = 1 };
+    const kernel_run run = { .kernel = cpu_gather_grad,
+                             .attr = &attr,
+                             .threads = c->threads,
+                             .in = { &g, &index },
+                             .n_in = 2,
+                             .out = { &out },
+                             .n_out = 1 };
     assert_int_equal(kernel_call(&run), TERN_OK);
     for (int64_t i = 0; i < out.view.numel; i++)
         kernel_expect("gather's gradient", i, karray_at(&out, i), want[i],
@@ -251,8 +265,12 @@ static void test_a_gathered_index_out_of_range_is_named(void **state)
     karray index = karray_filled(TERN_I64, 2, (int64_t[]){ 3, 2 }, 0);
     karray out = karray_filled(TERN_F32, 2, (int64_t[]){ 3, 2 }, 7);
     karray_set(&index, 3, 4);
-    const kernel_run run = { .kernel = cpu_gather, .attr = &attr, .in = { &x, &index }, .n_in = 2,
-                             .out = { &out }, .n_out = 1 };
+    const kernel_run run = { .kernel = cpu_gather,
+                             .attr = &attr,
+                             .in = { &x, &index },
+                             .n_in = 2,
+                             .out = { &out },
+                             .n_out = 1 };
     assert_int_equal(kernel_call(&run), TERN_ERR_INDEX);
     assert_non_null(strstr(kernel_message(), "index 4 at position 3"));
     assert_non_null(strstr(kernel_message(), "dimension 1, which has 4"));
@@ -261,7 +279,7 @@ static void test_a_gathered_index_out_of_range_is_named(void **state)
     karray_free(&out);
 }
 
-/* ---- dropout ---------------------------------------------------------------------------------- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 typedef struct dropout_case {
     tern_dtype_t dtype;
@@ -286,10 +304,20 @@ static void check_dropout(void *context)
     karray y = karray_filled(c->dtype, 1, &c->n, 7);
     karray gx = karray_filled(c->dtype, 1, &c->n, 7);
     karray mask = karray_filled(TERN_U8, 1, &c->n, 7);
-    const kernel_run forward = { .kernel = cpu_dropout, .attr = &attr, .threads = c->threads,
-                                 .in = { &x }, .n_in = 1, .out = { &y, &mask }, .n_out = 2 };
-    const kernel_run backward = { .kernel = cpu_dropout_grad, .attr = &attr, .threads = c->threads,
-                                  .in = { &x, &mask }, .n_in = 2, .out = { &gx }, .n_out = 1 };
+    const kernel_run forward = { .kernel = cpu_dropout,
+                                 .attr = &attr,
+                                 .threads = c->threads,
+                                 .in = { &x },
+                                 .n_in = 1,
+                                 .out = { &y, &mask },
+                                 .n_out = 2 };
+    const kernel_run backward = { .kernel = cpu_dropout_grad,
+                                  .attr = &attr,
+                                  .threads = c->threads,
+                                  .in = { &x, &mask },
+                                  .n_in = 2,
+                                  .out = { &gx },
+                                  .n_out = 1 };
     assert_int_equal(kernel_call(&forward), TERN_OK);
     assert_int_equal(kernel_call(&backward), TERN_OK);
     for (int64_t i = 0; i < c->n; i++) {

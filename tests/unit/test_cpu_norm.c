@@ -80,32 +80,38 @@ static norm_data data_of(const norm_case *c)
 
 static void data_free(norm_data *d)
 {
-    karray *all[] = { &d->x, &d->w, &d->b, &d->running_mean, &d->running_var, &d->g, &d->y,
-                      &d->mean, &d->rstd, &d->gx, &d->gw, &d->gb };
+    karray *all[] = { &d->x, &d->w,    &d->b,    &d->running_mean, &d->running_var, &d->g,
+                      &d->y, &d->mean, &d->rstd, &d->gx,           &d->gw,          &d->gb };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         karray_free(all[i]);
 }
 
 static void run_both(const norm_case *c, norm_data *d)
 {
-    const tern_attr_norm attr = { .eps = 1e-5, .momentum = 0.1, .dims = 1,
-                                  .training = !c->evaluating };
+    const tern_attr_norm attr = {
+        .eps = 1e-5, .momentum = 0.1, .dims = 1, .training = !c->evaluating
+    };
     const karray *w = c->plain ? NULL : &d->w;
     const karray *b = c->plain ? NULL : &d->b;
     const kernel_run forward = { .kernel = c->batch ? cpu_batch_norm : cpu_layer_norm,
-                                 .attr = &attr, .threads = c->threads,
+                                 .attr = &attr,
+                                 .threads = c->threads,
                                  .in = { &d->x, w, b, &d->running_mean, &d->running_var },
                                  .n_in = c->batch ? 5 : 3,
-                                 .out = { &d->y, &d->mean, &d->rstd }, .n_out = 3 };
+                                 .out = { &d->y, &d->mean, &d->rstd },
+                                 .n_out = 3 };
     const kernel_run backward = { .kernel = c->batch ? cpu_batch_norm_grad : cpu_layer_norm_grad,
-                                  .attr = &attr, .threads = c->threads,
-                                  .in = { &d->g, &d->x, w, &d->mean, &d->rstd }, .n_in = 5,
-                                  .out = { &d->gx, &d->gw, &d->gb }, .n_out = 3 };
+                                  .attr = &attr,
+                                  .threads = c->threads,
+                                  .in = { &d->g, &d->x, w, &d->mean, &d->rstd },
+                                  .n_in = 5,
+                                  .out = { &d->gx, &d->gw, &d->gb },
+                                  .n_out = 3 };
     assert_int_equal(kernel_call(&forward), TERN_OK);
     assert_int_equal(kernel_call(&backward), TERN_OK);
 }
 
-/* ---- reference -------------------------------------------------------------------------------- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 /* By group: mean, variance, and of the gradient: sum of h, sum of h xh. */
 typedef struct group_sums {
@@ -177,8 +183,8 @@ static void check_backward(const norm_case *c, const norm_data *d, group_sums *s
         const group_sums *group = &s[group_of(c, i)];
         const double centred = group->h / n + normalised(c, d, s, i) * group->hx / n;
         const double h = d->g.values[i] * weight_of(c, d, i) - (c->evaluating ? 0 : centred);
-        kernel_expect("gradient", i, karray_at_place(&d->gx, i),
-                      h / sqrt(group->variance + 1e-5), tolerance);
+        kernel_expect("gradient", i, karray_at_place(&d->gx, i), h / sqrt(group->variance + 1e-5),
+                      tolerance);
     }
     const double growth = sqrt((double)(d->numel / d->parameters + 1));
     for (int64_t k = 0; k < d->parameters; k++) {
@@ -204,7 +210,7 @@ static void check_case(void *context)
     data_free(&d);
 }
 
-/* ---- layer_norm ------------------------------------------------------------------------------- */
+/* ---- layer_norm ------------------------------------------------------------------------------ */
 
 static void test_layer_norm_rows_of_every_length_match(void **state)
 {
@@ -233,13 +239,14 @@ static void test_layer_norm_of_many_rows_and_f32_parameters(void **state)
     kernel_each_isa(check_case, &shifted);
 }
 
-/* ---- batch_norm ------------------------------------------------------------------------------- */
+/* ---- batch_norm ------------------------------------------------------------------------------ */
 
 static void check_batch(int ndim, int64_t n, int64_t channels, int64_t h, int64_t w)
 {
     for (int way = 0; way < 4 * FLOATS; way++) {
-        norm_case c = { floats[way / 4], floats[way / 4], ndim, { n, channels, h, w },
-                        .batch = true, .evaluating = (way & 1) != 0, .plain = (way & 2) != 0 };
+        norm_case c = { floats[way / 4],        floats[way / 4], ndim,
+                        { n, channels, h, w },  .batch = true,   .evaluating = (way & 1) != 0,
+                        .plain = (way & 2) != 0 };
         kernel_each_isa(check_case, &c);
         if (ndim < 4)
             continue;
@@ -333,8 +340,13 @@ static void test_two_threads_give_the_same_bits(void **state)
     (void)state;
     check_threads((norm_case){ TERN_F32, TERN_F32, 2, { 3000, 100 }, .batch = false });
     check_threads((norm_case){ TERN_F32, TERN_F32, 4, { 16, 16, 32, 32 }, .batch = true });
-    check_threads((norm_case){ TERN_F32, TERN_F32, 4, { 16, 16, 32, 32 }, .batch = true,
-                               .channels_last = true, .grad_channels_last = true });
+    check_threads((norm_case){ TERN_F32,
+                               TERN_F32,
+                               4,
+                               { 16, 16, 32, 32 },
+                               .batch = true,
+                               .channels_last = true,
+                               .grad_channels_last = true });
 }
 
 int main(void)

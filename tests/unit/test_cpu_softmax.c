@@ -1,4 +1,5 @@
-/* softmax and log_softmax kernels against double loops, for every float type and instruction set. */
+/* softmax and log_softmax kernels against double loops, for every float type and instruction
+ * set. */
 #include <math.h>
 
 #include "tests/support/check.h"
@@ -49,9 +50,12 @@ static void check_case(void *context)
     karray x = karray_random(c->dtype, 3, dims, -3, 3, 1);
     karray g = karray_random(c->dtype, 3, dims, -1, 1, 2);
     karray out = karray_filled(c->dtype, 3, dims, 7);
-    const kernel_run run = { .kernel = kernel_of(c), .attr = &attr,
-                             .in = { c->gradient ? &g : &x, &x }, .n_in = c->gradient ? 2 : 1,
-                             .out = { &out }, .n_out = 1 };
+    const kernel_run run = { .kernel = kernel_of(c),
+                             .attr = &attr,
+                             .in = { c->gradient ? &g : &x, &x },
+                             .n_in = c->gradient ? 2 : 1,
+                             .out = { &out },
+                             .n_out = 1 };
     assert_int_equal(kernel_call(&run), TERN_OK);
     double *want = out.values;
     for (int64_t line = 0; line < c->outer * c->inner; line++) {
@@ -113,7 +117,7 @@ static void test_inner_dimensions_of_every_width_match(void **state)
     check_all_ways(3, 9, 130);
 }
 
-/* ---- special values --------------------------------------------------------------------------- */
+/* ---- special values -------------------------------------------------------------------------- */
 
 enum { WIDE = 4100 }; /* several blocks */
 
@@ -133,7 +137,11 @@ static void check_special(void *context)
         karray y = karray_filled(TERN_F32, 2, dims, 7);
         karray_set(&x, 3 * inner, s->at_3);
         const kernel_run run = { .kernel = s->logarithm ? cpu_log_softmax : cpu_softmax,
-                                 .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1 };
+                                 .attr = &attr,
+                                 .in = { &x },
+                                 .n_in = 1,
+                                 .out = { &y },
+                                 .n_out = 1 };
         assert_int_equal(kernel_call(&run), TERN_OK);
         kernel_expect("special", 0, karray_at(&y, 0), s->want_0, 1e-6);
         kernel_expect("special", 3, karray_at(&y, 3 * inner), s->want_3, 1e-6);
@@ -170,13 +178,18 @@ static void test_empty_and_0_dim(void **state)
     const tern_attr_dim attr = { .dim = 0 };
     karray x = karray_filled(TERN_F32, 0, NULL, 3);
     karray y = karray_filled(TERN_F32, 0, NULL, 7);
-    const kernel_run one = { .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1,
-                             .out = { &y }, .n_out = 1 };
+    const kernel_run one = {
+        .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
+    };
     assert_int_equal(kernel_call(&one), TERN_OK);
     assert_true(karray_at(&y, 0) == 1);
     karray none = karray_filled(TERN_F32, 2, (int64_t[]){ 3, 0 }, 0);
-    const kernel_run empty = { .kernel = cpu_log_softmax, .attr = &attr, .in = { &none }, .n_in = 1,
-                               .out = { &none }, .n_out = 1 };
+    const kernel_run empty = { .kernel = cpu_log_softmax,
+                               .attr = &attr,
+                               .in = { &none },
+                               .n_in = 1,
+                               .out = { &none },
+                               .n_out = 1 };
     assert_int_equal(kernel_call(&empty), TERN_OK);
     karray_free(&x);
     karray_free(&y);
@@ -192,8 +205,13 @@ static void test_two_threads_give_the_same_bits(void **state)
     karray y[2];
     for (int i = 0; i < 2; i++) {
         y[i] = karray_filled(TERN_F32, 2, dims, 7);
-        const kernel_run run = { .kernel = cpu_softmax, .attr = &attr, .threads = i + 1,
-                                 .in = { &x }, .n_in = 1, .out = { &y[i] }, .n_out = 1 };
+        const kernel_run run = { .kernel = cpu_softmax,
+                                 .attr = &attr,
+                                 .threads = i + 1,
+                                 .in = { &x },
+                                 .n_in = 1,
+                                 .out = { &y[i] },
+                                 .n_out = 1 };
         assert_int_equal(kernel_call(&run), TERN_OK);
     }
     assert_memory_equal(y[0].view.data, y[1].view.data, (size_t)x.view.numel * sizeof(float));
