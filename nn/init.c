@@ -61,8 +61,7 @@ static tern_tensor *overwrite(tern_site_t site, const char *what, tern_tensor *t
     if (!tern_failed())
         tern_copy_at(site, t, drawn);
     tern_set_grad_enabled(recording);
-    nn_leave(&frame);
-    return tern_failed() ? NULL : t;
+    return nn_leave_with(&frame, tern_failed() ? NULL : t);
 }
 
 tern_tensor *tern_init_uniform_at(tern_site_t site, tern_tensor *t, double low, double high,

@@ -109,6 +109,10 @@ void nn_index_clear(nn_index *index);
 /* Releases m and its tree without asking for parents; for constructors that fail. */
 void nn_module_destroy(tern_module *m);
 
+/* Children go back to the list of tern_finish: a program that made them may still hold them when a
+ * constructor that took them fails. */
+void nn_module_let_go(tern_module *m);
+
 /* ---- layers ----------------------------------------------------------------------------------- */
 
 typedef struct nn_origin {

@@ -51,6 +51,17 @@ static void release_root(void *module)
     nn_module_destroy(module);
 }
 
+void nn_module_let_go(tern_module *m)
+{
+    struct tern_module_members *own = m->members_;
+    for (; own->child_count > 0; own->child_count--) {
+        nn_child *edge = &own->children[own->child_count - 1];
+        if (cut_edge(edge) == 0)
+            (void)tern_at_finish(release_root, edge->module);
+        free(edge->name);
+    }
+}
+
 static tern_module *create(tern_site_t site, size_t bytes, const char *type, bool has_forward)
 {
     if (tern_failed())

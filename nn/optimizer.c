@@ -30,11 +30,12 @@ static nn_options resolve(const tern_optimizer_args *given, const nn_options *fa
     };
 }
 
-static bool check_options(tern_site_t site, const nn_kind *kind, const nn_options *options)
+bool nn_check_options(tern_site_t site, const char *what, const nn_kind *kind,
+                      const nn_options *options)
 {
-    return nn_check_option(site, kind->name, "lr", options->lr, 0, INFINITY) &&
-           nn_check_option(site, kind->name, "weight_decay", options->weight_decay, 0, INFINITY) &&
-           kind->check(site, kind->name, options) && !tern_failed();
+    return nn_check_option(site, what, "lr", options->lr, 0, INFINITY) &&
+           nn_check_option(site, what, "weight_decay", options->weight_decay, 0, INFINITY) &&
+           kind->check(site, what, options) && !tern_failed();
 }
 
 /* ---- parameters ------------------------------------------------------------------------------- */
@@ -194,7 +195,7 @@ tern_optimizer *nn_optimizer_create(tern_site_t site, const nn_kind *kind,
     if (!args_given || tern_failed())
         return NULL;
     const nn_options options = resolve(&args, &kind->defaults);
-    if (!check_options(site, kind, &options))
+    if (!nn_check_options(site, kind->name, kind, &options))
         return NULL;
     tern_optimizer *opt = nn_alloc(site, kind->name, 1, sizeof *opt);
     if (!opt)
@@ -226,7 +227,7 @@ tern_status_t tern_add_group_at(tern_site_t site, tern_optimizer *opt,
     if (!args_given || !check_object(site, "add_group", opt))
         return tern_error_code();
     const nn_options options = resolve(&args, &opt->defaults);
-    if (check_options(site, opt->kind, &options))
+    if (nn_check_options(site, opt->kind->name, opt->kind, &options))
         add_group(site, opt, args.params, &options);
     return tern_error_code();
 }

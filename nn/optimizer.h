@@ -59,6 +59,9 @@ void nn_optimizer_release(tern_optimizer *opt);
 /* False, with an error that names the option, unless low <= value < high. */
 bool nn_check_option(tern_site_t site, const char *what, const char *name, double value, double low,
                      double high);
+/* Ranges of all options, the kind's own among them; `what` is the call that errors name. */
+bool nn_check_options(tern_site_t site, const char *what, const nn_kind *kind,
+                      const nn_options *options);
 /* State tensor of a parameter in which a step can write: same shape, dtype and device. */
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p);
 

@@ -162,7 +162,7 @@ static void read_group(restore *r, int64_t place)
                      tern_state_source(r->state), (long long)place, (long long)params,
                      (long long)r->opt->groups[place].count);
     if (!tern_failed())
-        r->opt->kind->check(r->site, "optimizer_restore", options);
+        nn_check_options(r->site, "optimizer_restore", r->opt->kind, options);
 }
 
 static void check_group_count(const restore *r)

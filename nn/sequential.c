@@ -39,5 +39,7 @@ tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, i
     tern_module *m = tern_module_create_at(site, sizeof *m, "sequential", forward);
     for (int64_t i = 0; m && i < count; i++)
         tern_sequential_add_at(site, m, NULL, modules[i]);
+    if (m && tern_failed())
+        nn_module_let_go(m);
     return nn_layer_done(&frame, m);
 }

@@ -17,8 +17,8 @@ char *nn_join(tern_site_t site, const char *prefix, const char *middle, const ch
     for (int i = 0; joined && i < 3; i++) {
         if (!parts[i] || !*parts[i])
             continue;
-        const int wrote = snprintf(joined + length, bytes - length, "%s%s", length ? "." : "",
-                                   parts[i]);
+        const int wrote =
+            snprintf(joined + length, bytes - length, "%s%s", length ? "." : "", parts[i]);
         length += wrote > 0 ? (size_t)wrote : 0;
     }
     return joined;
@@ -57,8 +57,8 @@ typedef struct restore {
     const nn_index *index;
     const tern_state *state;
     const char *prefix;
-    tern_tensor **sources;     /* per entry; NULL: missing, or an alias */
-    const char **names;        /* missing, then unexpected ones */
+    tern_tensor **sources; /* per entry; NULL: missing, or an alias */
+    const char **names;    /* missing, then unexpected ones */
     int64_t missing, unexpected;
 } restore;
 

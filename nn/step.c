@@ -106,6 +106,7 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
     if (tern_failed())
         return tern_error_code();
     const tern_optimizer *opt = args.opt;
+    nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
     for (int64_t i = 0; i < opt->count; i++) {
         if (!args.in_place)
@@ -114,6 +115,7 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
             tern_fill_at(site, tern_grad_of(opt->params[i]), 0);
     }
     tern_set_grad_enabled(recording);
+    nn_leave(&frame);
     return tern_error_code();
 }
 

@@ -118,22 +118,24 @@ static void check_out_of_range(void *context)
 {
     (void)context;
     enum { N = 20 };
-    static const double values[5] = { NAN, 1e30, -1e30, 4294967297.0, -1.5 };
+    static const double values[5] = { NAN, 1e30, -1e30, 4294967296.0, -1.5 };
     static const int64_t as_i32[5] = { INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN, -1 };
-    static const int64_t as_i64[5] = { INT64_MIN, INT64_MIN, INT64_MIN, 4294967297, -1 };
-    double in[N];
-    int32_t i32[N];
-    int64_t i64[N];
-    uint8_t truth[N];
-    for (int i = 0; i < N; i++)
-        in[i] = values[i % 5];
-    cpu_converter(TERN_I32, TERN_F64)(i32, in, N);
-    cpu_converter(TERN_I64, TERN_F64)(i64, in, N);
-    cpu_converter(TERN_BOOL, TERN_F64)(truth, in, N);
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(i32[i], as_i32[i % 5]);
-        assert_int_equal(i64[i], as_i64[i % 5]);
-        assert_int_equal(truth[i], 1);
+    static const int64_t as_i64[5] = { INT64_MIN, INT64_MIN, INT64_MIN, 4294967296, -1 };
+    for (int from = TERN_F32; from <= TERN_F64; from++) {
+        double in[N];
+        int32_t i32[N];
+        int64_t i64[N];
+        uint8_t truth[N];
+        for (int i = 0; i < N; i++)
+            cpu_store_f64((char *)in + i * cpu_dtype_size(from), from, values[i % 5]);
+        cpu_converter(TERN_I32, from)(i32, in, N);
+        cpu_converter(TERN_I64, from)(i64, in, N);
+        cpu_converter(TERN_BOOL, from)(truth, in, N);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(i32[i], as_i32[i % 5]);
+            assert_int_equal(i64[i], as_i64[i % 5]);
+            assert_int_equal(truth[i], 1);
+        }
     }
 }
 

@@ -274,6 +274,26 @@ static void test_nan_is_the_greatest_and_the_first_counts(void **state)
     }
 }
 
+/* Widened and packed rows come in pieces: of equals in two of them the first counts. */
+static void test_ties_between_pieces_of_a_row(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_I32, TERN_BF16, TERN_F32 };
+    const int64_t shape[2] = { 3, 2000 };
+    for (int k = 0; k < 3; k++) {
+        for (int layout = 0; layout < KARRAY_LAYOUTS; layout++) {
+            setting s = { .kind = MAX, .dims = 2 };
+            s.x = karray_filled(dtypes[k], 2, shape, 1);
+            karray_set(&s.x, 2003, 5);
+            karray_set(&s.x, 3500, 5);
+            karray_relayout(&s.x, (karray_layout)layout);
+            prepare(&s, false);
+            kernel_each_isa(check_setting, &s);
+            free_setting(&s);
+        }
+    }
+}
+
 static void test_all_equal_and_all_infinite(void **state)
 {
     (void)state;
@@ -470,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_large_reductions_in_chunks_repeat_with_any_threads),
         cmocka_unit_test(test_equal_elements_add_up_without_drift),
         cmocka_unit_test(test_nan_is_the_greatest_and_the_first_counts),
+        cmocka_unit_test(test_ties_between_pieces_of_a_row),
         cmocka_unit_test(test_all_equal_and_all_infinite),
         cmocka_unit_test(test_nothing_to_reduce),
         cmocka_unit_test(test_one_element_and_variance_of_one),
