@@ -61,21 +61,39 @@ PAIR(f64, bool_, v)
     PAIR(i8, from, from##_to_i32(v))  \
     PAIR(i16, from, from##_to_i32(v)) \
     PAIR(i32, from, from##_to_i32(v)) PAIR(i64, from, from##_to_i64(v))
-    FROM_REAL(f32) FROM_REAL(f64) PAIR(f64, f32, v) PAIR(f32, f64, v)
+FROM_REAL(f32)
+FROM_REAL(f64)
+PAIR(f64, f32, v)
+PAIR(f32, f64, v)
 
-    /* Between integers only sizes matter, and the sign of what becomes longer. */
-    PAIR(i16, u8, v) PAIR(i32, u8, v) PAIR(i64, u8, v) PAIR(i16, i8, v) PAIR(i32, i8, v)
-        PAIR(i64, i8, v) PAIR(u8, i16, v) PAIR(i32, i16, v) PAIR(i64, i16, v) PAIR(u8, i32, v)
-            PAIR(i16, i32, v) PAIR(i64, i32, v) PAIR(u8, i64, v) PAIR(i16, i64, v) PAIR(i32, i64, v)
+/* Between integers only sizes matter, and the sign of what becomes longer. */
+PAIR(i16, u8, v)
+PAIR(i32, u8, v)
+PAIR(i64, u8, v)
+PAIR(i16, i8, v)
+PAIR(i32, i8, v)
+PAIR(i64, i8, v)
+PAIR(u8, i16, v)
+PAIR(i32, i16, v)
+PAIR(i64, i16, v)
+PAIR(u8, i32, v)
+PAIR(i16, i32, v)
+PAIR(i64, i32, v)
+PAIR(u8, i64, v)
+PAIR(i16, i64, v)
+PAIR(i32, i64, v)
 
 #define SAME(name, bytes)                                  \
     static void name(void *out, const void *in, int64_t n) \
     {                                                      \
         memcpy(out, in, (size_t)n *bytes);                 \
     }
-                SAME(same_1, 1) SAME(same_2, 2) SAME(same_4, 4) SAME(same_8, 8)
+SAME(same_1, 1)
+SAME(same_2, 2)
+SAME(same_4, 4)
+SAME(same_8, 8)
 
-                    static void f16_f32(void *out, const void *in, int64_t n)
+static void f16_f32(void *out, const void *in, int64_t n)
 {
     float *o = out;
     const uint16_t *x = in;
@@ -132,16 +150,19 @@ static void f32_bf16(void *out, const void *in, int64_t n)
             f32_##to((char *)out + i * out_bytes, block, count);         \
         }                                                                \
     }
-#define HALF(half)                                                                            \
-    THROUGH_F32(half, bool_, 2, 1)                                                            \
-    THROUGH_F32(half, u8, 2, 1)                                                               \
-    THROUGH_F32(half, i8, 2, 1)                                                               \
-    THROUGH_F32(half, i16, 2, 2)                                                              \
-    THROUGH_F32(half, i32, 2, 4)                                                              \
-    THROUGH_F32(half, i64, 2, 8)                                                              \
-    THROUGH_F32(half, f64, 2, 8) THROUGH_F32(bool_, half, 1, 2) THROUGH_F32(u8, half, 1, 2)   \
-        THROUGH_F32(i8, half, 1, 2) THROUGH_F32(i16, half, 2, 2) THROUGH_F32(i32, half, 4, 2) \
-            THROUGH_F32(i64, half, 8, 2) THROUGH_F32(f64, half, 8, 2)
+#define HALF(half)                 \
+    THROUGH_F32(half, bool_, 2, 1) \
+    THROUGH_F32(half, u8, 2, 1)    \
+    THROUGH_F32(half, i8, 2, 1)    \
+    THROUGH_F32(half, i16, 2, 2)   \
+    THROUGH_F32(half, i32, 2, 4)   \
+    THROUGH_F32(half, i64, 2, 8)   \
+    THROUGH_F32(half, f64, 2, 8)   \
+    THROUGH_F32(bool_, half, 1, 2) \
+    THROUGH_F32(u8, half, 1, 2)    \
+    THROUGH_F32(i8, half, 1, 2)    \
+    THROUGH_F32(i16, half, 2, 2)   \
+    THROUGH_F32(i32, half, 4, 2) THROUGH_F32(i64, half, 8, 2) THROUGH_F32(f64, half, 8, 2)
 HALF(f16)
 HALF(bf16)
 THROUGH_F32(f16, bf16, 2, 2)
