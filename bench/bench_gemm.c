@@ -1,0 +1,206 @@
+/* Matrix products of tern against the libraries that it may use, called directly, in turns.
+ * One line per shape: microseconds and tern's share of the speed of the fastest library.
+ *   bench_gemm [--threads N] [--json] [MxKxN:OP ...]       OP: NN, NT, TN (what is transposed)
+ * The libraries run as a program that links them would run them, with their own threads, but with
+ * the OpenBLAS kernels that tern has chosen. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bench.h"
+#include "tern/tern.h"
+
+enum { ROUNDS = 9, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+
+/* The libraries' own signatures (cblas.h, dnnl.h, omp.h); NULL where they are absent. */
+static struct {
+    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*openblas_threads)(int count);
+    int (*dnnl_sgemm)(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha,
+                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                      float *c, int64_t ldc);
+    void (*omp_threads)(int count);
+} libraries;
+
+typedef struct product {
+    int m, k, n;
+    bool ta, tb;
+    tern_tensor *a, *b; /* as stored */
+    float *c;
+} product;
+
+static void find(void *out_function, const char *file, const char *name)
+{
+    void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+    void *symbol = library != NULL ? dlsym(library, name) : NULL;
+    memcpy(out_function, &symbol, sizeof symbol);
+}
+
+/* A large product makes tern open its libraries, with the kernels that fit the CPU. */
+static void find_libraries(void)
+{
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(256, 256));
+    (void)tern_matmul(a, a);
+    find(&libraries.sgemm, "libopenblas.so.0", "cblas_sgemm");
+    find(&libraries.openblas_threads, "libopenblas.so.0", "openblas_set_num_threads");
+    find(&libraries.dnnl_sgemm, "libdnnl.so.2", "dnnl_sgemm");
+    find(&libraries.omp_threads, "libgomp.so.1", "omp_set_num_threads");
+}
+
+static void by_tern(void *user, int64_t repeats)
+{
+    product *p = user;
+    for (int64_t i = 0; i < repeats; i++) {
+        TERN_SCOPE;
+        tern_tensor *a = p->ta ? tern_transpose(p->a, 0, 1) : p->a;
+        tern_tensor *b = p->tb ? tern_transpose(p->b, 0, 1) : p->b;
+        (void)tern_matmul(a, b);
+    }
+}
+
+static void by_openblas(void *user, int64_t repeats)
+{
+    product *p = user;
+    const float *a = tern_data(p->a), *b = tern_data(p->b);
+    for (int64_t i = 0; i < repeats; i++)
+        libraries.sgemm(ROW_MAJOR, p->ta ? TRANS : NO_TRANS, p->tb ? TRANS : NO_TRANS, p->m, p->n,
+                        p->k, 1, a, p->ta ? p->m : p->k, b, p->tb ? p->k : p->n, 0, p->c, p->n);
+}
+
+static void by_onednn(void *user, int64_t repeats)
+{
+    product *p = user;
+    const float *a = tern_data(p->a), *b = tern_data(p->b);
+    for (int64_t i = 0; i < repeats; i++)
+        (void)libraries.dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, 1, a,
+                                   p->ta ? p->m : p->k, b, p->tb ? p->k : p->n, 0, p->c, p->n);
+}
+
+typedef struct contender {
+    const char *name;
+    bench_body body;
+    double samples[ROUNDS];
+} contender;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *samples)
+{
+    double sorted[ROUNDS];
+    memcpy(sorted, samples, sizeof sorted);
+    qsort(sorted, ROUNDS, sizeof *sorted, by_value);
+    return sorted[ROUNDS / 2];
+}
+
+/* tern's speed over that of the fastest library, in each round. */
+static double share(const contender *c, int count)
+{
+    double ratios[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        double best = c[1].samples[r];
+        for (int i = 2; i < count; i++)
+            best = c[i].samples[r] < best ? c[i].samples[r] : best;
+        ratios[r] = best / c[0].samples[r];
+    }
+    return median(ratios);
+}
+
+static void report(const char *work, const contender *c, int count, bool json)
+{
+    if (!json)
+        printf("%-20s", work);
+    for (int i = 0; i < count; i++) {
+        const double t = median(c[i].samples);
+        if (json)
+            bench_print(work, c[i].name, (bench_result){ t, t, t });
+        else
+            printf("  %s %9.2f us", c[i].name, 1e6 * t);
+    }
+    if (!json)
+        printf(count > 1 ? "  share %.2f\n" : "\n", share(c, count));
+}
+
+/* OpenBLAS is given its own threads only while it is asked: tern splits products itself. */
+static void run_rounds(contender *c, int count, product *p)
+{
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int i = 0; i < count; i++) {
+            const bool openblas = c[i].body == by_openblas && libraries.openblas_threads != NULL;
+            if (openblas)
+                libraries.openblas_threads(tern_num_threads());
+            if (libraries.omp_threads != NULL)
+                libraries.omp_threads(tern_num_threads());
+            c[i].samples[r] = bench_run(c[i].body, p, 0.004, 3).median;
+            if (openblas)
+                libraries.openblas_threads(1);
+        }
+    }
+}
+
+static void compare(const char *work, product p, bool json)
+{
+    TERN_SCOPE;
+    contender c[3] = { { .name = "tern", .body = by_tern } };
+    int count = 1;
+    if (libraries.sgemm != NULL)
+        c[count++] = (contender){ .name = "openblas", .body = by_openblas };
+    if (libraries.dnnl_sgemm != NULL)
+        c[count++] = (contender){ .name = "onednn", .body = by_onednn };
+    p.a = tern_randn(TERN_SHAPE(p.ta ? p.k : p.m, p.ta ? p.m : p.k));
+    p.b = tern_randn(TERN_SHAPE(p.tb ? p.n : p.k, p.tb ? p.k : p.n));
+    p.c = malloc((size_t)p.m * (size_t)p.n * sizeof *p.c);
+    if (p.c == NULL)
+        return;
+    run_rounds(c, count, &p);
+    report(work, c, count, json);
+    free(p.c);
+}
+
+static bool parse(const char *text, product *out)
+{
+    char ta, tb;
+    if (sscanf(text, "%dx%dx%d:%c%c", &out->m, &out->k, &out->n, &ta, &tb) != 5)
+        return false;
+    out->ta = ta == 'T';
+    out->tb = tb == 'T';
+    return out->m > 0 && out->k > 0 && out->n > 0;
+}
+
+/* Layers of small networks forward and backward, narrow and square products; 5 us and more. */
+static const char *const shapes[] = {
+    "64x784x128:NT",   "128x64x784:TN",     "64x128x784:NN",  "128x784x512:NT", "512x128x784:TN",
+    "128x512x784:NN",  "128x512x512:NT",    "512x128x512:TN", "128x512x512:NN", "128x512x10:NT",
+    "10x128x512:TN",   "128x10x512:NN",     "64x3136x128:NT", "128x64x3136:TN", "64x128x3136:NN",
+    "1024x128x384:NN", "1024x512x128:NT",   "100x100x100:NN", "128x128x128:NN", "128x128x128:NT",
+    "128x128x128:TN",  "256x256x256:NN",    "256x256x256:NT", "256x256x256:TN", "512x512x512:NN",
+    "512x512x512:NT",  "1024x1024x1024:NN", "1x2048x2048:NN", "1x2048x2048:NT", "2048x2048x1:NN",
+};
+
+int main(int argc, char **argv)
+{
+    bool json = false;
+    int named = 0;
+    find_libraries();
+    for (int a = 1; a < argc; a++) {
+        product p = { 0 };
+        if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
+            tern_set_num_threads(atoi(argv[++a]));
+        else if (strcmp(argv[a], "--json") == 0)
+            json = true;
+        else if (parse(argv[a], &p) && ++named > 0)
+            compare(argv[a], p, json);
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && named == 0; i++) {
+        product p = { 0 };
+        if (parse(shapes[i], &p))
+            compare(shapes[i], p, json);
+    }
+    return tern_finish();
+}
