@@ -48,17 +48,17 @@ static void test_every_dtype_comes_back_bit_for_bit(void **unused)
     for (size_t i = 0; i < sizeof bits; i++)
         bits[i] = (unsigned char)(251 - 5 * i);
     tern_state *state = tern_state_create();
-    for (int d = 1; d < TERN_DTYPES; d++) {
+    for (tern_dtype_t d = TERN_BOOL; d < TERN_DTYPES; d++) {
         const unsigned char bools[6] = { 1, 0, 1, 1, 0, 0 };
         const void *data = d == TERN_BOOL ? bools : bits;
         tern_state_set(state, tern_dtype_name(d),
-                       tern_from_data(data, TERN_SHAPE(2, 3), (tern_dtype_t)d));
+                       tern_from_data(data, TERN_SHAPE(2, 3), d));
     }
     assert_int_equal(tern_state_save(state, file_path("dtypes")), TERN_OK);
     tern_state *back = tern_state_load(file_path("dtypes"));
     assert_no_error();
     assert_string_equal(tern_state_source(back), file_path("dtypes"));
-    for (int d = 1; d < TERN_DTYPES; d++) {
+    for (tern_dtype_t d = TERN_BOOL; d < TERN_DTYPES; d++) {
         tern_tensor *there = tern_state_get(back, tern_dtype_name(d));
         tern_tensor *here = tern_state_get(state, tern_dtype_name(d));
         assert_int_equal(tern_dtype(there), d);

@@ -1,0 +1,430 @@
+/* Optimizers against torch.optim's formulas in scalar double arithmetic, and what they refuse. */
+#include "tests/support/check.h"
+
+#include <math.h>
+
+#include "tests/support/files.h"
+
+enum { SIZE = 4, STEPS = 7 };
+
+/* Gradient of element i before a step: neither small nor regular. */
+static double gradient_at(int step, int i)
+{
+    return 0.3 * sin(1.7 * step + 2.3 * i) + 0.1 * (i - 1);
+}
+
+static void set_gradient(tern_tensor *p, int step)
+{
+    TERN_SCOPE;
+    double values[SIZE];
+    for (int i = 0; i < SIZE; i++)
+        values[i] = gradient_at(step, i);
+    tern_set_grad(p, tern_from_data(values, TERN_SHAPE(SIZE), TERN_F64));
+}
+
+static tern_tensor *new_parameter(void)
+{
+    const double values[SIZE] = { 1, -2, 0.5, 3 };
+    return tern_from_data(values, TERN_SHAPE(SIZE), TERN_F64, .requires_grad = true);
+}
+
+typedef struct scalar {
+    double p, m, v; /* value; momentum or first moment; second moment */
+    int t;          /* steps done */
+} scalar;
+
+/* ---- references ------------------------------------------------------------------------------- */
+
+static void sgd_reference(scalar *s, double grad, const tern_optimizer_args *o)
+{
+    double g = (o->maximize ? -grad : grad) + o->weight_decay * s->p;
+    if (o->momentum != 0) {
+        s->m = s->t == 0 ? g : o->momentum * s->m + (1 - o->dampening) * g;
+        g = o->nesterov ? g + o->momentum * s->m : s->m;
+    }
+    s->p -= o->lr * g;
+    s->t++;
+}
+
+static void adam_step(scalar *s, double g, const tern_optimizer_args *o)
+{
+    s->t++;
+    s->m = o->beta1 * s->m + (1 - o->beta1) * g;
+    s->v = o->beta2 * s->v + (1 - o->beta2) * g * g;
+    const double m = s->m / (1 - pow(o->beta1, s->t));
+    const double v = s->v / (1 - pow(o->beta2, s->t));
+    s->p -= o->lr * m / (sqrt(v) + o->eps);
+}
+
+static void adam_reference(scalar *s, double grad, const tern_optimizer_args *o)
+{
+    adam_step(s, (o->maximize ? -grad : grad) + o->weight_decay * s->p, o);
+}
+
+static void adamw_reference(scalar *s, double grad, const tern_optimizer_args *o)
+{
+    s->p *= 1 - o->lr * o->weight_decay;
+    adam_step(s, o->maximize ? -grad : grad, o);
+}
+
+typedef tern_optimizer *(*make_fn)(tern_site_t site, const tern_optimizer_args *args);
+typedef void (*reference_fn)(scalar *s, double grad, const tern_optimizer_args *options);
+
+/* STEPS steps of both; `full` has every option that the reference reads. */
+static void compare(make_fn make, reference_fn reference, tern_optimizer_args given,
+                    const tern_optimizer_args *full)
+{
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    given.size_ = sizeof given;
+    given.params = TERN_TENSORS(p);
+    tern_optimizer *opt = make(TERN_HERE, &given);
+    assert_no_error();
+    scalar expected[SIZE] = { { 0 } };
+    double values[SIZE];
+    tern_read(p, TERN_F64, values, sizeof values);
+    for (int i = 0; i < SIZE; i++)
+        expected[i].p = values[i];
+    for (int step = 0; step < STEPS; step++) {
+        set_gradient(p, step);
+        assert_int_equal(tern_step(opt), TERN_OK);
+        tern_read(p, TERN_F64, values, sizeof values);
+        for (int i = 0; i < SIZE; i++) {
+            reference(&expected[i], gradient_at(step, i), full);
+            assert_close(values[i], expected[i].p, 1e-12);
+        }
+    }
+    tern_optimizer_free(opt);
+}
+
+static void compare_same(make_fn make, reference_fn reference, tern_optimizer_args options)
+{
+    compare(make, reference, options, &options);
+}
+
+static void test_sgd_follows_the_formula(void **unused)
+{
+    (void)unused;
+    const tern_optimizer_args cases[] = {
+        { .lr = 0.1 },
+        { .lr = 0.1, .weight_decay = 0.02 },
+        { .lr = 0.1, .momentum = 0.9 },
+        { .lr = 0.1, .momentum = 0.9, .dampening = 0.3 },
+        { .lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.02 },
+        { .lr = 0.1, .momentum = 0.5, .weight_decay = 0.02, .maximize = true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        compare_same(tern_sgd_at, sgd_reference, cases[i]);
+}
+
+static void test_adam_follows_the_formula(void **unused)
+{
+    (void)unused;
+    const tern_optimizer_args plain = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
+    compare(tern_adam_at, adam_reference, (tern_optimizer_args){ .lr = 0 }, &plain);
+    const tern_optimizer_args options = {
+        .lr = 0.05, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-4, .maximize = true
+    };
+    compare_same(tern_adam_at, adam_reference, options);
+}
+
+static void test_adamw_follows_the_formula(void **unused)
+{
+    (void)unused;
+    const tern_optimizer_args plain = {
+        .lr = 1e-3, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+    };
+    compare(tern_adamw_at, adamw_reference, (tern_optimizer_args){ .lr = 0 }, &plain);
+    const tern_optimizer_args options = {
+        .lr = 0.05, .weight_decay = 0.3, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-4
+    };
+    compare_same(tern_adamw_at, adamw_reference, options);
+    tern_optimizer_args none = options; /* -0.0: no decay, where nothing would mean 0.01 */
+    none.weight_decay = -0.0;
+    compare_same(tern_adamw_at, adamw_reference, none);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------- */
+
+static void test_groups_have_rates_of_their_own(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = new_parameter();
+    tern_tensor *b = new_parameter();
+    const double before = tern_item(tern_select(a, 0, 0));
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(a), 0.1, .momentum = 0.5);
+    tern_add_group(opt, TERN_TENSORS(b), .lr = 0.01);
+    assert_int_equal(tern_group_count(opt), 2);
+    assert_true(tern_get_lr(opt, 0) == 0.1 && tern_get_lr(opt, 1) == 0.01);
+    assert_true(isnan(tern_get_lr(opt, 2)));
+    set_gradient(a, 0);
+    set_gradient(b, 0);
+    tern_step(opt);
+    assert_no_error();
+    const double moved_a = tern_item(tern_select(a, 0, 0)) - before;
+    const double moved_b = tern_item(tern_select(b, 0, 0)) - before;
+    assert_close(moved_a, -0.1 * gradient_at(0, 0), 1e-15);
+    assert_close(moved_b, -0.01 * gradient_at(0, 0), 1e-15);
+    assert_non_null(tern_optimizer_state(opt, b, "momentum_buffer")); /* inherited */
+    assert_int_equal(tern_optimizer_params(opt, 1).count, 1);
+    assert_ptr_equal(tern_optimizer_params(opt, -1).tensors[1], b);
+    tern_set_lr(opt, -1, 0.5);
+    assert_true(tern_get_lr(opt, 0) == 0.5 && tern_get_lr(opt, 1) == 0.5);
+    tern_optimizer_free(opt);
+}
+
+static void test_options_and_parameters_are_checked(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    assert_null(tern_sgd(TERN_TENSORS(p), -1));
+    assert_error(TERN_ERR_ARGUMENT, "lr = -1");
+    assert_null(tern_sgd(TERN_TENSORS(p), NAN));
+    assert_error(TERN_ERR_ARGUMENT, "lr");
+    assert_null(tern_sgd(TERN_TENSORS(p), .beta1 = 0.9));
+    assert_error(TERN_ERR_ARGUMENT, "beta1, beta2 and eps are Adam's");
+    assert_null(tern_adam(TERN_TENSORS(p), .momentum = 0.9));
+    assert_error(TERN_ERR_ARGUMENT, "momentum, dampening and nesterov are SGD's");
+    assert_null(tern_adam(TERN_TENSORS(p), .beta1 = 1));
+    assert_error(TERN_ERR_ARGUMENT, "beta1 = 1 is not in [0, 1)");
+    assert_null(tern_sgd(TERN_TENSORS(p), .nesterov = true));
+    assert_error(TERN_ERR_ARGUMENT, "nesterov needs a momentum");
+    assert_null(tern_sgd(TERN_TENSORS(p, p)));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 1 is there twice");
+    assert_null(tern_sgd(TERN_TENSORS(NULL)));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 0 is NULL");
+    assert_null(tern_sgd(TERN_TENSORS(tern_mul(p, 2))));
+    assert_error(TERN_ERR_GRAD, "not a leaf");
+    assert_null(tern_sgd((tern_tensors_t){ NULL, NULL, 0 }));
+    assert_error(TERN_ERR_ARGUMENT, "list of parameters is empty");
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(p));
+    tern_add_group(opt, TERN_TENSORS(p));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 0 is there twice");
+    tern_set_lr(opt, 1, 0.1);
+    assert_error(TERN_ERR_INDEX, "group 1 of 1");
+    tern_set_lr(opt, 0, INFINITY);
+    assert_error(TERN_ERR_ARGUMENT, "lr = inf");
+    assert_int_equal(tern_group_count(opt), 1);
+    tern_optimizer_free(opt);
+}
+
+/* ---- steps that fail, gradients that are dropped ---------------------------------------------- */
+
+/* b moves to f32 but its state stays f64: a, which comes first, must not have been stepped. */
+static void test_a_step_that_fails_updates_nothing(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = new_parameter();
+    tern_tensor *b = new_parameter();
+    double before[SIZE];
+    double after[SIZE];
+    tern_optimizer *opt = tern_adam(TERN_TENSORS(a, b), 0.1);
+    set_gradient(a, 0);
+    set_gradient(b, 0);
+    tern_step(opt);
+    tern_tensor_replace(b, tern_cast(tern_detach(b), TERN_F32));
+    tern_set_grad(b, tern_ones(TERN_SHAPE(SIZE), TERN_F32));
+    tern_read(a, TERN_F64, before, sizeof before);
+    assert_no_error();
+    assert_int_equal(tern_step(opt), TERN_ERR_STATE);
+    assert_error(TERN_ERR_STATE, "exp_avg of parameter '1' does not fit it");
+    tern_read(a, TERN_F64, after, sizeof after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(tern_optimizer_move(opt), TERN_OK);
+    assert_int_equal(tern_step(opt), TERN_OK);
+    tern_read(a, TERN_F64, after, sizeof after);
+    assert_true(before[0] != after[0]);
+    tern_optimizer_free(opt);
+}
+
+static void test_parameters_without_gradients_stay(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = new_parameter();
+    tern_tensor *b = new_parameter();
+    tern_optimizer *opt = tern_adamw(TERN_TENSORS(a, b), 0.1);
+    set_gradient(a, 0);
+    tern_step(opt);
+    assert_no_error();
+    assert_true(tern_item(tern_select(a, 0, 0)) != 1);
+    assert_true(tern_item(tern_select(b, 0, 0)) == 1);
+    assert_null(tern_optimizer_state(opt, b, "exp_avg"));
+    assert_non_null(tern_optimizer_state(opt, a, "exp_avg_sq"));
+    assert_null(tern_optimizer_state(opt, a, "other"));
+    tern_fail(TERN_ERR_STATE, "test", "pending");
+    const uint32_t version = tern_version(a);
+    assert_int_equal(tern_step(opt), TERN_ERR_STATE);
+    tern_error_clear();
+    assert_int_equal(tern_version(a), version);
+    tern_optimizer_free(opt);
+}
+
+static void test_zero_grad_drops_or_zeroes(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    tern_tensor *without = new_parameter();
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(p, without));
+    set_gradient(p, 0);
+    tern_tensor *grad = tern_grad_of(p);
+    const int64_t before = tern_live_tensors();
+    tern_set_owned_mode(true);
+    tern_zero_grad(opt, .in_place = true);
+    tern_set_owned_mode(false);
+    assert_ptr_equal(tern_grad_of(p), grad);
+    assert_true(tern_item(tern_amax(tern_abs(grad))) == 0);
+    assert_null(tern_grad_of(without));
+    tern_zero_grad(opt);
+    assert_no_error();
+    assert_null(tern_grad_of(p));
+    assert_true(tern_live_tensors() <=
+                before + 1); /* two results of the scope, one gradient less */
+    tern_zero_grad(NULL);
+    assert_error(TERN_ERR_ARGUMENT, "the optimizer is NULL");
+    tern_optimizer_free(opt);
+}
+
+/* ---- states ----------------------------------------------------------------------------------- */
+
+/* Half of the steps, a file, and the other half elsewhere end where all steps in one go end. */
+static void continue_from_file(make_fn make, tern_optimizer_args options)
+{
+    TERN_SCOPE;
+    tern_tensor *whole = new_parameter();
+    tern_tensor *resumed = new_parameter();
+    options.size_ = sizeof options;
+    options.params = TERN_TENSORS(whole);
+    tern_optimizer *one = make(TERN_HERE, &options);
+    tern_state *state = tern_state_create();
+    for (int step = 0; step < STEPS; step++) {
+        if (step == 3) {
+            TERN_NO_GRAD;
+            tern_copy(resumed, whole);
+            tern_optimizer_store(one, state, "optimizer");
+            tern_state_save(state, file_path("optimizer"));
+        }
+        set_gradient(whole, step);
+        tern_step(one);
+    }
+    tern_optimizer_args bare = { .size_ = sizeof bare, .params = TERN_TENSORS(resumed) };
+    tern_optimizer *two = make(TERN_HERE, &bare);
+    tern_state *back = tern_state_load(file_path("optimizer"));
+    assert_int_equal(tern_optimizer_restore(two, back, "optimizer"), TERN_OK);
+    assert_true(tern_get_lr(two, 0) == options.lr);
+    for (int step = 3; step < STEPS; step++) {
+        set_gradient(resumed, step);
+        tern_step(two);
+    }
+    double expected[SIZE];
+    double there[SIZE];
+    tern_read(whole, TERN_F64, expected, sizeof expected);
+    tern_read(resumed, TERN_F64, there, sizeof there);
+    assert_no_error();
+    assert_memory_equal(expected, there, sizeof expected);
+    tern_state_free(state);
+    tern_state_free(back);
+    tern_optimizer_free(one);
+    tern_optimizer_free(two);
+}
+
+static void test_a_restored_optimizer_goes_on_bit_for_bit(void **unused)
+{
+    (void)unused;
+    continue_from_file(tern_sgd_at, (tern_optimizer_args){ .lr = 0.1 });
+    continue_from_file(tern_sgd_at,
+                       (tern_optimizer_args){
+                           .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01 });
+    continue_from_file(tern_adam_at, (tern_optimizer_args){ .lr = 0.02, .beta1 = 0.8 });
+    continue_from_file(tern_adamw_at, (tern_optimizer_args){ .lr = 0.02, .weight_decay = 0.2 });
+}
+
+/* A state of adam over one parameter after one step. */
+static tern_state *one_step_of_adam(void)
+{
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    tern_optimizer *opt = tern_adam(TERN_TENSORS(p), 0.25);
+    set_gradient(p, 0);
+    tern_step(opt);
+    tern_state *state = tern_state_create();
+    tern_optimizer_store(opt, state, "o");
+    tern_optimizer_free(opt);
+    assert_no_error();
+    return state;
+}
+
+static void test_a_state_has_torchs_names(void **unused)
+{
+    (void)unused;
+    tern_state *state = one_step_of_adam();
+    int64_t step = 0;
+    double lr = 0;
+    tern_state_get_int(state, "o.state.0.step", &step);
+    tern_state_get_number(state, "o.param_groups.0.lr", &lr);
+    assert_no_error();
+    assert_true(step == 1 && lr == 0.25);
+    assert_non_null(tern_state_get(state, "o.state.0.exp_avg"));
+    assert_non_null(tern_state_get(state, "o.state.0.exp_avg_sq"));
+    assert_string_equal(tern_state_text(state, "o.kind"), "adam");
+    tern_state_free(state);
+}
+
+/* Each restore fails for a reason of its own, and leaves rate and state as they were. */
+static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_state *state = one_step_of_adam();
+    tern_tensor *p = new_parameter();
+    tern_tensor *q = new_parameter();
+    tern_optimizer *other = tern_adamw(TERN_TENSORS(p));
+    tern_optimizer_restore(other, state, "o");
+    assert_error(TERN_ERR_STATE, "'o.kind' is adam, not adamw");
+    tern_optimizer *two = tern_adam(TERN_TENSORS(p, q));
+    tern_optimizer_restore(two, state, "o");
+    assert_error(TERN_ERR_STATE, "group 0 has 1 parameters there and 2 here");
+    tern_optimizer *opt = tern_adam(TERN_TENSORS(p), 0.5);
+    tern_optimizer_restore(opt, state, "nowhere");
+    assert_error(TERN_ERR_STATE, "'nowhere.kind' is missing");
+    tern_state_set(state, "o.state.0.exp_avg_sq", tern_ones(TERN_SHAPE(3), TERN_F64));
+    tern_optimizer_restore(opt, state, "o");
+    assert_error(TERN_ERR_STATE, "has another shape than its parameter");
+    tern_state_set(state, "o.state.0.exp_avg_sq", tern_ones(TERN_SHAPE(SIZE), TERN_F64));
+    tern_state_set_number(state, "o.param_groups.0.lr", NAN);
+    tern_optimizer_restore(opt, state, "o");
+    assert_error(TERN_ERR_ARGUMENT, "lr = nan");
+    tern_state_set_number(state, "o.param_groups.0.lr", 1);
+    tern_state_set_int(state, "o.state.lost.step", 3);
+    tern_optimizer_restore(opt, state, "o");
+    assert_error(TERN_ERR_STATE, "1 entries of 'o.state.' belong to no parameter");
+    assert_true(tern_get_lr(opt, 0) == 0.5);
+    assert_null(tern_optimizer_state(opt, p, "exp_avg"));
+    tern_optimizer *const all[] = { other, two, opt };
+    for (int i = 0; i < 3; i++)
+        tern_optimizer_free(all[i]);
+    tern_state_free(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sgd_follows_the_formula),
+        cmocka_unit_test(test_adam_follows_the_formula),
+        cmocka_unit_test(test_adamw_follows_the_formula),
+        cmocka_unit_test(test_groups_have_rates_of_their_own),
+        cmocka_unit_test(test_options_and_parameters_are_checked),
+        cmocka_unit_test(test_a_step_that_fails_updates_nothing),
+        cmocka_unit_test(test_parameters_without_gradients_stay),
+        cmocka_unit_test(test_zero_grad_drops_or_zeroes),
+        cmocka_unit_test(test_a_restored_optimizer_goes_on_bit_for_bit),
+        cmocka_unit_test(test_a_state_has_torchs_names),
+        cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + tern_finish();
+}

@@ -1,0 +1,262 @@
+/* Learning rate schedules against their formulas, and clipping of gradients. */
+#include "tests/support/check.h"
+
+#include <math.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* An optimizer of two groups with the rates 0.4 and 0.1. */
+static tern_optimizer *new_optimizer(void)
+{
+    TERN_SCOPE;
+    tern_optimizer *opt =
+        tern_sgd(TERN_TENSORS(tern_zeros(TERN_SHAPE(1), .requires_grad = true)), 0.4);
+    tern_add_group(opt, TERN_TENSORS(tern_zeros(TERN_SHAPE(1), .requires_grad = true)), 0.1);
+    assert_no_error();
+    return opt;
+}
+
+typedef double (*formula)(int t, double base);
+
+/* Steps a schedule, and checks the rates of both groups before each step. */
+static void expect_rates(tern_optimizer *opt, tern_schedule *schedule, formula rate)
+{
+    assert_no_error();
+    for (int t = 0; t < 30; t++) {
+        assert_int_equal(tern_schedule_steps_done(schedule), t);
+        assert_close(tern_get_lr(opt, 0), rate(t, 0.4), 1e-15);
+        assert_close(tern_get_lr(opt, 1), rate(t, 0.1), 1e-15);
+        tern_schedule_step(schedule);
+    }
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+}
+
+static double step_rate(int t, double base)
+{
+    return base * pow(0.5, t / 4);
+}
+static double tenths_rate(int t, double base)
+{
+    return base * pow(0.1, t / 10);
+}
+static double exponential_rate(int t, double base)
+{
+    return base * pow(0.9, t);
+}
+
+static double cosine(int done, int all, double base, double least)
+{
+    return least + (base - least) * (1 + cos(pi * (done < all ? done : all) / all)) / 2;
+}
+
+static double cosine_rate(int t, double base)
+{
+    return cosine(t, 20, base, 0.01);
+}
+
+static double warmup_rate(int t, double base)
+{
+    return t < 5 ? base * (t + 1) / 5 : cosine(t - 5, 15, base, 0.01);
+}
+
+static double root(int64_t step, void *user)
+{
+    return *(const double *)user / sqrt((double)step + 1);
+}
+
+static double custom_rate(int t, double base)
+{
+    return base * 2 / sqrt(t + 1.0);
+}
+
+static void test_rates_follow_the_formulas(void **unused)
+{
+    (void)unused;
+    double two = 2;
+    tern_optimizer *opt = new_optimizer();
+    expect_rates(opt, tern_step_schedule(opt, 4, .gamma = 0.5), step_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_step_schedule(opt, 10), tenths_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_exponential_schedule(opt, .gamma = 0.9), exponential_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_cosine_schedule(opt, 20, .min_lr = 0.01), cosine_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_warmup_schedule(opt, 20, .warmup = 5, .min_lr = 0.01), warmup_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_custom_schedule(opt, .factor = root, .user = &two), custom_rate);
+}
+
+static void test_a_schedule_keeps_its_optimizer(void **unused)
+{
+    (void)unused;
+    const int64_t before = tern_live_tensors();
+    tern_optimizer *opt = new_optimizer();
+    tern_schedule *schedule = tern_cosine_schedule(opt, 4);
+    tern_optimizer_free(opt);
+    tern_schedule_step(schedule);
+    assert_no_error();
+    tern_schedule_free(schedule);
+    assert_int_equal(tern_live_tensors(), before);
+    tern_schedule_step(NULL);
+    tern_schedule_free(NULL);
+}
+
+static void test_a_pending_error_stops_a_schedule(void **unused)
+{
+    (void)unused;
+    tern_optimizer *opt = new_optimizer();
+    tern_schedule *schedule = tern_cosine_schedule(opt, 4);
+    tern_fail(TERN_ERR_STATE, "test", "pending");
+    tern_schedule_step(schedule);
+    tern_error_clear();
+    assert_int_equal(tern_schedule_steps_done(schedule), 0);
+    assert_true(tern_get_lr(opt, 0) == 0.4);
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+}
+
+static void test_options_are_checked(void **unused)
+{
+    (void)unused;
+    tern_optimizer *opt = new_optimizer();
+    assert_null(tern_cosine_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "'steps' is missing");
+    assert_null(tern_step_schedule(opt, -3));
+    assert_error(TERN_ERR_ARGUMENT, "'steps' is -3");
+    assert_null(tern_exponential_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "gamma = 0");
+    assert_null(tern_warmup_schedule(opt, 5, .warmup = 6));
+    assert_error(TERN_ERR_ARGUMENT, "warmup = 6 is not in [0, 5]");
+    assert_null(tern_cosine_schedule(opt, 5, .min_lr = -1));
+    assert_error(TERN_ERR_ARGUMENT, "must not be negative");
+    assert_null(tern_custom_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "'factor' is missing");
+    assert_null(tern_cosine_schedule(NULL, 5));
+    assert_error(TERN_ERR_ARGUMENT, "the optimizer is NULL");
+    assert_true(tern_get_lr(opt, 0) == 0.4);
+    tern_optimizer_free(opt);
+}
+
+static void test_a_restored_schedule_goes_on(void **unused)
+{
+    (void)unused;
+    tern_optimizer *opt = new_optimizer();
+    tern_schedule *schedule = tern_warmup_schedule(opt, 20, .warmup = 5, .min_lr = 0.01);
+    for (int t = 0; t < 9; t++)
+        tern_schedule_step(schedule);
+    tern_state *state = tern_state_create();
+    tern_schedule_store(schedule, state, "schedule");
+    tern_optimizer *other = new_optimizer();
+    tern_set_lr(other, -1, 0.7);
+    tern_schedule *resumed = tern_warmup_schedule(other, 20, .warmup = 5, .min_lr = 0.01);
+    tern_schedule_restore(resumed, state, "none");
+    assert_error(TERN_ERR_FORMAT, "'none.step' is missing");
+    assert_int_equal(tern_schedule_steps_done(resumed), 0);
+    assert_int_equal(tern_schedule_restore(resumed, state, "schedule"), TERN_OK);
+    assert_int_equal(tern_schedule_steps_done(resumed), 9);
+    assert_true(tern_get_lr(other, 0) == tern_get_lr(opt, 0));
+    assert_true(tern_get_lr(other, 1) == tern_get_lr(opt, 1));
+    tern_state_free(state);
+    tern_schedule_free(schedule);
+    tern_schedule_free(resumed);
+    tern_optimizer_free(opt);
+    tern_optimizer_free(other);
+}
+
+/* ---- clipping --------------------------------------------------------------------------------- */
+
+static tern_tensor *with_gradient(double first, double second)
+{
+    tern_tensor *p = tern_zeros(TERN_SHAPE(2), TERN_F64, .requires_grad = true);
+    const double values[2] = { first, second };
+    tern_set_grad(p, tern_from_data(values, TERN_SHAPE(2), TERN_F64));
+    return p;
+}
+
+static void expect_gradient(tern_tensor *p, double first, double second)
+{
+    double values[2];
+    tern_read(tern_grad_of(p), TERN_F64, values, sizeof values);
+    assert_no_error();
+    assert_close(values[0], first, 1e-12);
+    assert_close(values[1], second, 1e-12);
+}
+
+static void test_clip_grad_norm_scales_all_gradients_as_one(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, -4);
+    tern_tensor *b = with_gradient(0, 12);
+    tern_tensor *without = tern_zeros(TERN_SHAPE(2), TERN_F64, .requires_grad = true);
+    const tern_tensors_t all = TERN_TENSORS(a, b, without);
+    assert_close(tern_item(tern_clip_grad_norm(all, 20)), 13, 1e-12);
+    expect_gradient(a, 3, -4); /* short enough */
+    assert_close(tern_item(tern_clip_grad_norm(all, 6.5)), 13, 1e-12);
+    const double factor = 6.5 / (13 + 1e-6);
+    expect_gradient(a, 3 * factor, -4 * factor);
+    expect_gradient(b, 0, 12 * factor);
+    assert_null(tern_grad_of(without));
+    assert_true(tern_item(tern_clip_grad_norm(TERN_TENSORS(without), 1)) == 0);
+}
+
+static void test_clip_grad_norm_takes_other_norms(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, -4);
+    assert_close(tern_item(tern_clip_grad_norm(TERN_TENSORS(a), 2, .norm_type = INFINITY)), 4,
+                 1e-12);
+    expect_gradient(a, 3 * 2 / (4 + 1e-6), -4 * 2 / (4 + 1e-6));
+    tern_tensor *b = with_gradient(3, -4);
+    assert_close(tern_item(tern_clip_grad_norm(TERN_TENSORS(b), 3.5, .norm_type = 1)), 7, 1e-12);
+    expect_gradient(b, 3 * 3.5 / (7 + 1e-6), -4 * 3.5 / (7 + 1e-6));
+}
+
+static void test_a_norm_that_is_not_finite_can_be_an_error(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, INFINITY);
+    assert_null(tern_clip_grad_norm(TERN_TENSORS(a), 1, .error_if_nonfinite = true));
+    assert_error(TERN_ERR_ARGUMENT, "is not finite");
+    double values[2];
+    tern_read(tern_grad_of(a), TERN_F64, values, sizeof values);
+    assert_true(values[0] == 3);
+    assert_null(tern_clip_grad_norm(TERN_TENSORS(a)));
+    assert_error(TERN_ERR_ARGUMENT, "max_norm = 0");
+    assert_null(tern_clip_grad_norm(TERN_TENSORS(NULL), 1));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 0 is NULL");
+}
+
+static void test_clip_grad_value_limits_each_element(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, -0.25);
+    tern_tensor *b = with_gradient(-7, 0.5);
+    assert_int_equal(tern_clip_grad_value(TERN_TENSORS(a, b), 0.5), TERN_OK);
+    expect_gradient(a, 0.5, -0.25);
+    expect_gradient(b, -0.5, 0.5);
+    tern_clip_grad_value(TERN_TENSORS(a), -1);
+    assert_error(TERN_ERR_ARGUMENT, "value = -1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates_follow_the_formulas),
+        cmocka_unit_test(test_a_schedule_keeps_its_optimizer),
+        cmocka_unit_test(test_a_pending_error_stops_a_schedule),
+        cmocka_unit_test(test_options_are_checked),
+        cmocka_unit_test(test_a_restored_schedule_goes_on),
+        cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
+        cmocka_unit_test(test_clip_grad_norm_takes_other_norms),
+        cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
+        cmocka_unit_test(test_clip_grad_value_limits_each_element),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + tern_finish();
+}
