@@ -104,7 +104,8 @@ tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *con
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
-    if (op == NULL || in == NULL || op->inputs > CORE_MAX_INPUTS || op->outputs > CORE_MAX_OUTPUTS) {
+    if (op == NULL || in == NULL || op->inputs > CORE_MAX_INPUTS ||
+        op->outputs > CORE_MAX_OUTPUTS) {
         core_error(self, site, TERN_ERR_ARGUMENT, "tern_apply",
                    "the op or its inputs are NULL, or it has more than %d inputs or %d outputs",
                    CORE_MAX_INPUTS, CORE_MAX_OUTPUTS);

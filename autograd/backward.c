@@ -50,8 +50,8 @@ bool autograd_capture_node(const backward_plan *plan, core_node *node)
 
 /* ---- roots --------------------------------------------------------------------------------------- */
 
-static bool check_root(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *root,
-                       const tern_tensor *gradient)
+static bool check_root(tern_thread *self, tern_site_t site, const char *what,
+                       const tern_tensor *root, const tern_tensor *gradient)
 {
     char a[160], b[160];
     if (self->error_code != TERN_OK)
@@ -59,14 +59,16 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, co
     if (root == NULL)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "the root is NULL");
     else if (!root->requires_grad)
-        core_error(self, site, TERN_ERR_GRAD, what,
-                   "the root (made at %s) does not require a gradient\n  try tern_set_requires_grad on "
-                   "what it is made of, and no TERN_NO_GRAD around it",
-                   root->site != NULL ? root->site : "?");
+        core_error(
+            self, site, TERN_ERR_GRAD, what,
+            "the root (made at %s) does not require a gradient\n  try tern_set_requires_grad on "
+            "what it is made of, and no TERN_NO_GRAD around it",
+            root->site != NULL ? root->site : "?");
     else if (gradient == NULL && root->view.numel != 1)
-        core_error(self, site, TERN_ERR_GRAD, what,
-                   "the root has the shape %s: a gradient has to be given unless it has one element",
-                   core_shape_text(root->view.ndim, root->view.shape, a, sizeof a));
+        core_error(
+            self, site, TERN_ERR_GRAD, what,
+            "the root has the shape %s: a gradient has to be given unless it has one element",
+            core_shape_text(root->view.ndim, root->view.shape, a, sizeof a));
     else if (gradient != NULL && (!core_view_same_shape(&gradient->view, &root->view) ||
                                   !tern_dev_equal(gradient->view.dev, root->view.dev)))
         core_error(self, site, TERN_ERR_SHAPE, what,
@@ -105,8 +107,8 @@ static bool leaf_root(tern_tensor *root, tern_tensor *gradient, const backward_p
     return copy != NULL;
 }
 
-static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root, tern_tensor *gradient,
-                         const backward_plan *plan)
+static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root,
+                         tern_tensor *gradient, const backward_plan *plan)
 {
     tern_thread *self = core_self();
     const tern_site_t here = core_site(self, site);

@@ -48,7 +48,8 @@ static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
         *slot = take(e, grad);
         return true;
     }
-    if (!e->plan->create_graph && autograd_exclusive(*slot) && (*slot)->view.dtype == grad->view.dtype &&
+    if (!e->plan->create_graph && autograd_exclusive(*slot) &&
+        (*slot)->view.dtype == grad->view.dtype &&
         core_view_same_shape(&(*slot)->view, &grad->view))
         return core_op_inplace(TERN_OP_add, NULL, NULL, *slot, grad) != NULL;
     tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, *slot, grad);
@@ -66,8 +67,8 @@ static bool steals(const engine *e, const core_node *node, const tern_tensor *le
     bool here = in_node_scope(e, grad);
     for (int i = 0; i < node->n_out; i++)
         here |= node->grad[i] == grad;
-    return here && !e->plan->create_graph && !e->plan->retain_graph && autograd_exclusive(grad) && grad->view.dtype == leaf->view.dtype &&
-           (grad->view.flags & TERN_VIEW_DENSE);
+    return here && !e->plan->create_graph && !e->plan->retain_graph && autograd_exclusive(grad) &&
+           grad->view.dtype == leaf->view.dtype && (grad->view.flags & TERN_VIEW_DENSE);
 }
 
 static tern_tensor *run_hooks(core_hook *first, int output, tern_tensor *t, tern_tensor *grad)
@@ -122,7 +123,7 @@ static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, t
 /* ---- counting ----------------------------------------------------------------------------------- */
 
 /* i takes the places of the bits that are set, lowest first. */
-#define FOR_BITS(i, set) \
+#define FOR_BITS(i, set)                                                                      \
     for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \
          bits_ &= bits_ - 1)
 
@@ -185,14 +186,15 @@ static void count_consumers(engine *e, core_node *root)
  * it may take it over. */
 static bool deliver(engine *e, core_node *node, tern_tensor **grad_in)
 {
-    FOR_BITS (i, (uint32_t)(node->wanted & ~node->leaves)) {
+    FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
+    {
         const core_edge *edge = &node->edges[i];
         if (grad_in[i] != NULL && !accumulate(e, &edge->node->grad[edge->output], grad_in[i]))
             return false;
     }
-    FOR_BITS (i, node->leaves)
-        if (grad_in[i] != NULL && !leaf_receives(e, node, node->edges[i].leaf, grad_in[i]))
-            return false;
+    FOR_BITS(i, node->leaves)
+    if (grad_in[i] != NULL && !leaf_receives(e, node, node->edges[i].leaf, grad_in[i]))
+        return false;
     return true;
 }
 
@@ -208,7 +210,8 @@ static void leaf_complete(const engine *e, tern_tensor *leaf)
 
 static void count_down(engine *e, core_node *node)
 {
-    FOR_BITS (i, (uint32_t)(node->wanted & ~node->leaves)) {
+    FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
+    {
         core_node *producer = node->edges[i].node;
         if (--producer->pending == 0) {
             producer->link = e->ready;
@@ -216,8 +219,8 @@ static void count_down(engine *e, core_node *node)
         }
     }
     if (e->plan->captures == NULL)
-        FOR_BITS (i, node->leaves)
-            leaf_complete(e, node->edges[i].leaf);
+        FOR_BITS(i, node->leaves)
+    leaf_complete(e, node->edges[i].leaf);
 }
 
 static bool call_backward(engine *e, core_node *node)
@@ -232,9 +235,10 @@ static bool call_backward(engine *e, core_node *node)
     for (int i = 0; i < node->n_in; i++)
         grad_in[i] = NULL;
     if (node->released) {
-        core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
-                   "backward goes through the graph a second time, and what it needs was freed by the "
-                   "first\n  try .retain_graph = true in the first call");
+        core_error(
+            e->self, node->site, TERN_ERR_GRAD, node->op->name,
+            "backward goes through the graph a second time, and what it needs was freed by the "
+            "first\n  try .retain_graph = true in the first call");
         return false;
     }
     node->op->backward(&ctx, node->grad[0], grad_in);

@@ -98,9 +98,10 @@ static tern_status_t compare_input(const check_run *run, int64_t i, tern_tensor 
         const double numeric = (up - down) / (2 * h);
         const double bound = run->tolerance * fmax(1.0, fmax(fabs(numeric), fabs(analytic[k])));
         if (!(fabs(numeric - analytic[k]) <= bound) && !tern_failed())
-            tern_fail_at(run->site, TERN_ERR_GRAD, "gradcheck",
-                         "order %d: input %lld, element %lld: backward gives %.10g, differences %.10g",
-                         order, (long long)i, (long long)k, analytic[k], numeric);
+            tern_fail_at(
+                run->site, TERN_ERR_GRAD, "gradcheck",
+                "order %d: input %lld, element %lld: backward gives %.10g, differences %.10g",
+                order, (long long)i, (long long)k, analytic[k], numeric);
     }
     free(values);
     free(analytic);

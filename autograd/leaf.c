@@ -3,9 +3,18 @@
 
 #include "autograd/node.h"
 
-bool tern_requires_grad(const tern_tensor *t) { return t != NULL && t->requires_grad; }
-bool tern_is_leaf(const tern_tensor *t) { return t != NULL && t->node == NULL; }
-bool tern_grad_enabled(void) { return core_self()->grad_mode; }
+bool tern_requires_grad(const tern_tensor *t)
+{
+    return t != NULL && t->requires_grad;
+}
+bool tern_is_leaf(const tern_tensor *t)
+{
+    return t != NULL && t->node == NULL;
+}
+bool tern_grad_enabled(void)
+{
+    return core_self()->grad_mode;
+}
 
 bool tern_set_grad_enabled(bool on)
 {
@@ -44,16 +53,19 @@ tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on
     return t;
 }
 
-tern_tensor *tern_grad_of(tern_tensor *t) { return t != NULL ? t->grad : NULL; }
+tern_tensor *tern_grad_of(tern_tensor *t)
+{
+    return t != NULL ? t->grad : NULL;
+}
 
 tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *grad)
 {
     tern_thread *self = core_self();
     if (!check_leaf(self, site, "set_grad", t))
         return (tern_status_t)self->error_code;
-    if (grad != NULL && (grad->view.dtype != t->view.dtype ||
-                         !tern_dev_equal(grad->view.dev, t->view.dev) ||
-                         !core_view_same_shape(&grad->view, &t->view)))
+    if (grad != NULL &&
+        (grad->view.dtype != t->view.dtype || !tern_dev_equal(grad->view.dev, t->view.dev) ||
+         !core_view_same_shape(&grad->view, &t->view)))
         return core_error(self, site, TERN_ERR_ARGUMENT, "set_grad",
                           "the gradient's shape, dtype or device differs from the tensor's");
     if (grad != NULL)
@@ -115,7 +127,8 @@ tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tensor *leaf,
     if (!check_leaf(self, site, "accumulated hook", leaf))
         return (tern_status_t)self->error_code;
     if (hook == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "accumulated hook", "the function is NULL");
+        return core_error(self, site, TERN_ERR_ARGUMENT, "accumulated hook",
+                          "the function is NULL");
     core_hook *h = hook_new(self, site, &leaf->hooks);
     if (h == NULL)
         return (tern_status_t)self->error_code;

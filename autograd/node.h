@@ -26,7 +26,7 @@ enum { SAVED_OUTPUT = 32, SAVED_USER = 64, MAX_USER_SAVED = 16 };
 
 typedef struct core_hook {
     struct core_hook *next;
-    tern_grad_hook hook;                 /* one of the two is set */
+    tern_grad_hook hook; /* one of the two is set */
     tern_accumulated_hook accumulated;
     void *user;
     tern_tensor *alias; /* what the hook is told; for nodes only, owned; leaves pass themselves */
@@ -42,12 +42,12 @@ typedef struct core_node {
     _Atomic uint32_t refs;
     uint16_t bytes;
     uint8_t n_in, n_saved;
-    bool released;       /* what was saved is gone: a second backward is an error */
-    uint8_t wanted;      /* bit i: the running backward wants the gradient of input i */
-    uint8_t leaves;      /* of these, the inputs that are leaves */
+    bool released;  /* what was saved is gone: a second backward is an error */
+    uint8_t wanted; /* bit i: the running backward wants the gradient of input i */
+    uint8_t leaves; /* of these, the inputs that are leaves */
     uint8_t n_out;
-    int32_t pending;     /* of the running backward: consumers that have not delivered */
-    uint64_t epoch;      /* the backward that counted it */
+    int32_t pending; /* of the running backward: consumers that have not delivered */
+    uint64_t epoch;  /* the backward that counted it */
     const tern_op *op;
     tern_site_t site;
     struct core_node *link; /* work lists of the engine, release list */
@@ -55,16 +55,16 @@ typedef struct core_node {
     struct core_hooks *hooks;
     core_edge *edges;
     core_saved *saved;
-    tern_view *first;    /* geometry of input 0, NULL where backward does not ask */
+    tern_view *first; /* geometry of input 0, NULL where backward does not ask */
     void *attr;
 } core_node;
 
 struct tern_op_ctx {
     tern_thread *self;
-    core_node *node;          /* in backward */
+    core_node *node; /* in backward */
     const void *attr;
     bool in_forward;
-    int n_user;               /* tern_save so far */
+    int n_user; /* tern_save so far */
     tern_tensor *user[MAX_USER_SAVED];
 };
 

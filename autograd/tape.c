@@ -14,7 +14,10 @@ static bool keeps_shape(const tern_op *op)
            op->rule != rule_binary && op->rule != rule_binary_float && op->rule != rule_where;
 }
 
-static inline size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
+static inline size_t align8(size_t n)
+{
+    return (n + 7) & ~(size_t)7;
+}
 
 static void fill_edges(core_call *call, core_node *node)
 {
@@ -131,7 +134,8 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
 {
     for (int i = 0; i < call->n_in; i++)
         if (inputs & B(i)) {
-            tern_tensor *t = hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
+            tern_tensor *t =
+                hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
             if (t == NULL && call->in[i] != NULL)
                 return false;
             autograd_node_save(node, t, (uint8_t)i);
@@ -261,14 +265,14 @@ static tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
     if (now == saved->version)
         return t;
     char shape[160];
-    core_error(ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
-               "%s %d (%s %s), which backward needs, was changed in place %u times after it was saved\n"
-               "  try the form of that change that makes a new tensor, or change a clone",
-               saved->place < SAVED_OUTPUT ? "input" : "output",
-               saved->place < SAVED_OUTPUT ? saved->place : saved->place - SAVED_OUTPUT,
-               tern_dtype_name((tern_dtype_t)t->view.dtype),
-               core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
-               now - saved->version);
+    core_error(
+        ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
+        "%s %d (%s %s), which backward needs, was changed in place %u times after it was saved\n"
+        "  try the form of that change that makes a new tensor, or change a clone",
+        saved->place < SAVED_OUTPUT ? "input" : "output",
+        saved->place < SAVED_OUTPUT ? saved->place : saved->place - SAVED_OUTPUT,
+        tern_dtype_name((tern_dtype_t)t->view.dtype),
+        core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), now - saved->version);
     return NULL;
 }
 
@@ -281,7 +285,10 @@ static tern_tensor *find_saved(tern_op_ctx *ctx, int place)
     return NULL;
 }
 
-tern_tensor *core_saved_in(tern_op_ctx *ctx, int i) { return find_saved(ctx, i); }
+tern_tensor *core_saved_in(tern_op_ctx *ctx, int i)
+{
+    return find_saved(ctx, i);
+}
 
 /* While backward itself is recorded, a saved output must lead back to this node. */
 tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
@@ -308,7 +315,10 @@ tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad,
     return ours ? core_op_inplace(id, NULL, NULL, grad, x) : core_op2(id, NULL, NULL, grad, x);
 }
 
-tern_tensor *tern_saved(tern_op_ctx *ctx, int i) { return find_saved(ctx, SAVED_USER + i); }
+tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
+{
+    return find_saved(ctx, SAVED_USER + i);
+}
 
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i)
 {

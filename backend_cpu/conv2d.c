@@ -3,7 +3,7 @@
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/kernels.h"
 
-/* ---- the library ------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* Below this many channels the library pads to whole vectors or has slow kernels only. */
 enum { LIBRARY_CHANNELS = 16 };
@@ -45,9 +45,9 @@ static void turn_images(void *context, int64_t begin, int64_t end)
         float *plain = (float *)t->view->data + i * channels * pixels;
         float *turned = t->turned + i * channels * pixels;
         if (t->back)
-            CPU_ISA_PICK(cpu_transpose_f32)(plain, pixels, turned, channels, pixels, channels);
+            cpu_turn_rows(plain, pixels, turned, channels, pixels, channels);
         else
-            CPU_ISA_PICK(cpu_transpose_f32)(turned, channels, plain, pixels, channels, pixels);
+            cpu_turn_rows(turned, channels, plain, pixels, channels, pixels);
     }
 }
 
@@ -75,25 +75,25 @@ static void write_back(const cpu_conv *conv, const tern_view *view, float *turne
 static cpu_conv2d_shape library_shape(const cpu_conv *conv)
 {
     const tern_attr_conv *a = conv->attr;
-    return (cpu_conv2d_shape){
-        .format = CPU_CONV_NHWC,
-        .weights = (conv->weight->flags & TERN_VIEW_CONTIGUOUS) ? CPU_CONV_OIHW : CPU_CONV_OHWI,
-        .dtype = CPU_BLAS_F32,
-        .batch = conv->images,
-        .in_channels = conv->in_channels,
-        .in_h = conv->in[0],
-        .in_w = conv->in[1],
-        .out_channels = conv->out_channels,
-        .kernel_h = conv->kernel[0],
-        .kernel_w = conv->kernel[1],
-        .stride_h = a->stride[0],
-        .stride_w = a->stride[1],
-        .pad_h = a->padding[0],
-        .pad_w = a->padding[1],
-        .dilation_h = a->dilation[0],
-        .dilation_w = a->dilation[1],
-        .groups = a->groups
-    };
+    return (cpu_conv2d_shape){ .format = CPU_CONV_NHWC,
+                               .weights = (conv->weight->flags & TERN_VIEW_CONTIGUOUS)
+                                              ? CPU_CONV_OIHW
+                                              : CPU_CONV_OHWI,
+                               .dtype = CPU_BLAS_F32,
+                               .batch = conv->images,
+                               .in_channels = conv->in_channels,
+                               .in_h = conv->in[0],
+                               .in_w = conv->in[1],
+                               .out_channels = conv->out_channels,
+                               .kernel_h = conv->kernel[0],
+                               .kernel_w = conv->kernel[1],
+                               .stride_h = a->stride[0],
+                               .stride_w = a->stride[1],
+                               .pad_h = a->padding[0],
+                               .pad_w = a->padding[1],
+                               .dilation_h = a->dilation[0],
+                               .dilation_w = a->dilation[1],
+                               .groups = a->groups };
 }
 
 typedef enum outcome { DONE, NOT_DONE, NO_MEMORY } outcome;
@@ -126,7 +126,7 @@ static outcome run_library(const cpu_conv *conv, cpu_conv_pass pass)
     return DONE;
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 static cpu_conv describe(const tern_call *call, const tern_view *x, const tern_view *weight,
                          const tern_view *y)
@@ -146,8 +146,8 @@ static cpu_conv describe(const tern_call *call, const tern_view *x, const tern_v
                       .group_in = weight->shape[1],
                       .group_out = y->shape[1] / attr->groups };
     const int64_t bytes = (x->numel + weight->numel + y->numel) * cpu_dtype_size(x->dtype);
-    conv.threads = cpu_threads(call, bytes, y->numel * weight->shape[1] * weight->shape[2] *
-                                                weight->shape[3] / 2);
+    conv.threads = cpu_threads(
+        call, bytes, y->numel * weight->shape[1] * weight->shape[2] * weight->shape[3] / 2);
     return conv;
 }
 
@@ -156,7 +156,8 @@ static bool direct_suits(const cpu_conv *conv)
 {
     const tern_attr_conv *a = conv->attr;
     const int64_t rows = (conv->kernel[0] - 1) * a->dilation[0] + 1;
-    const int64_t padded = conv->in[1] + 2 * (a->padding[1] + a->dilation[1] * conv->kernel[1]) + 16;
+    const int64_t padded =
+        conv->in[1] + 2 * (a->padding[1] + a->dilation[1] * conv->kernel[1]) + 16;
     const int64_t channels =
         conv->group_in > conv->out_channels ? conv->group_in : conv->out_channels;
     return conv->x->dtype == TERN_F32 && channels * rows * padded < (1 << 28);
@@ -192,8 +193,8 @@ static bool own_grad_input(const cpu_conv *conv)
     const tern_attr_conv *a = conv->attr;
     bool turns = true;
     for (int d = 0; d < 2; d++)
-        turns = turns && a->stride[d] == 1 &&
-                a->padding[d] <= a->dilation[d] * (conv->kernel[d] - 1);
+        turns =
+            turns && a->stride[d] == 1 && a->padding[d] <= a->dilation[d] * (conv->kernel[d] - 1);
     if (a->groups > 1 || !direct_suits(conv))
         return cpu_conv_columns_grad_input(conv);
     if (conv->in_channels <= CPU_CONV_FEW && a->dilation[1] == 1)

@@ -1,8 +1,9 @@
 /* Convolution in two dimensions: what its files share.
  *
  *   conv2d.c          the kernels: the library where it is fast, else
- *   conv2d_direct.c   f32 without a column matrix (isa/conv2d.c, isa/conv2d_sum.c)
- *   conv2d_scatter.c  f32, input gradient of few channels (isa/conv2d_scatter.c), else
+ *   conv2d_direct.c   f32 without a column matrix (conv2d_planes.c, isa/conv2d.c)
+ *   conv2d_weight.c   its weight gradient (isa/conv2d_sum.c)
+ *   conv2d_scatter.c  its input gradient for few channels (isa/conv2d_scatter.c), else
  *   conv2d_columns.c  every dtype and geometry by a column matrix and a product
  *
  * Letters: N images, C channels in and O out (both of all groups), H x W pixels in, OH x OW out,
@@ -27,13 +28,11 @@ typedef struct cpu_conv {
     int threads;
 } cpu_conv;
 
-enum { CPU_CONV_H = 0, CPU_CONV_W = 1 };
-
 /* False: there was no scratch, and the host has said so. */
 bool cpu_conv_direct_forward(const cpu_conv *conv);
-/* Without groups: by a forward pass over the gradient with the kernel turned round, for stride 1 and
- * no more padding than the kernel covers; or by adding up what each result gives, for adjacent taps
- * and few input channels. */
+/* Without groups: by a forward pass over the gradient with the kernel turned round, for stride 1
+ * and no more padding than the kernel covers; or by adding up what each result gives, for
+ * adjacent taps and few input channels. */
 bool cpu_conv_turned_grad_input(const cpu_conv *conv);
 bool cpu_conv_scatter_grad_input(const cpu_conv *conv);
 bool cpu_conv_direct_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
@@ -41,25 +40,22 @@ bool cpu_conv_columns_forward(const cpu_conv *conv);
 bool cpu_conv_columns_grad_input(const cpu_conv *conv);
 bool cpu_conv_columns_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
 
-/* ---- inner kernels (isa/conv2d.c) --------------------------------------------------------------
- * The input is staged as planes: channels apart, padded with zeros, and for a stride s along W cut
- * into s planes of every s-th column, so that neighbouring results read neighbouring elements. A tap
- * is then an offset. */
+/* ---- inner kernels, on staged planes (conv2d_planes.h) --------------------------------------- */
 
-/* Outputs are computed CPU_CONV_LANES channels at a time or, where there are few, in blocks of up to
- * CPU_CONV_FEW channels with pixels of a row as lanes. */
+/* Outputs are computed CPU_CONV_LANES channels at a time or, where there are few, in blocks of up
+ * to CPU_CONV_FEW channels with pixels of a row as lanes. */
 enum { CPU_CONV_LANES = 16, CPU_CONV_FEW = 8 };
 
 typedef struct cpu_conv_rows {
     const float *x;        /* staged, at the first of the rows */
     const int32_t *offset; /* of each tap */
     int64_t taps;
-    int64_t run; /* so many taps each have adjacent offsets; divides taps */
+    int64_t run;           /* so many taps each have adjacent offsets; divides taps */
     int64_t rows, columns; /* of results */
     int64_t x_row;         /* from one row of results to the next */
     float *y;              /* forward: written; weight gradient: read */
     int64_t y_row, y_column, y_channel;
-    int64_t channels;      /* out */
+    int64_t channels; /* out */
     /* by channels: weights [taps][stride], bias [stride], sums [taps][stride]; stride is channels
      * rounded up to CPU_CONV_LANES. By pixels: weights [taps][CPU_CONV_FEW], bias [CPU_CONV_FEW],
      * sums [channels][taps][CPU_CONV_LANES]. */
@@ -82,10 +78,10 @@ CPU_ISA_DECLARE(void, cpu_conv_sum_bias, const cpu_conv_rows *rows);
 /* Adds the input gradient of some rows of one image to x, which is padded and channels_last, with
  * CPU_CONV_LANES elements behind it. A run is a row of the kernel, [KW][C]. */
 typedef struct cpu_conv_scatter {
-    float *x; /* at the first row's first pixel */
-    int64_t x_row, x_column; /* from one row or pixel of y to the next */
+    float *x;                        /* at the first row's first pixel */
+    int64_t x_row, x_column;         /* from one row or pixel of y to the next */
     int64_t kernel_rows, kernel_row; /* KH; elements of x from one to the next */
-    int64_t run, padded_run; /* KW C; rounded up to CPU_CONV_LANES */
+    int64_t run, padded_run;         /* KW C; rounded up to CPU_CONV_LANES */
     const float *y;
     int64_t rows, columns, y_row, y_column, y_channel, channels;
     const float *weights; /* [channels][stride]: kernel_rows rows of padded_run */
@@ -97,8 +93,21 @@ CPU_ISA_DECLARE(void, cpu_conv_scatter_rows, const cpu_conv_scatter *scatter);
 CPU_ISA_DECLARE(void, cpu_copy_rows_f32, float *out, int64_t out_row, const float *in,
                 int64_t in_row, int64_t rows, int64_t columns);
 
-/* out[c * out_row + r] = in[r * in_row + c] */
-CPU_ISA_DECLARE(void, cpu_transpose_f32, float *out, int64_t out_row, const float *in,
+static inline void cpu_copy_rows(float *out, int64_t out_row, const float *in, int64_t in_row,
+                                 int64_t rows, int64_t columns)
+{
+    CPU_ISA_PICK(cpu_copy_rows_f32)(out, out_row, in, in_row, rows, columns);
+}
+
+/* out[c * out_row + r] = in[r * in_row + c]. For the few rows and columns of staging this is faster
+ * than cpu_transpose, which is made for large matrices. */
+CPU_ISA_DECLARE(void, cpu_turn_rows_f32, float *out, int64_t out_row, const float *in,
                 int64_t in_row, int64_t rows, int64_t columns);
+
+static inline void cpu_turn_rows(float *out, int64_t out_row, const float *in, int64_t in_row,
+                                 int64_t rows, int64_t columns)
+{
+    CPU_ISA_PICK(cpu_turn_rows_f32)(out, out_row, in, in_row, rows, columns);
+}
 
 #endif

@@ -42,7 +42,8 @@ static int64_t block_pixels(const cpu_conv *conv)
     return block < 8 ? (pixels < 8 ? pixels : 8) : block < pixels ? block : pixels;
 }
 
-/* What every part has for itself, in elements of the type that is computed in; NULL where unused. */
+/* What every part has for itself, in elements of the type that is computed in; NULL where
+ * unused. */
 typedef struct columns_part {
     char *x, *y;     /* images converted to that type */
     char *padded;    /* staged image */
@@ -57,8 +58,9 @@ typedef struct columns_plan {
     int dtype; /* computed in */
     int64_t parts;
     columns_part part[4 * MOST_PARTS];
-    char *weight; /* forward: [groups][taps][group_out]; input gradient: [groups][group_out][taps] */
-    char *bias;   /* NULL: none */
+    char
+        *weight; /* forward: [groups][taps][group_out]; input gradient: [groups][group_out][taps] */
+    char *bias;  /* NULL: none */
 } columns_plan;
 
 /* Cuts `bytes` from a block of scratch; counts only while there is none. */
@@ -71,7 +73,8 @@ static char *cut(char *block, int64_t *used, int64_t bytes)
 
 enum { USES_X = 1, USES_Y = 2, USES_SUMS = 4 };
 
-static void cut_part(const columns_plan *plan, columns_part *part, char *block, int64_t *used, int uses)
+static void cut_part(const columns_plan *plan, columns_part *part, char *block, int64_t *used,
+                     int uses)
 {
     const cpu_conv *conv = plan->conv;
     const int64_t size = cpu_dtype_size(plan->dtype), taps = taps_of(conv);

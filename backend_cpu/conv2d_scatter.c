@@ -22,10 +22,9 @@ static void pack_weights(const scatter_plan *plan)
         for (int64_t h = 0; h < conv->kernel[0]; h++)
             for (int64_t w = 0; w < conv->kernel[1]; w++)
                 for (int64_t c = 0; c < conv->in_channels; c++)
-                    plan->weights[o * plan->stride + h * plan->padded_run +
-                                  w * conv->in_channels + c] =
-                        from[o * weight->stride[0] + c * weight->stride[1] +
-                             h * weight->stride[2] + w * weight->stride[3]];
+                    plan->weights[o * plan->stride + h * plan->padded_run + w * conv->in_channels +
+                                  c] = from[o * weight->stride[0] + c * weight->stride[1] +
+                                            h * weight->stride[2] + w * weight->stride[3]];
 }
 
 static void scatter_image(const scatter_plan *plan, float *image, int64_t index)
@@ -64,15 +63,14 @@ static void copy_out(const scatter_plan *plan, const float *image, int64_t index
         image + conv->attr->padding[0] * plan->pitch + conv->attr->padding[1] * channels;
     const bool last = x->stride[1] == 1 && x->stride[3] == channels;
     if (!last && plan->pitch == width * channels) { /* all rows are one */
-        CPU_ISA_PICK(cpu_transpose_f32)
-        (to, x->stride[1], from, channels, width * height, channels);
+        cpu_turn_rows(to, x->stride[1], from, channels, width * height, channels);
         return;
     }
     for (int64_t h = 0; h < height; h++, from += plan->pitch, to += x->stride[2])
         if (last)
             memcpy(to, from, (size_t)(width * channels) * sizeof *to);
         else
-            CPU_ISA_PICK(cpu_transpose_f32)(to, x->stride[1], from, channels, width, channels);
+            cpu_turn_rows(to, x->stride[1], from, channels, width, channels);
 }
 
 static void scatter_parts(void *context, int64_t begin, int64_t end)
@@ -96,8 +94,8 @@ bool cpu_conv_scatter_grad_input(const cpu_conv *conv)
     plan.padded_run = (plan.run + CPU_CONV_LANES - 1) / CPU_CONV_LANES * CPU_CONV_LANES;
     plan.stride = conv->kernel[0] * plan.padded_run;
     plan.pitch = (conv->in[1] + 2 * pad[1]) * conv->in_channels;
-    plan.image_floats =
-        plan.pitch * (conv->in[0] + 2 * pad[0]) / CPU_CONV_LANES * CPU_CONV_LANES + 2 * CPU_CONV_LANES;
+    plan.image_floats = plan.pitch * (conv->in[0] + 2 * pad[0]) / CPU_CONV_LANES * CPU_CONV_LANES +
+                        2 * CPU_CONV_LANES;
     plan.parts = conv->threads == 1 ? 1 : 4 * conv->threads;
     if (plan.parts > conv->images)
         plan.parts = conv->images;

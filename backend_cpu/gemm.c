@@ -43,7 +43,7 @@ void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
     return room->data;
 }
 
-/* ---- own kernels ------------------------------------------------------------------------------- */
+/* ---- own kernels ----------------------------------------------------------------------------- */
 
 static void run_own(int dtype, const cpu_product *g, void *scratch)
 {
@@ -98,15 +98,14 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i * own->units / own->parts * CPU_GEMM_ALIGN;
         const int64_t last = (i + 1) * own->units / own->parts * CPU_GEMM_ALIGN;
-        const cpu_product part =
-            cpu_product_part(own->whole, own->dtype, own->by_rows, first,
-                             last < extent ? last : extent);
+        const cpu_product part = cpu_product_part(own->whole, own->dtype, own->by_rows, first,
+                                                  last < extent ? last : extent);
         run_own(own->dtype, &part, own->scratch + i * own->scratch_bytes);
     }
 }
 
-/* Every part packs what it needs, so parts run without waiting for each other, and each element of C
- * is one sum in one order however many there are. */
+/* Every part packs what it needs, so parts run without waiting for each other, and each element
+ * of C is one sum in one order however many there are. */
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
                              cpu_room *room)
 {
@@ -165,7 +164,7 @@ void cpu_product_alone(int dtype, const cpu_product *g, void *piece)
     cpu_narrow_c(&f, dtype, g, 1);
 }
 
-/* ---- the library ------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* Leading dimension of a matrix of these strides, 0 when the library cannot take it. */
 static int64_t leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int *out_trans)
@@ -225,7 +224,7 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     return run_own_parallel(call, dtype, &g, threads, &room->own);
 }
 
-/* ---- the kernel -------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* out [M, N] = a [M, K] b [K, N], or [B, M, N] = [B, M, K] [B, K, N]; out is row-major. */
 typedef struct product_batch {

@@ -38,7 +38,8 @@ bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *produc
 void cpu_product_alone(int dtype, const cpu_product *product, void *piece);
 int64_t cpu_product_piece_bytes(int dtype, const cpu_product *product);
 /* How many threads `count` such products should use. */
-int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *product, int64_t count);
+int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *product,
+                        int64_t count);
 /* Rows [begin, end) of C, or its columns. */
 cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows, int64_t begin,
                              int64_t end);

@@ -5,7 +5,7 @@
 /* Rows of half types are converted in blocks of about this many elements. */
 enum { HALF_ELEMENTS = 1 << 22 };
 
-/* ---- half types -------------------------------------------------------------------------------- */
+/* ---- half types ------------------------------------------------------------------------------ */
 
 typedef struct to_f32 {
     cpu_convert_fn convert;
@@ -107,25 +107,25 @@ static bool run_half(const tern_call *call, int dtype, const cpu_product *produc
     return true;
 }
 
-/* ---- integers ---------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 /* Unsigned arithmetic wraps as two's complement does, whatever the sign of the dtype. */
-#define INTEGER_ROWS(name, type, wide)                                             \
-    static void name(void *context, int64_t begin, int64_t end)                    \
-    {                                                                              \
-        const cpu_product *g = context;                                            \
-        const type *bias = g->bias;                                                \
-        for (int64_t i = begin; i < end; i++) {                                    \
-            type *c = (type *)g->c + i * g->c_row;                                 \
-            for (int64_t j = 0; j < g->n; j++)                                     \
-                c[j] = bias != NULL ? bias[j] : 0;                                 \
-            for (int64_t p = 0; p < g->k; p++) {                                   \
-                const type a = ((const type *)g->a)[i * g->a_row + p * g->a_col];  \
-                const type *b = (const type *)g->b + p * g->b_row;                 \
-                for (int64_t j = 0; j < g->n; j++)                                 \
-                    c[j] = (type)(c[j] + (wide)a * b[j * g->b_col]);               \
-            }                                                                      \
-        }                                                                          \
+#define INTEGER_ROWS(name, type, wide)                                            \
+    static void name(void *context, int64_t begin, int64_t end)                   \
+    {                                                                             \
+        const cpu_product *g = context;                                           \
+        const type *bias = g->bias;                                               \
+        for (int64_t i = begin; i < end; i++) {                                   \
+            type *c = (type *)g->c + i * g->c_row;                                \
+            for (int64_t j = 0; j < g->n; j++)                                    \
+                c[j] = bias != NULL ? bias[j] : 0;                                \
+            for (int64_t p = 0; p < g->k; p++) {                                  \
+                const type a = ((const type *)g->a)[i * g->a_row + p * g->a_col]; \
+                const type *b = (const type *)g->b + p * g->b_row;                \
+                for (int64_t j = 0; j < g->n; j++)                                \
+                    c[j] = (type)(c[j] + (wide)a * b[j * g->b_col]);              \
+            }                                                                     \
+        }                                                                         \
     }
 INTEGER_ROWS(integer_rows_8, uint8_t, uint32_t)
 INTEGER_ROWS(integer_rows_16, uint16_t, uint32_t)

@@ -1,7 +1,7 @@
 /* Pooling: half types become f32 image by image, everything else runs as it is. */
 #include "backend_cpu/pool2d.h"
-#include "backend_cpu/conv2d.h"
 #include "backend_cpu/kernels.h"
+#include "backend_cpu/transpose.h"
 
 #define IS_NAN(v) 0
 #define T uint8_t
@@ -37,7 +37,7 @@
 #define LOWEST INT64_MIN
 #include "backend_cpu/pool2d_max.inc"
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct pool_run {
     const cpu_pool *pool;
@@ -106,35 +106,30 @@ static tern_status_t run_pool(const tern_call *call, cpu_pool *pool, const tern_
 static cpu_pool_fn *max_pool_of(int dtype)
 {
     switch (dtype) {
-    case TERN_U8: return max_pool_u8;
-    case TERN_I8: return max_pool_i8;
-    case TERN_I16: return max_pool_i16;
-    case TERN_I32: return max_pool_i32;
-    case TERN_I64: return max_pool_i64;
-    case TERN_F64: return CPU_ISA_PICK(cpu_max_pool_f64);
-    default: return CPU_ISA_PICK(cpu_max_pool_f32);
+    case TERN_U8:
+        return max_pool_u8;
+    case TERN_I8:
+        return max_pool_i8;
+    case TERN_I16:
+        return max_pool_i16;
+    case TERN_I32:
+        return max_pool_i32;
+    case TERN_I64:
+        return max_pool_i64;
+    case TERN_F64:
+        return CPU_ISA_PICK(cpu_max_pool_f64);
+    default:
+        return CPU_ISA_PICK(cpu_max_pool_f32);
     }
 }
 
-/* ---- a gradient whose memory order is not that of the index ------------------------------------- */
+/* ---- a gradient whose memory order is not that of the index ---------------------------------- */
 
 typedef struct reorder {
     const tern_view *from;
     char *to;
     bool channels_last; /* what `to` becomes */
 } reorder;
-
-/* to[j * rows + i] = from[i * columns + j], elements of one size */
-#define TURN(name, type)                                                          \
-    static void name(type *to, const type *from, int64_t rows, int64_t columns)   \
-    {                                                                             \
-        for (int64_t i = 0; i < rows; i++)                                        \
-            for (int64_t j = 0; j < columns; j++)                                 \
-                to[j * rows + i] = from[i * columns + j];                         \
-    }
-TURN(turn_8, uint8_t)
-TURN(turn_16, uint16_t)
-TURN(turn_64, uint64_t)
 
 static void reorder_images(void *context, int64_t begin, int64_t end)
 {
@@ -144,20 +139,14 @@ static void reorder_images(void *context, int64_t begin, int64_t end)
     const int64_t rows = r->channels_last ? v->shape[1] : pixels;
     const int64_t columns = r->channels_last ? pixels : v->shape[1];
     for (int64_t n = begin; n < end; n++) {
-        const void *from = (const char *)v->data + n * rows * columns * size;
-        void *to = r->to + n * rows * columns * size;
-        if (size == 4)
-            CPU_ISA_PICK(cpu_transpose_f32)(to, rows, from, columns, rows, columns);
-        else if (size == 1)
-            turn_8(to, from, rows, columns);
-        else if (size == 2)
-            turn_16(to, from, rows, columns);
-        else
-            turn_64(to, from, rows, columns);
+        const char *from = (const char *)v->data + n * rows * columns * size;
+        char *to = r->to + n * rows * columns * size;
+        cpu_transpose(to, rows * size, from, columns * size, rows, columns, size);
     }
 }
 
-/* v's elements in channels_last or row-major order: its own memory, or scratch. NULL: no scratch. */
+/* v's elements in channels_last or row-major order: its own memory, or scratch. NULL: no
+ * scratch. */
 static void *ordered(const tern_call *call, const tern_view *v, bool channels_last)
 {
     if (is_channels_last(v) == channels_last)
@@ -170,7 +159,7 @@ static void *ordered(const tern_call *call, const tern_view *v, bool channels_la
     return r.to;
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 /* x -> y, index */
 tern_status_t cpu_max_pool2d(const tern_call *call)

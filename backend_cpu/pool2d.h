@@ -9,8 +9,8 @@
 #include "backend_cpu/cpu.h"
 #include "tern/op_attr.h"
 
-/* One pooling; all its tensors lie in one way: plane after plane (row-major), or channels_last. In a
- * gradient x and y are the gradients of x and y. */
+/* One pooling; all its tensors lie in one way: plane after plane (row-major), or channels_last.
+ * In a gradient x and y are the gradients of x and y. */
 typedef struct cpu_pool {
     const tern_attr_pool *attr;
     void *x, *y, *index;
@@ -32,7 +32,7 @@ CPU_ISA_DECLARE(void, cpu_avg_pool_f64, const cpu_pool *pool, int64_t begin, int
 CPU_ISA_DECLARE(void, cpu_avg_pool_grad_f32, const cpu_pool *pool, int64_t begin, int64_t end);
 CPU_ISA_DECLARE(void, cpu_avg_pool_grad_f64, const cpu_pool *pool, int64_t begin, int64_t end);
 
-/* ---- geometry ---------------------------------------------------------------------------------- */
+/* ---- geometry -------------------------------------------------------------------------------- */
 
 typedef struct cpu_range {
     int64_t begin, end;
@@ -56,7 +56,7 @@ static inline cpu_range cpu_pool_cells(const cpu_pool *pool, int d, int64_t at)
  * chunk's columns have in common in all rows and planes is found once: */
 enum { CPU_POOL_CHUNK = 256, CPU_POOL_CELLS = 64 };
 typedef struct cpu_pool_chunk {
-    int64_t begin, end; /* results along W */
+    int64_t begin, end;               /* results along W */
     cpu_range inside[CPU_POOL_CELLS]; /* of the first cells: the results for which each is inside */
 } cpu_pool_chunk;
 

@@ -59,20 +59,21 @@ static void backward_mul_node(operands *o)
             samples[j] = samples[j - 1];
             samples[j - 1] = t;
         }
-    bench_print("backward_mul_node", "tern", (bench_result){ samples[10], samples[5], samples[15] });
+    bench_print("backward_mul_node", "tern",
+                (bench_result){ samples[10], samples[5], samples[15] });
 }
 
 /* ---- large ---- */
 
-#define LARGE(name, call)                                   \
-    static void name(void *user, int64_t repeats)           \
-    {                                                       \
-        operands *o = user;                                 \
-        (void)o;                                            \
-        for (int64_t i = 0; i < repeats; i++) {             \
-            TERN_SCOPE;                                     \
-            (void)(call);                                   \
-        }                                                   \
+#define LARGE(name, call)                         \
+    static void name(void *user, int64_t repeats) \
+    {                                             \
+        operands *o = user;                       \
+        (void)o;                                  \
+        for (int64_t i = 0; i < repeats; i++) {   \
+            TERN_SCOPE;                           \
+            (void)(call);                         \
+        }                                         \
     }
 LARGE(add, tern_add(o->a, o->b))
 LARGE(relu, tern_relu(o->a))
@@ -85,7 +86,8 @@ LARGE(layer_norm, tern_layer_norm(o->a, 1, o->b, o->c))
 LARGE(sgd_step, tern_sgd_step_at(TERN_HERE, o->a, o->b, NULL, &(tern_attr_sgd){ .lr = 1e-9 }))
 LARGE(adam_step,
       tern_adam_step_at(TERN_HERE, o->a, o->b, o->c, o->d,
-                        &(tern_attr_adam){ .lr = 1e-9, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 9 }))
+                        &(tern_attr_adam){
+                            .lr = 1e-9, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 9 }))
 LARGE(matmul, tern_matmul(o->a, o->b))
 
 static void cross_entropy(void *user, int64_t repeats)
@@ -136,7 +138,7 @@ static void elementwise(int64_t n, const char *suffix)
     static const struct {
         const char *name;
         bench_body body;
-    } works[] = { { "add", add },   { "relu", relu }, { "exp", exp_ },
+    } works[] = { { "add", add },    { "relu", relu }, { "exp", exp_ },
                   { "tanh", tanh_ }, { "gelu", gelu }, { "sum", sum } };
     operands o = { NULL, NULL, NULL, NULL };
     for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
@@ -180,8 +182,10 @@ static void products(void)
     static const struct {
         const char *name;
         int64_t m, k, n;
-    } shapes[] = { { "matmul_64x784x128", 64, 784, 128 }, { "matmul_128x784x512", 128, 784, 512 },
-                   { "matmul_64x128x10", 64, 128, 10 },   { "matmul_256", 256, 256, 256 },
+    } shapes[] = { { "matmul_64x784x128", 64, 784, 128 },
+                   { "matmul_128x784x512", 128, 784, 512 },
+                   { "matmul_64x128x10", 64, 128, 10 },
+                   { "matmul_256", 256, 256, 256 },
                    { "matmul_1024", 1024, 1024, 1024 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         TERN_SCOPE;

@@ -29,39 +29,48 @@ static void steps(void *user, int64_t repeats)
 
 static tern_module *make_mlp1(void)
 {
-    return tern_sequential(tern_linear_layer(784, 128), tern_relu_layer(), tern_linear_layer(128, 10));
+    return tern_sequential(tern_linear_layer(784, 128), tern_relu_layer(),
+                           tern_linear_layer(128, 10));
 }
 static tern_module *make_mlp2(void)
 {
-    return tern_sequential(tern_linear_layer(784, 512), tern_relu_layer(), tern_linear_layer(512, 512),
-                           tern_relu_layer(), tern_linear_layer(512, 10));
+    return tern_sequential(tern_linear_layer(784, 512), tern_relu_layer(),
+                           tern_linear_layer(512, 512), tern_relu_layer(),
+                           tern_linear_layer(512, 10));
 }
 static tern_module *make_lenet(void)
 {
-    return tern_sequential(tern_conv2d_layer(1, 6, 5, .padding = 2), tern_relu_layer(),
-                           tern_max_pool2d_layer(2), tern_conv2d_layer(6, 16, 5), tern_relu_layer(),
-                           tern_max_pool2d_layer(2), tern_flatten_layer(), tern_linear_layer(400, 120),
-                           tern_relu_layer(), tern_linear_layer(120, 84), tern_relu_layer(),
-                           tern_linear_layer(84, 10));
+    return tern_sequential(
+        tern_conv2d_layer(1, 6, 5, .padding = 2), tern_relu_layer(), tern_max_pool2d_layer(2),
+        tern_conv2d_layer(6, 16, 5), tern_relu_layer(), tern_max_pool2d_layer(2),
+        tern_flatten_layer(), tern_linear_layer(400, 120), tern_relu_layer(),
+        tern_linear_layer(120, 84), tern_relu_layer(), tern_linear_layer(84, 10));
 }
 static tern_module *make_cnn(void)
 {
     return tern_sequential(tern_conv2d_layer(1, 32, 3, .padding = 1), tern_relu_layer(),
                            tern_max_pool2d_layer(2), tern_conv2d_layer(32, 64, 3, .padding = 1),
                            tern_relu_layer(), tern_max_pool2d_layer(2), tern_flatten_layer(),
-                           tern_linear_layer(3136, 128), tern_relu_layer(), tern_linear_layer(128, 10));
+                           tern_linear_layer(3136, 128), tern_relu_layer(),
+                           tern_linear_layer(128, 10));
 }
 static tern_module *make_tiny(void)
 {
     return tern_sequential(tern_linear_layer(4, 16), tern_relu_layer(), tern_linear_layer(16, 4));
 }
 
-static tern_optimizer *sgd(tern_module *net) { return tern_sgd(tern_parameters(net), .lr = 0.01); }
+static tern_optimizer *sgd(tern_module *net)
+{
+    return tern_sgd(tern_parameters(net), .lr = 0.01);
+}
 static tern_optimizer *momentum(tern_module *net)
 {
     return tern_sgd(tern_parameters(net), .lr = 0.01, .momentum = 0.9);
 }
-static tern_optimizer *adam(tern_module *net) { return tern_adam(tern_parameters(net), .lr = 1e-3); }
+static tern_optimizer *adam(tern_module *net)
+{
+    return tern_adam(tern_parameters(net), .lr = 1e-3);
+}
 
 static const struct {
     const char *name;

@@ -53,8 +53,7 @@ static void host_event(int level, const char *format, ...)
 static void *host_scratch(const tern_call *call, int64_t bytes)
 {
     tern_thread *self = core_self();
-    tern_tensor *t =
-        core_tensor_new(self, self->site, call->dev, TERN_U8, 1, &(int64_t){ bytes });
+    tern_tensor *t = core_tensor_new(self, self->site, call->dev, TERN_U8, 1, &(int64_t){ bytes });
     if (t == NULL) {
         if (self->error_code == TERN_ERR_OOM) { /* the dispatcher says for which op */
             (void)host_fail(TERN_ERR_OOM, "no memory for %lld bytes of scratch space",
@@ -172,7 +171,8 @@ void core_backend_reset_peak(tern_dev_t dev)
 
 /* ---- copies between devices: bytes of dense tensors of one dtype and layout ---------------------- */
 
-tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src, int64_t bytes)
+tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
+                              int64_t bytes)
 {
     if (bytes == 0)
         return TERN_OK;

@@ -19,7 +19,8 @@ bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t d
 {
     if (call->preset)
         return true;
-    if (__builtin_expect((like->flags & TERN_VIEW_CONTIGUOUS) || !(like->flags & TERN_VIEW_DENSE), 1))
+    if (__builtin_expect((like->flags & TERN_VIEW_CONTIGUOUS) || !(like->flags & TERN_VIEW_DENSE),
+                         1))
         call->out[i] =
             core_tensor_new(call->self, call->site, call->dev, dtype, like->ndim, like->shape);
     else
@@ -58,8 +59,8 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
     }
     view->view.numel = core_numel(ndim, dims);
     if (view->view.numel > 0)
-        view->view.data = (char *)base->view.data +
-                          offset * tern_dtype_size((tern_dtype_t)base->view.dtype);
+        view->view.data =
+            (char *)base->view.data + offset * tern_dtype_size((tern_dtype_t)base->view.dtype);
     core_view_update(&view->view);
     view->base = core_retain(base->base != NULL ? base->base : base);
     call->out[0] = view;
@@ -100,8 +101,8 @@ bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)
 {
     const int32_t range = ndim > 0 ? ndim : 1;
     if (*dim < -range || *dim >= range)
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "dimension %d is outside -%d .. %d", *dim, range,
-                         range - 1);
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "dimension %d is outside -%d .. %d", *dim,
+                         range, range - 1);
     if (*dim < 0)
         *dim += range;
     return true;
@@ -117,7 +118,8 @@ bool core_check_dtype(core_call *call, int i, uint32_t accepted)
     list[0] = '\0';
     for (int d = 1; d < TERN_DTYPES; d++)
         if (accepted & B(d))
-            core_text_add(&text, "%s%s", text.length > 0 ? " " : "", tern_dtype_name((tern_dtype_t)d));
+            core_text_add(&text, "%s%s", text.length > 0 ? " " : "",
+                          tern_dtype_name((tern_dtype_t)d));
     return core_fail(call, TERN_ERR_DTYPE, NULL, "input %d is %s; accepted are: %s", i,
                      tern_dtype_name(dtype), list);
 }
@@ -174,10 +176,10 @@ static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
     call.in[0] = t;
     const tern_view *v = &t->view;
     const bool keep_strides = (v->flags & TERN_VIEW_DENSE) && !(v->flags & TERN_VIEW_CONTIGUOUS);
-    tern_tensor *out = keep_strides ? core_tensor_new_strided(outer->self, outer->site, v->dev, dtype,
-                                                              v->ndim, v->shape, v->stride)
-                                    : core_tensor_new(outer->self, outer->site, v->dev, dtype, v->ndim,
-                                                      v->shape);
+    tern_tensor *out =
+        keep_strides ? core_tensor_new_strided(outer->self, outer->site, v->dev, dtype, v->ndim,
+                                               v->shape, v->stride)
+                     : core_tensor_new(outer->self, outer->site, v->dev, dtype, v->ndim, v->shape);
     call.out[0] = out;
     if (out == NULL || core_dispatch(&call))
         return out;
@@ -187,7 +189,8 @@ static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
 
 bool core_cast_input(core_call *call, int i, tern_dtype_t dtype)
 {
-    return call->in[i]->view.dtype == dtype || core_replace_input(call, i, cast(call, call->in[i], dtype));
+    return call->in[i]->view.dtype == dtype ||
+           core_replace_input(call, i, cast(call, call->in[i], dtype));
 }
 
 bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims)
@@ -207,8 +210,8 @@ bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims)
 
 /* ---- the ways in ------------------------------------------------------------------------------ */
 
-tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev, tern_dtype_t dtype,
-                      int ndim, const int64_t *dims)
+tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev,
+                      tern_dtype_t dtype, int ndim, const int64_t *dims)
 {
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
@@ -269,8 +272,8 @@ tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *
     return finish(&call);
 }
 
-bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in, int n_out,
-              tern_tensor ***out)
+bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in,
+              int n_out, tern_tensor ***out)
 {
     core_call call;
     core_fill(&call, core_self(), id, site, attr);
@@ -301,7 +304,8 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
     call.n_out = 1;
     call.out[0] = out;
     if (out == NULL)
-        return core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "the destination is NULL");
+        return core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name,
+                          "the destination is NULL");
     call.dev = out->view.dev;
     return core_dispatch(&call) ? TERN_OK : (tern_status_t)call.self->error_code;
 }

@@ -51,11 +51,11 @@ typedef struct tern_op_call {
     const tern_op *op;
     tern_site_t site;
     void *attr;
-    tern_dev_t dev;  /* where it runs: the inputs' device; creators set it */
+    tern_dev_t dev; /* where it runs: the inputs' device; creators set it */
     uint8_t n_in;
     uint8_t n_out;
-    bool preset;     /* out[] was given by the caller (in place, copy): borrowed, not made */
-    uint8_t owned;   /* bit i: in[i] is a temporary of the record, released at its end */
+    bool preset;   /* out[] was given by the caller (in place, copy): borrowed, not made */
+    uint8_t owned; /* bit i: in[i] is a temporary of the record, released at its end */
     tern_tensor *in[CORE_MAX_INPUTS];
     tern_tensor *out[CORE_MAX_OUTPUTS];
 } core_call;
@@ -69,16 +69,16 @@ bool core_dispatch(core_call *call);
 
 /* Fill, dispatch, and hand output 0 (of core_opn: all n_out outputs) to the innermost scope.
  * Inputs may be NULL only where the row says optional. */
-tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev, tern_dtype_t dtype,
-                      int ndim, const int64_t *dims);
+tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev,
+                      tern_dtype_t dtype, int ndim, const int64_t *dims);
 tern_tensor *core_op1(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a);
 tern_tensor *core_op2(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b);
 tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b,
                       tern_tensor *c);
 /* Outputs that are not wanted have a NULL entry in out (out itself may not be NULL unless the op has
  * no outputs). Returns false after an error; then all outputs are NULL. */
-bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in, int n_out,
-              tern_tensor ***out);
+bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in,
+              int n_out, tern_tensor ***out);
 /* Runs a row with outputs given (fill, copy, arange into an existing tensor); in-place semantics. */
 tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_tensor *out,
                            tern_tensor *a);
@@ -88,7 +88,10 @@ tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_t
 
 /* ---- for rules ------------------------------------------------------------------------------- */
 
-static inline void *core_attr(core_call *call) { return call->attr; }
+static inline void *core_attr(core_call *call)
+{
+    return call->attr;
+}
 
 /* Makes output i: row-major. False: out of memory, recorded. No-op when outputs are preset. */
 bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims);
@@ -145,7 +148,7 @@ bool rule_binary(core_call *call);
 bool rule_binary_float(core_call *call);
 bool rule_compare(core_call *call);
 bool rule_where(core_call *call);
-bool rule_step(core_call *call);        /* optimizer steps: p, gradient and state alike */
+bool rule_step(core_call *call); /* optimizer steps: p, gradient and state alike */
 void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 
 /* Rows' own rules and backward functions are declared by the table (core/op_table.c) and defined in

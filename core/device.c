@@ -19,10 +19,14 @@ static const char *kind_name(int kind)
 {
     const tern_backend *ext = core_backend_of(TERN_KIND_EXT);
     switch (kind) {
-    case TERN_KIND_CPU: return "cpu";
-    case TERN_KIND_CUDA: return "cuda";
-    case TERN_KIND_EXT: return ext != NULL ? ext->name : "ext";
-    default: return "none";
+    case TERN_KIND_CPU:
+        return "cpu";
+    case TERN_KIND_CUDA:
+        return "cuda";
+    case TERN_KIND_EXT:
+        return ext != NULL ? ext->name : "ext";
+    default:
+        return "none";
     }
 }
 
@@ -85,8 +89,8 @@ tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *
         return parse_fails(site, "device string must not be empty", "", "");
     const size_t length = well_formed(text);
     if (length == 0)
-        return parse_fails(site, "invalid device string: '%'\n  try \"cpu\", \"cuda\" or \"cuda:0\"",
-                           text, "");
+        return parse_fails(
+            site, "invalid device string: '%'\n  try \"cpu\", \"cuda\" or \"cuda:0\"", text, "");
     long index = -1;
     if (text[length] == ':') {
         errno = 0;
@@ -115,7 +119,10 @@ int tern_dev_count(int kind)
     return b != NULL && !(kind == TERN_KIND_CUDA && core_cuda_disabled()) ? b->device_count : 0;
 }
 
-bool tern_dev_available(tern_dev_t dev) { return dev.index < tern_dev_count(dev.kind); }
+bool tern_dev_available(tern_dev_t dev)
+{
+    return dev.index < tern_dev_count(dev.kind);
+}
 
 tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
 {
@@ -203,7 +210,10 @@ tern_status_t tern_set_default_device_at(tern_site_t site, tern_dev_t dev)
     return TERN_OK;
 }
 
-tern_dev_t tern_default_device(void) { return core_self()->default_device; }
+tern_dev_t tern_default_device(void)
+{
+    return core_self()->default_device;
+}
 
 tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype)
 {
@@ -215,7 +225,10 @@ tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype)
     return TERN_OK;
 }
 
-tern_dtype_t tern_default_dtype(void) { return (tern_dtype_t)core_self()->default_dtype; }
+tern_dtype_t tern_default_dtype(void)
+{
+    return (tern_dtype_t)core_self()->default_dtype;
+}
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
@@ -242,4 +255,7 @@ void tern_set_num_threads(int threads)
 {
     core_thread_count = threads > 0 ? threads : usable_processors();
 }
-int tern_num_threads(void) { return core_thread_count; }
+int tern_num_threads(void)
+{
+    return core_thread_count;
+}

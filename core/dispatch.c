@@ -80,7 +80,10 @@ static inline bool check_inputs(core_call *call)
     return __builtin_expect(!differ, 1) || settle_device(call);
 }
 
-bool core_check_inputs(core_call *call) { return check_inputs(call); }
+bool core_check_inputs(core_call *call)
+{
+    return check_inputs(call);
+}
 
 static bool run_kernel(core_call *call);
 
@@ -155,9 +158,9 @@ static bool move_bytes(core_call *call, tern_tensor *out, tern_tensor *in)
 /* Into a strided destination: over a dense tensor on its device. */
 static bool scatter_across(core_call *call, tern_tensor *out, tern_tensor *dense)
 {
-    tern_tensor *landed = core_tensor_new(call->self, call->site, out->view.dev,
-                                          (tern_dtype_t)out->view.dtype, out->view.ndim,
-                                          out->view.shape);
+    tern_tensor *landed =
+        core_tensor_new(call->self, call->site, out->view.dev, (tern_dtype_t)out->view.dtype,
+                        out->view.ndim, out->view.shape);
     if (landed == NULL)
         return false;
     bool ok = move_bytes(call, landed, dense);
@@ -175,11 +178,12 @@ static bool scatter_across(core_call *call, tern_tensor *out, tern_tensor *dense
 static bool copy_across(core_call *call)
 {
     tern_tensor *out = call->out[0], *in = call->in[0];
-    const bool ready = in->view.dtype == out->view.dtype && (in->view.flags & TERN_VIEW_CONTIGUOUS) &&
+    const bool ready = in->view.dtype == out->view.dtype &&
+                       (in->view.flags & TERN_VIEW_CONTIGUOUS) &&
                        core_view_same_shape(&in->view, &out->view);
-    tern_tensor *dense = ready ? core_retain(in)
-                               : copied(call, in, (tern_dtype_t)out->view.dtype, out->view.ndim,
-                                        out->view.shape);
+    tern_tensor *dense =
+        ready ? core_retain(in)
+              : copied(call, in, (tern_dtype_t)out->view.dtype, out->view.ndim, out->view.shape);
     if (dense == NULL)
         return false;
     const bool ok = (out->view.flags & TERN_VIEW_CONTIGUOUS) ? move_bytes(call, out, dense)
@@ -303,8 +307,9 @@ static inline bool execute(core_call *call)
     const tern_op *op = call->op;
     if (!op->rule(call))
         return false;
-    const tern_view *first = call->n_in > 0 ? &call->in[0]->view
-                             : call->n_out > 0 ? &call->out[0]->view : NULL;
+    const tern_view *first = call->n_in > 0    ? &call->in[0]->view
+                             : call->n_out > 0 ? &call->out[0]->view
+                                               : NULL;
     if (first != NULL && __builtin_expect((op->dtypes & B(first->dtype)) == 0, 0)) {
         if (call->n_in > 0)
             return core_check_dtype(call, 0, op->dtypes);

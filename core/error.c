@@ -9,15 +9,22 @@
 
 const char *tern_status_name(tern_status_t status)
 {
-    static const char *const names[] = { "ok",          "argument", "shape",  "dtype", "device",
-                                         "index",       "out-of-memory", "gradient", "io", "format",
-                                         "unsupported", "state",    "backend" };
+    static const char *const names[] = { "ok",     "argument", "shape",         "dtype",
+                                         "device", "index",    "out-of-memory", "gradient",
+                                         "io",     "format",   "unsupported",   "state",
+                                         "backend" };
     const size_t i = (size_t)status;
     return i < sizeof names / sizeof *names ? names[i] : "?";
 }
 
-bool tern_failed(void) { return core_self()->error_code != TERN_OK; }
-tern_status_t tern_error_code(void) { return (tern_status_t)core_self()->error_code; }
+bool tern_failed(void)
+{
+    return core_self()->error_code != TERN_OK;
+}
+tern_status_t tern_error_code(void)
+{
+    return (tern_status_t)core_self()->error_code;
+}
 
 const char *tern_error_text(void)
 {
@@ -73,7 +80,8 @@ static void add_head(core_text *text, const tern_thread *self, tern_site_t site,
         core_text_add(text, ": ");
 }
 
-core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code, const char *what)
+core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code,
+                           const char *what)
 {
     self->error_code = code == TERN_OK ? TERN_ERR_STATE : (int32_t)code;
     self->error_site = site;
@@ -131,8 +139,14 @@ tern_site_t tern_site_begin(tern_site_t site)
     return previous;
 }
 
-void tern_site_end(tern_site_t previous) { core_self()->site = previous; }
-tern_site_t tern_site_current(tern_site_t fallback) { return core_site(core_self(), fallback); }
+void tern_site_end(tern_site_t previous)
+{
+    core_self()->site = previous;
+}
+tern_site_t tern_site_current(tern_site_t fallback)
+{
+    return core_site(core_self(), fallback);
+}
 
 void tern_path_push(const char *name)
 {

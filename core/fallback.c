@@ -55,7 +55,10 @@ void tern_set_device_policy(tern_device_policy_t new_policy)
         policy = (int)new_policy;
 }
 
-bool core_cuda_disabled(void) { return current_policy() == TERN_CPU_ONLY || hidden; }
+bool core_cuda_disabled(void)
+{
+    return current_policy() == TERN_CPU_ONLY || hidden;
+}
 
 bool tern_dev_fallback(tern_fallback_t *out_why)
 {
@@ -91,5 +94,6 @@ bool core_fall_back(tern_thread *self, tern_site_t site, const char *what)
 tern_dev_t tern_dev_auto_at(tern_site_t site)
 {
     tern_dev_t dev;
-    return core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev) ? dev : TERN_CPU;
+    return core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev) ? dev
+                                                                                     : TERN_CPU;
 }

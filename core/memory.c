@@ -16,7 +16,8 @@ static uint32_t class_of(int64_t bytes)
     uint64_t units = ((uint64_t)bytes + 511) / 512;
     if (units <= 4)
         return (uint32_t)units - 1;
-    const uint32_t log = 63u - (uint32_t)__builtin_clzll(units - 1); /* 2^log < units <= 2^(log+1) */
+    const uint32_t log =
+        63u - (uint32_t)__builtin_clzll(units - 1); /* 2^log < units <= 2^(log+1) */
     const uint64_t step = 1ULL << (log - 2);
     const uint64_t quarter = (units - (1ULL << log) + step - 1) / step; /* 1..4 */
     return 4 * (log - 1) + (uint32_t)quarter - 1;

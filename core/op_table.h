@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 
+/* clang-format off */
 #define RULE(name) bool rule_##name(core_call *call);
 #define BACK(name) void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 RULE(view) RULE(permute) RULE(slice) RULE(expand)
@@ -31,5 +32,6 @@ BACK(softmax) BACK(softmax_grad) BACK(log_softmax) BACK(log_softmax_grad)
 BACK(dropout) BACK(dropout_grad) BACK(cross_entropy) BACK(cross_entropy_grad)
 #undef RULE
 #undef BACK
+/* clang-format on */
 
 #endif

@@ -14,8 +14,9 @@ static tern_status_t refuse(tern_site_t site, const char *path, const char *why)
 tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
 {
     if (path == NULL || strchr(path, '/') == NULL)
-        return core_error(core_self(), site, TERN_ERR_ARGUMENT, "tern_plugin_load",
-                          "a path with a directory is needed, the working directory is not searched");
+        return core_error(
+            core_self(), site, TERN_ERR_ARGUMENT, "tern_plugin_load",
+            "a path with a directory is needed, the working directory is not searched");
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *why = dlerror();

@@ -26,7 +26,10 @@ void *core_pool_refill(core_pool *pool, size_t size_class)
     return core_pool_alloc(pool, size_class * CORE_POOL_STEP);
 }
 
-void core_pool_free_remote(void *object, size_t bytes) { core_pool_free(NULL, object, bytes); }
+void core_pool_free_remote(void *object, size_t bytes)
+{
+    core_pool_free(NULL, object, bytes);
+}
 
 #else
 
@@ -38,7 +41,8 @@ typedef struct remote_object {
 
 static void drain_incoming(core_pool *pool)
 {
-    core_free_object *object = atomic_exchange_explicit(&pool->incoming, NULL, memory_order_acquire);
+    core_free_object *object =
+        atomic_exchange_explicit(&pool->incoming, NULL, memory_order_acquire);
     while (object != NULL) {
         core_free_object *next = object->next;
         const size_t size_class = ((remote_object *)object)->size_class;
@@ -79,7 +83,8 @@ void *core_pool_refill(core_pool *pool, size_t size_class)
 
 void core_pool_free_remote(void *object, size_t bytes)
 {
-    const core_slab *slab = (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
+    const core_slab *slab =
+        (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
     remote_object *remote = object;
     remote->size_class = core_pool_class(bytes);
     core_free_object *head = atomic_load_explicit(&slab->home->incoming, memory_order_relaxed);

@@ -11,7 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CORE_POOL_STEP = 64, CORE_POOL_LIMIT = 1024, CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1 };
+enum {
+    CORE_POOL_STEP = 64,
+    CORE_POOL_LIMIT = 1024,
+    CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1
+};
 
 typedef struct core_free_object {
     struct core_free_object *next;
@@ -32,14 +36,16 @@ extern _Atomic int64_t core_fault_countdown;
 int core_fault_hit(void);
 static inline int core_fault(void)
 {
-    return __builtin_expect(atomic_load_explicit(&core_fault_countdown, memory_order_relaxed) != 0, 0) &&
+    return __builtin_expect(atomic_load_explicit(&core_fault_countdown, memory_order_relaxed) != 0,
+                            0) &&
            core_fault_hit();
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CORE_POOL_BYPASS 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
 #define CORE_POOL_BYPASS 1
 #endif
 #endif
@@ -73,7 +79,8 @@ static inline void *core_pool_alloc(core_pool *pool, size_t bytes)
 
 static inline void core_pool_free(core_pool *pool, void *object, size_t bytes)
 {
-    const core_slab *slab = (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
+    const core_slab *slab =
+        (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
     if (__builtin_expect(slab->home != pool, 0)) {
         core_pool_free_remote(object, bytes);
         return;

@@ -33,10 +33,11 @@ static void warn_growth(core_scope_stack *scope, tern_site_t site)
     if (scope->top < scope->warn_at)
         return;
     scope->warn_at *= 2;
-    tern_log_write(TERN_LOG_WARNING, site,
-                   "%lld tensors are waiting for the end of a scope; a loop without TERN_SCOPE keeps "
-                   "all it makes",
-                   (long long)scope->top);
+    tern_log_write(
+        TERN_LOG_WARNING, site,
+        "%lld tensors are waiting for the end of a scope; a loop without TERN_SCOPE keeps "
+        "all it makes",
+        (long long)scope->top);
 }
 #endif
 
@@ -60,7 +61,10 @@ tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t)
     return t;
 }
 
-static tern_tensor *slot_tensor(uintptr_t slot) { return (tern_tensor *)(slot & ~(uintptr_t)KEEP_MASK); }
+static tern_tensor *slot_tensor(uintptr_t slot)
+{
+    return (tern_tensor *)(slot & ~(uintptr_t)KEEP_MASK);
+}
 
 void core_scope_unwind(tern_thread *self, int64_t mark)
 {
@@ -118,7 +122,10 @@ static bool is_owned(const tern_thread *self, const tern_tensor *t)
            slot_tensor(self->scope.slots[t->scope_slot]) == t;
 }
 
-tern_tensor *tern_retain(tern_tensor *t) { return t == NULL ? NULL : core_retain(t); }
+tern_tensor *tern_retain(tern_tensor *t)
+{
+    return t == NULL ? NULL : core_retain(t);
+}
 
 void tern_release(tern_tensor *t)
 {
@@ -152,4 +159,7 @@ void tern_drop(tern_tensor *t)
     core_release(self, t);
 }
 
-int64_t tern_live_tensors(void) { return core_live_tensors(); }
+int64_t tern_live_tensors(void)
+{
+    return core_live_tensors();
+}

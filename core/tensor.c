@@ -125,15 +125,17 @@ static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
     return t;
 }
 
-static tern_tensor *out_of_memory(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes)
+static tern_tensor *out_of_memory(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                  int64_t bytes)
 {
     char name[TERN_DEV_NAME_BYTES];
     const tern_memory_t memory = tern_memory(dev);
-    core_error(self, site, TERN_ERR_OOM, NULL,
-               "out of memory on %s: %lld bytes were asked for, %lld are in tensors, %lld reserved\n"
-               "  try a smaller batch, or end scopes earlier (TERN_SCOPE)",
-               tern_dev_name(dev, name), (long long)bytes, (long long)memory.allocated_bytes,
-               (long long)memory.reserved_bytes);
+    core_error(
+        self, site, TERN_ERR_OOM, NULL,
+        "out of memory on %s: %lld bytes were asked for, %lld are in tensors, %lld reserved\n"
+        "  try a smaller batch, or end scopes earlier (TERN_SCOPE)",
+        tern_dev_name(dev, name), (long long)bytes, (long long)memory.allocated_bytes,
+        (long long)memory.reserved_bytes);
     return NULL;
 }
 
@@ -153,7 +155,7 @@ static const uint8_t element_bytes[TERN_DTYPES] = {
 
 /* Shape must be set and numel known; attaches a fresh storage. */
 static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
-                                   tern_dtype_t dtype)
+                                          tern_dtype_t dtype)
 {
     t->view.dtype = (uint8_t)dtype;
     t->view.dev = dev;
@@ -173,8 +175,8 @@ static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, ter
     return t;
 }
 
-tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev, tern_dtype_t dtype,
-                             int ndim, const int64_t *dims)
+tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                             tern_dtype_t dtype, int ndim, const int64_t *dims)
 {
     const int64_t numel = core_numel(ndim, dims);
     if (__builtin_expect(numel < 0, 0))

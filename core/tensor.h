@@ -23,8 +23,8 @@ typedef struct core_storage {
     void *data;
     int64_t bytes;
     tern_dev_t dev;
-    uint32_t cache_class;              /* which cache `data` goes back to (core/memory.c) */
-    void (*release)(void *user);       /* the caller's memory: called instead of freeing */
+    uint32_t cache_class;        /* which cache `data` goes back to (core/memory.c) */
+    void (*release)(void *user); /* the caller's memory: called instead of freeing */
     void *user;
 } core_storage;
 
@@ -32,8 +32,8 @@ struct tern_tensor {
     tern_view view;
     _Atomic uint32_t refs;
     bool requires_grad;
-    uint8_t output_index;  /* which output of node it is */
-    int64_t scope_slot;    /* place in its thread's scope stack, -1 when no scope owns it */
+    uint8_t output_index; /* which output of node it is */
+    int64_t scope_slot;   /* place in its thread's scope stack, -1 when no scope owns it */
     core_storage *storage;
     struct core_node *node;
     tern_tensor *grad; /* leaves; owned */
@@ -67,8 +67,8 @@ static inline void core_storage_release(tern_thread *self, core_storage *s)
 
 /* A new tensor over a new storage: row-major, reference count 1, owned by no scope. NULL with an
  * out-of-memory error recorded. */
-tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev, tern_dtype_t dtype,
-                             int ndim, const int64_t *dims);
+tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                             tern_dtype_t dtype, int ndim, const int64_t *dims);
 /* The same with given strides (dense, in any order). */
 tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                      tern_dtype_t dtype, int ndim, const int64_t *dims,

@@ -26,7 +26,10 @@ static void park(void *state)
     pthread_mutex_unlock(&list_lock);
 }
 
-static void make_exit_key(void) { (void)pthread_key_create(&exit_key, park); }
+static void make_exit_key(void)
+{
+    (void)pthread_key_create(&exit_key, park);
+}
 
 /* Modes and errors start afresh; memory lists and counters go on. */
 static void reset_modes(tern_thread *self)

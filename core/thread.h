@@ -29,7 +29,7 @@ struct tern_generator {
 typedef struct core_scope_stack {
     uintptr_t *slots;
     int64_t top, capacity;
-    int64_t mark; /* where the innermost open scope begins */
+    int64_t mark;    /* where the innermost open scope begins */
     int64_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
 
@@ -55,8 +55,8 @@ typedef struct tern_thread {
     int32_t error_code; /* tern_status_t; not TERN_OK: every op returns NULL */
     bool grad_mode;
     bool owned_mode;
-    bool releasing;    /* the tape's release loop is running */
-    tern_site_t site;  /* of the outermost public call that is open, else NULL */
+    bool releasing;   /* the tape's release loop is running */
+    tern_site_t site; /* of the outermost public call that is open, else NULL */
     core_scope_stack scope;
     tern_tensor *scratch;     /* of the kernel that runs: a list through base */
     struct core_node *doomed; /* nodes that wait for the release loop */

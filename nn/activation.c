@@ -3,14 +3,14 @@
 
 #include "nn/internal.h"
 
-#define ACTIVATION(name)                                                        \
-    static tern_tensor *forward_##name(tern_module *self, tern_tensor *x)       \
-    {                                                                           \
-        (void)self;                                                             \
-        return tern_##name(x);                                                  \
-    }                                                                           \
-    tern_module *tern_##name##_layer_at(tern_site_t site)                       \
-    {                                                                           \
+#define ACTIVATION(name)                                                                \
+    static tern_tensor *forward_##name(tern_module *self, tern_tensor *x)               \
+    {                                                                                   \
+        (void)self;                                                                     \
+        return tern_##name(x);                                                          \
+    }                                                                                   \
+    tern_module *tern_##name##_layer_at(tern_site_t site)                               \
+    {                                                                                   \
         return tern_module_create_at(site, sizeof(tern_module), #name, forward_##name); \
     }
 

@@ -72,13 +72,10 @@ static void add_parameters(conv2d_layer *layer)
     const tern_conv2d_layer_args *args = &layer->args;
     const nn_origin origin = { args->device, args->dtype, args->generator };
     const int64_t depth = args->in / args->groups;
-    const double bound =
-        1 / sqrt((double)depth * (double)args->kernel * (double)args->kernel_w);
+    const double bound = 1 / sqrt((double)depth * (double)args->kernel * (double)args->kernel_w);
     tern_module *m = &layer->base;
-    layer->op.weight =
-        nn_uniform_parameter(m, "weight",
-                             TERN_SHAPE(args->out, depth, args->kernel, args->kernel_w), origin,
-                             bound);
+    layer->op.weight = nn_uniform_parameter(
+        m, "weight", TERN_SHAPE(args->out, depth, args->kernel, args->kernel_w), origin, bound);
     if (args->no_bias)
         tern_module_add_parameter(m, "bias", NULL);
     else

@@ -12,8 +12,7 @@ typedef struct dropout_layer {
 static tern_tensor *forward(tern_module *self, tern_tensor *x)
 {
     const dropout_layer *layer = (const dropout_layer *)self;
-    return tern_dropout(x, layer->p, .evaluating = !self->training,
-                        .generator = layer->generator);
+    return tern_dropout(x, layer->p, .evaluating = !self->training, .generator = layer->generator);
 }
 
 static void describe(const tern_module *self, char *buffer, size_t bytes)

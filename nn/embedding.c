@@ -17,8 +17,7 @@ static tern_tensor *forward(tern_module *self, tern_tensor *x)
 static void describe(const tern_module *self, char *buffer, size_t bytes)
 {
     const embedding_layer *layer = (const embedding_layer *)self;
-    snprintf(buffer, bytes, "rows=%lld, size=%lld", (long long)layer->rows,
-             (long long)layer->size);
+    snprintf(buffer, bytes, "rows=%lld, size=%lld", (long long)layer->rows, (long long)layer->size);
 }
 
 tern_module *tern_embedding_layer_at(tern_site_t site, const tern_embedding_layer_args *given)
@@ -34,9 +33,8 @@ tern_module *tern_embedding_layer_at(tern_site_t site, const tern_embedding_laye
         layer->base.describe = describe;
         layer->rows = args.rows;
         layer->size = args.size;
-        tern_tensor *weight =
-            tern_randn(TERN_SHAPE(args.rows, args.size), .dtype = args.dtype,
-                       .device = args.device, .generator = args.generator);
+        tern_tensor *weight = tern_randn(TERN_SHAPE(args.rows, args.size), .dtype = args.dtype,
+                                         .device = args.device, .generator = args.generator);
         layer->weight = tern_module_add_parameter(&layer->base, "weight", weight);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);

@@ -102,7 +102,8 @@ static bool build(tern_site_t site, tern_module *m, nn_index *index)
     extent need = { 0, 0, 0 };
     measure(m, 0, &need);
     nn_index_clear(index);
-    index->memory[0] = index->entries = nn_alloc(site, "parameters", need.entries, sizeof(nn_entry));
+    index->memory[0] = index->entries =
+        nn_alloc(site, "parameters", need.entries, sizeof(nn_entry));
     tern_tensor **tensors = index->memory[1] =
         nn_alloc(site, "parameters", need.entries, sizeof *tensors);
     const char **names = index->memory[2] =

@@ -1,11 +1,11 @@
-/* Convolution of f32 over staged planes (conv2d.h), with tiles of results in registers and no column
- * matrix. By channels: lanes are output channels; a tile is some pixels of a row. By pixels: lanes are
- * pixels of a row; a tile is all of few output channels. */
+/* Convolution of f32 over staged planes (conv2d.h), with tiles of results in registers and no
+ * column matrix. By channels: lanes are output channels; a tile is some pixels of a row. By
+ * pixels: lanes are pixels of a row; a tile is all of few output channels. */
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/isa/conv2d_tile.h"
 
-/* Largest tiles that leave registers for operands: pixels by one and by two vectors of channels, and
- * sums of a tile by pixels. */
+/* Largest tiles that leave registers for operands: pixels by one and by two vectors of channels,
+ * and sums of a tile by pixels. */
 #if defined(__AVX512F__)
 enum { PIXELS_1 = 14, PIXELS_2 = 12, SUM_REGISTERS = 24 };
 #define EACH_PIXELS_1 UP_TO_14
@@ -20,7 +20,7 @@ enum { PIXELS_1 = 10, PIXELS_2 = 5, SUM_REGISTERS = 10 };
 #define EACH_PIXELS_2 UP_TO_5
 #endif
 
-/* ---- forward by channels ----------------------------------------------------------------------- */
+/* ---- forward by channels --------------------------------------------------------------------- */
 
 typedef struct channel_tile {
     const float *x, *weights, *bias;
@@ -49,10 +49,11 @@ TILE_INLINE void run_channel_tile(const channel_tile *t, const int pixels, const
 {
     f32_lanes sum[PIXELS_1][2];
     TILE_UNROLL
-    for (int i = 0; i < pixels; i++)
+    for (int i = 0; i < pixels; i++) {
         TILE_UNROLL
         for (int v = 0; v < vectors; v++)
             sum[i][v] = f32_load(t->bias + v * LANES);
+    }
     const float *w = t->weights, *base = t->x;
     const int32_t *offset = t->offset, *const end = offset + t->taps;
     const int64_t stride = t->stride;
@@ -73,10 +74,10 @@ TILE_INLINE void run_channel_tile(const channel_tile *t, const int pixels, const
     store_channels(t, sum, pixels, vectors);
 }
 
-#define CHANNEL_TILE(pixels, vectors)                                        \
-    static void channel_tile_##pixels##_##vectors(const channel_tile *t)     \
-    {                                                                        \
-        run_channel_tile(t, pixels, vectors);                                \
+#define CHANNEL_TILE(pixels, vectors)                                    \
+    static void channel_tile_##pixels##_##vectors(const channel_tile *t) \
+    {                                                                    \
+        run_channel_tile(t, pixels, vectors);                            \
     }
 #define CHANNEL_NAME(pixels, vectors) channel_tile_##pixels##_##vectors,
 EACH_PIXELS_1(CHANNEL_TILE, 1)
@@ -91,10 +92,11 @@ TILE_INLINE void run_channel_tile_run(const channel_tile *t, const int pixels, c
 {
     f32_lanes sum[PIXELS_1][2];
     TILE_UNROLL
-    for (int i = 0; i < pixels; i++)
+    for (int i = 0; i < pixels; i++) {
         TILE_UNROLL
         for (int v = 0; v < vectors; v++)
             sum[i][v] = f32_load(t->bias + v * LANES);
+    }
     const float *w = t->weights, *base = t->x;
     const int32_t *offset = t->offset, *const end = offset + t->taps;
     const int64_t stride = t->stride;
@@ -102,28 +104,30 @@ TILE_INLINE void run_channel_tile_run(const channel_tile *t, const int pixels, c
         const float *x = base + *offset;
         f32_lanes weight[LONGEST_RUN][2];
         TILE_UNROLL
-        for (int k = 0; k < run; k++, w += stride)
+        for (int k = 0; k < run; k++, w += stride) {
             TILE_UNROLL
             for (int v = 0; v < vectors; v++)
                 weight[k][v] = f32_load(w + v * LANES);
+        }
         TILE_UNROLL
         for (int j = 0; j < pixels + run - 1; j++) {
             const f32_lanes value = f32_set(x[j]);
             TILE_UNROLL
-            for (int k = j < pixels ? 0 : j - pixels + 1; k <= j && k < run; k++)
+            for (int k = j < pixels ? 0 : j - pixels + 1; k <= j && k < run; k++) {
                 TILE_UNROLL
                 for (int v = 0; v < vectors; v++)
                     sum[j - k][v] += value * weight[k][v];
+            }
         }
     }
     store_channels(t, sum, pixels, vectors);
 }
 
 #if defined(__AVX512F__)
-#define RUN_TILE(pixels, name)                                                    \
-    static void channel_tile_##pixels##_##name(const channel_tile *t)             \
-    {                                                                             \
-        run_channel_tile_run(t, pixels, name / 10, name % 10);                    \
+#define RUN_TILE(pixels, name)                                        \
+    static void channel_tile_##pixels##_##name(const channel_tile *t) \
+    {                                                                 \
+        run_channel_tile_run(t, pixels, name / 10, name % 10);        \
     }
 UP_TO_14(RUN_TILE, 13)
 UP_TO_14(RUN_TILE, 15)
@@ -188,7 +192,7 @@ void CPU_ISA_NAME(cpu_conv_by_channels)(const cpu_conv_rows *r)
     }
 }
 
-/* ---- forward by pixels ------------------------------------------------------------------------- */
+/* ---- forward by pixels ----------------------------------------------------------------------- */
 
 enum { STRIPS = 4 }; /* vectors of pixels in a tile, at most */
 
@@ -205,10 +209,11 @@ TILE_INLINE void run_pixel_tile(const pixel_tile *t, const int channels, const i
 {
     f32_lanes sum[CPU_CONV_FEW][STRIPS];
     TILE_UNROLL
-    for (int c = 0; c < channels; c++)
+    for (int c = 0; c < channels; c++) {
         TILE_UNROLL
         for (int s = 0; s < strips; s++)
             sum[c][s] = f32_set(t->bias[c]);
+    }
     const float *w = t->weights;
     const int32_t *offset = t->offset, *const end = offset + t->taps;
     const float *base[STRIPS];
@@ -229,16 +234,17 @@ TILE_INLINE void run_pixel_tile(const pixel_tile *t, const int channels, const i
         }
     }
     TILE_UNROLL
-    for (int c = 0; c < channels; c++)
+    for (int c = 0; c < channels; c++) {
         TILE_UNROLL
         for (int s = 0; s < strips; s++)
             f32_store_part(t->y[s] + c * t->y_channel, t->mask[s], sum[c][s]);
+    }
 }
 
-#define PIXEL_TILE(channels, strips)                                         \
-    static void pixel_tile_##channels##_##strips(const pixel_tile *t)        \
-    {                                                                        \
-        run_pixel_tile(t, channels, strips);                                 \
+#define PIXEL_TILE(channels, strips)                                  \
+    static void pixel_tile_##channels##_##strips(const pixel_tile *t) \
+    {                                                                 \
+        run_pixel_tile(t, channels, strips);                          \
     }
 #define PIXEL_NAME(channels, strips) pixel_tile_##channels##_##strips,
 #if defined(__AVX512F__)
@@ -283,7 +289,7 @@ void CPU_ISA_NAME(cpu_conv_by_pixels)(const cpu_conv_rows *r)
         }
 }
 
-/* ---- moving ------------------------------------------------------------------------------------ */
+/* ---- moving ---------------------------------------------------------------------------------- */
 
 void CPU_ISA_NAME(cpu_copy_rows_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,
                                      int64_t rows, int64_t columns)
@@ -298,7 +304,7 @@ void CPU_ISA_NAME(cpu_copy_rows_f32)(float *out, int64_t out_row, const float *i
     }
 }
 
-void CPU_ISA_NAME(cpu_transpose_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,
+void CPU_ISA_NAME(cpu_turn_rows_f32)(float *out, int64_t out_row, const float *in, int64_t in_row,
                                      int64_t rows, int64_t columns)
 {
     const int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;

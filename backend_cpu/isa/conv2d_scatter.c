@@ -1,6 +1,7 @@
-/* The input gradient of a convolution of few input channels: lanes are the channels of one row of
- * the kernel side by side, [tap][channel], which lie so in a channels_last image too. A tile is those
- * of two pixels; it is summed over all output channels and then added to where it belongs. */
+/* The input gradient of a convolution of few input channels: lanes are the channels of one row
+ * of the kernel side by side, [tap][channel], which lie so in a channels_last image too. A tile
+ * is those of two pixels; it is summed over all output channels and then added to where it
+ * belongs. */
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/isa/tile.h"
 
@@ -22,7 +23,7 @@ enum { VECTORS = 5 };
 typedef struct scatter_tile {
     const float *weights;
     const cpu_conv_scatter *s;
-    int64_t x_at[VECTORS]; /* elements of x from a pixel's first one */
+    int64_t x_at[VECTORS];   /* elements of x from a pixel's first one */
     i32_lanes keep[VECTORS]; /* all bits set in lanes that exist */
 } scatter_tile;
 
@@ -78,10 +79,10 @@ TILE_INLINE void run_rows(const scatter_tile *t, const int vectors)
     }
 }
 
-#define ROWS(vectors)                                               \
-    static void rows_##vectors(const scatter_tile *t)               \
-    {                                                               \
-        run_rows(t, vectors);                                       \
+#define ROWS(vectors)                                 \
+    static void rows_##vectors(const scatter_tile *t) \
+    {                                                 \
+        run_rows(t, vectors);                         \
     }
 #define ROWS_NAME(vectors) rows_##vectors,
 EACH_VECTORS(ROWS)

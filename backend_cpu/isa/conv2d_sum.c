@@ -1,11 +1,11 @@
-/* The weight gradient of an f32 convolution over staged planes (conv2d.h): as in isa/conv2d.c, with the
- * roles of result and weight exchanged. A tile is some taps, summed over all pixels; lanes are output
- * channels or pixels of a row. */
+/* The weight gradient of an f32 convolution over staged planes (conv2d.h): as in isa/conv2d.c,
+ * with the roles of result and weight exchanged. A tile is some taps, summed over all pixels;
+ * lanes are output channels or pixels of a row. */
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/isa/conv2d_tile.h"
 
-/* Largest tiles that leave registers for operands: taps (each has a pointer) by one and by two vectors
- * of channels, and sums of a tile by pixels. */
+/* Largest tiles that leave registers for operands: taps (each has a pointer) by one and by two
+ * vectors of channels, and sums of a tile by pixels. */
 #if defined(__AVX512F__)
 enum { TAPS_1 = 12, TAPS_2 = 10, SUM_REGISTERS = 24 };
 #define EACH_TAPS_1 UP_TO_12
@@ -20,7 +20,7 @@ enum { TAPS_1 = 10, TAPS_2 = 5, SUM_REGISTERS = 10 };
 #define EACH_TAPS_2 UP_TO_5
 #endif
 
-/* ---- weight gradient by channels --------------------------------------------------------------- */
+/* ---- weight gradient by channels ------------------------------------------------------------- */
 
 typedef struct sum_tile {
     const float *x[TAPS_1];
@@ -34,10 +34,11 @@ TILE_INLINE void run_sum_tile(const sum_tile *t, const int taps, const int vecto
 {
     f32_lanes sum[TAPS_1][2];
     TILE_UNROLL
-    for (int i = 0; i < taps; i++)
+    for (int i = 0; i < taps; i++) {
         TILE_UNROLL
         for (int v = 0; v < vectors; v++)
             sum[i][v] = f32_set(0);
+    }
     const f32_mask last = t->last;
     const int64_t columns = t->columns, y_column = t->y_column;
     for (int64_t row = 0; row < t->rows; row++) {
@@ -61,18 +62,19 @@ TILE_INLINE void run_sum_tile(const sum_tile *t, const int taps, const int vecto
         }
     }
     TILE_UNROLL
-    for (int i = 0; i < taps; i++)
+    for (int i = 0; i < taps; i++) {
         TILE_UNROLL
         for (int v = 0; v < vectors; v++) {
             float *s = t->sums + i * t->stride + v * LANES;
             f32_store(s, f32_load(s) + sum[i][v]);
         }
+    }
 }
 
-#define SUM_TILE(taps, vectors)                                     \
-    static void sum_tile_##taps##_##vectors(const sum_tile *t)      \
-    {                                                               \
-        run_sum_tile(t, taps, vectors);                             \
+#define SUM_TILE(taps, vectors)                                \
+    static void sum_tile_##taps##_##vectors(const sum_tile *t) \
+    {                                                          \
+        run_sum_tile(t, taps, vectors);                        \
     }
 #define SUM_NAME(taps, vectors) sum_tile_##taps##_##vectors,
 EACH_TAPS_1(SUM_TILE, 1)
@@ -103,16 +105,18 @@ TILE_INLINE void add_pixels_run(f32_lanes sum[RUNS][LONGEST_RUN][2], const float
         g[p][vectors - 1] = f32_load_part(from + (vectors - 1) * LANES, last);
     }
     TILE_UNROLL
-    for (int i = 0; i < runs; i++)
+    for (int i = 0; i < runs; i++) {
         TILE_UNROLL
         for (int j = 0; j < pixels + run - 1; j++) {
             const f32_lanes value = f32_set(x[i][j]);
             TILE_UNROLL
-            for (int k = j < pixels ? 0 : j - pixels + 1; k <= j && k < run; k++)
+            for (int k = j < pixels ? 0 : j - pixels + 1; k <= j && k < run; k++) {
                 TILE_UNROLL
                 for (int v = 0; v < vectors; v++)
                     sum[i][k][v] += value * g[j - k][v];
+            }
         }
+    }
 }
 
 TILE_INLINE void run_sum_tile_run(const sum_tile *t, const int runs, const int vectors,
@@ -143,18 +147,19 @@ TILE_INLINE void run_sum_tile_run(const sum_tile *t, const int runs, const int v
         }
     }
     TILE_UNROLL
-    for (int i = 0; i < runs * run; i++)
+    for (int i = 0; i < runs * run; i++) {
         TILE_UNROLL
         for (int v = 0; v < vectors; v++) {
             float *s = t->sums + i * t->stride + v * LANES;
             f32_store(s, f32_load(s) + sum[i / run][i % run][v]);
         }
+    }
 }
 
-#define SUM_TILE_RUN(runs, name)                                           \
-    static void sum_tile_##runs##_##name(const sum_tile *t)                \
-    {                                                                      \
-        run_sum_tile_run(t, runs, name / 10, name % 10);                   \
+#define SUM_TILE_RUN(runs, name)                            \
+    static void sum_tile_##runs##_##name(const sum_tile *t) \
+    {                                                       \
+        run_sum_tile_run(t, runs, name / 10, name % 10);    \
     }
 EACH_RUNS_13(SUM_TILE_RUN, 13)
 EACH_RUNS_15(SUM_TILE_RUN, 15)
@@ -183,7 +188,8 @@ static sum_tiles sum_tiles_for(int64_t vectors, int64_t run)
 #else
     (void)run;
 #endif
-    return vectors == 2 ? (sum_tiles){ sum_tiles_2, TAPS_2, 1 } : (sum_tiles){ sum_tiles_1, TAPS_1, 1 };
+    return vectors == 2 ? (sum_tiles){ sum_tiles_2, TAPS_2, 1 }
+                        : (sum_tiles){ sum_tiles_1, TAPS_1, 1 };
 }
 
 void CPU_ISA_NAME(cpu_conv_sum_by_channels)(const cpu_conv_rows *r)
@@ -211,7 +217,7 @@ void CPU_ISA_NAME(cpu_conv_sum_by_channels)(const cpu_conv_rows *r)
     }
 }
 
-/* ---- weight gradient by pixels ----------------------------------------------------------------- */
+/* ---- weight gradient by pixels --------------------------------------------------------------- */
 
 /* Taps and channels of a tile. */
 enum { FEW_TAPS = 4, FEW_CHANNELS = SUM_REGISTERS / FEW_TAPS };
@@ -223,7 +229,8 @@ typedef struct few_tile {
     int64_t rows, columns, x_row, y_row, y_channel, sums_channel;
 } few_tile;
 
-/* One vector of pixels. Masked x: a value beyond the row may be infinite, and 0 times it is not 0. */
+/* One vector of pixels. Masked x: a value beyond the row may be infinite, and 0 times it is not
+ * 0. */
 TILE_INLINE void add_pixels(f32_lanes sum[FEW_CHANNELS][FEW_TAPS], const float *const *x,
                             const float *y, int64_t y_channel, int64_t at, const int channels,
                             const int taps, const bool part, f32_mask mask)
@@ -247,10 +254,11 @@ TILE_INLINE void run_few_tile(const few_tile *t, const int channels, const int t
 {
     f32_lanes sum[FEW_CHANNELS][FEW_TAPS];
     TILE_UNROLL
-    for (int c = 0; c < channels; c++)
+    for (int c = 0; c < channels; c++) {
         TILE_UNROLL
         for (int i = 0; i < taps; i++)
             sum[c][i] = f32_set(0);
+    }
     const int64_t columns = t->columns, whole = columns / LANES * LANES;
     const f32_mask mask = f32_first(columns - whole);
     for (int64_t row = 0; row < t->rows; row++) {
@@ -265,24 +273,25 @@ TILE_INLINE void run_few_tile(const few_tile *t, const int channels, const int t
             add_pixels(sum, x, y, t->y_channel, whole, channels, taps, true, mask);
     }
     TILE_UNROLL
-    for (int c = 0; c < channels; c++)
+    for (int c = 0; c < channels; c++) {
         TILE_UNROLL
         for (int i = 0; i < taps; i++) {
             float *s = t->sums + c * t->sums_channel + i * CPU_CONV_LANES;
             f32_store(s, f32_load(s) + sum[c][i]);
         }
+    }
 }
 
-#define FEW_TILE(taps, channels)                                        \
-    static void few_tile_##channels##_##taps(const few_tile *t)         \
-    {                                                                   \
-        run_few_tile(t, channels, taps);                                \
+#define FEW_TILE(taps, channels)                                \
+    static void few_tile_##channels##_##taps(const few_tile *t) \
+    {                                                           \
+        run_few_tile(t, channels, taps);                        \
     }
 #define FEW_TILES(channels) UP_TO_4(FEW_TILE, channels)
-#define FEW_NAMES(channels)                                                 \
-    {                                                                       \
+#define FEW_NAMES(channels)                                                        \
+    {                                                                              \
         few_tile_##channels##_1, few_tile_##channels##_2, few_tile_##channels##_3, \
-            few_tile_##channels##_4                                         \
+            few_tile_##channels##_4                                                \
     }
 FEW_TILES(1)
 FEW_TILES(2)
@@ -328,7 +337,7 @@ void CPU_ISA_NAME(cpu_conv_sum_by_pixels)(const cpu_conv_rows *r)
     }
 }
 
-/* ---- bias gradient ----------------------------------------------------------------------------- */
+/* ---- bias gradient --------------------------------------------------------------------------- */
 
 static void sum_bias_by_channels(const cpu_conv_rows *r)
 {

@@ -4,7 +4,8 @@
 #include "backend_cpu/gemm.h"
 #include "backend_cpu/isa/tile.h"
 
-/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast. */
+/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one
+ * broadcast. */
 #if defined(__AVX512F__)
 enum { TILE_ROWS = 8, TILE_VECTORS = 3, DOT_ROWS = 4 };
 #elif defined(__AVX__)

@@ -1,5 +1,6 @@
-/* Pooling of floats. Plain loops for every case (pool2d_max.inc, pool2d.inc), and for f32 vectors by
- * hand where the plain loops leave much: 2x2 windows side by side in planes, and channels_last. */
+/* Pooling of floats. Plain loops for every case (pool2d_max.inc, pool2d.inc), and for f32
+ * vectors by hand where the plain loops leave much: 2x2 windows side by side in planes, and
+ * channels_last. */
 #include "backend_cpu/pool2d.h"
 
 #include <math.h>
@@ -46,7 +47,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- vectors of maxima ------------------------------------------------------------------------- */
+/* ---- vectors of maxima ----------------------------------------------------------------------- */
 
 typedef int32_t i32_lanes __attribute__((vector_size(TILE_BYTES)));
 
@@ -59,8 +60,9 @@ typedef struct maxima {
 TILE_INLINE void take(maxima *m, f32_lanes v, int32_t cell)
 {
 #if defined(__AVX512F__)
-    const __mmask16 larger = (__mmask16)(_mm512_cmp_ps_mask((__m512)v, (__m512)m->best, _CMP_GT_OQ) |
-                                         _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q));
+    const __mmask16 larger =
+        (__mmask16)(_mm512_cmp_ps_mask((__m512)v, (__m512)m->best, _CMP_GT_OQ) |
+                    _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q));
     m->best = (f32_lanes)_mm512_mask_mov_ps((__m512)m->best, larger, (__m512)v);
     m->at = (i32_lanes)_mm512_mask_mov_epi32((__m512i)m->at, larger, _mm512_set1_epi32(cell));
 #else
@@ -132,10 +134,10 @@ TILE_INLINE void load_pairs(const float *p, int64_t n, f32_lanes *firsts, f32_la
     *seconds = __builtin_shufflevector(a, b, ODD_LANES);
 }
 
-/* ---- planes ------------------------------------------------------------------------------------ */
+/* ---- planes ---------------------------------------------------------------------------------- */
 
-/* Candidates for results `at` to at + n of a row: one cell of each window, `row` being the first pixel
- * of the row it lies in. -infinity, which is never taken, where it lies outside. */
+/* Candidates for results `at` to at + n of a row: one cell of each window, `row` being the first
+ * pixel of the row it lies in. -infinity, which is never taken, where it lies outside. */
 TILE_INLINE f32_lanes candidates(const cpu_pool *pool, const float *row, int64_t at, int64_t n,
                                  int64_t cell, cpu_range inside)
 {
@@ -169,8 +171,9 @@ static void max_plane_row_lanes(const cpu_pool *pool, const cpu_pool_chunk *chun
         for (int64_t kh = rows.begin; kh < rows.end; kh++) {
             const int64_t h = oh * a->stride[0] - a->padding[0] + kh * a->dilation[0];
             for (int64_t kw = 0; kw < a->kernel[1]; kw++)
-                take(&m, candidates(pool, x + h * pool->in[1], at, n, kw,
-                                    cpu_pool_inside(pool, chunk, kw)),
+                take(&m,
+                     candidates(pool, x + h * pool->in[1], at, n, kw,
+                                cpu_pool_inside(pool, chunk, kw)),
                      (int32_t)(kh * a->kernel[1] + kw));
         }
         f32_store_part((float *)pool->y + to + at, f32_first(n), m.best);
@@ -193,7 +196,7 @@ static void max_planes_lanes(const cpu_pool *pool, int64_t begin, int64_t end)
     }
 }
 
-/* ---- maxima going back ------------------------------------------------------------------------- */
+/* ---- maxima going back ----------------------------------------------------------------------- */
 
 /* g where the maximum came from `cell`, else 0. */
 TILE_INLINE f32_lanes share_of(f32_lanes g, i32_lanes at, int32_t cell)
@@ -201,7 +204,7 @@ TILE_INLINE f32_lanes share_of(f32_lanes g, i32_lanes at, int32_t cell)
     return (f32_lanes)((i32_lanes)g & (at == cell - (i32_lanes){ 0 }));
 }
 
-/* ---- planes, windows of 2x2 side by side ------------------------------------------------------- */
+/* ---- planes, windows of 2x2 side by side ----------------------------------------------------- */
 
 static bool is_2x2(const cpu_pool *pool)
 {
@@ -242,8 +245,7 @@ static void max_planes_2x2(const cpu_pool *pool, int64_t begin, int64_t end)
     for (int64_t unit = begin; unit < end; unit++) {
         const float *x = (const float *)pool->x + unit * pool->in[0] * pool->in[1];
         for (int64_t oh = 0; oh < pool->out[0]; oh++)
-            max_rows_2x2(pool, x + 2 * oh * pool->in[1],
-                         (unit * pool->out[0] + oh) * pool->out[1]);
+            max_rows_2x2(pool, x + 2 * oh * pool->in[1], (unit * pool->out[0] + oh) * pool->out[1]);
     }
 }
 
@@ -272,11 +274,11 @@ static void max_grad_planes_2x2(const cpu_pool *pool, int64_t begin, int64_t end
     }
 }
 
-/* ---- channels_last ----------------------------------------------------------------------------- */
+/* ---- channels_last --------------------------------------------------------------------------- */
 
 /* The window of one result: where its first cell lies and which cells are inside. */
 typedef struct window {
-    int64_t first; /* element of channel 0 of cell (0, 0), which may lie outside */
+    int64_t first;       /* element of channel 0 of cell (0, 0), which may lie outside */
     int64_t row, column; /* elements from cell to cell */
     cpu_range rows, columns;
     int32_t width; /* cells in a row */
@@ -412,7 +414,7 @@ static void max_grad_images_lanes_2x2(const cpu_pool *pool, int64_t begin, int64
     }
 }
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* With fewer channels most lanes would be idle. */
 static bool fills_lanes(const cpu_pool *pool)

@@ -46,35 +46,65 @@ typedef double f64_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef float f32_lanes_any __attribute__((vector_size(TILE_BYTES), aligned(4), may_alias));
 typedef double f64_lanes_any __attribute__((vector_size(TILE_BYTES), aligned(8), may_alias));
 
-TILE_INLINE f32_lanes f32_load(const float *p) { return *(const f32_lanes_any *)(const void *)p; }
-TILE_INLINE f64_lanes f64_load(const double *p) { return *(const f64_lanes_any *)(const void *)p; }
-TILE_INLINE void f32_store(float *p, f32_lanes v) { *(f32_lanes_any *)(void *)p = v; }
-TILE_INLINE void f64_store(double *p, f64_lanes v) { *(f64_lanes_any *)(void *)p = v; }
-TILE_INLINE f32_lanes f32_set(float x) { return x - (f32_lanes){ 0 }; }
-TILE_INLINE f64_lanes f64_set(double x) { return x - (f64_lanes){ 0 }; }
+TILE_INLINE f32_lanes f32_load(const float *p)
+{
+    return *(const f32_lanes_any *)(const void *)p;
+}
+TILE_INLINE f64_lanes f64_load(const double *p)
+{
+    return *(const f64_lanes_any *)(const void *)p;
+}
+TILE_INLINE void f32_store(float *p, f32_lanes v)
+{
+    *(f32_lanes_any *)(void *)p = v;
+}
+TILE_INLINE void f64_store(double *p, f64_lanes v)
+{
+    *(f64_lanes_any *)(void *)p = v;
+}
+TILE_INLINE f32_lanes f32_set(float x)
+{
+    return x - (f32_lanes){ 0 };
+}
+TILE_INLINE f64_lanes f64_set(double x)
+{
+    return x - (f64_lanes){ 0 };
+}
 
-/* ---- sums over lanes -------------------------------------------------------------------------- */
+/* ---- sums over lanes ------------------------------------------------------------------------- */
 
 #if defined(__AVX512F__)
-TILE_INLINE float f32_total(f32_lanes v) { return _mm512_reduce_add_ps((__m512)v); }
-TILE_INLINE double f64_total(f64_lanes v) { return _mm512_reduce_add_pd((__m512d)v); }
+TILE_INLINE float f32_total(f32_lanes v)
+{
+    return _mm512_reduce_add_ps((__m512)v);
+}
+TILE_INLINE double f64_total(f64_lanes v)
+{
+    return _mm512_reduce_add_pd((__m512d)v);
+}
 #elif defined(__AVX__)
 TILE_INLINE float f32_total(f32_lanes v)
 {
-    const __m128 a = _mm_add_ps(_mm256_castps256_ps128((__m256)v),
-                                _mm256_extractf128_ps((__m256)v, 1));
+    const __m128 a =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
     const __m128 b = _mm_add_ps(a, _mm_movehl_ps(a, a));
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
 TILE_INLINE double f64_total(f64_lanes v)
 {
-    const __m128d a = _mm_add_pd(_mm256_castpd256_pd128((__m256d)v),
-                                 _mm256_extractf128_pd((__m256d)v, 1));
+    const __m128d a =
+        _mm_add_pd(_mm256_castpd256_pd128((__m256d)v), _mm256_extractf128_pd((__m256d)v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a)));
 }
 #else
-TILE_INLINE float f32_total(f32_lanes v) { return (v[0] + v[2]) + (v[1] + v[3]); }
-TILE_INLINE double f64_total(f64_lanes v) { return v[0] + v[1]; }
+TILE_INLINE float f32_total(f32_lanes v)
+{
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+TILE_INLINE double f64_total(f64_lanes v)
+{
+    return v[0] + v[1];
+}
 #endif
 
 /* ---- the first n lanes ----------------------------------------------------------------------- */
@@ -83,8 +113,14 @@ TILE_INLINE double f64_total(f64_lanes v) { return v[0] + v[1]; }
 
 typedef __mmask16 f32_mask;
 typedef __mmask8 f64_mask;
-TILE_INLINE f32_mask f32_first(int64_t n) { return (f32_mask)((1u << n) - 1u); }
-TILE_INLINE f64_mask f64_first(int64_t n) { return (f64_mask)((1u << n) - 1u); }
+TILE_INLINE f32_mask f32_first(int64_t n)
+{
+    return (f32_mask)((1u << n) - 1u);
+}
+TILE_INLINE f64_mask f64_first(int64_t n)
+{
+    return (f64_mask)((1u << n) - 1u);
+}
 TILE_INLINE f32_lanes f32_load_part(const float *p, f32_mask m)
 {
     return (f32_lanes)_mm512_maskz_loadu_ps(m, p);
@@ -111,7 +147,10 @@ TILE_INLINE f32_mask f32_first(int64_t n)
     static const int32_t ones[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones + 8 - n));
 }
-TILE_INLINE f64_mask f64_first(int64_t n) { return f32_first(2 * n); }
+TILE_INLINE f64_mask f64_first(int64_t n)
+{
+    return f32_first(2 * n);
+}
 TILE_INLINE f32_lanes f32_load_part(const float *p, f32_mask m)
 {
     return (f32_lanes)_mm256_maskload_ps(p, m);
@@ -133,8 +172,14 @@ TILE_INLINE void f64_store_part(double *p, f64_mask m, f64_lanes v)
 
 typedef int f32_mask;
 typedef int f64_mask;
-TILE_INLINE f32_mask f32_first(int64_t n) { return (int)n; }
-TILE_INLINE f64_mask f64_first(int64_t n) { return (int)n; }
+TILE_INLINE f32_mask f32_first(int64_t n)
+{
+    return (int)n;
+}
+TILE_INLINE f64_mask f64_first(int64_t n)
+{
+    return (int)n;
+}
 TILE_INLINE f32_lanes f32_load_part(const float *p, f32_mask n)
 {
     if (n == TILE_F32_LANES)
@@ -172,7 +217,7 @@ TILE_INLINE void f64_store_part(double *p, f64_mask n, f64_lanes v)
 
 #endif
 
-/* ---- four rows of four: out[c][r] = in[r][c] --------------------------------------------------- */
+/* ---- four rows of four: out[c][r] = in[r][c] ------------------------------------------------- */
 
 TILE_INLINE void f32_transpose4(float *out, int64_t out_row, const float *in, int64_t in_row)
 {

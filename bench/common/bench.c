@@ -40,7 +40,8 @@ bench_result bench_run(bench_body body, void *user, double block_seconds, int bl
     int64_t repeats = 1;
     double spent = timed(body, user, 1);
     while (spent < block_seconds / 2) {
-        repeats = spent > 1e-7 ? (int64_t)((double)repeats * block_seconds / spent) + 1 : repeats * 16;
+        repeats =
+            spent > 1e-7 ? (int64_t)((double)repeats * block_seconds / spent) + 1 : repeats * 16;
         spent = timed(body, user, repeats);
     }
     double *samples = malloc((size_t)blocks * sizeof *samples);

@@ -90,15 +90,18 @@ def table(rows):
 
 
 def machine():
+    """The CPU, PyTorch, and what in the environment changes the speed of either side."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             model = next(line.split(":")[1].strip() for line in file if "model name" in line)
     except (OSError, StopIteration):
         pass
+    prefixes = ("OPENBLAS_", "MKL_", "DNNL_", "ONEDNN_", "OMP_", "KMP_", "GOMP_", "TERN_CPU")
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(prefixes))
     version = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"],
                              stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
-    return f"{model}, {os.cpu_count()} CPUs, PyTorch {version}"
+    return ", ".join([model, f"{os.cpu_count()} CPUs", f"PyTorch {version}", *settings])
 
 
 def main():

@@ -3,7 +3,7 @@
 #include "core/op_table.h"
 #include "core/ops/image.h"
 
-/* ---- the public function ----------------------------------------------------------------------- */
+/* ---- the public function --------------------------------------------------------------------- */
 
 static tern_tensor *run_batched(tern_site_t site, tern_tensor *x, const void *context)
 {
@@ -18,8 +18,9 @@ static tern_tensor *run_batched(tern_site_t site, tern_tensor *x, const void *co
 tern_tensor *tern_conv2d_at(tern_site_t site, const tern_conv2d_args *args)
 {
     if (args == NULL || args->size_ < sizeof *args) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "conv2d",
-                     "x and weight are missing\n  try tern_conv2d(x, weight, bias, .padding = { 1 })");
+        tern_fail_at(
+            site, TERN_ERR_ARGUMENT, "conv2d",
+            "x and weight are missing\n  try tern_conv2d(x, weight, bias, .padding = { 1 })");
         return NULL;
     }
     if (args->x != NULL && args->x->view.ndim == 3)
@@ -27,7 +28,7 @@ tern_tensor *tern_conv2d_at(tern_site_t site, const tern_conv2d_args *args)
     return run_batched(site, args->x, args);
 }
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static bool check_options(core_call *call, const tern_attr_conv *attr)
 {
@@ -100,7 +101,8 @@ static bool measure(core_call *call, const tern_attr_conv *attr, const tern_view
 
 /* With few channels on both sides the CPU works on rows of planes, else on pixels of channels;
  * elsewhere results follow their input. */
-static bool prefers_channels_last(const core_call *call, const tern_view *like, int64_t in, int64_t out)
+static bool prefers_channels_last(const core_call *call, const tern_view *like, int64_t in,
+                                  int64_t out)
 {
     enum { FEW_CHANNELS = 8 };
     if (call->dev.kind != TERN_KIND_CPU)
@@ -108,7 +110,7 @@ static bool prefers_channels_last(const core_call *call, const tern_view *like, 
     return in > FEW_CHANNELS || out > FEW_CHANNELS;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 bool rule_conv2d(core_call *call)
 {
@@ -116,11 +118,13 @@ bool rule_conv2d(core_call *call)
     const tern_attr_conv *attr = core_attr(call);
     if (x->ndim != 4)
         return core_fail(call, TERN_ERR_SHAPE, NULL,
-                         "expected x to be [N, C, H, W] or [C, H, W]; it has %d dimensions", x->ndim);
+                         "expected x to be [N, C, H, W] or [C, H, W]; it has %d dimensions",
+                         x->ndim);
     if (weight->ndim != 4)
         return core_fail(call, TERN_ERR_SHAPE, NULL,
                          "expected the weight to be [out, in / groups, height, width]; it has %d "
-                         "dimensions", weight->ndim);
+                         "dimensions",
+                         weight->ndim);
     int64_t dims[4];
     if (!check_options(call, attr) || !check_weight(call, x, weight, attr->groups) ||
         !check_bias(call, weight->shape[0]) || !measure(call, attr, x, weight, dims))
@@ -147,7 +151,8 @@ static bool check_gradient(core_call *call, const tern_view *g, const int64_t *x
     for (int d = 0; fits && d < 4; d++)
         fits = g->shape[d] == dims[d];
     if (!fits)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "the gradient does not have the result's shape");
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the gradient does not have the result's shape");
     return true;
 }
 
@@ -177,7 +182,7 @@ bool rule_conv2d_grad_weight(core_call *call)
     return core_out(call, 0, dtype, 4, attr->size) && core_out(call, 1, dtype, 1, attr->size);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static void set_size(tern_attr_conv *attr, const tern_view *v)
 {
@@ -235,9 +240,8 @@ void back_conv2d_grad_weight(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **gra
     if (tern_needs_grad(ctx, 0) && u != NULL)
         grad_in[0] = core_op3(TERN_OP_conv2d, TERN_HERE, &attr, core_saved_in(ctx, 1), u, ub);
     else if (tern_needs_grad(ctx, 0) && ub != NULL)
-        grad_in[0] = tern_expand(
-            tern_view(ub, TERN_SHAPE(1, g->shape[1], 1, 1)),
-            TERN_SHAPE(g->shape[0], g->shape[1], g->shape[2], g->shape[3]));
+        grad_in[0] = tern_expand(tern_view(ub, TERN_SHAPE(1, g->shape[1], 1, 1)),
+                                 TERN_SHAPE(g->shape[0], g->shape[1], g->shape[2], g->shape[3]));
     if (tern_needs_grad(ctx, 1) && u != NULL)
         grad_in[1] = input_gradient(attr, core_input_view(ctx, 1), core_saved_in(ctx, 0), u);
 }

@@ -3,7 +3,7 @@
 #include "core/compose.h"
 #include "core/op_table.h"
 
-/* ---- the row ----------------------------------------------------------------------------------- */
+/* ---- the row --------------------------------------------------------------------------------- */
 
 static bool check_bias(core_call *call, int64_t outputs)
 {
@@ -11,15 +11,18 @@ static bool check_bias(core_call *call, int64_t outputs)
         return true;
     const tern_view *bias = core_view(call, 2);
     if (bias->ndim != 1 || bias->shape[0] != outputs)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "the bias has to be [%lld], one for each row of "
-                         "the weight", (long long)outputs);
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the bias has to be [%lld], one for each row of "
+                         "the weight",
+                         (long long)outputs);
     return core_check_dtype(call, 2, B(core_view(call, 0)->dtype));
 }
 
 static bool check_linear(core_call *call, const tern_view *x, const tern_view *weight)
 {
     if (x->ndim == 0)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "x needs at least one dimension, the features");
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "x needs at least one dimension, the features");
     if (weight->ndim != 2)
         return core_fail(call, TERN_ERR_SHAPE, NULL,
                          "the weight has to be [out, in]; it has %d dimensions", weight->ndim);
@@ -51,7 +54,7 @@ void back_linear(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         grad_in[2] = tern_sum(grad, .dims = TERN_DIMS(0));
 }
 
-/* ---- other shapes ------------------------------------------------------------------------------ */
+/* ---- other shapes ---------------------------------------------------------------------------- */
 
 /* x as [rows, features], and the result back in x's shape with the last extent replaced. */
 static tern_tensor *folded(tern_tensor *x, tern_tensor *weight, tern_tensor *bias)
@@ -66,7 +69,8 @@ static tern_tensor *folded(tern_tensor *x, tern_tensor *weight, tern_tensor *bia
     return tern_view(out, shape);
 }
 
-tern_tensor *tern_linear_at(tern_site_t site, tern_tensor *x, tern_tensor *weight, tern_tensor *bias)
+tern_tensor *tern_linear_at(tern_site_t site, tern_tensor *x, tern_tensor *weight,
+                            tern_tensor *bias)
 {
     if (x == NULL || weight == NULL || x->view.ndim == 2)
         return core_op3(TERN_OP_linear, site, NULL, x, weight, bias);

@@ -4,12 +4,12 @@
 #include "core/op_table.h"
 #include "core/ops/image.h"
 
-/* ---- public functions -------------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 static void fill_attr(tern_attr_pool *attr, const tern_pool2d_args *args)
 {
-    *attr = (tern_attr_pool){ .ceil_mode = args->ceil_mode,
-                              .count_include_pad = !args->exclude_pad };
+    *attr =
+        (tern_attr_pool){ .ceil_mode = args->ceil_mode, .count_include_pad = !args->exclude_pad };
     image_pair(attr->kernel, args->kernel, 0);
     image_pair(attr->padding, args->padding, 0);
     image_pair(attr->dilation, args->dilation, 1);
@@ -61,7 +61,7 @@ tern_tensor *tern_avg_pool2d_at(tern_site_t site, const tern_pool2d_args *args)
     return run_pool(TERN_OP_avg_pool2d, site, args, run_avg);
 }
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static int64_t covered(const tern_attr_pool *attr, int d)
 {
@@ -109,11 +109,12 @@ static bool measure(core_call *call, const int64_t *x_dims, int64_t dims[4])
         dims[2 + d] = results(attr, d, x_dims[2 + d]);
     if (dims[2] > 0 && dims[3] > 0)
         return true;
-    return core_fail(call, TERN_ERR_SHAPE, NULL,
-                     "given input size: (%lldx%lldx%lld), calculated output size: (%lldx%lldx%lld); "
-                     "output size is too small",
-                     (long long)x_dims[1], (long long)x_dims[2], (long long)x_dims[3],
-                     (long long)dims[1], (long long)dims[2], (long long)dims[3]);
+    return core_fail(
+        call, TERN_ERR_SHAPE, NULL,
+        "given input size: (%lldx%lldx%lld), calculated output size: (%lldx%lldx%lld); "
+        "output size is too small",
+        (long long)x_dims[1], (long long)x_dims[2], (long long)x_dims[3], (long long)dims[1],
+        (long long)dims[2], (long long)dims[3]);
 }
 
 static bool check_x(core_call *call, const tern_view *x)
@@ -144,11 +145,12 @@ static bool check_gradient(core_call *call, const tern_view *g)
     for (int d = 0; fits && d < 4; d++)
         fits = g->shape[d] == dims[d];
     if (!fits)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "the gradient does not have the result's shape");
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the gradient does not have the result's shape");
     return true;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 bool rule_max_pool2d(core_call *call)
 {
@@ -168,7 +170,8 @@ bool rule_avg_pool2d(core_call *call)
 {
     const tern_view *x = core_view(call, 0);
     int64_t dims[4];
-    if (!check_x(call, x) || !check_options(call, core_attr(call)) || !measure(call, x->shape, dims))
+    if (!check_x(call, x) || !check_options(call, core_attr(call)) ||
+        !measure(call, x->shape, dims))
         return false;
     return core_out_image(call, 0, (tern_dtype_t)x->dtype, dims, image_channels_last(x));
 }
@@ -195,7 +198,7 @@ bool rule_avg_pool2d_grad(core_call *call)
     return core_out_image(call, 0, (tern_dtype_t)g->dtype, attr->size, image_channels_last(g));
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static tern_attr_pool attr_for_gradient(tern_op_ctx *ctx)
 {
@@ -209,8 +212,7 @@ static tern_attr_pool attr_for_gradient(tern_op_ctx *ctx)
 void back_max_pool2d(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     tern_attr_pool attr = attr_for_gradient(ctx);
-    grad_in[0] =
-        core_op2(TERN_OP_max_pool2d_grad, TERN_HERE, &attr, grad, core_saved_out(ctx, 1));
+    grad_in[0] = core_op2(TERN_OP_max_pool2d_grad, TERN_HERE, &attr, grad, core_saved_out(ctx, 1));
 }
 
 /* The layout that x had is worth a copy of the smaller gradient: whatever comes next has it too. */
@@ -249,11 +251,10 @@ void back_max_pool2d_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **grad_i
     const tern_shape_t shape = tern_shape(index);
     const int64_t *dims = shape.dims, width = attr.size[3];
     const tern_dev_t dev = tern_device(index);
-    tern_tensor *corner =
-        grid(dev, dims[2], attr.stride[0] * width, dims[3], attr.stride[1],
-             -(attr.padding[0] * width + attr.padding[1]));
-    tern_tensor *cell = grid(dev, attr.kernel[0], attr.dilation[0] * width, attr.kernel[1],
-                             attr.dilation[1], 0);
+    tern_tensor *corner = grid(dev, dims[2], attr.stride[0] * width, dims[3], attr.stride[1],
+                               -(attr.padding[0] * width + attr.padding[1]));
+    tern_tensor *cell =
+        grid(dev, attr.kernel[0], attr.dilation[0] * width, attr.kernel[1], attr.dilation[1], 0);
     cell = tern_embedding(tern_reshape(cell, TERN_SHAPE(attr.kernel[0] * attr.kernel[1])),
                           tern_cast(index, TERN_I64));
     tern_tensor *place =

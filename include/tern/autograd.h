@@ -11,6 +11,8 @@
 #include "tern/plugin.h"
 #include "tern/tensor.h"
 
+/* clang-format off */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

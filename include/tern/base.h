@@ -59,7 +59,13 @@ TERN_API const char *tern_status_name(tern_status_t status);
 
 /* ---- devices (rows D001-D015 of PyTorch's behaviour) ------------------------------------------ */
 
-enum { TERN_KIND_NONE = 0, TERN_KIND_CPU = 1, TERN_KIND_CUDA = 2, TERN_KIND_EXT = 3, TERN_KINDS = 4 };
+enum {
+    TERN_KIND_NONE = 0,
+    TERN_KIND_CPU = 1,
+    TERN_KIND_CUDA = 2,
+    TERN_KIND_EXT = 3,
+    TERN_KINDS = 4
+};
 
 /* A device is a value: making one touches no hardware. index -1 is "unset": the current device of
  * that kind when it is used. {0, 0} is "not given". Equal means kind and index alike. */
@@ -69,7 +75,7 @@ typedef struct tern_dev {
 } tern_dev_t;
 
 #ifdef __cplusplus
-#define TERN_DEV_(kind, index) (tern_dev_t{(int16_t)(kind), (int16_t)(index)})
+#define TERN_DEV_(kind, index) (tern_dev_t{ (int16_t)(kind), (int16_t)(index) })
 #else
 #define TERN_DEV_(kind, index) ((tern_dev_t){ (int16_t)(kind), (int16_t)(index) })
 #endif

@@ -40,7 +40,11 @@ TERN_API tern_dtype_t tern_default_dtype(void);
 TERN_API tern_dev_t tern_dev_auto_at(tern_site_t site);
 #define tern_dev_auto() tern_dev_auto_at(TERN_HERE)
 
-typedef enum tern_device_policy { TERN_PREFER = 1, TERN_REQUIRE, TERN_CPU_ONLY } tern_device_policy_t;
+typedef enum tern_device_policy {
+    TERN_PREFER = 1,
+    TERN_REQUIRE,
+    TERN_CPU_ONLY
+} tern_device_policy_t;
 /* prefer (default): without a usable CUDA device every request for one resolves to the CPU, said
  * once; require: such a request is an error; cpu: as if none were visible. TERN_DEVICE_POLICY sets
  * the first value. */
@@ -63,8 +67,8 @@ typedef struct tern_memory_t {
     int64_t reserved_bytes;       /* taken from the system now, in use or cached */
     int64_t peak_allocated_bytes; /* since the start or the last reset */
     int64_t peak_reserved_bytes;
-    int64_t alloc_count;          /* requests so far */
-    int64_t system_alloc_count;   /* of them, those that went to the system */
+    int64_t alloc_count;        /* requests so far */
+    int64_t system_alloc_count; /* of them, those that went to the system */
 } tern_memory_t;
 TERN_API tern_memory_t tern_memory(tern_dev_t dev);
 TERN_API void tern_memory_reset_peak(tern_dev_t dev);

@@ -14,6 +14,8 @@
 #include "tern/op_attr.h"
 #include "tern/tensor.h"
 
+/* clang-format off */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

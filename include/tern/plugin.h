@@ -112,8 +112,8 @@ typedef struct tern_backend {
     bool host_readable; /* the host may read device memory through the pointer */
     const tern_backend_memory *memory;
     const tern_backend_copy *copy;
-    const tern_backend_stream *stream;    /* NULL: work is done when a kernel returns */
-    const tern_kernel_entry *kernels;     /* what is missing is unsupported there, and reported */
+    const tern_backend_stream *stream; /* NULL: work is done when a kernel returns */
+    const tern_kernel_entry *kernels;  /* what is missing is unsupported there, and reported */
     int64_t kernel_count;
 } tern_backend;
 

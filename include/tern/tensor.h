@@ -22,10 +22,10 @@ typedef enum tern_memory_format {
 
 typedef struct tern_new_args {
     size_t size_;
-    tern_shape_t shape;   /* required */
-    tern_dtype_t dtype;   /* default: the thread's default float (full: the value's) */
-    tern_dev_t device;    /* default: the thread's default device */
-    bool requires_grad;   /* floats only */
+    tern_shape_t shape; /* required */
+    tern_dtype_t dtype; /* default: the thread's default float (full: the value's) */
+    tern_dev_t device;  /* default: the thread's default device */
+    bool requires_grad; /* floats only */
     tern_memory_format_t format;
     struct tern_generator *generator; /* rand, randn, randperm: default the thread's */
 } tern_new_args;
@@ -38,7 +38,11 @@ TERN_API tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args);
 TERN_API tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args);
 /* Normal with mean 0 and deviation 1; floats only. */
 TERN_API tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args);
-#define TERN_NEW_(...) &(tern_new_args){ .size_ = sizeof(tern_new_args), __VA_ARGS__ }
+#define TERN_NEW_(...)                              \
+    &(tern_new_args)                                \
+    {                                               \
+        .size_ = sizeof(tern_new_args), __VA_ARGS__ \
+    }
 #define tern_empty(...) tern_empty_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
 #define tern_zeros(...) tern_zeros_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
 #define tern_ones(...) tern_ones_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
@@ -52,7 +56,7 @@ TERN_API tern_tensor *tern_full_at(tern_site_t site, double value, const tern_ne
 typedef struct tern_range_args {
     size_t size_;
     double start, end, step; /* step default 1 */
-    tern_dtype_t dtype;      /* default i64 when all three are whole numbers, else the default float */
+    tern_dtype_t dtype; /* default i64 when all three are whole numbers, else the default float */
     tern_dev_t device;
 } tern_range_args;
 /* start, start + step, ... while below end (above, for a negative step). 1-D. */
@@ -149,8 +153,8 @@ TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double valu
 
 /* ---- owning ---------------------------------------------------------------------------------- */
 
-TERN_API tern_tensor *tern_retain(tern_tensor *t);  /* one more owner; returns t; NULL is fine */
-TERN_API void tern_release(tern_tensor *t);         /* one owner less; NULL is fine */
+TERN_API tern_tensor *tern_retain(tern_tensor *t); /* one more owner; returns t; NULL is fine */
+TERN_API void tern_release(tern_tensor *t);        /* one owner less; NULL is fine */
 /* Moves a tensor of the innermost scope to the enclosing one; returns t. One that belongs further out,
  * or to no scope, stays. */
 TERN_API tern_tensor *tern_keep(tern_tensor *t);
@@ -168,7 +172,7 @@ TERN_API void tern_scope_end(tern_scope *scope);
 #define TERN_JOIN_(a, b) a##b
 #define TERN_JOIN(a, b) TERN_JOIN_(a, b)
 #if defined(__GNUC__)
-#define TERN_SCOPE \
+#define TERN_SCOPE                                                                                 \
     tern_scope TERN_JOIN(tern_scope_, __LINE__) __attribute__((cleanup(tern_scope_end), unused)) = \
         tern_scope_begin()
 #endif

@@ -178,7 +178,7 @@ static void test_sizes_that_overflow_are_errors(void **state)
     assert_null(tern_empty(TERN_SHAPE(1LL << 50)));
     assert_error(TERN_ERR_OOM, "out of memory on cpu");
     assert_non_null(tern_empty(TERN_SHAPE(16))); /* an OOM is an answer, not an end */
-    assert_null(tern_ones(.dtype = TERN_F32)); /* no shape */
+    assert_null(tern_ones(.dtype = TERN_F32));   /* no shape */
     assert_error(TERN_ERR_ARGUMENT, "shape");
 }
 

@@ -115,7 +115,8 @@ static double train(tern_dev_t dev, double *out_first)
 {
     double loss_value = 0;
     tern_seed(3);
-    tern_module *net = tern_sequential(tern_linear_layer(8, 16), tern_relu_layer(), tern_linear_layer(16, 4));
+    tern_module *net =
+        tern_sequential(tern_linear_layer(8, 16), tern_relu_layer(), tern_linear_layer(16, 4));
     tern_module_to(net, dev);
     tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = 0.05);
     tern_tensor *x = tern_retain(tern_to(tern_randn(TERN_SHAPE(32, 8)), dev));

@@ -32,8 +32,9 @@ static model make(void)
 {
     model m;
     tern_seed(5);
-    m.net = tern_sequential(tern_conv2d_layer(1, 4, 3, .padding = 1), tern_relu_layer(),
-                            tern_max_pool2d_layer(2), tern_flatten_layer(), tern_linear_layer(64, 10));
+    m.net =
+        tern_sequential(tern_conv2d_layer(1, 4, 3, .padding = 1), tern_relu_layer(),
+                        tern_max_pool2d_layer(2), tern_flatten_layer(), tern_linear_layer(64, 10));
     m.opt = tern_adam(tern_parameters(m.net), .lr = 1e-2);
     m.x = tern_retain(tern_randn(TERN_SHAPE(6, 1, 8, 8)));
     m.y = tern_retain(tern_argmax(tern_randn(TERN_SHAPE(6, 10)), 1));

@@ -14,7 +14,7 @@ typedef enum input_kind {
     INPUT_REAL,  /* the dtype under test, uniform in [low, high) */
     INPUT_INDEX, /* i64, whole numbers in [low, high) */
     INPUT_BOOL,
-    INPUT_F32    /* f32 (f64 when that is under test): statistics */
+    INPUT_F32 /* f32 (f64 when that is under test): statistics */
 } input_kind;
 
 typedef struct input_spec {

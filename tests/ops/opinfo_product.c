@@ -5,6 +5,8 @@
 #include "tests/ops/opinfo.h"
 #include "tests/ref/ref.h"
 
+/* clang-format off */
+
 #define REAL(...) { INPUT_REAL, .ndim = TERN_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ } }
 
 /* ---- products ---- */

@@ -45,10 +45,14 @@ static const tern_op *row_of(const char *name)
 static tern_dtype_t input_dtype(const input_spec *spec, tern_dtype_t dtype)
 {
     switch (spec->kind) {
-    case INPUT_INDEX: return TERN_I64;
-    case INPUT_BOOL: return TERN_BOOL;
-    case INPUT_F32: return dtype == TERN_F64 ? TERN_F64 : TERN_F32;
-    default: return dtype;
+    case INPUT_INDEX:
+        return TERN_I64;
+    case INPUT_BOOL:
+        return TERN_BOOL;
+    case INPUT_F32:
+        return dtype == TERN_F64 ? TERN_F64 : TERN_F32;
+    default:
+        return dtype;
     }
 }
 
@@ -161,15 +165,16 @@ static void check_gradients(const opinfo *info, layout l)
     }
     grad_case user = { info };
     checks++;
-    if (tern_gradcheck(run_case, in, n, &user, .order = info->order, .tolerance = 2e-5) != TERN_OK) {
+    if (tern_gradcheck(run_case, in, n, &user, .order = info->order, .tolerance = 2e-5) !=
+        TERN_OK) {
         complain(info, layout_name(l), tern_error_text());
         tern_error_clear();
     }
 }
 
 /* Gradients in the lower dtypes against those in f64, which differences have confirmed. */
-static tern_tensor *gradient_sum(const opinfo *info, tern_dtype_t dtype, const value *values, int wanted,
-                                 layout l)
+static tern_tensor *gradient_sum(const opinfo *info, tern_dtype_t dtype, const value *values,
+                                 int wanted, layout l)
 {
     tern_tensor *in[MAX_IN];
     make_tensors(info, dtype, l, values, in);
@@ -234,7 +239,8 @@ static void check_case(const opinfo *info)
     static const tern_dtype_t low[] = { TERN_F32, TERN_F16, TERN_BF16 };
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < MAX_IN; i++)
-            if ((info->differentiable & B(i)) && (dtypes & B(low[k])) && !(info->skip_dtypes & B(low[k])))
+            if ((info->differentiable & B(i)) && (dtypes & B(low[k])) &&
+                !(info->skip_dtypes & B(low[k])))
                 check_low_gradient(info, row, low[k], i);
 }
 
@@ -271,7 +277,8 @@ int main(void)
     if (wish != NULL)
         seed = strtoull(wish, NULL, 10);
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row_has_a_case),
-                                        cmocka_unit_test(test_every_row_agrees_with_its_reference) };
+                                        cmocka_unit_test(
+                                            test_every_row_agrees_with_its_reference) };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)tern_finish();
     return failed;

@@ -1,5 +1,5 @@
-/* conv2d: layouts, unbatched images, what it says about what it does not take, gradients. Values are
- * tested in test_conformance.c and tests/unit/test_cpu_conv2d.c. */
+/* conv2d: layouts, unbatched images, what it says about what it does not take, gradients. Values
+ * are tested in test_conformance.c and tests/unit/test_cpu_conv2d.c. */
 #include "tests/support/check.h"
 
 static double distance(tern_tensor *a, tern_tensor *b)
@@ -104,7 +104,7 @@ static void test_conv2d_names_bad_options(void **state)
     assert_error(TERN_ERR_ARGUMENT, "x and weight are missing");
 }
 
-/* ---- gradients --------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static tern_tensor *plain(tern_tensor *const *in, void *user)
 {
@@ -132,8 +132,8 @@ static tern_tensor *f64(tern_shape_t shape)
 
 static void check_gradients(tern_gradcheck_fn fn, int64_t in, int64_t out, int64_t groups)
 {
-    tern_tensor *inputs[3] = { f64(TERN_SHAPE(2, in, 5, 6)), f64(TERN_SHAPE(out, in / groups, 3, 2)),
-                               f64(TERN_SHAPE(out)) };
+    tern_tensor *inputs[3] = { f64(TERN_SHAPE(2, in, 5, 6)),
+                               f64(TERN_SHAPE(out, in / groups, 3, 2)), f64(TERN_SHAPE(out)) };
     tern_gradcheck(fn, inputs, 3, .order = 2);
     assert_no_error();
 }

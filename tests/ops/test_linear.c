@@ -12,8 +12,8 @@ static void test_linear_keeps_leading_dimensions(void **state)
     assert_no_error();
     assert_int_equal(tern_ndim(y), 4);
     assert_int_equal(tern_size(y, 3), 6);
-    assert_close(tern_item(tern_sum(tern_abs(tern_sub(tern_reshape(y, TERN_SHAPE(24, 6)), rows)))), 0,
-                 0);
+    assert_close(tern_item(tern_sum(tern_abs(tern_sub(tern_reshape(y, TERN_SHAPE(24, 6)), rows)))),
+                 0, 0);
 }
 
 static void test_linear_takes_one_row_without_a_batch(void **state)

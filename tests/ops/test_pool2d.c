@@ -90,7 +90,7 @@ static void test_pool2d_of_no_images(void **state)
     assert_int_equal(tern_numel(tern_grad_of(x)), 0);
 }
 
-/* ---- gradients --------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 typedef struct pool_options {
     int64_t kernel[2], stride[2], padding[2], dilation[2];
@@ -137,12 +137,18 @@ static void test_pool2d_gradients_of_gradients(void **state)
     TERN_SCOPE;
     for (int last = 0; last < 2; last++) {
         check_gradients(max_pool, (pool_options){ .kernel = { 2 }, .channels_last = last });
-        check_gradients(max_pool, (pool_options){ .kernel = { 3, 2 }, .stride = { 1, 2 },
-                                                  .padding = { 1, 1 }, .dilation = { 1, 2 },
-                                                  .ceil_mode = true, .channels_last = last });
+        check_gradients(max_pool, (pool_options){ .kernel = { 3, 2 },
+                                                  .stride = { 1, 2 },
+                                                  .padding = { 1, 1 },
+                                                  .dilation = { 1, 2 },
+                                                  .ceil_mode = true,
+                                                  .channels_last = last });
         check_gradients(avg_pool, (pool_options){ .kernel = { 2 }, .channels_last = last });
-        check_gradients(avg_pool, (pool_options){ .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
-                                                  .ceil_mode = true, .exclude_pad = true,
+        check_gradients(avg_pool, (pool_options){ .kernel = { 3 },
+                                                  .stride = { 2 },
+                                                  .padding = { 1 },
+                                                  .ceil_mode = true,
+                                                  .exclude_pad = true,
                                                   .channels_last = last });
     }
 }

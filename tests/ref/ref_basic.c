@@ -149,7 +149,8 @@ value ref_matmul(const value *a, const value *b)
             for (int64_t j = 0; j < n; j++) {
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++)
-                    sum += a->data[(p % batch_a * m + i) * k + l] * b->data[(p % batch_b * k + l) * n + j];
+                    sum += a->data[(p % batch_a * m + i) * k + l] *
+                           b->data[(p % batch_b * k + l) * n + j];
                 out.data[(p * m + i) * n + j] = sum;
             }
     return out;

@@ -13,7 +13,9 @@ value ref_conv2d(const value *x, const value *w, const value *bias, const int64_
 {
     int64_t dims[4] = { x->dims[0], w->dims[0], 0, 0 }, at[4] = { 0 };
     for (int k = 0; k < 2; k++)
-        dims[2 + k] = (x->dims[2 + k] + 2 * padding[k] - dilation[k] * (w->dims[2 + k] - 1) - 1) / stride[k] + 1;
+        dims[2 + k] =
+            (x->dims[2 + k] + 2 * padding[k] - dilation[k] * (w->dims[2 + k] - 1) - 1) / stride[k] +
+            1;
     value out = value_new(4, dims);
     const int64_t per_group = w->dims[1], out_per_group = w->dims[0] / groups;
     int64_t i = 0;
@@ -28,7 +30,8 @@ value ref_conv2d(const value *x, const value *w, const value *bias, const int64_
                     const int64_t v = at[3] * stride[1] - padding[1] + kw * dilation[1];
                     if (h < 0 || v < 0 || h >= x->dims[2] || v >= x->dims[3])
                         continue;
-                    sum += at4(x, at[0], at[1] / out_per_group * per_group + c, h, v) * at4(w, at[1], c, kh, kw);
+                    sum += at4(x, at[0], at[1] / out_per_group * per_group + c, h, v) *
+                           at4(w, at[1], c, kh, kw);
                 }
         out.data[i++] = sum;
     } while (ref_next(4, dims, at));
@@ -57,7 +60,8 @@ value ref_pool2d(const value *x, const int64_t kernel[2], const int64_t stride[2
                 sum += at4(x, at[0], at[1], h, v);
                 inside++;
             }
-        out.data[i++] = mode == 0 ? top : sum / (double)(mode == 1 ? inside : kernel[0] * kernel[1]);
+        out.data[i++] =
+            mode == 0 ? top : sum / (double)(mode == 1 ? inside : kernel[0] * kernel[1]);
     } while (ref_next(4, dims, at));
     return out;
 }
@@ -89,7 +93,8 @@ value ref_softmax(const value *x, int dim, bool logarithm)
             for (int64_t k = 0; k < n; k++)
                 sum += exp(in[k * inner] - top);
             for (int64_t k = 0; k < n; k++)
-                to[k * inner] = logarithm ? in[k * inner] - top - log(sum) : exp(in[k * inner] - top) / sum;
+                to[k * inner] =
+                    logarithm ? in[k * inner] - top - log(sum) : exp(in[k * inner] - top) / sum;
         }
     return out;
 }

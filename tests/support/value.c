@@ -38,7 +38,8 @@ static double next_uniform(uint64_t *state)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-value value_random(int ndim, const int64_t *dims, double low, double high, bool whole, uint64_t seed)
+value value_random(int ndim, const int64_t *dims, double low, double high, bool whole,
+                   uint64_t seed)
 {
     value v = value_new(ndim, dims);
     for (int64_t i = 0; i < v.numel; i++) {
@@ -66,16 +67,26 @@ static double round_to(double x, int bits, int least, double most)
 static double quantise(double x, tern_dtype_t dtype)
 {
     switch (dtype) {
-    case TERN_F64: return x;
-    case TERN_F32: return (double)(float)x;
-    case TERN_F16: return round_to(x, 11, -24, 65504.0);
-    case TERN_BF16: return round_to(x, 8, -133, 3.3895313892515355e38);
-    case TERN_BOOL: return x != 0;
-    case TERN_U8: return (double)(uint8_t)(int64_t)x;
-    case TERN_I8: return (double)(int8_t)(int64_t)x; /* wraps, as the library does */
-    case TERN_I16: return (double)(int16_t)(int64_t)x;
-    case TERN_I32: return (double)(int32_t)(int64_t)x;
-    default: return trunc(x);
+    case TERN_F64:
+        return x;
+    case TERN_F32:
+        return (double)(float)x;
+    case TERN_F16:
+        return round_to(x, 11, -24, 65504.0);
+    case TERN_BF16:
+        return round_to(x, 8, -133, 3.3895313892515355e38);
+    case TERN_BOOL:
+        return x != 0;
+    case TERN_U8:
+        return (double)(uint8_t)(int64_t)x;
+    case TERN_I8:
+        return (double)(int8_t)(int64_t)x; /* wraps, as the library does */
+    case TERN_I16:
+        return (double)(int16_t)(int64_t)x;
+    case TERN_I32:
+        return (double)(int32_t)(int64_t)x;
+    default:
+        return trunc(x);
     }
 }
 
@@ -88,11 +99,16 @@ void value_quantise(value *v, tern_dtype_t dtype)
 double dtype_epsilon(tern_dtype_t dtype)
 {
     switch (dtype) {
-    case TERN_F64: return 0x1p-53;
-    case TERN_F32: return 0x1p-24;
-    case TERN_F16: return 0x1p-11;
-    case TERN_BF16: return 0x1p-8;
-    default: return 0;
+    case TERN_F64:
+        return 0x1p-53;
+    case TERN_F32:
+        return 0x1p-24;
+    case TERN_F16:
+        return 0x1p-11;
+    case TERN_BF16:
+        return 0x1p-8;
+    default:
+        return 0;
     }
 }
 

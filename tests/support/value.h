@@ -16,7 +16,8 @@ value value_new(int ndim, const int64_t *dims); /* zeros */
 value value_copy(const value *v);
 void value_free(value *v);
 /* Uniform in [low, high), from a seeded generator; `whole` rounds towards zero. */
-value value_random(int ndim, const int64_t *dims, double low, double high, bool whole, uint64_t seed);
+value value_random(int ndim, const int64_t *dims, double low, double high, bool whole,
+                   uint64_t seed);
 /* Rounds each element to what a dtype can hold, so that reference and library see the same numbers. */
 void value_quantise(value *v, tern_dtype_t dtype);
 

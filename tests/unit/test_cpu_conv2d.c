@@ -50,7 +50,8 @@ static conv_data data_of(const conv_case *c, const conv_way *way)
     }
     d.oh = extent(c, 0);
     d.ow = extent(c, 1);
-    const int64_t x[4] = { c->n, c->c, c->h, c->w }, w[4] = { c->o, c->c / c->groups, c->kh, c->kw };
+    const int64_t x[4] = { c->n, c->c, c->h, c->w },
+                  w[4] = { c->o, c->c / c->groups, c->kh, c->kw };
     const int64_t y[4] = { c->n, c->o, d.oh, d.ow };
     d.x = image(way->dtype, x, 1, way->x_last);
     d.w = image(way->dtype, w, 2, way->weight_last);
@@ -73,7 +74,7 @@ static void data_free(conv_data *d)
     karray_free(&d->gb);
 }
 
-/* ---- references -------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 typedef struct sums {
     double *y, *gx, *gw, *gb;
@@ -133,14 +134,18 @@ static void expect(const char *what, const karray *got, const double *want, doub
         kernel_expect(what, i, karray_at_place(got, i), want[i], tolerance);
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void run(tern_kernel kernel, const conv_data *d, const conv_way *way, const karray *in0,
                 const karray *in1, const karray *in2, const karray *out0, const karray *out1)
 {
-    const kernel_run r = { .kernel = kernel, .attr = &d->attr, .threads = way->threads,
-                           .in = { in0, in1, in2 }, .n_in = kernel == cpu_conv2d ? 3 : 2,
-                           .out = { out0, out1 }, .n_out = out1 != NULL ? 2 : 1 };
+    const kernel_run r = { .kernel = kernel,
+                           .attr = &d->attr,
+                           .threads = way->threads,
+                           .in = { in0, in1, in2 },
+                           .n_in = kernel == cpu_conv2d ? 3 : 2,
+                           .out = { out0, out1 },
+                           .n_out = out1 != NULL ? 2 : 1 };
     if (kernel_call(&r) != TERN_OK)
         fail_msg("%s", kernel_message());
 }
@@ -149,8 +154,7 @@ static void check(const conv_case *c, const conv_way *way)
 {
     conv_data d = data_of(c, way);
     sums s = reference(c, &d, way->bias);
-    const double tolerance =
-        way->dtype == TERN_F64 ? 1e-11 : kernel_tolerance(way->dtype, 3e-5);
+    const double tolerance = way->dtype == TERN_F64 ? 1e-11 : kernel_tolerance(way->dtype, 3e-5);
     run(cpu_conv2d_grad_input, &d, way, &d.y, &d.w, NULL, &d.gx, NULL);
     expect("conv2d_grad_input", &d.gx, s.gx, tolerance);
     run(cpu_conv2d_grad_weight, &d, way, &d.y, &d.x, NULL, &d.gw, &d.gb);
@@ -197,8 +201,8 @@ static void all_f32(void *context)
     (void)context;
     for (int i = 0; i < CASES; i++)
         for (int layout = 0; layout < 8; layout++) {
-            const conv_way way = { TERN_F32, layout & 1, layout & 2, layout & 4,
-                                   .bias = layout != 5, .threads = 1 + (layout & 1) };
+            const conv_way way = { TERN_F32,   layout & 1,          layout & 2,
+                                   layout & 4, .bias = layout != 5, .threads = 1 + (layout & 1) };
             check(&cases[i], &way);
         }
 }
@@ -215,7 +219,9 @@ static void all_others(void *context)
     static const tern_dtype_t dtypes[] = { TERN_F64, TERN_F16, TERN_BF16 };
     for (int t = 0; t < 3; t++)
         for (int i = 0; i < CASES; i++) {
-            const conv_way way = { dtypes[t], i & 1, i & 2, (i + t) & 1, .bias = true, .threads = 2 };
+            const conv_way way = {
+                dtypes[t], i & 1, i & 2, (i + t) & 1, .bias = true, .threads = 2
+            };
             check(&cases[i], &way);
         }
 }

@@ -1,5 +1,5 @@
-/* gemm and linear kernels against double loops: every dtype, layout and instruction set, sizes around
- * the edges of tiles and blocks. */
+/* gemm and linear kernels against double loops: every dtype, layout and instruction set, sizes
+ * around the edges of tiles and blocks. */
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
 #include "tests/support/kernel.h"
@@ -15,7 +15,9 @@ typedef struct product_case {
 
 static double limit(tern_dtype_t dtype)
 {
-    return dtype == TERN_F64 ? 1e-12 : tern_dtype_is_float(dtype) ? kernel_tolerance(dtype, 2e-6) : 0;
+    return dtype == TERN_F64            ? 1e-12
+           : tern_dtype_is_float(dtype) ? kernel_tolerance(dtype, 2e-6)
+                                        : 0;
 }
 
 static karray operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_t seed)
@@ -24,7 +26,8 @@ static karray operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_
     return karray_random(dtype, ndim, dims, dtype == TERN_U8 ? 0 : -reach, reach, seed);
 }
 
-static void expect_product(const product_case *c, const karray *a, const karray *b, const karray *out)
+static void expect_product(const product_case *c, const karray *a, const karray *b,
+                           const karray *out)
 {
     const int64_t batches = c->batch > 0 ? c->batch : 1;
     for (int64_t i = 0; i < batches * c->m * c->n; i++) {
@@ -51,8 +54,12 @@ static void check_product(const product_case *c)
         karray_repeat(&a, 0);
     if (c->b_repeated)
         karray_repeat(&b, 0);
-    const kernel_run run = { .kernel = cpu_gemm, .threads = c->threads, .in = { &a, &b },
-                             .out = { &out }, .n_in = 2, .n_out = 1 };
+    const kernel_run run = { .kernel = cpu_gemm,
+                             .threads = c->threads,
+                             .in = { &a, &b },
+                             .out = { &out },
+                             .n_in = 2,
+                             .n_out = 1 };
     if (kernel_call(&run) != TERN_OK)
         fail_msg("gemm: %s", kernel_message());
     expect_product(c, &a, &b, &out);
@@ -61,7 +68,7 @@ static void check_product(const product_case *c)
     karray_free(&out);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void sizes_around_tiles(void *context)
 {
@@ -99,8 +106,12 @@ static void layouts(void *context)
     for (int d = 0; d < 5; d++)
         for (int a = 0; a < KARRAY_LAYOUTS; a++)
             for (int b = 0; b < KARRAY_LAYOUTS; b++) {
-                const product_case c = { dtypes[d], .m = 19, .k = 37, .n = 21,
-                                         .a_layout = (karray_layout)a, .b_layout = (karray_layout)b };
+                const product_case c = { dtypes[d],
+                                         .m = 19,
+                                         .k = 37,
+                                         .n = 21,
+                                         .a_layout = (karray_layout)a,
+                                         .b_layout = (karray_layout)b };
                 check_product(&c);
             }
 }
@@ -121,7 +132,9 @@ static void blocks(void *context)
         for (int layout = 0; layout < 4; layout++)
             for (int threads = 1; threads <= 2; threads++) {
                 const product_case c = { i % 2 ? TERN_F64 : TERN_F32,
-                                         .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
+                                         .m = sizes[i][0],
+                                         .k = sizes[i][1],
+                                         .n = sizes[i][2],
                                          .a_layout = layout & 1 ? KARRAY_SWAPPED : 0,
                                          .b_layout = layout & 2 ? KARRAY_SWAPPED : 0,
                                          .threads = threads };
@@ -141,7 +154,9 @@ static void batches(void *context)
     for (int i = 0; i < 16; i++) {
         const product_case c = { i & 8 ? TERN_BF16 : TERN_F32,
                                  .batch = 1 + 4 * (i & 1),
-                                 .m = 12, .k = 9, .n = 18,
+                                 .m = 12,
+                                 .k = 9,
+                                 .n = 18,
                                  .a_layout = i & 2 ? KARRAY_SWAPPED : 0,
                                  .a_repeated = (i & 4) != 0,
                                  .b_repeated = (i & 2) != 0,
@@ -163,7 +178,7 @@ static void test_gemm_integers(void **state)
     (void)state;
     static const tern_dtype_t dtypes[] = { TERN_U8, TERN_I8, TERN_I16, TERN_I32, TERN_I64 };
     for (int d = 0; d < 5; d++) {
-        const product_case c = { dtypes[d], .m = 6, .k = 11, .n = 9, .b_layout = KARRAY_SWAPPED,
+        const product_case c = { dtypes[d],   .m = 6, .k = 11, .n = 9, .b_layout = KARRAY_SWAPPED,
                                  .threads = 2 };
         check_product(&c);
     }
@@ -175,7 +190,9 @@ static void test_gemm_integers_wrap(void **state)
     const int64_t one[2] = { 1, 1 };
     karray a = karray_filled(TERN_I8, 2, one, 100), b = karray_filled(TERN_I8, 2, one, 3);
     karray out = karray_filled(TERN_I8, 2, one, 0);
-    const kernel_run run = { .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1 };
+    const kernel_run run = {
+        .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1
+    };
     assert_int_equal(kernel_call(&run), TERN_OK);
     assert_int_equal((int)karray_at(&out, 0), 300 - 256);
     karray_free(&a);
@@ -200,9 +217,12 @@ static void test_gemm_infinity_times_zero(void **state)
 {
     (void)state;
     const int64_t row[2] = { 1, 2 }, square[2] = { 2, 2 };
-    karray a = karray_filled(TERN_F32, 2, row, 1.0 / 0.0), b = karray_filled(TERN_F32, 2, square, 0);
+    karray a = karray_filled(TERN_F32, 2, row, 1.0 / 0.0),
+           b = karray_filled(TERN_F32, 2, square, 0);
     karray out = karray_filled(TERN_F32, 2, row, 0);
-    const kernel_run run = { .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1 };
+    const kernel_run run = {
+        .kernel = cpu_gemm, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1
+    };
     assert_int_equal(kernel_call(&run), TERN_OK);
     assert_true(karray_at(&out, 1) != karray_at(&out, 1));
     karray_free(&a);
@@ -218,8 +238,12 @@ static void test_gemm_same_bits_with_any_threads(void **state)
     karray out[2];
     for (int t = 0; t < 2; t++) {
         out[t] = karray_filled(TERN_F64, 2, out_dims, 0);
-        const kernel_run run = { .kernel = cpu_gemm, .threads = 2, .in = { &a, &b },
-                                 .out = { &out[t] }, .n_in = 2, .n_out = 1 };
+        const kernel_run run = { .kernel = cpu_gemm,
+                                 .threads = 2,
+                                 .in = { &a, &b },
+                                 .out = { &out[t] },
+                                 .n_in = 2,
+                                 .n_out = 1 };
         assert_int_equal(kernel_call(&run), TERN_OK);
     }
     assert_memory_equal(out[0].view.data, out[1].view.data, 150 * 130 * sizeof(double));
@@ -229,7 +253,7 @@ static void test_gemm_same_bits_with_any_threads(void **state)
     karray_free(&out[1]);
 }
 
-/* ---- linear ------------------------------------------------------------------------------------ */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 typedef struct linear_case {
     tern_dtype_t dtype;
@@ -247,8 +271,12 @@ static void check_linear(const linear_case *c)
     karray_relayout(&x, c->x_layout);
     karray_relayout(&w, c->weight_layout);
     karray_relayout(&b, c->bias_layout);
-    const kernel_run run = { .kernel = cpu_linear, .threads = 2, .in = { &x, &w, c->bias ? &b : NULL },
-                             .out = { &out }, .n_in = 3, .n_out = 1 };
+    const kernel_run run = { .kernel = cpu_linear,
+                             .threads = 2,
+                             .in = { &x, &w, c->bias ? &b : NULL },
+                             .out = { &out },
+                             .n_in = 3,
+                             .n_out = 1 };
     if (kernel_call(&run) != TERN_OK)
         fail_msg("linear: %s", kernel_message());
     for (int64_t i = 0; i < c->rows * c->out; i++) {
@@ -268,13 +296,17 @@ static void check_linear(const linear_case *c)
 static void linears(void *context)
 {
     (void)context;
-    static const int64_t sizes[][3] = { { 8, 4, 16 }, { 8, 16, 4 },   { 64, 128, 10 }, { 1, 50, 30 },
-                                        { 3, 7, 5 },  { 70, 90, 33 }, { 64, 300, 120 }, { 5, 0, 3 } };
+    static const int64_t sizes[][3] = { { 8, 4, 16 },     { 8, 16, 4 }, { 64, 128, 10 },
+                                        { 1, 50, 30 },    { 3, 7, 5 },  { 70, 90, 33 },
+                                        { 64, 300, 120 }, { 5, 0, 3 } };
     static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16, TERN_I16 };
     for (int i = 0; i < 8; i++)
         for (int d = 0; d < 5; d++)
             for (int way = 0; way < 4; way++) {
-                const linear_case c = { dtypes[d], sizes[i][0], sizes[i][1], sizes[i][2],
+                const linear_case c = { dtypes[d],
+                                        sizes[i][0],
+                                        sizes[i][1],
+                                        sizes[i][2],
                                         .bias = way != 1,
                                         .x_layout = way == 2 ? KARRAY_SWAPPED : 0,
                                         .weight_layout = way == 3 ? KARRAY_SWAPPED : 0,

@@ -38,7 +38,10 @@ static int64_t extent(const pool_case *c, int d)
 static karray image(tern_dtype_t dtype, const int64_t dims[4], uint64_t seed, bool channels_last)
 {
     const bool whole = !tern_dtype_is_float(dtype);
-    karray a = karray_random(dtype, 4, dims, dtype == TERN_U8 ? 0 : whole ? -9 : -1,
+    karray a = karray_random(dtype, 4, dims,
+                             dtype == TERN_U8 ? 0
+                             : whole          ? -9
+                                              : -1,
                              whole ? 9 : 1, seed);
     if (channels_last)
         karray_to_channels_last(&a);
@@ -47,7 +50,8 @@ static karray image(tern_dtype_t dtype, const int64_t dims[4], uint64_t seed, bo
 
 static pool_data data_of(const pool_case *c, const pool_way *way)
 {
-    pool_data d = { .attr = { .count_include_pad = way->count_include_pad, .ceil_mode = c->hangs } };
+    pool_data d = { .attr = { .count_include_pad = way->count_include_pad,
+                              .ceil_mode = c->hangs } };
     for (int i = 0; i < 2; i++) {
         d.attr.kernel[i] = c->kernel[i];
         d.attr.stride[i] = c->stride[i];
@@ -80,7 +84,7 @@ static void data_free(pool_data *d)
     free(d->want_gx);
 }
 
-/* ---- references -------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 /* x's element at cell (kh, kw) of the window of result i, or -1 outside. */
 static int64_t cell(const pool_case *c, const pool_data *d, int64_t i, int64_t kh, int64_t kw)
@@ -140,7 +144,7 @@ static void reference_average(const pool_case *c, const pool_way *way, pool_data
     }
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void expect(const char *what, const karray *got, const double *want, double tolerance)
 {
@@ -151,9 +155,13 @@ static void expect(const char *what, const karray *got, const double *want, doub
 static void run(tern_kernel kernel, const pool_data *d, const pool_way *way, const karray *in0,
                 const karray *in1, const karray *out0, const karray *out1)
 {
-    const kernel_run r = { .kernel = kernel, .attr = &d->attr, .threads = way->threads,
-                           .in = { in0, in1 }, .n_in = 1 + (in1 != NULL),
-                           .out = { out0, out1 }, .n_out = 1 + (out1 != NULL) };
+    const kernel_run r = { .kernel = kernel,
+                           .attr = &d->attr,
+                           .threads = way->threads,
+                           .in = { in0, in1 },
+                           .n_in = 1 + (in1 != NULL),
+                           .out = { out0, out1 },
+                           .n_out = 1 + (out1 != NULL) };
     if (kernel_call(&r) != TERN_OK)
         fail_msg("%s", kernel_message());
 }

@@ -18,8 +18,9 @@ static void test_good_strings_parse_and_print_back(void **state) /* D001, D002, 
 static void test_bad_strings_are_quoted(void **state) /* D003 */
 {
     (void)state;
-    static const char *const bad[] = { "cuda:",  ":0",    "cuda:-1", "cuda:01", "cuda:00", "cuda:1a",
-                                       "cuda 0", " cuda", "cuda0",   "cuda::0", "cuda:0 " };
+    static const char *const bad[] = { "cuda:",   ":0",      "cuda:-1", "cuda:01",
+                                       "cuda:00", "cuda:1a", "cuda 0",  " cuda",
+                                       "cuda0",   "cuda::0", "cuda:0 " };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tern_dev_t dev;
         char quoted[64] = "'";

@@ -51,8 +51,7 @@ static void test_every_dtype_comes_back_bit_for_bit(void **unused)
     for (tern_dtype_t d = TERN_BOOL; d < TERN_DTYPES; d++) {
         const unsigned char bools[6] = { 1, 0, 1, 1, 0, 0 };
         const void *data = d == TERN_BOOL ? bools : bits;
-        tern_state_set(state, tern_dtype_name(d),
-                       tern_from_data(data, TERN_SHAPE(2, 3), d));
+        tern_state_set(state, tern_dtype_name(d), tern_from_data(data, TERN_SHAPE(2, 3), d));
     }
     assert_int_equal(tern_state_save(state, file_path("dtypes")), TERN_OK);
     tern_state *back = tern_state_load(file_path("dtypes"));

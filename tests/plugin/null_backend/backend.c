@@ -28,10 +28,9 @@ static tern_status_t null_copy(void *context, int index, void *dst, const void *
 static const tern_backend_memory memory = { .size = sizeof memory,
                                             .alloc = null_alloc,
                                             .free = null_free };
-static const tern_backend_copy copy = { .size = sizeof copy,
-                                        .from_host = null_copy,
-                                        .to_host = null_copy,
-                                        .on_device = null_copy };
+static const tern_backend_copy copy = {
+    .size = sizeof copy, .from_host = null_copy, .to_host = null_copy, .on_device = null_copy
+};
 static const tern_backend backend = { .size = sizeof backend,
                                       .version = TERN_PLUGIN_VERSION,
                                       .name = "null",

@@ -25,7 +25,8 @@ static bool open_device(device *d)
 {
     if (d->arena != NULL)
         return true;
-    void *arena = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *arena =
+        mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED)
         return false;
     d->arena = d->fresh = arena;
@@ -34,7 +35,10 @@ static bool open_device(device *d)
     return true;
 }
 
-static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
 
 /* Exact fit from the ranges that were freed, else fresh space. */
 static void *device_alloc(void *context, int index, int64_t bytes, void *stream)

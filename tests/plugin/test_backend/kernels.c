@@ -6,6 +6,8 @@
 
 #include "device.h"
 
+/* clang-format off */
+
 /* ---- elements ------------------------------------------------------------------------------------ */
 
 static int64_t offset_of(const tern_view *v, int64_t i)
