@@ -130,6 +130,8 @@ static tern_tensor *hold(core_call *call, tern_tensor *t, bool alias)
     return alias ? core_tensor_alias(call->self, t->site, t) : core_retain(t);
 }
 
+/* A call that writes what was there is saved before it has: the versions of what backward shall see
+ * as it is afterwards are one ahead. */
 static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t outputs)
 {
     for (int i = 0; i < call->n_in; i++)
@@ -139,8 +141,8 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
             if (t == NULL && call->in[i] != NULL)
                 return false;
             autograd_node_save(node, t, (uint8_t)i);
-            if (t != call->in[i] && t != NULL)
-                node->saved[node->n_saved - 1].version--; /* the call itself overwrote it */
+            if (call->op->mutates & B(i))
+                node->saved[node->n_saved - 1].version++;
         }
     for (int j = 0; j < call->n_out; j++)
         if (outputs & B(j)) {
@@ -148,6 +150,8 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
             if (t == NULL)
                 return false;
             autograd_node_save(node, t, (uint8_t)(SAVED_OUTPUT + j));
+            if (call->preset)
+                node->saved[node->n_saved - 1].version++;
         }
     return true;
 }
@@ -161,17 +165,37 @@ static inline int count_bits(uint32_t bits)
     return n;
 }
 
-bool core_tape_record(core_call *call)
+void core_tape_abandon(core_call *call, core_node *node)
+{
+    autograd_node_retain(node);
+    core_node_release(call->self, node);
+}
+
+static inline core_node *filled_node(core_call *call)
 {
     const uint32_t inputs = saved_inputs(call), outputs = call->op->save_out;
     core_node *node = autograd_node_new(call, count_bits(inputs) + count_bits(outputs));
+    if (node == NULL || save_all(call, node, inputs, outputs))
+        return node;
+    core_tape_abandon(call, node);
+    return NULL;
+}
+
+core_node *core_tape_node(core_call *call)
+{
+    return filled_node(call);
+}
+
+void core_tape_attach(core_call *call, core_node *node)
+{
+    autograd_node_attach(call, node);
+}
+
+bool core_tape_record(core_call *call)
+{
+    core_node *node = filled_node(call);
     if (node == NULL)
         return false;
-    if (!save_all(call, node, inputs, outputs)) {
-        autograd_node_retain(node);
-        core_node_release(call->self, node);
-        return false;
-    }
     autograd_node_attach(call, node);
     return true;
 }

@@ -301,7 +301,30 @@ static bool fail_and_release(core_call *call)
     return false;
 }
 
-/* Everything between the device check and the tape. */
+/* What writes memory that others see is recorded before its kernel runs: without memory for the node
+ * the call fails while nothing has changed. */
+static bool write_and_record(core_call *call)
+{
+    struct core_node *node = NULL;
+    if (call->preset && !core_tape_check_inplace(call))
+        return false;
+    if (core_tape_wants(call)) {
+        node = core_tape_node(call);
+        if (node == NULL)
+            return false;
+    }
+    if (!call->op->is_view && !run_kernel(call)) {
+        if (node != NULL)
+            core_tape_abandon(call, node);
+        return false;
+    }
+    bump_versions(call);
+    if (node != NULL)
+        core_tape_attach(call, node);
+    return true;
+}
+
+/* Everything after the device check. */
 static inline bool execute(core_call *call)
 {
     const tern_op *op = call->op;
@@ -316,13 +339,11 @@ static inline bool execute(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s",
                          tern_dtype_name((tern_dtype_t)first->dtype));
     }
-    if (call->preset && !core_tape_check_inplace(call))
-        return false;
+    if (call->preset || op->mutates != 0)
+        return write_and_record(call);
     if (!op->is_view && !run_kernel(call))
         return false;
-    if (call->preset || op->mutates != 0)
-        bump_versions(call);
-    return true;
+    return !core_tape_wants(call) || core_tape_record(call);
 }
 
 bool core_dispatch(core_call *call)
@@ -339,7 +360,7 @@ bool core_dispatch(core_call *call)
     if (!call->preset)
         for (int i = 0; i < call->n_out; i++)
             call->out[i] = NULL;
-    if (!check_inputs(call) || !execute(call) || (core_tape_wants(call) && !core_tape_record(call)))
+    if (!check_inputs(call) || !execute(call))
         return fail_and_release(call);
     release_owned(call);
     return true;

@@ -18,6 +18,11 @@ static inline bool core_tape_wants(const core_call *call)
 /* Records a call whose outputs are made: a node with edges, saved tensors and attributes; outputs
  * point to it. False: no memory, recorded; the call's outputs are untouched. */
 bool core_tape_record(core_call *call);
+/* The same in two halves, for calls that write what was there before: the node is made before the
+ * kernel runs (NULL: no memory, recorded), then attached after it or abandoned. */
+struct core_node *core_tape_node(core_call *call);
+void core_tape_attach(core_call *call, struct core_node *node);
+void core_tape_abandon(core_call *call, struct core_node *node);
 /* May the call write its preset output in place? An error for leaves and shared storages. */
 bool core_tape_check_inplace(core_call *call);
 

@@ -78,9 +78,101 @@ static void test_each_allocation_of_a_step_may_fail(void **state)
     tern_release(m.y);
 }
 
+/* ---- calls that write what was there: done and recorded, or nothing happened ------------------- */
+
+typedef struct subject {
+    tern_tensor *leaf, *written, *other, *mean, *variance;
+} subject;
+
+static tern_tensor *multiply(const subject *s)
+{
+    return tern_mul_(s->written, s->other);
+}
+static tern_tensor *divide_by_number(const subject *s)
+{
+    return tern_div_(s->written, 4);
+}
+static tern_tensor *add_broadcast(const subject *s)
+{
+    return tern_add_(s->written, tern_select(s->other, 0, 0));
+}
+static tern_tensor *overwrite(const subject *s)
+{
+    return tern_copy(s->written, s->other);
+}
+static tern_tensor *normalise(const subject *s)
+{
+    return tern_batch_norm(s->leaf, .running_mean = s->mean, .running_var = s->variance,
+                           .training = true);
+}
+
+static subject make_subject(void)
+{
+    subject s;
+    tern_seed(9);
+    s.leaf = tern_randn(TERN_SHAPE(4, 3), .requires_grad = true);
+    s.written = tern_mul(s.leaf, 2);
+    s.other = tern_randn(TERN_SHAPE(4, 3), .requires_grad = true);
+    s.mean = tern_zeros(TERN_SHAPE(3));
+    s.variance = tern_ones(TERN_SHAPE(3));
+    return s;
+}
+
+static double digest(tern_tensor *t)
+{
+    TERN_SCOPE;
+    TERN_NO_GRAD;
+    return tern_item(
+        tern_sum(tern_mul(t, tern_view(tern_arange(0, (double)tern_numel(t)), tern_shape(t)))));
+}
+
+/* False when allocation k was not reached, so that the call worked. */
+static bool fails_cleanly(tern_tensor *(*call)(const subject *), int64_t k)
+{
+    TERN_SCOPE;
+    const subject s = make_subject();
+    const double written = digest(s.written), mean = digest(s.mean), spread = digest(s.variance);
+    const uint32_t version = tern_version(s.written), of_mean = tern_version(s.mean);
+    tern_debug_fail_allocation(k);
+    tern_tensor *out = call(&s);
+    const bool reached = tern_debug_allocations_left() <= 0;
+    tern_debug_fail_allocation(0);
+    if (!reached) {
+        assert_no_error();
+        assert_non_null(out);
+        return false;
+    }
+    assert_error(TERN_ERR_OOM, "memory");
+    assert_null(out);
+    assert_int_equal(tern_version(s.written), version);
+    assert_int_equal(tern_version(s.mean), of_mean);
+    assert_true(digest(s.written) == written);
+    assert_true(digest(s.mean) == mean && digest(s.variance) == spread);
+    tern_backward(tern_sum(s.written)); /* the history is what it was */
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_grad_of(s.leaf))), 24, 1e-6);
+    return true;
+}
+
+static void test_a_write_happens_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    tern_tensor *(*const calls[])(const subject *) = { multiply, divide_by_number, add_broadcast,
+                                                       overwrite, normalise };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        int64_t k = 1;
+        while (fails_cleanly(calls[i], k))
+            k++;
+        assert_true(k > 1);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_allocation_of_a_step_may_fail) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_allocation_of_a_step_may_fail),
+        cmocka_unit_test(test_a_write_happens_whole_or_not_at_all),
+    };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
 }
