@@ -171,7 +171,7 @@ void core_tape_abandon(core_call *call, core_node *node)
     core_node_release(call->self, node);
 }
 
-static inline core_node *filled_node(core_call *call)
+static inline __attribute__((always_inline)) core_node *filled_node(core_call *call)
 {
     const uint32_t inputs = saved_inputs(call), outputs = call->op->save_out;
     core_node *node = autograd_node_new(call, count_bits(inputs) + count_bits(outputs));

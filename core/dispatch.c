@@ -301,27 +301,27 @@ static bool fail_and_release(core_call *call)
     return false;
 }
 
-/* What writes memory that others see is recorded before its kernel runs: without memory for the node
- * the call fails while nothing has changed. */
-static bool write_and_record(core_call *call)
+/* What writes memory that others see is recorded in two halves around its kernel: without memory for
+ * the node the call fails while nothing has changed. */
+static bool before_write(core_call *call, struct core_node **out_node)
 {
-    struct core_node *node = NULL;
     if (call->preset && !core_tape_check_inplace(call))
         return false;
-    if (core_tape_wants(call)) {
-        node = core_tape_node(call);
-        if (node == NULL)
-            return false;
-    }
-    if (!call->op->is_view && !run_kernel(call)) {
-        if (node != NULL)
-            core_tape_abandon(call, node);
-        return false;
-    }
-    bump_versions(call);
-    if (node != NULL)
+    if (!core_tape_wants(call))
+        return true;
+    *out_node = core_tape_node(call);
+    return *out_node != NULL;
+}
+
+static bool after_write(core_call *call, struct core_node *node, bool done)
+{
+    if (done)
+        bump_versions(call);
+    if (node != NULL && done)
         core_tape_attach(call, node);
-    return true;
+    else if (node != NULL)
+        core_tape_abandon(call, node);
+    return done;
 }
 
 /* Everything after the device check. */
@@ -339,11 +339,14 @@ static inline bool execute(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s",
                          tern_dtype_name((tern_dtype_t)first->dtype));
     }
-    if (call->preset || op->mutates != 0)
-        return write_and_record(call);
-    if (!op->is_view && !run_kernel(call))
+    struct core_node *node = NULL;
+    const bool writes = call->preset || op->mutates != 0;
+    if (writes && !before_write(call, &node))
         return false;
-    return !core_tape_wants(call) || core_tape_record(call);
+    const bool done = op->is_view || run_kernel(call);
+    if (writes)
+        return after_write(call, node, done);
+    return done && (!core_tape_wants(call) || core_tape_record(call));
 }
 
 bool core_dispatch(core_call *call)
