@@ -9,6 +9,7 @@
 #include "tern/device.h"
 #include "tern/error.h"
 #include "tern/io.h"
+#include "tern/memory.h"
 #include "tern/nn.h"
 #include "tern/ops.h"
 #include "tern/tensor.h"
