@@ -26,27 +26,22 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
              "dilation=%lldx%lld, groups=%lld%s",
              (long long)layer->args.in, (long long)layer->args.out, (long long)layer->args.kernel,
              (long long)layer->args.kernel_w, (long long)op->stride[0], (long long)op->stride[1],
-             (long long)op->padding[0], (long long)op->padding[1], (long long)op->dilation[0],
-             (long long)op->dilation[1], (long long)op->groups, op->bias ? "" : ", no bias");
-}
-
-static void set_default(int64_t *value, int64_t fallback)
-{
-    if (*value == 0)
-        *value = fallback;
+             (long long)nn_given(op->padding[0], 0), (long long)nn_given(op->padding[1], 0),
+             (long long)op->dilation[0], (long long)op->dilation[1], (long long)op->groups,
+             op->bias ? "" : ", no bias");
 }
 
 static bool check(tern_site_t site, tern_conv2d_layer_args *args)
 {
     static const char what[] = "conv2d_layer";
-    set_default(&args->stride, 1);
-    set_default(&args->dilation, 1);
-    set_default(&args->groups, 1);
-    set_default(&args->kernel_w, args->kernel);
-    set_default(&args->stride_w, args->stride);
-    set_default(&args->dilation_w, args->dilation);
-    set_default(&args->padding_w, args->padding);
-    args->padding_w = args->padding_w < 0 ? 0 : args->padding_w;
+    args->stride = nn_given(args->stride, 1);
+    args->padding = nn_given(args->padding, 0);
+    args->dilation = nn_given(args->dilation, 1);
+    args->groups = nn_given(args->groups, 1);
+    args->kernel_w = nn_given(args->kernel_w, args->kernel);
+    args->stride_w = nn_given(args->stride_w, args->stride);
+    args->padding_w = nn_given(args->padding_w, args->padding);
+    args->dilation_w = nn_given(args->dilation_w, args->dilation);
     if (!nn_require_positive(site, what, "in", args->in) ||
         !nn_require_positive(site, what, "out", args->out) ||
         !nn_require_positive(site, what, "kernel", args->kernel) ||
@@ -57,9 +52,10 @@ static bool check(tern_site_t site, tern_conv2d_layer_args *args)
         !nn_require_positive(site, what, "dilation_w", args->dilation_w) ||
         !nn_require_positive(site, what, "groups", args->groups))
         return false;
-    if (args->padding < 0)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "'padding' is %lld: it must not be negative",
-                     (long long)args->padding);
+    if (args->padding < 0 || args->padding_w < 0)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "'padding' is %lld, %lld: it must not be negative", (long long)args->padding,
+                     (long long)args->padding_w);
     if (args->in % args->groups != 0 || args->out % args->groups != 0)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "groups = %lld must divide in = %lld and out = %lld", (long long)args->groups,
@@ -93,11 +89,12 @@ tern_module *tern_conv2d_layer_at(tern_site_t site, const tern_conv2d_layer_args
     if (layer) {
         layer->base.describe = describe;
         layer->args = args;
-        layer->op = (tern_conv2d_args){ .size_ = sizeof layer->op,
-                                        .stride = { args.stride, args.stride_w },
-                                        .padding = { args.padding, args.padding_w },
-                                        .dilation = { args.dilation, args.dilation_w },
-                                        .groups = args.groups };
+        layer->op =
+            (tern_conv2d_args){ .size_ = sizeof layer->op,
+                                .stride = { args.stride, args.stride_w },
+                                .padding = { nn_exact(args.padding), nn_exact(args.padding_w) },
+                                .dilation = { args.dilation, args.dilation_w },
+                                .groups = args.groups };
         add_parameters(layer);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);

@@ -129,5 +129,15 @@ tern_tensor *nn_constant_parameter(tern_module *m, const char *name, tern_shape_
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
 /* False, with an error that names the option, unless value > 0. */
 bool nn_require_positive(tern_site_t site, const char *what, const char *name, int64_t value);
+/* An option, or what stands for it when it was not given. */
+static inline int64_t nn_given(int64_t value, int64_t fallback)
+{
+    return value == 0 ? fallback : value == TERN_ZERO ? 0 : value;
+}
+/* The same number as an option that is given. */
+static inline int64_t nn_exact(int64_t value)
+{
+    return value == 0 ? TERN_ZERO : value;
+}
 
 #endif

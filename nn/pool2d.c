@@ -27,12 +27,8 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
     const tern_pool2d_args *op = &((const pool2d_layer *)self)->op;
     snprintf(buffer, bytes, "kernel=%lldx%lld, stride=%lldx%lld, padding=%lldx%lld",
              (long long)op->kernel[0], (long long)op->kernel[1], (long long)op->stride[0],
-             (long long)op->stride[1], (long long)op->padding[0], (long long)op->padding[1]);
-}
-
-static int64_t either(int64_t given, int64_t fallback)
-{
-    return given ? given : fallback;
+             (long long)op->stride[1], (long long)nn_given(op->padding[0], 0),
+             (long long)nn_given(op->padding[1], 0));
 }
 
 static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *args, bool is_max)
@@ -41,20 +37,21 @@ static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *ar
         tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'dilation' is for max pooling only");
     if (is_max && args->exclude_pad)
         tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'exclude_pad' is for average pooling only");
-    args->kernel_w = either(args->kernel_w, args->kernel);
-    args->stride_w = either(args->stride_w, either(args->stride, args->kernel_w));
-    args->stride = either(args->stride, args->kernel);
-    args->dilation = either(args->dilation, 1);
-    args->dilation_w = either(args->dilation_w, args->dilation);
-    args->padding_w = args->padding_w < 0 ? 0 : either(args->padding_w, args->padding);
+    args->kernel_w = nn_given(args->kernel_w, args->kernel);
+    args->stride_w = nn_given(args->stride_w, nn_given(args->stride, args->kernel_w));
+    args->stride = nn_given(args->stride, args->kernel);
+    args->dilation = nn_given(args->dilation, 1);
+    args->dilation_w = nn_given(args->dilation_w, args->dilation);
+    args->padding = nn_given(args->padding, 0);
+    args->padding_w = nn_given(args->padding_w, args->padding);
     nn_require_positive(site, type, "kernel", args->kernel);
     nn_require_positive(site, type, "kernel_w", args->kernel_w);
     nn_require_positive(site, type, "stride", args->stride);
     nn_require_positive(site, type, "stride_w", args->stride_w);
     nn_require_positive(site, type, "dilation", args->dilation);
     nn_require_positive(site, type, "dilation_w", args->dilation_w);
-    if (args->padding < 0 || 2 * args->padding > args->kernel ||
-        2 * args->padding_w > args->kernel_w)
+    if (args->padding < 0 || args->padding > args->kernel / 2 || args->padding_w < 0 ||
+        args->padding_w > args->kernel_w / 2)
         tern_fail_at(site, TERN_ERR_ARGUMENT, type,
                      "'padding' must be from 0 to half of the kernel");
     return !tern_failed();
@@ -73,7 +70,7 @@ static tern_module *make(tern_site_t site, const char *type, tern_forward_fn for
     layer->op = (tern_pool2d_args){ .size_ = sizeof layer->op,
                                     .kernel = { args.kernel, args.kernel_w },
                                     .stride = { args.stride, args.stride_w },
-                                    .padding = { args.padding, args.padding_w },
+                                    .padding = { nn_exact(args.padding), nn_exact(args.padding_w) },
                                     .ceil_mode = args.ceil_mode,
                                     .exclude_pad = args.exclude_pad };
     if (forward == forward_max) {

@@ -5,6 +5,9 @@ void image_pair(int64_t out_pair[2], const int64_t given[2], int64_t missing)
 {
     out_pair[0] = given[0] != 0 ? given[0] : missing;
     out_pair[1] = given[1] != 0 ? given[1] : out_pair[0];
+    for (int d = 0; d < 2; d++)
+        if (out_pair[d] == TERN_ZERO)
+            out_pair[d] = 0;
 }
 
 bool image_check_pair(core_call *call, const char *name, const int64_t pair[2], int64_t least)

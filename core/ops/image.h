@@ -4,7 +4,8 @@
 
 #include "core/compose.h"
 
-/* Options are (height, width); a missing second takes the first, a missing first the default. */
+/* Options are (height, width); a missing second takes the first, a missing first the default.
+ * TERN_ZERO is a number that is not missing. */
 void image_pair(int64_t out_pair[2], const int64_t given[2], int64_t missing);
 
 /* False after an error: `pair` holds a number below `least` or one that would overflow. */

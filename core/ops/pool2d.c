@@ -13,10 +13,9 @@ static void fill_attr(tern_attr_pool *attr, const tern_pool2d_args *args)
     image_pair(attr->kernel, args->kernel, 0);
     image_pair(attr->padding, args->padding, 0);
     image_pair(attr->dilation, args->dilation, 1);
-    for (int d = 0; d < 2; d++) {
-        const int64_t given = d == 1 && args->stride[1] == 0 ? args->stride[0] : args->stride[d];
-        attr->stride[d] = given != 0 ? given : attr->kernel[d];
-    }
+    image_pair(attr->stride,
+               args->stride[0] == 0 && args->stride[1] == 0 ? args->kernel : args->stride,
+               attr->kernel[0]);
 }
 
 static tern_tensor *run_max(tern_site_t site, tern_tensor *x, const void *args)

@@ -4,7 +4,8 @@
  * - value types end in _t and are passed by value; objects do not and are passed by pointer;
  * - every public call is a macro over an `_at` function that also takes the caller's site; bindings
  *   call the `_at` functions, options by pointer in a struct that begins with its size;
- * - in an option struct zero means "not given", so enums of things that can be chosen start at 1;
+ * - in an option struct zero means "not given", so enums of things that can be chosen start at 1; a
+ *   zero that is meant, where that is something else, is TERN_ZERO (in a double: -0.0);
  * - a call that returns a tensor returns NULL on failure and records the error (tern/error.h); the
  *   tensor belongs to the innermost open scope (tern/tensor.h);
  * - sizes and counts are int64_t; strides count elements, never bytes. */
@@ -121,6 +122,9 @@ static inline bool tern_dtype_is_int(tern_dtype_t dtype)
 }
 /* The dtype in which two tensors meet: PyTorch's lattice (torch.promote_types). */
 TERN_API tern_dtype_t tern_promote(tern_dtype_t a, tern_dtype_t b);
+
+/* A whole number of an option struct that is given, and 0: .padding = { 1, TERN_ZERO }. */
+#define TERN_ZERO INT64_MIN
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 

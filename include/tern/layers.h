@@ -35,7 +35,7 @@ typedef struct tern_conv2d_layer_args {
     int64_t stride, padding, dilation; /* defaults 1, 0, 1 */
     int64_t groups;                    /* default 1 */
     int64_t kernel_w, stride_w, dilation_w;
-    int64_t padding_w; /* -1: none, though padding is given */
+    int64_t padding_w; /* TERN_ZERO: none, though padding is given */
     bool no_bias;
     tern_dev_t device;
     tern_dtype_t dtype;
@@ -131,7 +131,7 @@ typedef struct tern_pool2d_layer_args {
     int64_t padding;  /* default 0 */
     int64_t dilation; /* max only; default 1 */
     int64_t kernel_w, stride_w, dilation_w;
-    int64_t padding_w; /* -1: none, though padding is given */
+    int64_t padding_w; /* TERN_ZERO: none, though padding is given */
     bool ceil_mode;
     bool exclude_pad; /* average: divides by the cells inside only */
 } tern_pool2d_layer_args;

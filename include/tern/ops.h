@@ -151,7 +151,7 @@ typedef struct tern_slice_args {
     size_t size_;
     tern_tensor *x;
     int dim;
-    int64_t start, end; /* negative counts from the end; end 0 means to the end */
+    int64_t start, end; /* negative counts from the end; end 0 means to the end, TERN_ZERO to 0 */
     int64_t step;       /* default 1, positive */
 } tern_slice_args;
 /* x[..., start:end:step, ...]; bounds clamp as Python's do. */
@@ -241,13 +241,15 @@ TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_t
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 
-/* ---- convolution and pooling: x [N, C, H, W] ------------------------------------------------- */
+/* ---- convolution and pooling: x [N, C, H, W] -------------------------------------------------
+ * Options of two numbers are (height, width); one number counts for both: { 2 } is (2, 2), and so is
+ * { 2, 0 }. The padding (2, 0) is { 2, TERN_ZERO }. */
 
 typedef struct tern_conv2d_args {
     size_t size_;
     tern_tensor *x, *weight; /* weight [out, C / groups, kh, kw] */
     tern_tensor *bias;       /* [out] or NULL */
-    int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1; a 0 second takes the first */
+    int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1 */
     int64_t groups;                             /* default 1 */
 } tern_conv2d_args;
 /* The result is channels_last on the CPU where that is faster; shape and values do not differ. */
@@ -258,7 +260,7 @@ TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
 typedef struct tern_pool2d_args {
     size_t size_;
     tern_tensor *x;
-    int64_t kernel[2];  /* required; a 0 second takes the first */
+    int64_t kernel[2];  /* required */
     int64_t stride[2];  /* default: kernel */
     int64_t padding[2], dilation[2]; /* dilation: max only */
     bool ceil_mode;

@@ -125,14 +125,17 @@ TERN_API const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *bu
 
 typedef struct tern_to_args {
     size_t size_;
-    tern_dev_t device; /* default: stays */
-    bool non_blocking;
+    tern_dev_t device;  /* default: stays */
+    bool non_blocking;  /* a wish, see below */
     bool copy;          /* a copy even when nothing changes */
     tern_dtype_t dtype; /* default: stays */
     tern_memory_format_t format;
 } tern_to_args;
 /* `t` itself when device, dtype and format are what they should be, else a copy (T rows).
- * Differentiable. */
+ * Differentiable. non_blocking lets a copy between page-locked host memory and a device return before
+ * it is done. It changes nothing between tensors of one device, nor with memory that is not
+ * page-locked, which is all that the CPU backend has (T002, T019, T022): then the source may be
+ * overwritten, and the result read, as soon as the call returns. */
 TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args);
 #define tern_to(t, ...) \
     tern_to_at(TERN_HERE, t, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })

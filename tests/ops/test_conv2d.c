@@ -83,6 +83,41 @@ static void test_conv2d_names_what_does_not_fit(void **state)
     assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
 }
 
+static void assert_image_size(tern_tensor *y, int64_t height, int64_t width)
+{
+    assert_no_error();
+    assert_int_equal(tern_size(y, -2), height);
+    assert_int_equal(tern_size(y, -1), width);
+}
+
+/* One number is for both dimensions; a zero that is meant beside another number is TERN_ZERO. */
+static void test_a_padding_of_height_alone(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    char text[400];
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 1, 8, 8)), *w = tern_ones(TERN_SHAPE(1, 1, 3, 3));
+    assert_image_size(tern_conv2d(x, w, .padding = { 1 }), 8, 8);
+    assert_image_size(tern_conv2d(x, w, .padding = { 1, TERN_ZERO }), 8, 6);
+    assert_image_size(tern_conv2d(x, w, .padding = { TERN_ZERO, 1 }), 6, 8);
+    assert_image_size(tern_conv2d(x, w, .padding = { 0, 1 }), 6, 8);
+    assert_image_size(tern_max_pool2d(x, { 2 }, .padding = { 1, TERN_ZERO }), 5, 4);
+    assert_image_size(tern_avg_pool2d(x, { 2 }, .padding = { 1, TERN_ZERO }), 5, 4);
+    assert_null(tern_conv2d(x, w, .stride = { 2, TERN_ZERO }));
+    assert_error(TERN_ERR_ARGUMENT, "stride is (2, 0)");
+    tern_module *conv = tern_conv2d_layer(1, 1, 3, .padding = 1, .padding_w = TERN_ZERO);
+    assert_image_size(tern_forward(conv, x), 8, 6);
+    assert_non_null(strstr(tern_module_describe(conv, text, sizeof text), "padding=1x0"));
+    assert_image_size(tern_forward(tern_conv2d_layer(1, 1, 3, .padding_w = 1), x), 6, 8);
+    assert_image_size(
+        tern_forward(tern_max_pool2d_layer(2, .padding = 1, .padding_w = TERN_ZERO), x), 5, 4);
+    assert_null(tern_conv2d_layer(1, 1, 3, .padding = 1, .padding_w = -1));
+    assert_error(TERN_ERR_ARGUMENT, "'padding' is 1, -1");
+    assert_null(tern_max_pool2d_layer(2, .padding = 1, .padding_w = -1));
+    assert_error(TERN_ERR_ARGUMENT, "'padding' must be from 0");
+    assert_int_equal(tern_numel(tern_slice(tern_arange(0, 5), 0, .end = TERN_ZERO)), 0);
+}
+
 static void test_conv2d_names_bad_options(void **state)
 {
     (void)state;
@@ -172,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_conv2d_a_missing_second_takes_the_first),
         cmocka_unit_test(test_conv2d_of_no_images),
         cmocka_unit_test(test_conv2d_names_what_does_not_fit),
+        cmocka_unit_test(test_a_padding_of_height_alone),
         cmocka_unit_test(test_conv2d_names_bad_options),
         cmocka_unit_test(test_conv2d_gradients_of_gradients),
         cmocka_unit_test(test_conv2d_gradient_of_one_input),
