@@ -57,6 +57,27 @@ static void test_a_tensor_goes_there_and_back(void **state) /* T013 */
     assert_close(tern_item(tern_sum(other)), 15, 1e-6);
 }
 
+/* Host memory is not page-locked: the source may be changed at once, the result read at once. */
+static void test_non_blocking_changes_no_value(void **state) /* T002, T019, T022 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(0, 6, .dtype = TERN_F32);
+    tern_tensor *there = tern_to(x, dev0, .non_blocking = true);
+    tern_fill(x, -1);
+    assert_close(tern_item(tern_sum(there)), 15, 0);
+    assert_ptr_equal(tern_to(there, dev0, .non_blocking = true), there);
+    tern_tensor *back = tern_to(tern_add(there, 1), TERN_CPU, .non_blocking = true);
+    assert_no_error();
+    assert_close((double)((const float *)tern_data(back))[5], 6, 0);
+    tern_tensor *twin = tern_to(there, dev0, .non_blocking = true, .copy = true);
+    tern_tensor *other = tern_to(there, dev1, .non_blocking = true, .dtype = TERN_F64);
+    tern_fill(there, 0);
+    assert_close(tern_item(tern_sum(twin)), 15, 0);
+    assert_close(tern_item(tern_sum(other)), 15, 0);
+    assert_no_error();
+}
+
 static void test_host_pointers_are_refused(void **state)
 {
     (void)state;
@@ -184,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_its_devices_have_names),
         TEST(test_a_tensor_goes_there_and_back),
+        TEST(test_non_blocking_changes_no_value),
         TEST(test_host_pointers_are_refused),
         TEST(test_mixed_devices_name_both),
         TEST(test_a_host_scalar_may_meet_a_device_tensor),
