@@ -16,7 +16,8 @@ typedef struct device_memory {
     _Atomic int64_t allocated, peak, allocs;
 } device_memory;
 
-static const tern_backend *backends[TERN_KINDS];
+static const tern_backend *backends[TERN_KINDS]; /* into tables, once registered */
+static tern_backend tables[TERN_KINDS];          /* copies: members that a plugin lacks are NULL */
 static device_memory counters[TERN_KINDS][MAX_DEVICES];
 
 const tern_backend *core_backend_of(int kind)
@@ -74,7 +75,7 @@ const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail,
 
 static const char *table_fault(const tern_backend *b)
 {
-    if (b->size < sizeof *b || b->version != TERN_PLUGIN_VERSION)
+    if (b->size < offsetof(tern_backend, event) || b->version != TERN_PLUGIN_VERSION)
         return "it was built for another version of the plugin interface";
     if (b->kind != TERN_KIND_CUDA && b->kind != TERN_KIND_EXT)
         return "its table names no device kind that a plugin may bring";
@@ -116,7 +117,9 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
             table[id] = backend->kernels[i].kernel;
     }
     core_kernels[backend->kind] = table;
-    backends[backend->kind] = backend;
+    tern_backend *copy = &tables[backend->kind];
+    memcpy(copy, backend, backend->size < sizeof *copy ? backend->size : sizeof *copy);
+    backends[backend->kind] = copy;
     return TERN_OK;
 }
 

@@ -1,4 +1,5 @@
 /* What a backend is: small versioned tables, and how kernels see tensors.
+ * Tables grow at their end: a member that lies past a table's `size` counts as NULL.
  *
  * A plugin is a shared object that exports `tern_backend_get` (tern_backend_get_fn). It imports no
  * symbol of libtern: what it needs from the library comes in the tern_host table. Kernels never see
@@ -75,15 +76,33 @@ typedef struct tern_kernel_entry {
     tern_kernel kernel;
 } tern_kernel_entry;
 
-/* Raw memory of a device. `stream` orders the call after the work queued so far. */
+/* Raw memory of a device: what the caching allocator takes and returns, whole segments, seldom. An
+ * address is at least 64-byte aligned. `stream` is where the memory will be used first. */
 typedef struct tern_backend_memory {
     uint32_t size;
-    /* At least 64-byte aligned. NULL when there is not enough: no message needed. */
+    /* NULL when there is not enough: no message needed. Any other reason is told with host->fail. */
     void *(*alloc)(void *context, int index, int64_t bytes, void *stream);
+    /* Work queued on `stream` may still use the memory: free waits for it or is ordered after it. */
     void (*free)(void *context, int index, void *data, int64_t bytes, void *stream);
     /* Optional (NULL: unknown). */
     tern_status_t (*info)(void *context, int index, int64_t *out_free, int64_t *out_total);
+    /* Optional, both or none: page-locked host memory that copies of this backend take as it is. */
+    void *(*host_alloc)(void *context, int64_t bytes);
+    void (*host_free)(void *context, void *data, int64_t bytes);
 } tern_backend_memory;
+
+/* Virtual memory, for expandable segments. Sizes are multiples of granularity(). TERN_ERR_OOM from
+ * create or map: there is not enough. */
+typedef struct tern_backend_vmm {
+    uint32_t size;
+    int64_t (*granularity)(void *context, int index);
+    tern_status_t (*reserve)(void *context, int index, int64_t bytes, void **out_address);
+    tern_status_t (*unreserve)(void *context, int index, void *address, int64_t bytes);
+    tern_status_t (*create)(void *context, int index, int64_t bytes, uint64_t *out_handle);
+    tern_status_t (*map)(void *context, int index, void *address, int64_t bytes, uint64_t handle);
+    tern_status_t (*unmap)(void *context, int index, void *address, int64_t bytes);
+    tern_status_t (*release)(void *context, int index, uint64_t handle);
+} tern_backend_vmm;
 
 /* Copies of plain bytes; both sides dense. Ordered after the work queued so far on `stream`.
  * to_host returns when the bytes are there; from_host may return once the source has been read. */
@@ -99,8 +118,20 @@ typedef struct tern_backend_copy {
 
 typedef struct tern_backend_stream {
     uint32_t size;
-    tern_status_t (*synchronize)(void *context, int index);
+    tern_status_t (*synchronize)(void *context, int index); /* all streams of the device */
+    /* Optional: one stream. */
+    tern_status_t (*synchronize_stream)(void *context, int index, void *stream);
 } tern_backend_stream;
+
+/* Marks in a stream's work, without timing. query: has the work before the record been done? */
+typedef struct tern_backend_event {
+    uint32_t size;
+    tern_status_t (*create)(void *context, int index, void **out_event);
+    tern_status_t (*record)(void *context, int index, void *event, void *stream);
+    tern_status_t (*query)(void *context, int index, void *event, bool *out_done);
+    tern_status_t (*synchronize)(void *context, int index, void *event);
+    tern_status_t (*destroy)(void *context, int index, void *event);
+} tern_backend_event;
 
 typedef struct tern_backend {
     uint32_t size;
@@ -115,6 +146,8 @@ typedef struct tern_backend {
     const tern_backend_stream *stream; /* NULL: work is done when a kernel returns */
     const tern_kernel_entry *kernels;  /* what is missing is unsupported there, and reported */
     int64_t kernel_count;
+    const tern_backend_event *event; /* NULL: freed memory of several streams waits for them */
+    const tern_backend_vmm *vmm;     /* NULL: no expandable segments */
 } tern_backend;
 
 /* The one exported function of a plugin: returns its backend, or NULL with *out_why set to a text
