@@ -1,5 +1,6 @@
 /* Matrix products of tern against the libraries that it may use, called directly, in turns.
- * One line per shape: microseconds and tern's share of the speed of the fastest library.
+ * One line per shape: microseconds (fastest of short rounds, which a busy neighbour disturbs least)
+ * and tern's share of the speed of the fastest library.
  *   bench_gemm [--threads N] [--json] [MxKxN:OP ...]       OP: NN, NT, TN (what is transposed)
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
@@ -11,7 +12,7 @@
 #include "common/bench.h"
 #include "tern/tern.h"
 
-enum { ROUNDS = 9, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+enum { ROUNDS = 25, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 /* The libraries' own signatures (cblas.h, dnnl.h, omp.h); NULL where they are absent. */
 static struct {
@@ -85,31 +86,21 @@ typedef struct contender {
     double samples[ROUNDS];
 } contender;
 
-static int by_value(const void *a, const void *b)
+static double fastest(const contender *c)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    double best = c->samples[0];
+    for (int r = 1; r < ROUNDS; r++)
+        best = c->samples[r] < best ? c->samples[r] : best;
+    return best;
 }
 
-static double median(const double *samples)
-{
-    double sorted[ROUNDS];
-    memcpy(sorted, samples, sizeof sorted);
-    qsort(sorted, ROUNDS, sizeof *sorted, by_value);
-    return sorted[ROUNDS / 2];
-}
-
-/* tern's speed over that of the fastest library, in each round. */
+/* tern's speed over that of the fastest library. */
 static double share(const contender *c, int count)
 {
-    double ratios[ROUNDS];
-    for (int r = 0; r < ROUNDS; r++) {
-        double best = c[1].samples[r];
-        for (int i = 2; i < count; i++)
-            best = c[i].samples[r] < best ? c[i].samples[r] : best;
-        ratios[r] = best / c[0].samples[r];
-    }
-    return median(ratios);
+    double best = fastest(&c[1]);
+    for (int i = 2; i < count; i++)
+        best = fastest(&c[i]) < best ? fastest(&c[i]) : best;
+    return best / fastest(&c[0]);
 }
 
 static void report(const char *work, const contender *c, int count, bool json)
@@ -117,7 +108,7 @@ static void report(const char *work, const contender *c, int count, bool json)
     if (!json)
         printf("%-20s", work);
     for (int i = 0; i < count; i++) {
-        const double t = median(c[i].samples);
+        const double t = fastest(&c[i]);
         if (json)
             bench_print(work, c[i].name, (bench_result){ t, t, t });
         else
@@ -137,7 +128,7 @@ static void run_rounds(contender *c, int count, product *p)
                 libraries.openblas_threads(tern_num_threads());
             if (libraries.omp_threads != NULL)
                 libraries.omp_threads(tern_num_threads());
-            c[i].samples[r] = bench_run(c[i].body, p, 0.004, 3).median;
+            c[i].samples[r] = bench_run(c[i].body, p, 0.001, 1).low;
             if (openblas)
                 libraries.openblas_threads(1);
         }
