@@ -48,13 +48,14 @@ typedef struct job {
     cpu_loop loop;
     cpu_loop stream_loop; /* NULL: by way of a buffer */
     int inputs;
-    int expand;            /* bit i: the loop takes no scalar as operand i */
-    int64_t size[4];       /* bytes per element in memory: output, inputs */
-    int64_t loop_size[4];  /* and as the loop sees it */
-    cpu_convert_fn widen;  /* half inputs: to f32 */
-    cpu_convert_fn narrow; /* half output: from f32 */
-    bool stream;           /* write past the caches */
-    int scalars;           /* linear jobs */
+    int expand;              /* bit i: the loop takes no scalar as operand i */
+    int64_t size[4];         /* bytes per element in memory: output, inputs */
+    int64_t loop_size[4];    /* and as the loop sees it */
+    bool half;               /* some input is: blocks go through buffers */
+    cpu_convert_fn widen[3]; /* half inputs: to f32 */
+    cpu_convert_fn narrow;   /* half output: from f32 */
+    bool stream;             /* write past the caches */
+    int scalars;             /* linear jobs */
     cpu_walk walk;
 } job;
 
@@ -68,12 +69,12 @@ static const void *block_input(const job *j, int i, const char *in, int64_t n, i
 {
     const bool scalar = (scalars >> i & 1) != 0;
     const bool repeat = scalar && (j->expand >> i & 1);
-    if (!j->widen && !repeat)
+    if (!j->widen[i] && !repeat)
         return in;
-    if (j->widen)
-        j->widen(buffer->bytes, in, scalar ? 1 : n);
+    if (j->widen[i])
+        j->widen[i](buffer->bytes, in, scalar ? 1 : n);
     if (repeat)
-        cpu_set(buffer->bytes, j->widen ? buffer->bytes : in, j->loop_size[i + 1], n);
+        cpu_set(buffer->bytes, j->widen[i] ? buffer->bytes : in, j->loop_size[i + 1], n);
     return buffer->bytes;
 }
 
@@ -100,7 +101,7 @@ static void run_block(const job *j, char *out, char *const *in, int64_t n, int s
 /* Any number of elements that lie without gaps. */
 static void run_row(const job *j, char *out, char *const *in, int64_t n, int scalars)
 {
-    if (!j->widen && !j->narrow && !j->stream && (scalars & j->expand) == 0) {
+    if (!j->half && !j->stream && (scalars & j->expand) == 0) {
         j->loop(out, in[0], in[1], in[2], n, scalars);
         return;
     }
@@ -240,7 +241,7 @@ static tern_status_t run_job(const tern_call *call, job *j, const tern_view *con
         return status;
     for (int k = 0; k <= j->inputs; k++) {
         j->size[k] = cpu_dtype_size(views[k]->dtype);
-        j->loop_size[k] = j->widen && j->size[k] == 2 ? 4 : j->size[k];
+        j->loop_size[k] = j->half && j->size[k] == 2 ? 4 : j->size[k];
         bytes += views[k]->numel * j->size[k];
         in_place |= k > 0 && views[k]->data == views[0]->data;
         j->walk.data[k] = views[k]->data;
@@ -275,7 +276,11 @@ static __attribute__((noinline)) tern_status_t run_general(const tern_call *call
     j.stream_loop = dtype == TERN_F32 ? CPU_ISA_PICK(cpu_streams_f32)[element] : NULL;
     j.inputs = inputs;
     j.expand = expand;
-    j.widen = half ? cpu_converter(TERN_F32, dtype) : NULL;
+    j.half = half;
+    for (int k = 0; k < 3; k++) /* the scalar beside a half tensor may be f32 */
+        j.widen[k] = half && k < inputs && call->in[k]->dtype == dtype
+                         ? cpu_converter(TERN_F32, dtype)
+                         : NULL;
     j.narrow = half && call->out[0]->dtype == dtype ? cpu_converter(dtype, TERN_F32) : NULL;
     return run_job(call, &j, call->in, flops);
 }

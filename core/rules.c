@@ -233,12 +233,29 @@ static bool out_elementwise(core_call *call, tern_dtype_t dtype, int ndim, const
     return core_out(call, 0, dtype, ndim, dims);
 }
 
+static bool is_host_number(const tern_tensor *t)
+{
+    return t->view.ndim == 0 && t->view.dev.kind == TERN_KIND_CPU;
+}
+
+/* What operand i becomes before the kernel: the dtype in which the operands meet, but f32 for the plain
+ * scalar that a half tensor is multiplied or divided by. That is PyTorch's rule on the CPU: the
+ * arithmetic is in f32, and the scalar is not rounded before it. */
+static tern_dtype_t operand_dtype(const core_call *call, int i, tern_dtype_t dtype)
+{
+    const bool scales = call->op->id_ == TERN_OP_mul || call->op->id_ == TERN_OP_div;
+    return scales && i == 1 && (dtype == TERN_F16 || dtype == TERN_BF16) &&
+                   is_host_number(call->in[1]) && !core_input_needs_grad(call, 1)
+               ? TERN_F32
+               : dtype;
+}
+
 /* Casts the inputs from `first` on, brings all to the shape, makes the output. */
 static bool meet(core_call *call, int first, tern_dtype_t dtype, tern_dtype_t out_dtype, int ndim,
                  const int64_t *dims)
 {
     for (int i = 0; i < call->n_in; i++)
-        if ((i >= first && !core_cast_input(call, i, dtype)) ||
+        if ((i >= first && !core_cast_input(call, i, operand_dtype(call, i, dtype))) ||
             !expand_operand(call, i, ndim, dims))
             return false;
     return out_elementwise(call, out_dtype, ndim, dims);

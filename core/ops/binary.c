@@ -2,11 +2,24 @@
  *
  * Backward functions see operands of the result's own shape and dtype: the rules broadcast and promote
  * by recorded calls. An operand that needs no gradient may be 0-dim instead. */
+#include "core/compose.h"
 #include "core/op_table.h"
 #include "core/promote.h"
 #include "core/rules.h"
+#include "core/tape.h"
 
 /* ---- public functions -------------------------------------------------------------------------- */
+
+/* The second operand. A number that scales a half tensor stays f32 (see operand_dtype in rules.c). */
+static tern_tensor *second_operand(tern_thread *self, tern_op_id id, tern_site_t site,
+                                   tern_operand b, tern_operand a)
+{
+    const tern_tensor *t = a.kind_ == 0 ? a.value_.tensor : NULL;
+    if ((id == TERN_OP_mul || id == TERN_OP_div) && b.kind_ != 0 && t != NULL &&
+        (t->view.dtype == TERN_F16 || t->view.dtype == TERN_BF16))
+        return core_number_new(self, site, b, TERN_F32);
+    return core_operand_begin(self, site, b, a);
+}
 
 static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_site_t site,
                                                            tern_operand a, tern_operand b)
@@ -14,8 +27,13 @@ static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_s
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
+    if (id == TERN_OP_mul && b.kind_ == 0) { /* 2 x is x 2 */
+        const tern_operand number = a;
+        a = b;
+        b = number;
+    }
     tern_tensor *x = core_operand_begin(self, site, a, b);
-    tern_tensor *y = core_operand_begin(self, site, b, a);
+    tern_tensor *y = second_operand(self, id, site, b, a);
     tern_tensor *out = core_op2(id, site, NULL, x, y);
     core_operand_end(self, a, x);
     core_operand_end(self, b, y);
@@ -29,14 +47,45 @@ static inline tern_tensor *binary(tern_op_id id, tern_site_t site, tern_operand 
     return with_numbers(id, site, a, b);
 }
 
+/* Do the operands meet in a float dtype other than that of `a`, which their result fits? */
+static bool meets_wider(const tern_tensor *a, const tern_tensor *b)
+{
+    const tern_view *x = &a->view, *y = &b->view;
+    if (!tern_dtype_is_float((tern_dtype_t)x->dtype) || y->ndim > x->ndim ||
+        core_result_type(x, y) == (tern_dtype_t)x->dtype)
+        return false;
+    for (int d = 1; d <= y->ndim; d++)
+        if (y->shape[y->ndim - d] != x->shape[x->ndim - d] && y->shape[y->ndim - d] != 1)
+            return false;
+    return true;
+}
+
+/* f16 += f32: computed in f32 as everywhere, rounded once, when it is written. */
+static __attribute__((noinline)) tern_tensor *inplace_wider(tern_op_id id, tern_site_t site,
+                                                            tern_tensor *a, tern_tensor *b)
+{
+    core_frame frame;
+    core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ a, b });
+    frame.call.out[0] = a;
+    bool ok = core_compose_check(&frame) && core_tape_check_inplace(&frame.call);
+    tern_tensor *wide = ok ? core_op2(id, site, NULL, a, b) : NULL;
+    ok = wide != NULL && core_op_into(TERN_OP_copy, site, NULL, a, wide) == TERN_OK;
+    core_compose_end(&frame, NULL);
+    return ok ? a : NULL;
+}
+
 static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, tern_operand b)
 {
-    if (b.kind_ == 0)
-        return core_op_inplace(id, site, NULL, a, b.value_.tensor);
+    if (b.kind_ == 0) {
+        tern_tensor *t = b.value_.tensor;
+        if (a != NULL && t != NULL && a->view.dtype != t->view.dtype && meets_wider(a, t))
+            return inplace_wider(id, site, a, t);
+        return core_op_inplace(id, site, NULL, a, t);
+    }
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
-    tern_tensor *y = core_operand_begin(self, site, b, tern_operand_tensor(a));
+    tern_tensor *y = second_operand(self, id, site, b, tern_operand_tensor(a));
     tern_tensor *out = core_op_inplace(id, site, NULL, a, y);
     core_operand_end(self, b, y);
     return out;

@@ -92,7 +92,8 @@ TERN_DECLARE_UNARY_(silu)      /* x sigmoid(x); floats only */
 /* ---- elementwise, two operands ----------------------------------------------------------------
  * add sub mul pow maximum minimum: promoted dtype; div: true division, integers become the default
  * float; comparisons: bool, not differentiable. In-place forms need the first operand to hold the
- * result's shape and category. */
+ * result's shape and category; they compute where the operands meet and round once.
+ * Beside f16 and bf16 a number is rounded first, but in mul and div, which keep it in f32. */
 #define TERN_DECLARE_BINARY_(name) \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_operand a, tern_operand b);
 #define TERN_DECLARE_INPLACE_(name) \

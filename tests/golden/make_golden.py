@@ -338,6 +338,32 @@ def casts():
         golden.case("cast_" + name, "from i64, modulo", x=wide, y=wide.to(dtype))
 
 
+def halves():
+    """Half tensors with plain numbers and, in place, with wider tensors: what is rounded when."""
+    for dtype in (torch.float16, torch.bfloat16):
+        name = "half_" + str(dtype).removeprefix("torch.") + "_"
+        x = draw(37, low=0.25, high=3).to(dtype)
+        wide = draw(37, low=0.5, high=2).float() + 0.001953
+        scalar = torch.tensor(0.1)
+        numbers = {"mul": lambda t: t * 0.1, "div": lambda t: t / 0.1, "add": lambda t: t + 0.1,
+                   "sub": lambda t: t - 0.1, "pow": lambda t: t ** 0.1,
+                   "mul_scalar": lambda t: t * scalar, "scalar_mul": lambda t: scalar * t,
+                   "div_scalar": lambda t: t / scalar, "le": lambda t: (t <= 1.7).to(dtype)}
+        for op, function in numbers.items():
+            golden.case(name + op, "with 0.1, a number or a 0-dim f32 tensor; le: with 1.7",
+                        x=x.double(), y=function(x).double())
+        leaf = x.clone().requires_grad_()
+        gy = draw(37).to(dtype)
+        gx, = torch.autograd.grad(leaf * 0.1, leaf, gy)
+        golden.case(name + "mul_grad", "gradient of x * 0.1",
+                    x=x.double(), gy=gy.double(), gx=gx.double())
+        for op in ("add", "sub", "mul", "div"):
+            y = x.clone()
+            getattr(y, op + "_")(wide)
+            golden.case(name + op + "_wide", "in place with an f32 tensor",
+                        x=x.double(), w=wide.double(), y=y.double())
+
+
 def promotion():
     """Rows and columns in the order of DTYPES; numbers are 1-based indices into it."""
     index = {d: i + 1 for i, d in enumerate(DTYPES)}
@@ -410,7 +436,7 @@ def main():
     if torch.__version__.split("+")[0] != PINNED:
         sys.exit(f"this needs PyTorch {PINNED}, not {torch.__version__}: it is part of the data")
     for section in (unary, binary, reductions, products, indexing, images, normalisation, losses,
-                    second_order, optimizers, schedules, clipping, casts, promotion):
+                    second_order, optimizers, schedules, clipping, casts, promotion, halves):
         section()
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.txt")
     with open(path, "w", encoding="utf-8") as file:

@@ -392,8 +392,8 @@ static void test_every_case_has_a_test(void **state)
 {
     (void)state;
     /* test_golden_training.c walks these; the others are named in this file. */
-    static const char *const elsewhere[] = { "optimizer_", "schedule_",     "clip_",  "cast_",
-                                             "promote_",   "batch_norm_2d", "second_" };
+    static const char *const elsewhere[] = { "optimizer_", "schedule_",     "clip_",   "cast_",
+                                             "promote_",   "batch_norm_2d", "second_", "half_" };
     for (int64_t i = 0; golden_at(i) != NULL; i++) {
         bool known = has_row(golden_at(i)->test);
         for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
