@@ -27,7 +27,7 @@ static bool in_node_scope(const engine *e, const tern_tensor *t)
 }
 
 /* One reference to a gradient: the running scope's or the running node's own where that is enough. */
-static tern_tensor *take(engine *e, tern_tensor *grad)
+static inline __attribute__((always_inline)) tern_tensor *take(engine *e, tern_tensor *grad)
 {
     core_node *node = e->running;
     if (node->grad[0] == grad && autograd_exclusive(grad)) {
@@ -41,22 +41,24 @@ static tern_tensor *take(engine *e, tern_tensor *grad)
     return grad;
 }
 
-/* slot += grad, where slot is owned by the caller. */
-static bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
+/* slot += grad, where slot holds one already and is owned by the caller. */
+static bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
-    if (*slot == NULL) {
-        *slot = take(e, grad);
-        return true;
-    }
-    if (!e->plan->create_graph && autograd_exclusive(*slot) &&
-        (*slot)->view.dtype == grad->view.dtype &&
-        core_view_same_shape(&(*slot)->view, &grad->view))
-        return core_op_inplace(TERN_OP_add, NULL, NULL, *slot, grad) != NULL;
+    if (!e->plan->create_graph && autograd_takes(*slot, grad))
+        return core_apply_ready(e->self, TERN_OP_add, *slot, grad) != NULL;
     tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, *slot, grad);
     if (sum == NULL)
         return false;
     core_release(e->self, *slot);
     *slot = take(e, sum);
+    return true;
+}
+
+static inline bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
+{
+    if (*slot != NULL)
+        return add_to(e, slot, grad);
+    *slot = take(e, grad);
     return true;
 }
 
@@ -294,7 +296,8 @@ static bool run_node(engine *e, core_node *node)
     drop_grads(e, node);
     if (!e->plan->retain_graph)
         autograd_node_release_saved(self, node);
-    core_scope_unwind(self, mark);
+    if (self->scope.top != mark || self->scope.mark > mark)
+        core_scope_unwind(self, mark);
     return ok;
 }
 

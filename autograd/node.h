@@ -74,7 +74,17 @@ void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place);
 /* Points the call's outputs to the node. */
 void autograd_node_attach(core_call *call, core_node *node);
 /* Lets go of what was saved. */
-void autograd_node_release_saved(tern_thread *self, core_node *node);
+static inline void autograd_node_release_saved(tern_thread *self, core_node *node)
+{
+    const int n = node->n_saved;
+    if (n == 0)
+        return;
+    node->n_saved = 0;
+    node->released = true;
+    for (int i = 0; i < n; i++)
+        if (node->saved[i].tensor != NULL)
+            core_release(self, node->saved[i].tensor);
+}
 
 /* Does one reference to the tensor exist, and one to its memory, which is not the user's? */
 static inline bool autograd_exclusive(const tern_tensor *t)
@@ -82,6 +92,14 @@ static inline bool autograd_exclusive(const tern_tensor *t)
     return atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 && t->base == NULL &&
            atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1 &&
            t->storage->release == NULL;
+}
+
+/* May x be combined with t in t's memory? */
+static inline bool autograd_takes(const tern_tensor *t, const tern_tensor *x)
+{
+    return autograd_exclusive(t) && (t->view.flags & TERN_VIEW_DENSE) &&
+           t->view.dtype == x->view.dtype && tern_dev_equal(t->view.dev, x->view.dev) &&
+           core_view_same_shape(&t->view, &x->view);
 }
 
 static inline void autograd_node_retain(core_node *node)

@@ -220,16 +220,6 @@ bool core_tape_check_inplace(core_call *call)
 
 /* ---- releasing --------------------------------------------------------------------------------- */
 
-void autograd_node_release_saved(tern_thread *self, core_node *node)
-{
-    const int n = node->n_saved;
-    node->n_saved = 0;
-    node->released |= n > 0;
-    for (int i = 0; i < n; i++)
-        if (node->saved[i].tensor != NULL)
-            core_release(self, node->saved[i].tensor);
-}
-
 void core_hooks_free(tern_thread *self, struct core_hooks *hooks)
 {
     for (core_hook *h = hooks->first, *next; h != NULL; h = next) {
@@ -280,14 +270,11 @@ void core_node_release(tern_thread *self, core_node *node)
 
 /* ---- what backward functions ask --------------------------------------------------------------- */
 
-static tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
+static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *ctx,
+                                                                  const core_saved *saved,
+                                                                  uint32_t now)
 {
-    tern_tensor *t = saved->tensor;
-    if (t == NULL)
-        return NULL;
-    const uint32_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    if (now == saved->version)
-        return t;
+    const tern_tensor *t = saved->tensor;
     char shape[160];
     core_error(
         ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
@@ -300,7 +287,16 @@ static tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
     return NULL;
 }
 
-static tern_tensor *find_saved(tern_op_ctx *ctx, int place)
+static inline tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
+{
+    tern_tensor *t = saved->tensor;
+    if (t == NULL)
+        return NULL;
+    const uint32_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return __builtin_expect(now == saved->version, 1) ? t : changed_since(ctx, saved, now);
+}
+
+static inline tern_tensor *find_saved(tern_op_ctx *ctx, int place)
 {
     const core_node *node = ctx->node;
     for (int i = 0; i < node->n_saved; i++)
@@ -333,10 +329,8 @@ tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
 tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x)
 {
     const bool ours = !ctx->self->grad_mode && grad == ctx->node->grad[0] && x != NULL &&
-                      autograd_exclusive(grad) && (grad->view.flags & TERN_VIEW_DENSE) &&
-                      grad->view.dtype == x->view.dtype &&
-                      core_view_same_shape(&grad->view, &x->view);
-    return ours ? core_op_inplace(id, NULL, NULL, grad, x) : core_op2(id, NULL, NULL, grad, x);
+                      ctx->self->error_code == TERN_OK && autograd_takes(grad, x);
+    return ours ? core_apply_ready(ctx->self, id, grad, x) : core_op2(id, NULL, NULL, grad, x);
 }
 
 tern_tensor *tern_saved(tern_op_ctx *ctx, int i)

@@ -86,6 +86,11 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
 tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
                              tern_tensor *b);
 
+/* The row's kernel on (t, x) in t's memory, for callers that know what the dispatcher would find: no
+ * error is pending, both have one device, dtype (which the row takes) and shape, nothing is recorded,
+ * and nobody else sees t's memory. t, or NULL after an error. */
+tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, tern_tensor *t, tern_tensor *x);
+
 /* ---- for rules ------------------------------------------------------------------------------- */
 
 static inline void *core_attr(core_call *call)

@@ -123,7 +123,7 @@ static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, 
     return NULL;
 }
 
-static bool kernel_failed(core_call *call, tern_status_t code)
+static __attribute__((noinline, cold)) bool kernel_failed(core_call *call, tern_status_t code)
 {
     tern_thread *self = call->self;
     if (self->message_code == TERN_OK)
@@ -347,6 +347,25 @@ static inline bool execute(core_call *call)
     if (writes)
         return after_write(call, node, done);
     return done && (!core_tape_wants(call) || core_tape_record(call));
+}
+
+tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, tern_tensor *t, tern_tensor *x)
+{
+    core_call call;
+    call.self = self;
+    call.op = &core_op_table[id];
+    call.site = self->site;
+    call.attr = NULL;
+    call.dev = t->view.dev;
+    call.n_in = 2;
+    call.n_out = 1;
+    call.in[0] = t;
+    call.in[1] = x;
+    call.out[0] = t;
+    const tern_view *const views[2] = { &t->view, &x->view };
+    const tern_kernel kernel = find_kernel(&call);
+    const bool done = kernel != NULL ? launch(&call, kernel, views) : unsupported(&call);
+    return done ? t : NULL;
 }
 
 bool core_dispatch(core_call *call)
