@@ -7,13 +7,14 @@
 #include "core/error.h"
 #include "core/op_table.h"
 
+enum { PASSED_OVER = -1 };
 typedef struct join_attr {
     int32_t dim;
     int32_t stacked; /* each input is one index of a new dimension */
     int32_t dtype;   /* of the result */
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];      /* of the result */
-    int64_t extents[CORE_MAX_INPUTS]; /* along dim, by input: what backward hands out */
+    int64_t extents[CORE_MAX_INPUTS]; /* along dim, by input: what backward hands out; or: */
     uint8_t dtypes[CORE_MAX_INPUTS];
 } join_attr;
 
@@ -23,6 +24,7 @@ static bool passed_over(const tern_tensor *t, bool stacked)
     return !stacked && t->view.ndim == 1 && t->view.numel == 0;
 }
 
+/* Along the joined dimension. */
 static int64_t extent_of(const tern_tensor *t, const join_attr *attr)
 {
     if (attr->stacked)
@@ -89,10 +91,13 @@ static void join_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **gra
     const join_attr attr = core_ctx_attr(ctx, join_attr);
     int64_t start = 0;
     for (int i = 0; i < inputs_of(&attr); i++) {
-        if (tern_needs_grad(ctx, i) && (attr.stacked || attr.extents[i] > 0))
-            grad_in[i] = tern_cast(part_of(grad, &attr, start, attr.extents[i]),
-                                   (tern_dtype_t)attr.dtypes[i]);
-        start += attr.extents[i];
+        const bool passed = attr.extents[i] == PASSED_OVER;
+        const tern_dtype_t dtype = (tern_dtype_t)attr.dtypes[i];
+        if (tern_needs_grad(ctx, i))
+            grad_in[i] = passed
+                             ? tern_zeros(TERN_SHAPE(0), .dtype = dtype, .device = grad->view.dev)
+                             : tern_cast(part_of(grad, &attr, start, attr.extents[i]), dtype);
+        start += passed ? 0 : attr.extents[i];
     }
 }
 
@@ -113,9 +118,10 @@ static tern_tensor *join_group(join_attr attr, tern_tensor *const *tensors, int 
     attr.dims[attr.dim] = 0;
     memset(attr.dtypes, 0, sizeof attr.dtypes);
     for (int i = 0; i < count; i++) {
-        attr.extents[i] = extent_of(tensors[i], &attr);
+        const int64_t extent = extent_of(tensors[i], &attr);
+        attr.extents[i] = passed_over(tensors[i], attr.stacked) ? PASSED_OVER : extent;
         attr.dtypes[i] = tensors[i]->view.dtype;
-        attr.dims[attr.dim] += attr.extents[i];
+        attr.dims[attr.dim] += extent;
     }
     return tern_apply_at(TERN_HERE, &join_ops[count], tensors, &attr);
 }
