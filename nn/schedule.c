@@ -1,4 +1,5 @@
 /* Schedules: rates of an optimizer's groups in closed form, so that restoring one number restores all. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@ struct tern_schedule {
     tern_schedule_args args;
     rate_fn rate;
     int64_t step;
-    double *base; /* per group that was there when the schedule was made */
+    double factor; /* custom: what the caller's function said for `step` */
+    double *base;  /* per group that was there when the schedule was made */
     int64_t groups;
 };
 
@@ -48,13 +50,28 @@ static double warmup_rate(const tern_schedule *s, double base)
 
 static double custom_rate(const tern_schedule *s, double base)
 {
-    return base * s->args.factor(s->step, s->args.user);
+    return base * s->factor;
 }
 
-static void apply(tern_schedule *s)
+/* Goes to a step and sets the rates. False, with nothing changed, where a custom factor is no factor. */
+static bool apply(tern_site_t site, tern_schedule *s, int64_t step)
 {
+    double factor = 1;
+    if (s->rate == custom_rate)
+        factor = s->args.factor(step, s->args.user);
+    if (tern_failed())
+        return false;
+    if (!(factor >= 0 && factor <= DBL_MAX)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "custom_schedule",
+                     "factor(%lld) is %g: it must be a number, and not negative", (long long)step,
+                     factor);
+        return false;
+    }
+    s->step = step;
+    s->factor = factor;
     for (int64_t i = 0; i < s->groups; i++)
         s->args.opt->groups[i].options.lr = s->rate(s, s->base[i]);
+    return true;
 }
 
 /* ---- making ----------------------------------------------------------------------------------- */
@@ -109,8 +126,10 @@ static tern_schedule *make(tern_site_t site, const char *what, rate_fn rate,
         return NULL;
     s->args = *args;
     s->rate = rate;
-    apply(s);
-    return s;
+    if (apply(site, s, 0))
+        return s;
+    tern_schedule_free(s);
+    return NULL;
 }
 
 tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *given)
@@ -161,12 +180,10 @@ tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_arg
 
 /* ---- using ------------------------------------------------------------------------------------ */
 
-void tern_schedule_step(tern_schedule *schedule)
+void tern_schedule_step_at(tern_site_t site, tern_schedule *schedule)
 {
-    if (!schedule || tern_failed())
-        return;
-    schedule->step++;
-    apply(schedule);
+    if (schedule && !tern_failed())
+        apply(site, schedule, schedule->step + 1);
 }
 
 int64_t tern_schedule_steps_done(const tern_schedule *schedule)
@@ -225,6 +242,18 @@ static bool read_base(tern_site_t site, const tern_schedule *schedule, const ter
     return !tern_failed();
 }
 
+/* Swaps the rates in and sets them; back again where that fails. */
+static void take_base(tern_site_t site, tern_schedule *schedule, int64_t step, double **base)
+{
+    double *before = schedule->base;
+    schedule->base = *base;
+    *base = before;
+    if (apply(site, schedule, step))
+        return;
+    *base = schedule->base;
+    schedule->base = before;
+}
+
 tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule,
                                        const tern_state *state, const char *prefix, bool check_only)
 {
@@ -239,11 +268,8 @@ tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule
         tern_fail_at(site, TERN_ERR_FORMAT, "schedule_restore", "%s: '%s' is %lld",
                      tern_state_source(state), name, (long long)step);
     const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base);
-    if (fine && !check_only) {
-        schedule->step = step;
-        memcpy(schedule->base, base, (size_t)schedule->groups * sizeof *base);
-        apply(schedule);
-    }
+    if (fine && !check_only)
+        take_base(site, schedule, step, &base);
     free(base);
     free(name);
     return tern_error_code();

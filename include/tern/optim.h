@@ -147,7 +147,8 @@ TERN_API tern_schedule *tern_exponential_schedule_at(tern_site_t site,
 TERN_API tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *args);
 /* t < warmup: base * (t + 1) / warmup; then a cosine of steps - warmup from base to min_lr */
 TERN_API tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *args);
-/* base * factor(t, user) */
+/* base * factor(t, user). A factor that is negative or not finite is an error, and leaves step and rates
+ * as they were. */
 TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *args);
 #define TERN_SCHEDULE_(...)                              \
     &(tern_schedule_args)                                \
@@ -163,7 +164,8 @@ TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_sch
 TERN_API void tern_schedule_free(tern_schedule *schedule); /* or tern_finish; NULL is fine */
 
 /* One step on: sets the rates for t + 1. Does nothing while an error is pending. */
-TERN_API void tern_schedule_step(tern_schedule *schedule);
+TERN_API void tern_schedule_step_at(tern_site_t site, tern_schedule *schedule);
+#define tern_schedule_step(schedule) tern_schedule_step_at(TERN_HERE, schedule)
 TERN_API int64_t tern_schedule_steps_done(const tern_schedule *schedule);
 /* "<prefix>.step" and "<prefix>.base_lr.<group>". Restoring sets the rates, too. */
 TERN_API tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *schedule,

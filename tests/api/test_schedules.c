@@ -117,6 +117,60 @@ static void test_a_pending_error_stops_a_schedule(void **unused)
     tern_optimizer_free(opt);
 }
 
+/* The factor of a step from a table, which has bad values in it. */
+static double tabled(int64_t step, void *user)
+{
+    return ((const double *)user)[step];
+}
+
+static void test_a_factor_that_is_none_changes_nothing(void **unused)
+{
+    (void)unused;
+    const double bad[] = { NAN, -1, -INFINITY, INFINITY };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        double table[] = { 0.5, 0, bad[i], 2 };
+        tern_optimizer *opt = new_optimizer();
+        tern_schedule *schedule = tern_custom_schedule(opt, .factor = tabled, .user = table);
+        tern_schedule_step(schedule);
+        assert_no_error();
+        assert_true(tern_get_lr(opt, 0) == 0);
+        tern_schedule_step(schedule);
+        assert_non_null(strstr(tern_error_text(), "test_schedules.c"));
+        assert_error(TERN_ERR_ARGUMENT, "factor(2) is ");
+        assert_int_equal(tern_schedule_steps_done(schedule), 1);
+        assert_true(tern_get_lr(opt, 0) == 0);
+        table[0] = bad[i];
+        assert_null(tern_custom_schedule(opt, .factor = tabled, .user = table));
+        assert_error(TERN_ERR_ARGUMENT, "factor(0) is ");
+        tern_schedule_free(schedule);
+        tern_optimizer_free(opt);
+    }
+}
+
+static void test_a_restore_to_a_factor_that_is_none_changes_nothing(void **unused)
+{
+    (void)unused;
+    double table[] = { 0.5, 0.25, 0.125 };
+    tern_optimizer *opt = new_optimizer();
+    tern_schedule *schedule = tern_custom_schedule(opt, .factor = tabled, .user = table);
+    tern_state *state = tern_state_create();
+    tern_schedule_step(schedule);
+    tern_schedule_store(schedule, state, "s");
+    tern_schedule_step(schedule);
+    tern_state_set_number(state, "s.base_lr.0", 100);
+    table[1] = NAN;
+    assert_int_equal(tern_schedule_restore(schedule, state, "s"), TERN_ERR_ARGUMENT);
+    tern_error_clear();
+    assert_int_equal(tern_schedule_steps_done(schedule), 2);
+    assert_true(tern_get_lr(opt, 0) == 0.4 * 0.125);
+    table[1] = 0.75;
+    assert_int_equal(tern_schedule_restore(schedule, state, "s"), TERN_OK);
+    assert_true(tern_get_lr(opt, 0) == 100 * 0.75);
+    tern_state_free(state);
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+}
+
 static void test_options_are_checked(void **unused)
 {
     (void)unused;
@@ -250,6 +304,8 @@ int main(void)
         cmocka_unit_test(test_rates_follow_the_formulas),
         cmocka_unit_test(test_a_schedule_keeps_its_optimizer),
         cmocka_unit_test(test_a_pending_error_stops_a_schedule),
+        cmocka_unit_test(test_a_factor_that_is_none_changes_nothing),
+        cmocka_unit_test(test_a_restore_to_a_factor_that_is_none_changes_nothing),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_a_restored_schedule_goes_on),
         cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
