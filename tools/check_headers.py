@@ -2,6 +2,7 @@
 """Each header compiles alone: public ones as strict C17 and as C++17, internal ones as C17.
 
 An internal header without an include guard is a body that its includer completes, and is left out.
+tests/headers/ uses the public macros in all their lengths: as C17 and C++17, with gcc and with clang.
 """
 
 import concurrent.futures
@@ -17,9 +18,9 @@ COMPILE = ["-fsyntax-only", "-Iinclude", *WARNINGS]
 INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
 
 
-def compile_alone(command, header):
-    """The compiler's complaints about a source that includes nothing but the header."""
-    source = f'#include "{header}"\n'
+def compile_alone(command, file):
+    """The compiler's complaints about a source that includes nothing but the file."""
+    source = f'#include "{file}"\n'
     done = subprocess.run(command + ["-"], input=source, text=True, capture_output=True,
                           cwd=checks.ROOT, check=False)
     return done.stderr if done.returncode else ""
@@ -33,6 +34,10 @@ def jobs():
         yield [c, "-x", "c", "-std=c17", *COMPILE], name
         if shutil.which(cxx):
             yield [cxx, "-x", "c++", "-std=c++17", *COMPILE], name
+    for compiler in filter(shutil.which, (c, "clang")):
+        yield [compiler, "-x", "c", "-std=c17", *COMPILE, "-I."], "tests/headers/uses.c"
+    for compiler in filter(shutil.which, (cxx, "clang++")):
+        yield [compiler, "-x", "c++", "-std=c++17", *COMPILE, "-I."], "tests/headers/uses.cpp"
     for path in checks.sources(INTERNAL, (".h",)):
         if "#ifndef TERN_" not in checks.read(path):
             continue

@@ -164,6 +164,7 @@ typedef struct tern_restore_args {
     bool check_only;  /* everything is checked, nothing written */
     /* What was missing and what was not asked for; valid until the module's next restore. */
     tern_names_t *out_missing, *out_unexpected;
+    bool end_; /* written by the macro: options may be absent */
 } tern_restore_args;
 /* Copies the values of a state into the parameters and buffers, which keep device and dtype. Names
  * and shapes must agree, dtypes in kind (float, integer, bool); all is checked, and brought to its
@@ -180,8 +181,10 @@ TERN_API tern_status_t tern_module_load_at(tern_site_t site, tern_module *m,
     {                                                   \
         .size_ = sizeof(tern_restore_args), __VA_ARGS__ \
     }
-/* tern_module_restore(net, state, "model"), tern_module_load(net, "net.safetensors", .partial = true) */
-#define tern_module_restore(m, state, ...) \
+/* tern_module_restore(net, state), tern_module_restore(net, state, "model"),
+ * tern_module_load(net, "net.safetensors", .partial = true) */
+#define tern_module_restore(m, ...) tern_module_restore_(m, __VA_ARGS__, .end_ = true)
+#define tern_module_restore_(m, state, ...) \
     tern_module_restore_at(TERN_HERE, m, state, TERN_RESTORE_(__VA_ARGS__))
 #define tern_module_save(m, path) tern_module_save_at(TERN_HERE, m, path)
 #define tern_module_load(m, ...) tern_module_load_at(TERN_HERE, m, TERN_RESTORE_(__VA_ARGS__))

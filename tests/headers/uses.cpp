@@ -1,0 +1,30 @@
+// What C++17 may use: everything but the option macros, in whose place stand the _at functions. Lint
+// compiles this with g++ and clang++. It is never run.
+#include "tern/tern.h"
+
+static tern_tensor *scaled(tern_tensor *x)
+{
+    TERN_SCOPE;
+    tern_to_args to{};
+    to.size_ = sizeof to;
+    to.device = TERN_CPU;
+    to.dtype = TERN_F64;
+    tern_tensor *y = tern_to_at(TERN_HERE, x, &to);
+    return tern_keep(tern_mul_at(TERN_HERE, tern_operand_tensor(y), tern_operand_float(2)));
+}
+
+int main()
+{
+    TERN_NO_GRAD;
+    tern_new_args args{};
+    args.size_ = sizeof args;
+    args.shape.set_ = 1;
+    args.shape.ndim = 1;
+    args.shape.dims[0] = 3;
+    tern_tensor *x = tern_relu(tern_ones_at(TERN_HERE, &args));
+    if (!tern_dev_equal(tern_device(x), TERN_CPU) || tern_dev_equal(TERN_CUDA(0), TERN_EXT(0)))
+        return 1;
+    tern_print(tern_matmul(scaled(x), scaled(x)));
+    tern_set_requires_grad(x, true);
+    return tern_finish();
+}
