@@ -107,8 +107,9 @@ TERN_API double tern_item_at(tern_site_t site, tern_tensor *t);
 #define tern_item(t) tern_item_at(TERN_HERE, t)
 TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
 #define tern_item_int(t) tern_item_int_at(TERN_HERE, t)
-/* First element of a CPU tensor; writing through it counts as an in-place change. An error that
- * names tern_cpu for a tensor on a device. */
+/* First element of a CPU tensor; NULL with an error that names tern_cpu for one on a device. What is
+ * written through it does not count as an in-place change: backward will not notice that a tensor it
+ * needs was changed so. */
 TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
 #define tern_data(t) tern_data_at(TERN_HERE, t)
 /* Copies all elements, row-major, converted to `dtype`, to host memory of `bytes` bytes. */
