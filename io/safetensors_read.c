@@ -1,5 +1,6 @@
 /* Reading safetensors: 8 bytes of header length, a JSON header, data. Everything in the header is
  * checked before the first tensor is made; files come from anywhere. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,11 +218,13 @@ static bool escapes_are_characters(const char *text)
     return true;
 }
 
-/* The header of a text; NULL when it is not one JSON object with blanks behind it at most. */
+/* The header of a text; NULL when it is not one JSON object with blanks behind it at most, or, with
+ * errno ENOMEM, without memory: the parser itself tells these apart as little as its error place does. */
 static cJSON *parse(const char *text, size_t length)
 {
     /* the parser keeps the place of its last error in a variable that all threads share */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    errno = 0;
     if (text[0] != '{' || !io_is_utf8((const unsigned char *)text, length) ||
         !escapes_are_characters(text))
         return NULL;
@@ -233,6 +236,8 @@ static cJSON *parse(const char *text, size_t length)
         end++;
     if (cJSON_IsObject(header) && end == text + length)
         return header;
+    if (header)
+        errno = 0; /* well-formed, but something else */
     cJSON_Delete(header);
     return NULL;
 }
@@ -268,7 +273,10 @@ static bool read_header(tern_site_t site, tern_safetensors *file)
     const bool fine = io_source_read(site, &file->source, 8, text, (int64_t)length);
     text[length] = '\0';
     file->header = fine ? parse(text, length) : NULL;
+    const bool used_up = fine && !file->header && errno == ENOMEM;
     free(text);
+    if (used_up)
+        return no_memory(site);
     if (fine && !file->header)
         return bad(site, file, "the header is not JSON in UTF-8", NULL);
     return fine && read_entries(site, file);

@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -284,8 +286,8 @@ static void test_a_save_goes_through_a_link(void **unused)
     tern_state_free(state);
 }
 
-/* The tensor in the middle cannot be written: its name is not one that a file takes. */
-static void test_a_save_that_fails_leaves_the_old_file(void **unused)
+/* A name that a file does not take is found before anything is written. */
+static void test_a_save_of_a_bad_name_leaves_the_old_file(void **unused)
 {
     (void)unused;
     tern_state *state = one_number(1);
@@ -299,7 +301,33 @@ static void test_a_save_that_fails_leaves_the_old_file(void **unused)
     tern_state_free(state);
 }
 
-/* The disk refuses when all is written but the rename: no trace of the new file stays. */
+/* The system takes the header and the first tensors, then no more. */
+static void test_a_save_that_the_disk_cuts_short_leaves_the_old_file(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_state *state = one_number(1);
+    tern_state_save(state, file_path("short"));
+    assert_no_error();
+    tern_state_set_number(state, "n", 2);
+    tern_state_set(state, "large", tern_ones(TERN_SHAPE(1 << 16)));
+    struct rlimit before, tight;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    tight = before;
+    tight.rlim_cur = 100 << 10;
+    void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    const tern_status_t status = tern_state_save(state, file_path("short"));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    (void)signal(SIGXFSZ, handler);
+    assert_int_equal(status, TERN_ERR_IO);
+    assert_error(TERN_ERR_IO, "short: cannot write: File too large");
+    assert_true(saved_number("short") == 1);
+    assert_int_equal(count_files("short"), 1);
+    tern_state_free(state);
+}
+
+/* What is no regular file is refused before a new file is made. */
 static void test_a_save_onto_something_else_fails(void **unused)
 {
     (void)unused;
@@ -367,7 +395,8 @@ int main(void)
         cmocka_unit_test(test_a_generator_goes_on_where_it_was),
         cmocka_unit_test(test_a_save_replaces_a_file_and_keeps_its_mode),
         cmocka_unit_test(test_a_save_goes_through_a_link),
-        cmocka_unit_test(test_a_save_that_fails_leaves_the_old_file),
+        cmocka_unit_test(test_a_save_of_a_bad_name_leaves_the_old_file),
+        cmocka_unit_test(test_a_save_that_the_disk_cuts_short_leaves_the_old_file),
         cmocka_unit_test(test_a_save_onto_something_else_fails),
         cmocka_unit_test(test_nothing_happens_while_an_error_is_pending),
         cmocka_unit_test(test_loading_what_is_not_there_says_why),
