@@ -41,12 +41,13 @@ function(tern_test_properties test)
     ENVIRONMENT "${TERN_TEST_ENVIRONMENT}" TIMEOUT 600 SKIP_RETURN_CODE 77 LABELS "${ARGN}")
 endfunction()
 
-# Scalar references and helpers that every test may use. References are never optimised beyond what
-# C allows.
+# Scalar references, models and helpers that every test may use. References are never optimised beyond
+# what C allows.
 function(tern_test_support)
   file(GLOB sources CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c
-       ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c)
+       ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c ${PROJECT_SOURCE_DIR}/tests/alloc/*.c)
+  list(FILTER sources EXCLUDE REGEX "/test_[^/]*$")
   if(sources)
     add_library(tern_test_support STATIC ${sources})
     target_include_directories(tern_test_support PRIVATE
@@ -136,7 +137,7 @@ set(TERN_FUZZ_SECONDS 60 CACHE STRING "Seconds after which each fuzzer stops")
 
 if(TERN_HAVE_CMOCKA)
   tern_test_support()
-  foreach(kind unit ops api fault)
+  foreach(kind unit ops api fault alloc)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${kind}/test_*.c)
     foreach(source IN LISTS sources)
       tern_test(${kind} ${source})

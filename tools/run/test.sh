@@ -9,7 +9,8 @@ set -eu
 
 mode=${1:-default}
 case $mode in
-default | full) ;;
+default) ;;
+full) export TERN_TEST_FULL=1 ;; # tests that draw at random draw more
 *)
     echo "usage: ./run test [full]" >&2
     exit 2
