@@ -119,6 +119,9 @@ function(tern_fuzzer source)
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_libraries(${name} PRIVATE tern_private tern_testing)
+  if(subject STREQUAL "snapshot")
+    target_link_libraries(${name} PRIVATE tern_command_parts)
+  endif()
   set(found ${PROJECT_BINARY_DIR}/tests/fuzz/found/${subject})
   file(MAKE_DIRECTORY ${found})
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${subject})
@@ -160,4 +163,13 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
            ${PROJECT_SOURCE_DIR})
   tern_test_properties(front/door front)
+endif()
+
+# The tern command: what it reads, refuses and writes; and the page in a browser, where there is one.
+if(TARGET tern_command)
+  foreach(part memory_report memory_page)
+    add_test(NAME front/${part} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_${part}.sh
+             $<TARGET_FILE:tern_command>)
+    tern_test_properties(front/${part} front)
+  endforeach()
 endif()

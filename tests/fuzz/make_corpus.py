@@ -68,8 +68,35 @@ SAFETENSORS = {
 }
 
 
+def snapshot(blocks, trace=()):
+    frames = [{"filename": "a.py", "line": 3, "name": "f"}]
+    address, listed = 4096, []
+    for size, state in blocks:
+        listed.append({"address": address, "size": size, "requested_size": size - 1, "state": state,
+                       "frames": frames})
+        address += size
+    segment = {"device": 0, "address": 4096, "total_size": address - 4096, "stream": 0,
+               "segment_type": "small", "segment_pool_id": [0, 1], "is_expandable": True, "blocks": listed}
+    events = [{"action": action, "addr": addr, "size": size, "stream": 0, "time_us": 5 + i,
+               "frames": frames} for i, (action, addr, size) in enumerate(trace)]
+    return json.dumps({"segments": [segment], "device_traces": [events]}).encode()
+
+
+SNAPSHOT = {
+    "empty": b'{"segments":[]}',
+    "states": snapshot([(512, "active_allocated"), (512, "inactive"), (512, "active_pending_free")]),
+    "trace": snapshot([(512, "active_allocated")],
+                      [("segment_alloc", 4096, 512), ("alloc", 4096, 512), ("free_requested", 4096, 512),
+                       ("free_completed", 4096, 512), ("alloc", 4096, 511), ("oom", 0, 4096)]),
+    "list": b'[{"address":1,"total_size":512,"blocks":[{"size":512,"state":"inactive"}]}]',
+    "before": snapshot([(512, "inactive")], [("free_requested", 1, 9000), ("segment_unmap", 1, 9000)]),
+    "named": b'{"segments":[{"device":"cuda:0","address":1,"total_size":0,"blocks":[]}]}',
+}
+
+
 def main():
-    for folder, seeds in (("idx", IDX), ("gzip", GZIP), ("cifar", CIFAR), ("safetensors", SAFETENSORS)):
+    for folder, seeds in (("idx", IDX), ("gzip", GZIP), ("cifar", CIFAR), ("safetensors", SAFETENSORS),
+                          ("snapshot", SNAPSHOT)):
         os.makedirs(os.path.join(HERE, folder), exist_ok=True)
         for name, data in seeds.items():
             with open(os.path.join(HERE, folder, name), "wb") as stream:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the given sets of packages lack: with apt-get on Debian and its relatives, elsewhere
 # it names them.
-# usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch]...
+# usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch|browser]...
 set -eu
 
 dry=no
@@ -11,9 +11,9 @@ for argument in "$@"; do
     case $argument in
     --dry-run | -n) dry=yes ;;
     --quiet) quiet=yes ;;
-    build | test | lint | bench | docs | fetch) sets="$sets $argument" ;;
+    build | test | lint | bench | docs | fetch | browser) sets="$sets $argument" ;;
     *)
-        echo "deps: unknown argument '$argument' (sets: build test lint bench docs fetch)" >&2
+        echo "deps: unknown argument '$argument' (sets: build test lint bench docs fetch browser)" >&2
         exit 2
         ;;
     esac
@@ -32,6 +32,7 @@ packages_of() {
     bench) echo python3 python3-venv ;;
     docs) echo doxygen ;;
     fetch) echo curl ca-certificates ;;
+    browser) echo chromium fonts-dejavu-core ;;
     esac
 }
 
@@ -48,6 +49,7 @@ probes_of() {
     bench) echo python3 ;;
     docs) echo doxygen ;;
     fetch) echo curl ;;
+    browser) echo chromium ;;
     esac
 }
 

@@ -1,0 +1,156 @@
+#!/bin/sh
+# The tern command, and memory-report above all: good snapshots of two kinds, and files that are none.
+# usage: test_memory_report.sh TERN
+set -eu
+
+tern=$1
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/tern-report.XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+cd "$work"
+failed=0
+
+# expect STATUS TEXT COMMAND...: the exit status and a part of the output.
+expect() {
+    want=$1
+    text=$2
+    shift 2
+    status=0
+    "$@" >output 2>&1 </dev/null || status=$?
+    if [ "$status" != "$want" ] || ! grep -qF -- "$text" output; then
+        echo "memory_report: '$*' gave status $status, wanted $want and '$text':"
+        head -c 2000 output | sed 's/^/    /'
+        failed=1
+    fi
+}
+
+# report STATUS TEXT JSON: memory-report on a document.
+report() {
+    printf '%s' "$3" >in.json
+    expect "$1" "$2" "$tern" memory-report in.json
+}
+
+# page TEXT...: each is in the page.
+page() {
+    for text in "$@"; do
+        grep -qF -- "$text" in.html || {
+            echo "memory_report: '$text' is not in the page"
+            failed=1
+        }
+    done
+}
+
+# ---- the command itself ----
+
+expect 2 'usage: tern COMMAND' "$tern"
+expect 0 'memory-report   a memory snapshot as an HTML page' "$tern" help
+expect 0 '  version  ' "$tern" --help
+expect 0 'FILE.json [-o OUT.html]' "$tern" help memory-report
+expect 0 'FILE.json [-o OUT.html]' "$tern" memory-report --help
+expect 0 'tern 0.' "$tern" version
+expect 0 'tern 0.' "$tern" --version
+expect 2 "'nonsense' is no command" "$tern" nonsense
+expect 2 "'nonsense' is no command" "$tern" help nonsense
+expect 2 "'x' is one argument too many" "$tern" version x
+
+# ---- arguments ----
+
+expect 2 'memory-report: which file?' "$tern" memory-report
+expect 2 "'--wrong' is no option" "$tern" memory-report --wrong
+expect 2 "-o wants a value" "$tern" memory-report a.json -o
+expect 2 "'b.json' is one file too many" "$tern" memory-report a.json b.json
+
+# ---- files that are no snapshots ----
+
+expect 1 'nowhere.json: No such file or directory' "$tern" memory-report nowhere.json
+expect 1 '.: Is a directory' "$tern" memory-report .
+report 1 'in.json: the file is empty' ''
+report 1 'in.json: neither an object nor an array' '3'
+report 1 "no array 'segments': this is not a memory snapshot" '{"a":1}'
+report 1 'breaks off after 13 bytes: a truncated file?' '{"segments":['
+report 1 'breaks off after 24 bytes' '{"segments":[{"device":"'
+report 1 'not JSON at line 2, column 12' '{"segments":
+          [nonsense]}'
+printf '\200\004snapshot' >pickle
+expect 1 'pickle: a pickle, not JSON: in Python' "$tern" memory-report pickle
+printf '\037\213\010snapshot' >packed
+expect 1 'unpack it with gzip -d' "$tern" memory-report packed
+dd if=/dev/zero of=huge bs=1 count=1 seek=268435456 2>/dev/null
+printf '{' | dd of=huge conv=notrunc 2>/dev/null
+expect 1 'huge: larger than 256 MiB: record fewer events' "$tern" memory-report huge
+
+# ---- documents that are wrong inside ----
+
+segment='"device":0,"address":4096,"total_size":1024,"stream":0'
+report 1 'segments[0] is not an object' '{"segments":[7]}'
+report 1 "segments[0] has no 'total_size'" '{"segments":[{"address":1}]}'
+report 1 'segments[0].total_size is not a whole number' \
+    '{"segments":[{"address":1,"total_size":-5}]}'
+report 1 "segments[0] has no array 'blocks'" "{\"segments\":[{$segment}]}"
+report 1 "segments[0].blocks[1].state is 'lost'" "{\"segments\":[{$segment,\"blocks\":[
+    {\"size\":512,\"state\":\"inactive\"},{\"size\":512,\"state\":\"lost\"}]}]}"
+report 1 'segments[0].blocks[0] lies outside its segment' "{\"segments\":[{$segment,\"blocks\":[
+    {\"size\":2048,\"state\":\"inactive\"}]}]}"
+report 1 'segments[0].blocks[0].size is not a whole number' "{\"segments\":[{$segment,\"blocks\":[
+    {\"size\":1e300,\"state\":\"inactive\"}]}]}"
+report 1 'device_traces[0][0] has no text' '{"segments":[],"device_traces":[[{}]]}'
+report 1 'device_traces[0][0].size is not a whole number' \
+    '{"segments":[],"device_traces":[[{"action":"alloc","size":0.5}]]}'
+report 1 'segments[0].device is neither a number nor a name' \
+    '{"segments":[{"address":1,"total_size":5,"device":[],"blocks":[]}]}'
+[ ! -e in.html ] || {
+    echo "memory_report: a page was written for a wrong document"
+    failed=1
+}
+
+# ---- good ones ----
+
+report 0 'in.html: ' '{"segments":[]}'
+page 'The snapshot is empty'
+report 0 'from 1 segments, 2 blocks, 0 events' "[{$segment,\"blocks\":[
+    {\"size\":512,\"state\":\"active_allocated\",\"history\":[{\"real_size\":300,\"addr\":4096,
+     \"frames\":[{\"filename\":\"a<b>&'\\\"</script>.py\",\"line\":7,\"name\":\"f\"}]}]},
+    {\"size\":512,\"state\":\"inactive\"}]}]"
+page 'a&lt;b&gt;&amp;&#39;&quot;&lt;/script&gt;.py:7 f' 'No events were recorded' \
+    '300 B' '512 B' '<dd>1.00 KiB</dd>' '50 % used'
+[ "$(grep -c '</script>' in.html)" = 2 ] || {
+    echo "memory_report: a text of the file ends the page's script"
+    failed=1
+}
+if grep -qE '(src|href)="?(https?:)?//|@import|url\(' in.html; then
+    echo "memory_report: the page refers to something outside"
+    failed=1
+fi
+
+# A trace that starts in the middle: 1000 bytes were there before, 2000 at the peak.
+report 0 '5 events' "{\"segments\":[{$segment,\"blocks\":[
+    {\"size\":1024,\"state\":\"active_allocated\",\"requested_size\":1000,\"frames\":[]}]}],
+    \"device_traces\":[[
+    {\"action\":\"alloc\",\"addr\":1,\"size\":500,\"stream\":0,\"frames\":[{\"filename\":\"t.c\",\"line\":9}]},
+    {\"action\":\"alloc\",\"addr\":2,\"size\":500,\"stream\":0,\"frames\":[]},
+    {\"action\":\"oom\",\"size\":99999,\"stream\":0,\"device_free\":4096,\"frames\":[{\"filename\":\"t.c\",\"line\":4}]},
+    {\"action\":\"free_requested\",\"addr\":1,\"size\":500,\"stream\":0,\"frames\":[]},
+    {\"action\":\"free_requested\",\"addr\":2,\"size\":500,\"stream\":0,\"frames\":[]}]]}"
+page 'peak 1.95 KiB' 't.c:9' 'Out of memory: 97.7 KiB were asked for at t.c:4' \
+    'the device had 4.00 KiB free' 'class="oom"'
+
+if command -v python3 >/dev/null 2>&1; then
+    python3 "$here/make_snapshot.py" 600 >in.json
+    expect 0 'in.html: ' "$tern" memory-report in.json --title 'A <title>'
+    page 'A &lt;title&gt;' 'Out of memory: 9.01 MiB were asked for at project/model.py:69 forward' \
+        'in pieces: expandable_segments:True' 'made at project/train.py:71 keep_activations' \
+        'peak 605 MiB' '<dd>627 MiB</dd>' '<dd>758 MiB</dd>' '97 %'
+    # A page does not grow with its trace: 26421 events are 6 MB of JSON.
+    [ "$(wc -c <in.html)" -lt 400000 ] || {
+        echo "memory_report: a page of $(wc -c <in.html) bytes"
+        failed=1
+    }
+    "$tern" memory-report - --title 'A <title>' -o - <in.json >piped.html
+    cmp in.html piped.html || failed=1
+    head -c 100000 in.json >cut.json
+    expect 1 'cut.json: the JSON breaks off after 100000 bytes' "$tern" memory-report cut.json
+fi
+expect 1 'nowhere/out.html: No such file or directory' \
+    "$tern" memory-report in.json -o nowhere/out.html
+
+exit $failed

@@ -1,0 +1,123 @@
+/* The `tern` command: a table of subcommands. */
+#include "tools/tern/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <tern/tern.h>
+
+static int run_help(int argc, char **argv);
+static int run_version(int argc, char **argv);
+
+static const command help_command = {
+    .name = "help",
+    .summary = "what the commands do: tern help COMMAND",
+    .help = "usage: tern help [COMMAND]\n\nLists the commands, or explains one.\n",
+    .run = run_help,
+};
+
+static const command version_command = {
+    .name = "version",
+    .summary = "the version of tern",
+    .help = "usage: tern version\n\nPrints \"tern MAJOR.MINOR.PATCH\".\n",
+    .run = run_version,
+};
+
+static const command *const commands[] = {
+    &memory_report_command,
+    &version_command,
+    &help_command,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const command *find(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static void complain(const char *name, const char *format, va_list arguments)
+{
+    fprintf(stderr, "tern %s: ", name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+int command_usage(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain(name, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "  tern help %s says how it is used\n", name);
+    return COMMAND_USAGE;
+}
+
+int command_fail(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain(name, format, arguments);
+    va_end(arguments);
+    return COMMAND_FAILED;
+}
+
+static void list_commands(FILE *stream)
+{
+    fputs("usage: tern COMMAND [ARGUMENTS]\n\n", stream);
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(stream, "  %-14s  %s\n", commands[i]->name, commands[i]->summary);
+}
+
+static int unknown(const char *name)
+{
+    fprintf(stderr, "tern: '%s' is no command\n", name);
+    list_commands(stderr);
+    return COMMAND_USAGE;
+}
+
+static int run_help(int argc, char **argv)
+{
+    if (argc < 2) {
+        list_commands(stdout);
+        return COMMAND_OK;
+    }
+    const command *found = find(argv[1]);
+    if (found == NULL)
+        return unknown(argv[1]);
+    fputs(found->help, stdout);
+    return COMMAND_OK;
+}
+
+static int run_version(int argc, char **argv)
+{
+    if (argc > 1)
+        return command_usage(argv[0], "'%s' is one argument too many", argv[1]);
+    printf("tern %d.%d.%d\n", TERN_VERSION_MAJOR, TERN_VERSION_MINOR, TERN_VERSION_PATCH);
+    return COMMAND_OK;
+}
+
+static bool asks_for_help(const char *text)
+{
+    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        list_commands(stderr);
+        return COMMAND_USAGE;
+    }
+    if (asks_for_help(argv[1]))
+        return run_help(1, argv);
+    const command *found = find(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
+    if (found == NULL)
+        return unknown(argv[1]);
+    if (argc > 2 && asks_for_help(argv[2])) {
+        fputs(found->help, stdout);
+        return COMMAND_OK;
+    }
+    return found->run(argc - 1, argv + 1);
+}
