@@ -1,0 +1,300 @@
+/* The long way of a request: the documented order of attempts (M026), alone in the world. */
+#include <string.h>
+
+#include "core/alloc/engine.h"
+
+enum { ABSURD_SHIFT = 60 }; /* M003 */
+
+typedef struct request {
+    core_alloc *a;
+    void *stream;
+    int64_t bytes, size, segment; /* asked for, rounded, what a segment for it would have */
+    tern_site_t site;
+    int kind;
+    shard *shard;
+    block *found;
+    tern_status_t code; /* of the last raw call; TERN_ERR_OOM lets the attempts go on */
+    bool by_fraction;
+    bool rejected;    /* throw_on_cudamalloc_oom: counted apart */
+    bool host_failed; /* no memory for records: no attempt can help */
+} request;
+
+/* ---- searching --------------------------------------------------------------------------------------- */
+
+static int64_t expandable_size(const block *b)
+{
+    return b->pub.size + (b->next != NULL && !b->next->mapped ? b->next->pub.size : 0);
+}
+
+/* Among expandable blocks the one that could grow least is best (M080); with the option off they are
+ * passed over (M081). */
+static block *choose_expandable(const core_alloc *a, const free_list *list, block *b)
+{
+    if (!a->settings.expandable_segments) {
+        while (b != NULL && b->expandable)
+            b = list_after(list, b);
+        return b;
+    }
+    for (block *next = list_after(list, b); b->expandable && next != NULL;
+         next = list_after(list, b)) {
+        if (expandable_size(next) >= expandable_size(b))
+            break;
+        b = next;
+    }
+    return b;
+}
+
+/* M011, M014, M023, M024: only the best fit is looked at. */
+static bool search_shard(request *r, shard *s)
+{
+    const core_alloc *a = r->a;
+    free_list *list = &s->list[r->kind];
+    block *b = list_best(list, r->size);
+    if (b != NULL && b->expandable)
+        b = choose_expandable(a, list, b);
+    if (b == NULL)
+        return false;
+    const int64_t oversize = a->settings.max_split_bytes;
+    if (r->size < oversize && b->pub.size >= oversize)
+        return false;
+    if (r->size >= oversize && b->pub.size >= r->size + a->settings.max_non_split_rounding_bytes)
+        return false;
+    list_erase(list, b);
+    r->found = b;
+    return true;
+}
+
+static bool search(request *r)
+{
+    if (r->a->settings.gc_threshold > 0 && r->kind == LARGE && r->shard->home == NULL)
+        r->a->searches++;
+    return search_shard(r, r->shard);
+}
+
+/* Records for whatever comes, before anything changes. */
+static bool prepare(request *r)
+{
+    core_alloc *a = r->a;
+    r->size = core_alloc_round(&a->settings, r->bytes);
+    r->segment = core_alloc_segment_bytes(&a->settings, r->size);
+    r->kind = r->size <= SMALL_LIMIT ? SMALL : LARGE;
+    r->shard = shard_of(a, r->stream, pool_routed(a, r->stream));
+    r->host_failed = r->shard == NULL || !shard_reserve(r->shard, 3) || !segment_reserve(r->shard);
+    return !r->host_failed;
+}
+
+/* Step 3. The callback runs without locks, so everything may be different afterwards. */
+static bool reclaim(request *r)
+{
+    core_alloc *a = r->a;
+    if (a->reclaim == NULL)
+        return false;
+    bool (*callback)(void *user) = a->reclaim;
+    void *user = a->reclaim_user;
+    world_unlock(a);
+    const bool freed = callback(user);
+    world_lock(a);
+    return prepare(r) && freed && search(r);
+}
+
+/* ---- raw memory ----------------------------------------------------------------------------------------- */
+
+static bool alloc_block(request *r, bool retry)
+{
+    core_alloc *a = r->a;
+    a->cold.num_alloc_retries += retry;
+    r->by_fraction =
+        a->settings.has_fraction && reserved_bytes(a) + r->segment > a->allowed; /* M029 */
+    if (r->by_fraction)
+        r->code = TERN_ERR_OOM;
+    else if (a->settings.expandable_segments)
+        r->code = expandable_alloc(a, r->shard, r->kind, r->size, r->site, &r->found);
+    else
+        r->code = segment_alloc(a, r->shard, r->kind, r->segment, r->site, &r->found);
+    /* a failed attempt may have used the spare records of expandable parts */
+    if (r->code == TERN_OK && !shard_reserve(r->shard, 1)) {
+        free_insert(a, r->found);
+        r->host_failed = true;
+        r->code = TERN_ERR_OOM;
+    }
+    return r->code == TERN_OK;
+}
+
+static bool can_retry(const request *r)
+{
+    return r->code == TERN_ERR_OOM && !r->host_failed;
+}
+
+/* Step 6: pools that lend their free blocks. */
+static bool borrow(request *r)
+{
+    core_alloc *a = r->a;
+    for (shard *s = a->shards; s != NULL && r->shard->home == NULL; s = s->next)
+        if (s->home != NULL && s->home->use_on_oom && s->stream == r->stream &&
+            shard_reserve(s, 1) && search_shard(r, s))
+            return true;
+    return false;
+}
+
+/* Steps 4 to 8. */
+static bool obtain(request *r)
+{
+    core_alloc *a = r->a;
+    if (a->settings.has_fraction && a->settings.throw_on_oom &&
+        reserved_bytes(a) + r->segment > a->allowed) { /* M040 */
+        a->cold.num_oom_rejections++;
+        r->code = TERN_ERR_OOM;
+        r->by_fraction = r->rejected = true;
+        return false;
+    }
+    if (a->settings.has_fraction && a->settings.gc_threshold > 0)
+        segments_collect(a);
+    if (alloc_block(r, false))
+        return true;
+    if (!can_retry(r))
+        return false;
+    if (borrow(r))
+        return true;
+    if (segments_release_oversize(a, r->shard, r->kind, r->size) && alloc_block(r, false))
+        return true;
+    if (!can_retry(r) || a->captures > 0)
+        return false;
+    const tern_status_t flushed = segments_flush(a);
+    if (flushed != TERN_OK && flushed != TERN_ERR_OOM) {
+        r->code = flushed;
+        return false;
+    }
+    return alloc_block(r, true);
+}
+
+/* ---- the sequence ----------------------------------------------------------------------------------------- */
+
+static bool run(request *r)
+{
+    core_alloc *a = r->a;
+    if (!prepare(r)) {
+        r->code = TERN_ERR_OOM;
+        return false;
+    }
+    if (a->captures == 0) {
+        r->code = events_process(a);
+        if (r->code != TERN_OK)
+            return false;
+    }
+    if (search(r) || reclaim(r))
+        return true;
+    if (r->host_failed) {
+        r->code = TERN_ERR_OOM;
+        return false;
+    }
+    return obtain(r);
+}
+
+static core_alloc_block *finish(request *r)
+{
+    core_alloc *a = r->a;
+    block *b = r->found;
+    if (!block_take(a, &b, r->size, r->bytes, r->site))
+        ledger_settle(a);
+    if (b->pub.size >= a->settings.max_split_bytes)
+        stat_change(&a->cold.oversize_allocations, 1);
+    trace(a, CORE_ALLOC_TRACE_ALLOC, b->shard, b->pub.data, b->pub.size, r->site);
+    return &b->pub;
+}
+
+static void fail(request *r, core_alloc_failure *failure)
+{
+    core_alloc *a = r->a;
+    *failure = (core_alloc_failure){ .status = r->code,
+                                     .requested = r->bytes,
+                                     .block = r->size,
+                                     .segment = r->segment,
+                                     .by_fraction = r->by_fraction };
+    failure_fill(a, r->shard, r->kind, failure);
+    if (r->code != TERN_ERR_OOM)
+        return;
+    a->cold.num_ooms += !r->rejected;
+    trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->segment,
+          r->site);
+}
+
+core_alloc_block *request_run(core_alloc *a, void *stream, int64_t bytes, tern_site_t site,
+                              core_alloc_failure *out_failure)
+{
+    core_alloc_failure failure = { .status = TERN_OK, .requested = bytes };
+    core_alloc_block *result = NULL;
+    request r = { .a = a, .stream = stream, .bytes = bytes, .site = site };
+    if (bytes > 0) {
+        world_lock(a);
+        a->used = true;
+        if (bytes >> ABSURD_SHIFT) { /* refused without a count, like PyTorch's */
+            failure.status = TERN_ERR_OOM;
+            failure.block = failure.segment = bytes;
+            failure_fill(a, NULL, LARGE, &failure);
+        } else if (a->settings.no_cache) {
+            result = uncached_alloc(a, stream, bytes, site, &failure);
+        } else if (run(&r)) {
+            result = finish(&r);
+        } else {
+            fail(&r, &failure);
+        }
+        void (*observer)(void *, const core_alloc_failure *) = a->observer;
+        void *user = a->observer_user;
+        world_unlock(a);
+        if (failure.status == TERN_ERR_OOM && observer != NULL && !(bytes >> ABSURD_SHIFT))
+            observer(user, &failure);
+    }
+    if (out_failure != NULL && result == NULL)
+        *out_failure = failure;
+    return result;
+}
+
+/* ---- what a failure says --------------------------------------------------------------------------------- */
+
+static int64_t returnable(const core_alloc *a)
+{
+    int64_t sum = 0;
+    for (const shard *s = a->shards; s != NULL; s = s->next)
+        for (const segment *seg = pool_freeable(s->home) ? s->segments : NULL; seg != NULL;
+             seg = seg->next)
+            if (seg->page_bytes == 0 && !is_split(seg->first) && !seg->first->in_use)
+                sum += seg->total;
+            else if (seg->page_bytes != 0)
+                for (const block *b = seg->first; b != NULL; b = b->next)
+                    if (b->mapped && !b->in_use) {
+                        const int64_t at = b->pub.data - seg->data, page = seg->page_bytes;
+                        const int64_t whole = (at + b->pub.size) / page - (at + page - 1) / page;
+                        sum += whole > 0 ? whole * page : 0;
+                    }
+    return sum;
+}
+
+static int64_t in_private_pools(const core_alloc *a)
+{
+    int64_t sum = 0;
+    for (const shard *s = a->shards; s != NULL; s = s->next)
+        for (const segment *seg = s->home != NULL ? s->segments : NULL; seg != NULL;
+             seg = seg->next)
+            for (const block *b = seg->first; b != NULL; b = b->next)
+                sum += b->in_use ? b->pub.size : 0;
+    return sum;
+}
+
+void failure_fill(core_alloc *a, const shard *s, int kind, core_alloc_failure *f)
+{
+    ledger_settle(a);
+    f->device_free = f->device_total = f->allowed = -1;
+    if (a->raw.info == NULL ||
+        a->raw.info(a->raw.context, &f->device_free, &f->device_total) != TERN_OK)
+        f->device_free = f->device_total = -1;
+    if (a->settings.has_fraction)
+        f->allowed = a->allowed;
+    f->allocated = hot_current(a, CORE_ALLOC_ALL, HOT_ALLOCATED_BYTES);
+    f->live_requested = hot_current(a, CORE_ALLOC_ALL, HOT_REQUESTED_BYTES);
+    f->inactive_split = hot_current(a, CORE_ALLOC_ALL, HOT_INACTIVE_SPLIT_BYTES);
+    f->reserved = reserved_bytes(a);
+    const block *largest = s != NULL ? list_largest(&s->list[kind]) : NULL;
+    f->largest_free = largest != NULL ? largest->pub.size : 0;
+    f->returnable = returnable(a);
+    f->private_pools = in_private_pools(a);
+}
