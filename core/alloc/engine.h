@@ -198,7 +198,8 @@ struct core_alloc {
     void **spare_events;
     int64_t spare_event_count, spare_event_capacity;
     waiting *spare_waiting;
-    block *deferred; /* freed during a capture, or without an event; through left */
+    block *deferred; /* freed during a capture, or without an event; oldest first, through left */
+    block *deferred_last;
     block *uncached; /* in no_cache mode: list of blocks in use through next, prev */
     history history;
     bool (*reclaim)(void *user);

@@ -112,8 +112,12 @@ static tern_status_t wait_here(core_alloc *a, void *stream)
 
 static void defer(core_alloc *a, block *b)
 {
-    b->left = a->deferred;
-    a->deferred = b;
+    b->left = NULL;
+    if (a->deferred == NULL)
+        a->deferred = b;
+    else
+        a->deferred_last->left = b;
+    a->deferred_last = b;
 }
 
 static void complete(core_alloc *a, block *b)

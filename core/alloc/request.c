@@ -66,8 +66,10 @@ static bool search_shard(request *r, shard *s)
 
 static bool search(request *r)
 {
-    if (r->a->settings.gc_threshold > 0 && r->kind == LARGE && r->shard->home == NULL)
-        r->a->searches++;
+    core_alloc *a = r->a;
+    const bool collects = a->settings.gc_threshold > 0 && a->settings.has_fraction; /* M041 */
+    if (collects && r->kind == LARGE && r->shard->home == NULL)
+        a->searches++;
     return search_shard(r, r->shard);
 }
 
@@ -125,13 +127,19 @@ static bool can_retry(const request *r)
     return r->code == TERN_ERR_OOM && !r->host_failed;
 }
 
-/* Step 6: pools that lend their free blocks. */
+static bool borrow_from(request *r, const private_pool *pool)
+{
+    for (shard *s = r->a->shards; s != NULL; s = s->next)
+        if (s->home == pool && s->stream == r->stream)
+            return shard_reserve(s, 1) && search_shard(r, s);
+    return false;
+}
+
+/* Step 6: pools that lend their free blocks, the newest first. */
 static bool borrow(request *r)
 {
-    core_alloc *a = r->a;
-    for (shard *s = a->shards; s != NULL && r->shard->home == NULL; s = s->next)
-        if (s->home != NULL && s->home->use_on_oom && s->stream == r->stream &&
-            shard_reserve(s, 1) && search_shard(r, s))
+    for (const private_pool *p = r->a->pools; p != NULL && r->shard->home == NULL; p = p->next)
+        if (p->use_on_oom && borrow_from(r, p))
             return true;
     return false;
 }

@@ -157,10 +157,11 @@ bool segments_release_oversize(core_alloc *a, shard *s, int kind, int64_t size)
     const int64_t wanted = size < oversize ? oversize : size;
     free_list *list = &s->list[kind];
     block *b = list_best(list, wanted);
-    if (b != NULL)
-        return releasable(b) && segment_free(a, b) == TERN_OK;
+    if (b != NULL && releasable(b))
+        return segment_free(a, b) == TERN_OK;
     int64_t released = 0;
-    for (b = list_largest(list); b != NULL && b->pub.size >= oversize && released < wanted;) {
+    b = b != NULL ? list_before(list, b) : list_largest(list);
+    while (b != NULL && b->pub.size >= oversize && released < wanted) {
         block *smaller = list_before(list, b);
         if (releasable(b)) {
             released += b->pub.size;
