@@ -169,12 +169,12 @@ static model_block *from_device(model *m, const model_request *r, bool is_retry)
     return model_add_block(m, &whole);
 }
 
-/* M088: for requests of the device's own pool. */
+/* M088: for requests of the device's own pool. Which of several goes first is not said: the newest. */
 static model_block *from_willing_pool(model *m, model_request *r)
 {
     if (r->pool != 0)
         return NULL;
-    for (int p = 1; p < m->pool_count; p++) {
+    for (int p = m->pool_count - 1; p > 0; p--) {
         model_request other = *r;
         other.pool = p;
         model_block *b = m->pools[p].on_oom ? best_fit(m, &other) : NULL;
@@ -283,7 +283,7 @@ model_result model_free(model *m, uint64_t address)
     model_count(m, MODEL_ALLOCATED_BYTES, b->small, -b->size);
     if (b->size >= m->settings.max_split)
         model_add(&m->stats.oversize_allocations, -1);
-    if (b->users == 0)
+    if (b->user_count == 0)
         model_become_free(m, b);
     else if (model_capturing(m)) {
         m->deferred[m->deferred_count++] = address;
@@ -298,8 +298,12 @@ model_result model_record_stream(model *m, uint64_t address, int stream)
     model_block *b = model_at(m, address);
     if (b == NULL || !b->allocated)
         return MODEL_UNKNOWN_POINTER;
+    for (int i = 0; i < b->user_count; i++) {
+        if (b->users[i] == stream)
+            return MODEL_DONE;
+    }
     if (stream != b->stream)
-        b->users |= 1u << stream;
+        b->users[b->user_count++] = stream;
     return MODEL_DONE;
 }
 

@@ -52,7 +52,8 @@ typedef struct model_block {
     bool allocated, mapped, expandable, small;
     int pool; /* 0: the device's own, else a private pool */
     int stream;
-    unsigned users;  /* bit s: recorded on stream s */
+    int user_count; /* streams it was recorded on, in this order */
+    int users[RAW_STREAMS];
     int events;      /* marks it waits for */
     int64_t segment; /* blocks of one segment share it */
     uint64_t address;
@@ -113,6 +114,8 @@ typedef struct model {
     int64_t last_segment;
     int block_end; /* slots in use lie below */
     model_block blocks[MODEL_ROOM];
+    int stream_count; /* streams with marks, in the order of their first */
+    int streams[RAW_STREAMS];
     int mark_count;
     model_mark marks[MODEL_ROOM]; /* oldest first */
     int deferred_count;

@@ -40,7 +40,7 @@ bool model_is_split(model *m, const model_block *b)
 
 bool model_is_idle(const model_block *b)
 {
-    return !b->allocated && b->events == 0 && b->users == 0;
+    return !b->allocated && b->events == 0 && b->user_count == 0;
 }
 
 model_block *model_add_block(model *m, const model_block *like)

@@ -12,17 +12,25 @@ bool model_capturing(const model *m)
     return false;
 }
 
+static void add_stream(model *m, int stream)
+{
+    for (int i = 0; i < m->stream_count; i++) {
+        if (m->streams[i] == stream)
+            return;
+    }
+    m->streams[m->stream_count++] = stream;
+}
+
 void model_record_users(model *m, model_block *b)
 {
-    const unsigned users = b->users;
-    b->users = 0;
-    for (int s = 0; s < RAW_STREAMS; s++) {
-        if ((users >> s & 1u) == 0)
-            continue;
+    for (int i = 0; i < b->user_count; i++) {
+        const int s = b->users[i];
+        add_stream(m, s);
         b->events++;
         m->marks[m->mark_count++] =
             (model_mark){ .stream = s, .mark = raw_record(m->raw, s), .address = b->address };
     }
+    b->user_count = 0;
 }
 
 static void record_deferred(model *m)
@@ -42,13 +50,16 @@ static void take_mark(model *m, int i)
         model_become_free(m, b);
 }
 
-/* M085: not during a capture. Per stream, oldest first, up to the first that has not passed. */
+/* M085: not during a capture. Per stream, oldest first, up to the first that has not passed. The order
+ * of streams is the reference's hash table's; here it is that of their first mark, since peaks of what
+ * is freed on the way depend on it. */
 void model_poll(model *m)
 {
     if (model_capturing(m))
         return;
     record_deferred(m);
-    for (int s = 0; s < RAW_STREAMS; s++) {
+    for (int n = 0; n < m->stream_count; n++) {
+        const int s = m->streams[n];
         for (int i = 0; i < m->mark_count;) {
             if (m->marks[i].stream != s) {
                 i++;
@@ -67,9 +78,16 @@ static void wait_for_all(model *m)
 {
     m->stats.syncs++;
     record_deferred(m);
-    while (m->mark_count > 0) {
-        raw_wait(m->raw, m->marks[0].stream, m->marks[0].mark);
-        take_mark(m, 0);
+    for (int n = 0; n < m->stream_count; n++) {
+        const int s = m->streams[n];
+        for (int i = 0; i < m->mark_count;) {
+            if (m->marks[i].stream != s) {
+                i++;
+                continue;
+            }
+            raw_wait(m->raw, s, m->marks[i].mark);
+            take_mark(m, i);
+        }
     }
 }
 
@@ -132,35 +150,34 @@ void model_collect_garbage(model *m)
     }
 }
 
-/* The greatest whole oversize block of the request's pool and stream, below the bound. */
-static model_block *greatest_oversize(model *m, const model_request *r, int64_t bound)
+/* The greatest whole oversize block of the request's pool and stream below `limit` (NULL: any). */
+static model_block *greatest_oversize(model *m, const model_request *r, const model_block *limit)
 {
     model_block *greatest = NULL;
-    for (model_block *b = model_least(m, r, NULL, m->settings.max_split); b != NULL;
+    for (model_block *b = model_least(m, r, NULL, m->settings.max_split); b != NULL && b != limit;
          b = model_least(m, r, b, m->settings.max_split)) {
-        if (b->size < bound && is_whole(m, b))
+        if (is_whole(m, b))
             greatest = b;
     }
     return greatest;
 }
 
-/* M030. */
+/* M030: the smallest that suffices; when there is none or it cannot be released (it is expandable),
+ * several from the largest below it on. */
 bool model_release_oversize(model *m, const model_request *r)
 {
     if (m->settings.max_split == INT64_MAX)
         return false;
     const int64_t wanted = r->size < m->settings.max_split ? m->settings.max_split : r->size;
-    for (model_block *b = model_least(m, r, NULL, wanted); b != NULL;
-         b = model_least(m, r, b, wanted)) {
-        if (is_whole(m, b)) {
-            m->paths[MODEL_OVERSIZE_ONE]++;
-            release_block(m, b);
-            return true;
-        }
+    model_block *const enough = model_least(m, r, NULL, wanted);
+    if (enough != NULL && is_whole(m, enough)) {
+        m->paths[MODEL_OVERSIZE_ONE]++;
+        release_block(m, enough);
+        return true;
     }
     int64_t released = 0;
     while (released < wanted) {
-        model_block *b = greatest_oversize(m, r, wanted);
+        model_block *b = greatest_oversize(m, r, enough);
         if (b == NULL)
             return false;
         released += b->size;

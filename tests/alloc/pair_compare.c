@@ -72,7 +72,8 @@ static core_alloc_state state_of(const model_block *b)
 {
     if (b->allocated)
         return CORE_ALLOC_STATE_ALLOCATED;
-    return b->events > 0 || b->users != 0 ? CORE_ALLOC_STATE_AWAITING : CORE_ALLOC_STATE_INACTIVE;
+    return b->events > 0 || b->user_count != 0 ? CORE_ALLOC_STATE_AWAITING
+                                               : CORE_ALLOC_STATE_INACTIVE;
 }
 
 /* Each mapped block of the model is one of the snapshot, and there are no more. */

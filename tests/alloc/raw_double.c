@@ -20,7 +20,7 @@ typedef struct raw_physical {
 struct raw_double {
     pthread_mutex_t lock;
     bool real;
-    int64_t capacity, used;
+    int64_t total, capacity, used; /* others on the device took total - capacity */
     int range_count;
     raw_range ranges[MAX_RANGES];      /* by address */
     raw_physical handles[MAX_HANDLES]; /* [0] is none; a free slot has no bytes */
@@ -35,7 +35,7 @@ raw_double *raw_create(int64_t capacity_bytes, bool real)
     if (d == NULL)
         return NULL;
     pthread_mutex_init(&d->lock, NULL);
-    d->capacity = capacity_bytes;
+    d->total = d->capacity = capacity_bytes;
     d->real = real;
     return d;
 }
@@ -153,7 +153,7 @@ void raw_info(raw_double *d, int64_t *out_free, int64_t *out_total)
 {
     lock(d);
     *out_free = d->capacity - d->used;
-    *out_total = d->capacity;
+    *out_total = d->total;
     unlock(d);
 }
 

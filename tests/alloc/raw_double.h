@@ -31,6 +31,7 @@ raw_double *raw_create(int64_t capacity_bytes, bool real);
 /* Frees the double and whatever is left in it. */
 void raw_destroy(raw_double *d);
 
+/* What others on the device leave of it; not more than at first. */
 void raw_set_capacity(raw_double *d, int64_t bytes);
 int64_t raw_used(const raw_double *d);
 /* Ranges, plain and reserved, handles and events that have not been given back. */

@@ -371,7 +371,7 @@ static model_settings settings_from(uint64_t seed, const model_settings *start)
     if (start != NULL)
         s.max_split = start->max_split;
     if (below(&state, 3) == 0)
-        s.max_non_split_rounding = (1 + below(&state, 40)) * MIB;
+        s.max_non_split_rounding = (20 + below(&state, 30)) * MIB;
     if (below(&state, 3) == 0)
         s.gc_threshold = 0.1 + 0.01 * (double)below(&state, 80);
     const int64_t rounding = below(&state, 6);
