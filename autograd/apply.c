@@ -1,5 +1,6 @@
 /* Ops of a user's own: a forward made of other ops (or kernels of their own), and a backward. */
 #include "autograd/node.h"
+#include "core/autocast.h"
 
 void tern_save(tern_op_ctx *ctx, tern_tensor *t)
 {
@@ -26,7 +27,8 @@ static tern_tensor *own_result(core_call *call, tern_tensor *result)
 
 static bool record(core_call *call, tern_op_ctx *ctx)
 {
-    core_node *node = autograd_node_new(call, ctx->n_user);
+    const bool replays = call->self->autocast != 0;
+    core_node *node = autograd_node_new(call, ctx->n_user + replays);
     if (node == NULL)
         return false;
     for (int k = 0; k < ctx->n_user; k++) {
@@ -41,6 +43,10 @@ static bool record(core_call *call, tern_op_ctx *ctx)
             return false;
         }
         autograd_node_save(node, t, (uint8_t)(SAVED_USER + k));
+    }
+    if (replays) {
+        autograd_node_save(node, NULL, SAVED_AUTOCAST);
+        node->saved[node->n_saved - 1].version = core_autocast_state(call->self);
     }
     autograd_node_attach(call, node);
     return true;
@@ -61,6 +67,32 @@ static bool run_forward(core_call *call, tern_op_ctx *ctx)
     return call->out[0] != NULL;
 }
 
+/* An op that states a class gets its inputs cast and runs with autocast off. */
+static bool cast_inputs(core_call *call)
+{
+    if (!core_autocast_wants(call))
+        return true;
+    call->dev = TERN_CPU;
+    for (int i = call->n_in - 1; i >= 0; i--)
+        if (call->in[i] != NULL)
+            call->dev = call->in[i]->view.dev;
+    const tern_op *op = call->op;
+    const int rule = call->dev.kind == TERN_KIND_CPU ? op->cast_cpu : op->cast_cuda;
+    if (!core_autocast_inputs(call))
+        return false;
+    if (rule != TERN_CAST_NONE)
+        call->self->autocast = 0;
+    return true;
+}
+
+static void release_casts(core_call *call)
+{
+    for (int i = 0; call->owned != 0 && i < call->n_in; i++)
+        if (call->owned & B(i))
+            core_release(call->self, call->in[i]);
+    call->owned = 0;
+}
+
 static tern_tensor *apply_forward(core_call *call)
 {
     tern_thread *self = call->self;
@@ -72,8 +104,11 @@ static tern_tensor *apply_forward(core_call *call)
     ctx.n_user = 0;
     const tern_site_t outer = tern_site_begin(call->site);
     const int64_t mark = self->scope.top;
-    bool ok = run_forward(call, &ctx);
+    const uint8_t autocast = self->autocast;
+    bool ok = cast_inputs(call) && run_forward(call, &ctx);
     ok = ok && (!core_tape_wants(call) || record(call, &ctx));
+    self->autocast = autocast;
+    release_casts(call);
     if (!ok && call->out[0] != NULL) {
         core_release(self, call->out[0]);
         call->out[0] = NULL;

@@ -5,6 +5,7 @@
  * in place later. Work lists run through node->link. */
 #include "autograd/engine.h"
 
+#include "core/autocast.h"
 #include "core/backend.h"
 #include "tern/ops.h"
 
@@ -225,6 +226,20 @@ static void count_down(engine *e, core_node *node)
     leaf_complete(e, node->edges[i].leaf);
 }
 
+/* A backward function of a user's own runs in the autocast setting of its forward. */
+static __attribute__((noinline)) void replay_backward(tern_op_ctx *ctx, tern_tensor **grad_in)
+{
+    const core_node *node = ctx->node;
+    uint32_t state = 0;
+    for (int i = 0; i < node->n_saved; i++)
+        if (node->saved[i].place == SAVED_AUTOCAST)
+            state = node->saved[i].version;
+    const uint32_t outer = state != 0 ? core_autocast_set_state(ctx->self, state) : 0;
+    node->op->backward(ctx, node->grad[0], grad_in);
+    if (state != 0)
+        core_autocast_set_state(ctx->self, outer);
+}
+
 static bool call_backward(engine *e, core_node *node)
 {
     tern_op_ctx ctx;
@@ -243,7 +258,10 @@ static bool call_backward(engine *e, core_node *node)
             "first\n  try .retain_graph = true in the first call");
         return false;
     }
-    node->op->backward(&ctx, node->grad[0], grad_in);
+    if (__builtin_expect(node->op->forward != NULL, 0))
+        replay_backward(&ctx, grad_in);
+    else
+        node->op->backward(&ctx, node->grad[0], grad_in);
     return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
 }
 
@@ -330,7 +348,9 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     e.plan = plan;
     const bool grad_mode = self->grad_mode;
     const bool owned_mode = self->owned_mode;
+    const uint8_t autocast = self->autocast;
     const tern_site_t site = self->site;
+    self->autocast = 0; /* gradients have the dtypes that forward chose */
     self->grad_mode = plan->create_graph;
     self->owned_mode = false;
     count_consumers(&e, root);
@@ -352,6 +372,7 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     core_node_release(self, root);
     self->grad_mode = grad_mode;
     self->owned_mode = owned_mode;
+    self->autocast = autocast;
     self->site = site;
     return ok;
 }

@@ -22,7 +22,8 @@ typedef struct core_saved {
     uint32_t version;    /* of its storage when it was saved */
     uint8_t place;       /* i: input i; SAVED_OUTPUT + j: output j; SAVED_USER + k: tern_save */
 } core_saved;
-enum { SAVED_OUTPUT = 32, SAVED_USER = 64, MAX_USER_SAVED = 16 };
+/* SAVED_AUTOCAST: no tensor; the setting in which a user's forward ran is in `version` */
+enum { SAVED_OUTPUT = 32, SAVED_USER = 64, SAVED_AUTOCAST = 128, MAX_USER_SAVED = 16 };
 
 typedef struct core_hook {
     struct core_hook *next;

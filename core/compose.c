@@ -1,6 +1,8 @@
 /* Frames of public functions made of other ops. See core/compose.h. */
 #include "core/compose.h"
 
+#include "core/autocast.h"
+
 void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int64_t n_in,
                         tern_tensor *const *in)
 {
@@ -27,6 +29,11 @@ bool core_compose_check(core_frame *frame)
     return frame->call.self->error_code == TERN_OK && core_check_inputs(&frame->call);
 }
 
+bool core_compose_cast(core_frame *frame)
+{
+    return !core_autocast_wants(&frame->call) || core_autocast_inputs(&frame->call);
+}
+
 /* An input of a thread's own scopes has a slot below the mark, another thread's is not found. */
 static bool made_inside(const core_frame *frame, const tern_tensor *t)
 {
@@ -41,6 +48,9 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
     const bool inside = result != NULL && made_inside(frame, result);
     if (inside)
         core_retain(result);
+    for (int i = 0; frame->call.owned != 0 && i < frame->call.n_in; i++)
+        if (frame->call.owned & B(i))
+            core_release(self, frame->call.in[i]);
     core_scope_unwind(self, frame->mark);
     tern_set_owned_mode(frame->owned_mode);
     tern_site_end(frame->outer_site);

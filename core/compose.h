@@ -26,6 +26,9 @@ void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int6
                         tern_tensor *const *in);
 /* False when an error is pending, or after recording one: an input is NULL, devices differ. */
 bool core_compose_check(core_frame *frame);
+/* In an autocast region: call.in[] become what the composed row asks for, for functions that compare
+ * dtypes themselves. What was cast lives until the end of the frame. */
+bool core_compose_cast(core_frame *frame);
 /* Closes the frame and hands out `result`: a tensor of the frame's scope, an input, or NULL. */
 tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
 

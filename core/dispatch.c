@@ -1,4 +1,5 @@
 /* The dispatcher: one record, one fixed order. */
+#include "core/autocast.h"
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/error.h"
@@ -382,7 +383,8 @@ bool core_dispatch(core_call *call)
     if (!call->preset)
         for (int i = 0; i < call->n_out; i++)
             call->out[i] = NULL;
-    if (!check_inputs(call) || !execute(call))
+    if (!check_inputs(call) || (core_autocast_wants(call) && !core_autocast_inputs(call)) ||
+        !execute(call))
         return fail_and_release(call);
     release_owned(call);
     return true;

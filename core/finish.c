@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/autocast.h"
 #include "core/tensor.h"
 
 bool tern_at_finish(void (*release)(void *object), void *object)
@@ -45,6 +46,7 @@ int tern_finish(void)
     free(self->finishers);
     self->finishers = NULL;
     self->finisher_capacity = 0;
+    core_autocast_reset(self);
     core_scope_unwind(self, 0);
     const int64_t live = core_live_tensors();
     if (live > 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/autocast.h"
 #include "core/tensor.h"
 
 _Thread_local tern_thread *core_thread_state __attribute__((tls_model("initial-exec")));
@@ -19,6 +20,7 @@ static void park(void *state)
 {
     tern_thread *self = state;
     core_thread_state = self;
+    core_autocast_reset(self);
     core_scope_unwind(self, 0);
     core_thread_state = NULL;
     pthread_mutex_lock(&list_lock);
@@ -45,6 +47,7 @@ static void reset_modes(tern_thread *self)
     memset(self->current_index, 0, sizeof self->current_index);
     self->generator = (struct tern_generator){ 0, 0 };
     self->finisher_count = 0;
+    core_autocast_reset(self);
     self->parked = false;
 }
 

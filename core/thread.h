@@ -56,6 +56,7 @@ typedef struct tern_thread {
     bool grad_mode;
     bool owned_mode;
     bool releasing;   /* the tape's release loop is running */
+    uint8_t autocast; /* bit k: a region is on for devices of kind k */
     tern_site_t site; /* of the outermost public call that is open, else NULL */
     core_scope_stack scope;
     tern_tensor *scratch;     /* of the kernel that runs: a list through base */
@@ -68,6 +69,11 @@ typedef struct tern_thread {
     struct tern_generator generator;
     int64_t live_tensors; /* made minus released by this thread; the sum over threads counts */
     uint64_t backward_epoch;
+
+    uint8_t autocast_dtype[TERN_KINDS]; /* tern_dtype_t of a region that names none */
+    bool autocast_cache;
+    int32_t autocast_depth;
+    struct core_autocast *amp; /* cached casts and counts (amp/autocast.c); NULL until needed */
 
     tern_site_t error_site;
     int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */

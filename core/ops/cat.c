@@ -3,6 +3,7 @@
  * otherwise each is copied once, whatever their number. */
 #include <string.h>
 
+#include "core/autocast.h"
 #include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
@@ -197,6 +198,8 @@ static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t co
         if (tensors[i] == NULL)
             return core_fail(&frame->call, TERN_ERR_ARGUMENT, NULL, "tensor %lld is NULL",
                              (long long)i);
+    if (!core_autocast_list(&frame->call, tensors, count))
+        return false;
     const tern_tensor *first = leading(tensors, count, attr->stacked);
     if (!start_attr(frame, first, attr))
         return false;

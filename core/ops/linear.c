@@ -77,7 +77,8 @@ tern_tensor *tern_linear_at(tern_site_t site, tern_tensor *x, tern_tensor *weigh
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_linear, site, 3, (tern_tensor *[]){ x, weight, bias });
     tern_tensor *out = NULL;
-    if (core_compose_check(&frame) && check_linear(&frame.call, &x->view, &weight->view))
-        out = folded(x, weight, bias);
+    if (core_compose_check(&frame) && core_compose_cast(&frame) &&
+        check_linear(&frame.call, &frame.call.in[0]->view, &frame.call.in[1]->view))
+        out = folded(frame.call.in[0], frame.call.in[1], frame.call.in[2]);
     return core_compose_end(&frame, out);
 }

@@ -185,8 +185,12 @@ tern_tensor *tern_matmul_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_matmul, site, 2, (tern_tensor *[]){ a, b });
     tern_tensor *out = NULL;
-    if (core_compose_check(&frame) && check_kinds(&frame.call, &a->view, &b->view) &&
-        check_inner(&frame.call, &a->view, &b->view))
-        out = multiply(&frame.call, a, b);
+    if (core_compose_check(&frame) && core_compose_cast(&frame)) {
+        a = frame.call.in[0];
+        b = frame.call.in[1];
+        if (check_kinds(&frame.call, &a->view, &b->view) &&
+            check_inner(&frame.call, &a->view, &b->view))
+            out = multiply(&frame.call, a, b);
+    }
     return core_compose_end(&frame, out);
 }

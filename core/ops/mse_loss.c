@@ -10,8 +10,8 @@ tern_tensor *tern_mse_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, 
         if (reduction < 0 || reduction > TERN_NONE) {
             core_fail(&frame.call, TERN_ERR_ARGUMENT, "TERN_MEAN, TERN_SUM or TERN_NONE",
                       "%d is no reduction", reduction);
-        } else {
-            tern_tensor *difference = tern_sub(x, y);
+        } else if (core_compose_cast(&frame)) {
+            tern_tensor *difference = tern_sub(frame.call.in[0], frame.call.in[1]);
             out = tern_mul(difference, difference);
             if (reduction != TERN_NONE)
                 out = reduction == TERN_SUM ? tern_sum(out) : tern_mean(out);

@@ -95,14 +95,16 @@ TERN_API const void *tern_op_attr(const tern_op_ctx *ctx);
 /* Backward: gradient of output i, NULL when nothing flowed into it (output 0 is the argument). */
 TERN_API tern_tensor *tern_output_grad(tern_op_ctx *ctx, int i);
 
-/* How autocast treats an op; one column for CUDA, one for the CPU. */
+/* How autocast treats an op; one column for the CPU, one for CUDA and devices of other backends. An op
+ * with a forward that says anything but NONE runs it with autocast off; one that says nothing runs it
+ * as its caller does, and its backward with the setting that forward had. */
 enum {
     TERN_CAST_NONE = 0, /* runs in the dtypes it gets */
     TERN_CAST_LOW,      /* inputs become the region's low dtype */
     TERN_CAST_F32,      /* inputs become f32 */
-    TERN_CAST_DTYPE,    /* f32 result unless a dtype argument says otherwise */
-    TERN_CAST_PROMOTE,  /* inputs meet in the widest */
-    TERN_CAST_BANNED    /* an error with low dtypes: unsafe */
+    TERN_CAST_DTYPE,    /* the same where input 0 is f16 or bf16 and no dtype argument was given */
+    TERN_CAST_PROMOTE,  /* inputs meet in f32 where one is f32, else in the low dtype */
+    TERN_CAST_BANNED    /* an error in a region: unsafe */
 };
 
 struct tern_op_call;
@@ -133,6 +135,7 @@ struct tern_op {
     double tolerance; /* largest relative error of an f32 result against double precision */
     tern_kernel kernels[TERN_KINDS]; /* ops of one's own; the library's are in the backends' tables */
     uint16_t id_;     /* place in ops.def; 0 for ops of one's own */
+    const char *cast_advice; /* TERN_CAST_BANNED: what to use instead */
 };
 
 /* Applies an op of one's own to its `op->inputs` inputs. attr: op->attr_size bytes, or NULL. */

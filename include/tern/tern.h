@@ -3,6 +3,7 @@
 #ifndef TERN_TERN_H
 #define TERN_TERN_H
 
+#include "tern/amp.h"
 #include "tern/autograd.h"
 #include "tern/base.h"
 #include "tern/data.h"

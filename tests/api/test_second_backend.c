@@ -1,5 +1,6 @@
 /* A backend from its own shared object: memory that the host cannot read, work that runs only when
  * the host synchronises. Shows that the library's walls hold. Rows T013, T016, T033-T038, T045, T046. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -199,6 +200,43 @@ static void test_memory_is_counted_and_comes_back(void **state)
     assert_non_null(tern_empty(TERN_SHAPE(16), .device = dev1));
 }
 
+/* Devices that are not the CPU follow CUDA's column. A011, A019, A037 */
+static void test_autocast_there_is_cudas(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_to(tern_ones(TERN_SHAPE(2, 2)), dev0),
+                *host = tern_ones(TERN_SHAPE(2, 2));
+    tern_tensor *w = tern_set_requires_grad(tern_to(host, dev0), true), *y;
+    {
+        TERN_AUTOCAST(dev0);
+        assert_int_equal(tern_autocast_dtype(dev0), TERN_F16);
+        assert_false(tern_autocast_enabled(TERN_CPU));
+        y = tern_matmul(x, w);
+        assert_int_equal(tern_dtype(y), TERN_F16);
+        assert_int_equal(tern_dtype(tern_matmul(host, host)), TERN_F32);
+        assert_int_equal(tern_dtype(tern_relu(y)), TERN_F16);
+        assert_int_equal(tern_dtype(tern_exp(y)), TERN_F32);
+        assert_int_equal(tern_dtype(tern_sum(y)), TERN_F32);
+        assert_int_equal(tern_dtype(tern_sum(y, .dtype = TERN_F16)), TERN_F16);
+        assert_int_equal(tern_dtype(tern_mean(y)), TERN_F16);
+        y = tern_sum(tern_exp(y));
+    }
+    {
+        TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+        assert_int_equal(tern_dtype(tern_matmul(x, w)), TERN_F32);
+    }
+    tern_backward(y);
+    assert_no_error();
+    assert_int_equal(tern_dtype(tern_grad_of(w)), TERN_F32);
+    assert_close(tern_item(tern_select(tern_select(tern_grad_of(w), 0, 0), 0, 0)), 2 * exp(2),
+                 0.02);
+    char text[2048];
+    tern_amp_explain(text, sizeof text);
+    assert_non_null(strstr(text, "exp                ext   f32   f32 "));
+    assert_non_null(strstr(text, "sum                ext   f32   f32 by dtype"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -212,6 +250,7 @@ int main(void)
         TEST(test_missing_kernels_are_reported),
         TEST(test_it_trains_as_the_cpu_does),
         TEST(test_gradients_live_where_their_tensor_lives),
+        TEST(test_autocast_there_is_cudas),
         TEST(test_memory_is_counted_and_comes_back),
     };
     const int failed = cmocka_run_group_tests(tests, load, NULL);

@@ -20,6 +20,46 @@ static int64_t offset_of(const tern_view *v, int64_t i)
     return offset;
 }
 
+/* bf16: the upper half of an f32 */
+static double get_bf16(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return (double)value;
+}
+
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)(isnan(value) ? 0x7FC0u : (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+static double get_f16(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double value = exponent == 0 ? ldexp(mantissa, -24) : ldexp(mantissa + 1024, exponent - 25);
+    if (exponent == 31)
+        value = mantissa != 0 ? (double)NAN : (double)INFINITY;
+    return bits & 0x8000 ? -value : value;
+}
+
+/* Multiples of the step at the value's size, 2^-24 at least; nearbyint rounds ties to even. */
+static uint16_t to_f16(double value)
+{
+    const unsigned sign = signbit(value) ? 0x8000u : 0u;
+    int exponent = 0;
+    if (isnan(value))
+        return 0x7E00u;
+    if (fabs(value) >= 65520)
+        return (uint16_t)(sign | 0x7C00u);
+    (void)frexp(value, &exponent);
+    exponent = exponent < -13 ? -13 : exponent;
+    const unsigned steps = (unsigned)nearbyint(ldexp(fabs(value), 11 - exponent));
+    return (uint16_t)(sign | (steps + ((unsigned)(exponent + 13) << 10)));
+}
+
 double view_get(const tern_view *v, int64_t i)
 {
     const int64_t k = offset_of(v, i);
@@ -32,7 +72,9 @@ double view_get(const tern_view *v, int64_t i)
     case TERN_I64: return (double)((const int64_t *)v->data)[k];
     case TERN_F32: return (double)((const float *)v->data)[k];
     case TERN_F64: return ((const double *)v->data)[k];
-    default: return NAN; /* half types: this device has none */
+    case TERN_F16: return get_f16(((const uint16_t *)v->data)[k]);
+    case TERN_BF16: return get_bf16(((const uint16_t *)v->data)[k]);
+    default: return NAN;
     }
 }
 
@@ -48,6 +90,8 @@ void put(const tern_view *v, int64_t i, double value)
     case TERN_I64: ((int64_t *)v->data)[k] = (int64_t)value; break;
     case TERN_F32: ((float *)v->data)[k] = (float)value; break;
     case TERN_F64: ((double *)v->data)[k] = value; break;
+    case TERN_F16: ((uint16_t *)v->data)[k] = to_f16(value); break;
+    case TERN_BF16: ((uint16_t *)v->data)[k] = to_bf16((float)value); break;
     default: break;
     }
 }

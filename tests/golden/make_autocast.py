@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Writes autocast.txt: what PyTorch's autocast does to the ops that correspond to the rows of
+core/ops.def, one column for CUDA and one for the CPU. Needs no GPU.
+
+    python3 -m venv venv && venv/bin/pip install torch==2.15.0
+    venv/bin/python tests/golden/make_autocast.py
+
+CUDA's classes are the lists of torch/include/ATen/autocast_mode.h, each checked against the kernels
+that the dispatcher really has under AutocastCUDA. The CPU's lists are in no header: an op belongs
+to one if the dispatcher has a kernel under AutocastCPU, and its class is seen by calling the op.
+"""
+
+import os
+import re
+
+import torch
+import torch.nn.functional as F
+
+PINNED = "2.15.0"
+LISTS = {"LOWER_PRECISION_FP": "low", "FP32": "f32", "FP32_SET_OPT_DTYPE": "dtype",
+         "PROMOTE": "promote"}
+
+x = torch.randn(2, 3, 4, 4)
+m = torch.randn(4, 4)
+k = torch.randn(3, 3, 1, 1)
+flat = torch.randn(4, 6)
+target = torch.randint(0, 6, (4,))
+index = torch.randint(0, 4, (4, 4))
+
+# row of core/ops.def: the ops of PyTorch that it stands for, and a call of it with float tensors
+ROWS = {
+    "neg": ("neg", torch.neg, m), "abs": ("abs", torch.abs, m), "sign": ("sign", torch.sign, m),
+    "exp": ("exp", torch.exp, m), "log": ("log", torch.log, m), "sqrt": ("sqrt", torch.sqrt, m),
+    "tanh": ("tanh", torch.tanh, m), "sigmoid": ("sigmoid", torch.sigmoid, m),
+    "relu": ("relu", torch.relu, m), "gelu": ("gelu", F.gelu, m),
+    "gelu_tanh": ("gelu", lambda a: F.gelu(a, approximate="tanh"), m),
+    "silu": ("silu", F.silu, m),
+    "add": ("add.Tensor", torch.add, m, m), "sub": ("sub.Tensor", torch.sub, m, m),
+    "mul": ("mul.Tensor", torch.mul, m, m), "div": ("div.Tensor", torch.div, m, m),
+    "pow": ("pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar", torch.pow, m.abs(), m),
+    "maximum": ("maximum", torch.maximum, m, m), "minimum": ("minimum", torch.minimum, m, m),
+    "eq": ("eq.Tensor",), "ne": ("ne.Tensor",), "lt": ("lt.Tensor",), "le": ("le.Tensor",),
+    "gt": ("gt.Tensor",), "ge": ("ge.Tensor",),
+    "where": ("where.self", lambda a, b: torch.where(m > 0, a, b), m, m),
+    "sum": ("sum sum.dim_IntList", torch.sum, m), "mean": ("mean mean.dim", torch.mean, m),
+    "amax": ("amax", torch.amax, m), "var": ("var.correction", torch.var, m),
+    "max": ("max.dim", lambda a: torch.max(a, 0)[0], m), "argmax": ("argmax",),
+    "gemm": ("mm bmm", torch.mm, m, m), "linear": ("linear", F.linear, m, m),
+    "embedding": ("embedding", lambda a: F.embedding(index, a), m),
+    "gather": ("gather", lambda a: torch.gather(a, 0, index), m),
+    "conv2d": ("conv2d", F.conv2d, x, k),
+    "max_pool2d": ("max_pool2d", lambda a: F.max_pool2d(a, 2), x),
+    "avg_pool2d": ("avg_pool2d", lambda a: F.avg_pool2d(a, 2), x),
+    "batch_norm": ("batch_norm", lambda a: F.batch_norm(a, None, None, training=True), x),
+    "layer_norm": ("layer_norm", lambda a: F.layer_norm(a, (4,)), m),
+    "softmax": ("softmax.int", lambda a: torch.softmax(a, 1), m),
+    "log_softmax": ("log_softmax.int", lambda a: torch.log_softmax(a, 1), m),
+    "dropout": ("dropout", lambda a: F.dropout(a, 0.5), m),
+    # on CUDA made of log_softmax (f32 by dtype) and nll_loss (f32), which together are f32
+    "cross_entropy": ("cross_entropy_loss", lambda a: F.cross_entropy(a, target), flat),
+    "matmul": ("matmul", torch.matmul, m, m), "mse_loss": ("mse_loss", F.mse_loss, m, m),
+    "cat": ("cat", lambda a, b: torch.cat((a, b)), m, m),
+    "stack": ("stack", lambda a, b: torch.stack((a, b)), m, m),
+}
+COMPOSED_CUDA = {"cross_entropy": ("f32", ("log_softmax.int", "nll_loss"))}
+
+
+def has(op, key):
+    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::" + op, key)
+
+
+def cuda_lists():
+    path = os.path.join(os.path.dirname(torch.__file__), "include/ATen/autocast_mode.h")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    classes = {}
+    for name, cast in LISTS.items():
+        body = re.search(r"#define AT_FORALL_%s\(_\)((?:.*\\\n)*.*\n)" % name, text).group(1)
+        for op, overload in re.findall(r"_\((\w+)(?:, (\w+))?\)", body):
+            if overload != "deprecated":
+                classes[op + ("." + overload if overload else "")] = cast
+    return classes
+
+
+def cuda_class(row, ops, lists):
+    if row in COMPOSED_CUDA:
+        cast, parts = COMPOSED_CUDA[row]
+        assert all(has(p, "AutocastCUDA") for p in parts)
+        return cast
+    casts = {lists.get(op, "none") for op in ops}
+    assert len(casts) == 1, (row, casts)
+    cast = casts.pop()
+    assert all(has(op, "AutocastCUDA") == (cast != "none") for op in ops), row
+    return cast
+
+
+def result(call, tensors, dtypes):
+    given = [t.to(d) for t, d in zip(tensors, dtypes)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return call(*given).dtype
+
+
+def cpu_class(row, ops, call, tensors):
+    kernels = [has(op, "AutocastCPU") for op in ops]
+    assert len(set(kernels)) == 1, row
+    if not kernels[0]:
+        return "none"
+    low, full = torch.bfloat16, torch.float32
+    n = len(tensors)
+    of_low, of_full = (result(call, tensors, [d] * n) for d in (low, full))
+    if of_low == full:
+        return "f32"
+    if of_full == low:
+        return "low"
+    assert n > 1 and result(call, tensors, [low] + [full] * (n - 1)) == full, row
+    return "promote"
+
+
+def main():
+    assert torch.__version__.startswith(PINNED), torch.__version__
+    lists = cuda_lists()
+    lines = [f"# Made by make_autocast.py with PyTorch {PINNED}; do not edit. row cuda cpu"]
+    for row, (names, *rest) in ROWS.items():
+        ops = names.split()
+        cpu = cpu_class(row, ops, rest[0] if rest else None, rest[1:])
+        lines.append(f"{row} {cuda_class(row, ops, lists)} {cpu}")
+    banned = [op for op in ("binary_cross_entropy",) if op not in lists and has(op, "AutocastCUDA")]
+    lines += [f"# banned on CUDA, f32 on the CPU, no row here: {' '.join(banned)}"]
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "autocast.txt"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
