@@ -93,10 +93,20 @@ SNAPSHOT = {
     "named": b'{"segments":[{"device":"cuda:0","address":1,"total_size":0,"blocks":[]}]}',
 }
 
+VISIBLE = {
+    "indices": b"2, +3, -0, 5",
+    "negative": b"0,1,-1,2",
+    "garbage": b"0x1,two,3",
+    "repeated": b"1,01",
+    "uuids": b"GPU-a1,GPU-b",
+    "mig": b"MIG-1,MIG-2",
+    "large": b"99999999999999999999,0",
+}
+
 
 def main():
     for folder, seeds in (("idx", IDX), ("gzip", GZIP), ("cifar", CIFAR), ("safetensors", SAFETENSORS),
-                          ("snapshot", SNAPSHOT)):
+                          ("snapshot", SNAPSHOT), ("visible", VISIBLE)):
         os.makedirs(os.path.join(HERE, folder), exist_ok=True)
         for name, data in seeds.items():
             with open(os.path.join(HERE, folder, name), "wb") as stream:
