@@ -2,7 +2,6 @@
 #include "core/backend.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +9,8 @@
 #include "core/call.h"
 #include "core/log.h"
 
-enum { MAX_DEVICES = 64 };
-
-typedef struct device_memory {
-    _Atomic int64_t allocated, peak, allocs;
-} device_memory;
-
 static const tern_backend *backends[TERN_KINDS]; /* into tables, once registered */
 static tern_backend tables[TERN_KINDS];          /* copies: members that a plugin lacks are NULL */
-static device_memory counters[TERN_KINDS][MAX_DEVICES];
 
 const tern_backend *core_backend_of(int kind)
 {
@@ -79,7 +71,7 @@ static const char *table_fault(const tern_backend *b)
         return "it was built for another version of the plugin interface";
     if (b->kind != TERN_KIND_CUDA && b->kind != TERN_KIND_EXT)
         return "its table names no device kind that a plugin may bring";
-    if (b->name == NULL || b->device_count < 1 || b->device_count > MAX_DEVICES)
+    if (b->name == NULL || b->device_count < 1 || b->device_count > CORE_MAX_DEVICES)
         return "its table has no name or no devices";
     if (b->memory == NULL || b->memory->alloc == NULL || b->memory->free == NULL)
         return "its table cannot allocate memory";
@@ -121,55 +113,6 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
     memcpy(copy, backend, backend->size < sizeof *copy ? backend->size : sizeof *copy);
     backends[backend->kind] = copy;
     return TERN_OK;
-}
-
-/* ---- memory ------------------------------------------------------------------------------------ */
-
-void *core_backend_alloc(tern_dev_t dev, int64_t bytes)
-{
-    const tern_backend *b = backends[dev.kind];
-    void *data = b->memory->alloc(b->context, dev.index, bytes, NULL);
-    if (data == NULL)
-        return NULL;
-    device_memory *m = &counters[dev.kind][dev.index];
-    atomic_fetch_add(&m->allocs, 1);
-    const int64_t now = atomic_fetch_add(&m->allocated, bytes) + bytes;
-    int64_t peak = atomic_load(&m->peak);
-    while (now > peak && !atomic_compare_exchange_weak(&m->peak, &peak, now)) {
-    }
-    return data;
-}
-
-void core_backend_free(tern_dev_t dev, void *data, int64_t bytes)
-{
-    const tern_backend *b = backends[dev.kind];
-    b->memory->free(b->context, dev.index, data, bytes, NULL);
-    atomic_fetch_sub(&counters[dev.kind][dev.index].allocated, bytes);
-}
-
-/* The counters of a device, or NULL for one that does not exist. */
-static device_memory *counters_of(tern_dev_t dev)
-{
-    const tern_backend *b = core_backend_of(dev.kind);
-    const int index = dev.index < 0 ? 0 : dev.index;
-    return b != NULL && index < b->device_count ? &counters[dev.kind][index] : NULL;
-}
-
-void core_backend_memory(tern_dev_t dev, tern_memory_t *out_memory)
-{
-    const device_memory *m = counters_of(dev);
-    if (m == NULL)
-        return;
-    out_memory->allocated_bytes = out_memory->reserved_bytes = atomic_load(&m->allocated);
-    out_memory->peak_allocated_bytes = out_memory->peak_reserved_bytes = atomic_load(&m->peak);
-    out_memory->alloc_count = out_memory->system_alloc_count = atomic_load(&m->allocs);
-}
-
-void core_backend_reset_peak(tern_dev_t dev)
-{
-    device_memory *m = counters_of(dev);
-    if (m != NULL)
-        atomic_store(&m->peak, atomic_load(&m->allocated));
 }
 
 /* ---- copies between devices: bytes of dense tensors of one dtype and layout ---------------------- */

@@ -6,6 +6,8 @@
 #include "core/thread.h"
 #include "tern/plugin.h"
 
+enum { CORE_MAX_DEVICES = 64 }; /* of one kind */
+
 /* Kernels by kind and op id; NULL: the backend has none. Written at registration only. */
 extern const tern_kernel *core_kernels[TERN_KINDS];
 
@@ -15,12 +17,6 @@ const tern_backend *core_backend_of(int kind);
 tern_status_t core_backend_register(const tern_backend *backend, const char **out_why);
 /* Services for kernels. */
 extern const tern_host core_host;
-
-/* Memory of a device that is not the CPU; counted. */
-void *core_backend_alloc(tern_dev_t dev, int64_t bytes);
-void core_backend_free(tern_dev_t dev, void *data, int64_t bytes);
-void core_backend_memory(tern_dev_t dev, tern_memory_t *out_memory);
-void core_backend_reset_peak(tern_dev_t dev);
 
 /* Plain bytes between any two devices; returns when dst has them or the source has been read. */
 tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,

@@ -52,6 +52,6 @@ int tern_finish(void)
     if (live > 0)
         tern_log_write(TERN_LOG_WARNING, NULL, "%lld tensors are still retained at the end",
                        (long long)live);
-    tern_empty_cache(TERN_CPU);
+    tern_empty_cache((tern_dev_t){ 0, 0 });
     return status;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/backend.h"
+#include "core/device_memory.h"
 
 enum { HUGE_BYTES = 2 << 20 };
 
@@ -112,24 +112,30 @@ static void block_free(tern_thread *self, tern_thread *home, void *data, uint32_
 
 /* ---- storages -------------------------------------------------------------------------------- */
 
-static void *data_alloc(tern_thread *self, tern_dev_t dev, int64_t bytes, uint32_t *out_class)
+/* Fills data, and user with what frees it. */
+static bool data_alloc(tern_thread *self, tern_site_t site, core_storage *s)
 {
     if (core_fault())
-        return NULL;
-    if (dev.kind == TERN_KIND_CPU) {
-        *out_class = class_of(bytes);
-        if (*out_class >= CORE_BLOCK_CLASSES)
-            return NULL;
-        void *data = block_alloc(self, *out_class);
-        if (data != NULL)
-            core_count_alloc(self, bytes);
-        return data;
+        return false;
+    if (s->dev.kind != TERN_KIND_CPU) {
+        core_alloc_block *block = core_device_malloc(self, core_site(self, site), s->dev, s->bytes,
+                                                     core_device_stream(s->dev));
+        s->cache_class = CORE_CACHE_BACKEND;
+        s->user = block;
+        s->data = block != NULL ? block->data : NULL;
+        return block != NULL;
     }
-    *out_class = CORE_CACHE_BACKEND;
-    return core_backend_alloc(dev, bytes);
+    s->user = self; /* home of the block */
+    s->cache_class = class_of(s->bytes);
+    if (s->cache_class >= CORE_BLOCK_CLASSES)
+        return false;
+    s->data = block_alloc(self, s->cache_class);
+    if (s->data != NULL)
+        core_count_alloc(self, s->bytes);
+    return s->data != NULL;
 }
 
-core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes)
+core_storage *core_storage_new(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes)
 {
     if (dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES)
         return core_storage_new_inline(self, bytes);
@@ -138,13 +144,10 @@ core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes)
         return NULL;
     core_storage_init(s, dev, bytes, CORE_CACHE_FOREIGN);
     s->data = NULL;
-    s->user = self; /* home of the block */
-    if (bytes > 0) {
-        s->data = data_alloc(self, dev, bytes, &s->cache_class);
-        if (s->data == NULL) {
-            core_pool_free(&self->pool, s, sizeof *s);
-            return NULL;
-        }
+    s->user = NULL;
+    if (bytes > 0 && !data_alloc(self, site, s)) {
+        core_pool_free(&self->pool, s, sizeof *s);
+        return NULL;
     }
     return s;
 }
@@ -169,7 +172,7 @@ void core_storage_free(tern_thread *self, core_storage *s)
         return;
     }
     if (s->cache_class == CORE_CACHE_BACKEND) {
-        core_backend_free(s->dev, s->data, s->bytes);
+        core_device_free(s->dev, s->user);
     } else if (s->cache_class < CORE_BLOCK_CLASSES) {
         self->blocks.allocated_bytes -= s->bytes;
         block_free(self, s->user, s->data, s->cache_class);
@@ -179,7 +182,7 @@ void core_storage_free(tern_thread *self, core_storage *s)
     core_pool_free(&self->pool, s, sizeof *s);
 }
 
-/* ---- what the user sees ----------------------------------------------------------------------- */
+/* ---- what the user sees (core/memory_stats.c) --------------------------------------------------- */
 
 static void add_memory(tern_thread *thread, void *user)
 {
@@ -193,14 +196,10 @@ static void add_memory(tern_thread *thread, void *user)
     sum->system_alloc_count += cache->system_alloc_count;
 }
 
-tern_memory_t tern_memory(tern_dev_t dev)
+void core_cpu_memory(tern_memory_t *out_memory)
 {
-    tern_memory_t sum = { 0, 0, 0, 0, 0, 0 };
-    if (dev.kind == TERN_KIND_CPU)
-        core_thread_each(add_memory, &sum);
-    else
-        core_backend_memory(dev, &sum);
-    return sum;
+    *out_memory = (tern_memory_t){ 0 };
+    core_thread_each(add_memory, out_memory);
 }
 
 static void reset_peak(tern_thread *thread, void *user)
@@ -210,19 +209,25 @@ static void reset_peak(tern_thread *thread, void *user)
     thread->blocks.peak_reserved_bytes = thread->blocks.reserved_bytes;
 }
 
-void tern_memory_reset_peak(tern_dev_t dev)
+void core_cpu_reset_peaks(void)
 {
-    if (dev.kind == TERN_KIND_CPU)
-        core_thread_each(reset_peak, NULL);
-    else
-        core_backend_reset_peak(dev);
+    core_thread_each(reset_peak, NULL);
 }
 
-void tern_empty_cache(tern_dev_t dev)
+static void reset_counts(tern_thread *thread, void *user)
 {
-    if (dev.kind != TERN_KIND_CPU && dev.kind != TERN_KIND_NONE)
-        return; /* backends keep no cache */
-    core_block_cache *cache = &core_self()->blocks;
+    (void)user;
+    thread->blocks.alloc_count = thread->blocks.system_alloc_count = 0;
+}
+
+void core_cpu_reset_accumulated(void)
+{
+    core_thread_each(reset_counts, NULL);
+}
+
+void core_cpu_empty_cache(tern_thread *self)
+{
+    core_block_cache *cache = &self->blocks;
     drain_incoming(cache);
     for (uint32_t c = 0; c < CORE_BLOCK_CLASSES; c++)
         while (cache->free[c] != NULL) {

@@ -3,7 +3,7 @@
  * Up to CORE_INLINE_BYTES the data sits behind the storage's own header, in one pool object. Larger
  * CPU blocks come from per-thread lists by size class (four classes per power of two), so a steady
  * step takes nothing from the system; a block freed by another thread goes home over a lock-free
- * stack. Other devices' memory goes straight to their backend. */
+ * stack. Other devices have a caching allocator each (core/device_memory.h). */
 #ifndef TERN_CORE_MEMORY_H
 #define TERN_CORE_MEMORY_H
 
@@ -56,10 +56,16 @@ static inline void core_storage_free_inline(tern_thread *self, core_storage *s)
 }
 
 /* A storage with one reference; data NULL when bytes is 0. NULL when memory is used up: nothing is
- * recorded, the caller says what it was for. */
-core_storage *core_storage_new(tern_thread *self, tern_dev_t dev, int64_t bytes);
+ * recorded, core_oom_error says it. */
+core_storage *core_storage_new(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes);
 /* A storage over memory of the caller's; release(user) when the last reference goes. */
 core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
                                    void (*release)(void *user), void *user);
+
+/* The CPU's numbers, summed over threads; the calling thread's cache is the one that is emptied. */
+void core_cpu_memory(tern_memory_t *out_memory);
+void core_cpu_reset_peaks(void);
+void core_cpu_reset_accumulated(void);
+void core_cpu_empty_cache(tern_thread *self);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tape.h"
@@ -125,20 +126,6 @@ static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
     return t;
 }
 
-static tern_tensor *out_of_memory(tern_thread *self, tern_site_t site, tern_dev_t dev,
-                                  int64_t bytes)
-{
-    char name[TERN_DEV_NAME_BYTES];
-    const tern_memory_t memory = tern_memory(dev);
-    core_error(
-        self, site, TERN_ERR_OOM, NULL,
-        "out of memory on %s: %lld bytes were asked for, %lld are in tensors, %lld reserved\n"
-        "  try a smaller batch, or end scopes earlier (TERN_SCOPE)",
-        tern_dev_name(dev, name), (long long)bytes, (long long)memory.allocated_bytes,
-        (long long)memory.reserved_bytes);
-    return NULL;
-}
-
 static tern_tensor *overflow(tern_thread *self, tern_site_t site, int ndim, const int64_t *dims)
 {
     char shape[160];
@@ -160,16 +147,17 @@ static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, ter
     t->view.dtype = (uint8_t)dtype;
     t->view.dev = dev;
     t->view.reserved = 0;
+    const tern_site_t site = t->site;
     int64_t bytes;
     if (__builtin_mul_overflow(t->view.numel, (int64_t)element_bytes[dtype], &bytes))
         bytes = INT64_MAX;
     t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES
                      ? core_storage_new_inline(self, bytes)
-                     : core_storage_new(self, dev, bytes);
+                     : core_storage_new(self, site, dev, bytes);
     if (__builtin_expect(t->storage == NULL, 0)) {
-        const tern_site_t site = t->site;
         core_release(self, t);
-        return out_of_memory(self, site, dev, bytes);
+        (void)core_oom_error(self, site, dev, bytes);
+        return NULL;
     }
     t->view.data = t->storage->data;
     return t;

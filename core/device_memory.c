@@ -1,0 +1,298 @@
+/* See core/device_memory.h. */
+#include "core/device_memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/error.h"
+
+/* What the raw calls of one device get as context. */
+typedef struct device_slot {
+    const tern_backend *backend;
+    int index;
+    tern_raw_allocator_t user; /* alloc is NULL: the backend's */
+    core_alloc_vmm vmm;
+    _Atomic(core_alloc *) allocator;
+} device_slot;
+
+static device_slot slots[TERN_KINDS][CORE_MAX_DEVICES];
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A member that a plugin's table is too short for counts as NULL. */
+#define HAS(table, type, member)                                                           \
+    ((table) != NULL && (table)->size >= offsetof(type, member) + sizeof(table)->member && \
+     (table)->member != NULL)
+
+/* ---- raw calls -------------------------------------------------------------------------------------- */
+
+static tern_status_t raw_alloc(void *context, int64_t bytes, void *stream, void **out_data)
+{
+    const device_slot *d = context;
+    tern_thread *self = core_self();
+    self->message_code = TERN_OK;
+    *out_data = d->user.alloc != NULL
+                    ? d->user.alloc(bytes, d->index, stream, d->user.user)
+                    : d->backend->memory->alloc(d->backend->context, d->index, bytes, stream);
+    if (*out_data != NULL)
+        return TERN_OK;
+    const tern_status_t code = (tern_status_t)self->message_code;
+    return code != TERN_OK ? code : TERN_ERR_OOM;
+}
+
+static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *stream)
+{
+    const device_slot *d = context;
+    if (d->user.free != NULL)
+        d->user.free(data, bytes, d->index, stream, d->user.user);
+    else
+        d->backend->memory->free(d->backend->context, d->index, data, bytes, stream);
+    return TERN_OK;
+}
+
+static tern_status_t raw_info(void *context, int64_t *out_free, int64_t *out_total)
+{
+    const device_slot *d = context;
+    return d->backend->memory->info(d->backend->context, d->index, out_free, out_total);
+}
+
+static tern_status_t raw_event_create(void *context, void **out_event)
+{
+    const device_slot *d = context;
+    return d->backend->event->create(d->backend->context, d->index, out_event);
+}
+static tern_status_t raw_event_record(void *context, void *event, void *stream)
+{
+    const device_slot *d = context;
+    return d->backend->event->record(d->backend->context, d->index, event, stream);
+}
+static tern_status_t raw_event_query(void *context, void *event, bool *out_done)
+{
+    const device_slot *d = context;
+    return d->backend->event->query(d->backend->context, d->index, event, out_done);
+}
+static tern_status_t raw_event_synchronize(void *context, void *event)
+{
+    const device_slot *d = context;
+    return d->backend->event->synchronize(d->backend->context, d->index, event);
+}
+static tern_status_t raw_event_destroy(void *context, void *event)
+{
+    const device_slot *d = context;
+    return d->backend->event->destroy(d->backend->context, d->index, event);
+}
+
+static tern_status_t raw_stream_synchronize(void *context, void *stream)
+{
+    const device_slot *d = context;
+    const tern_backend_stream *s = d->backend->stream;
+    if (HAS(s, tern_backend_stream, synchronize_stream))
+        return s->synchronize_stream(d->backend->context, d->index, stream);
+    return s->synchronize(d->backend->context, d->index);
+}
+
+static int64_t vmm_granularity(void *context)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->granularity(d->backend->context, d->index);
+}
+static tern_status_t vmm_reserve(void *context, int64_t bytes, void **out_address)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->reserve(d->backend->context, d->index, bytes, out_address);
+}
+static tern_status_t vmm_unreserve(void *context, void *address, int64_t bytes)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->unreserve(d->backend->context, d->index, address, bytes);
+}
+static tern_status_t vmm_create(void *context, int64_t bytes, uint64_t *out_handle)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->create(d->backend->context, d->index, bytes, out_handle);
+}
+static tern_status_t vmm_map(void *context, void *address, int64_t bytes, uint64_t handle)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->map(d->backend->context, d->index, address, bytes, handle);
+}
+static tern_status_t vmm_unmap(void *context, void *address, int64_t bytes)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->unmap(d->backend->context, d->index, address, bytes);
+}
+static tern_status_t vmm_release(void *context, uint64_t handle)
+{
+    const device_slot *d = context;
+    return d->backend->vmm->release(d->backend->context, d->index, handle);
+}
+
+static core_alloc_raw raw_of(device_slot *d)
+{
+    static const core_alloc_vmm vmm = { vmm_granularity, vmm_reserve, vmm_unreserve, vmm_create,
+                                        vmm_map,         vmm_unmap,   vmm_release };
+    const tern_backend *b = d->backend;
+    core_alloc_raw raw = { .context = d, .alloc = raw_alloc, .free = raw_free };
+    if (HAS(b->memory, tern_backend_memory, info))
+        raw.info = raw_info;
+    if (b->event != NULL) {
+        raw.event_create = raw_event_create;
+        raw.event_record = raw_event_record;
+        raw.event_query = raw_event_query;
+        raw.event_synchronize = raw_event_synchronize;
+        raw.event_destroy = raw_event_destroy;
+    }
+    if (HAS(b->stream, tern_backend_stream, synchronize))
+        raw.stream_synchronize = raw_stream_synchronize;
+    if (b->vmm != NULL && d->user.alloc == NULL)
+        raw.vmm = &vmm;
+    return raw;
+}
+
+/* ---- allocators -------------------------------------------------------------------------------------- */
+
+/* What a device cannot do is left out, and said. */
+static void configure(core_alloc *a, const device_slot *d, const core_alloc_settings *wanted)
+{
+    core_alloc_settings settings = *wanted;
+    const char *name = d->backend->name;
+    if (settings.expandable_segments && d->backend->vmm == NULL)
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "expandable_segments has no effect: backend %s has no virtual memory", name);
+    if (d->user.alloc != NULL && !d->user.cached)
+        settings.no_cache = true;
+    if (core_alloc_configure(a, &settings) != TERN_ERR_UNSUPPORTED)
+        return;
+    tern_log_write(TERN_LOG_WARNING, NULL,
+                   "per_process_memory_fraction has no effect: backend %s does not say how much "
+                   "memory it has",
+                   name);
+    settings.has_fraction = false;
+    (void)core_alloc_configure(a, &settings);
+}
+
+static core_alloc *make(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
+{
+    device_slot *d = &slots[dev.kind][dev.index];
+    const core_alloc_settings *settings = core_alloc_environment(out_why);
+    *out_code = TERN_ERR_ARGUMENT;
+    if (*out_why != NULL)
+        return NULL;
+    d->backend = core_backend_of(dev.kind);
+    d->index = dev.index;
+    const core_alloc_raw raw = raw_of(d);
+    core_alloc *a = core_alloc_new(&raw);
+    if (a == NULL) {
+        *out_code = TERN_ERR_OOM;
+        *out_why = "no host memory for the device's allocator";
+        return NULL;
+    }
+    configure(a, d, settings);
+    return a;
+}
+
+core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
+{
+    device_slot *d = &slots[dev.kind][dev.index];
+    core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_acquire);
+    if (__builtin_expect(a != NULL, 1))
+        return a;
+    pthread_mutex_lock(&make_lock);
+    a = atomic_load_explicit(&d->allocator, memory_order_acquire);
+    if (a == NULL) {
+        a = make(dev, out_code, out_why);
+        atomic_store_explicit(&d->allocator, a, memory_order_release);
+    }
+    pthread_mutex_unlock(&make_lock);
+    return a;
+}
+
+core_alloc *core_device_allocator_of(tern_dev_t dev)
+{
+    if (core_backend_of(dev.kind) == NULL)
+        return NULL;
+    const int index = dev.index < 0 ? core_self()->current_index[dev.kind] : dev.index;
+    if (index >= CORE_MAX_DEVICES)
+        return NULL;
+    return atomic_load_explicit(&slots[dev.kind][index].allocator, memory_order_acquire);
+}
+
+void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user)
+{
+    for (int kind = TERN_KIND_CPU + 1; kind < TERN_KINDS; kind++)
+        for (int i = 0; i < CORE_MAX_DEVICES; i++) {
+            core_alloc *a = atomic_load_explicit(&slots[kind][i].allocator, memory_order_acquire);
+            if (a != NULL)
+                visit(TERN_DEV_(kind, i), a, user);
+        }
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------ */
+
+void *core_device_stream(tern_dev_t dev)
+{
+    (void)dev;
+    return NULL; /* every backend has one stream so far */
+}
+
+core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     int64_t bytes, void *stream)
+{
+    tern_status_t code;
+    const char *why = NULL;
+    core_alloc *a = core_device_allocator(dev, &code, &why);
+    if (__builtin_expect(a == NULL, 0)) {
+        core_oom_note_code(code, why);
+        return NULL;
+    }
+    core_alloc_failure failure;
+    for (int attempt = 0;; attempt++) {
+        core_alloc_block *block = core_alloc_malloc(a, stream, bytes, site, &failure);
+        if (__builtin_expect(block != NULL, 1))
+            return block;
+        if (failure.status != TERN_ERR_OOM) {
+            core_oom_note_code(failure.status,
+                               self->message_code != TERN_OK ? self->message : NULL);
+            return NULL;
+        }
+        core_oom_note(site, dev, a, &failure);
+        if (!core_oom_retry(attempt))
+            return NULL;
+    }
+}
+
+void core_device_free(tern_dev_t dev, core_alloc_block *block)
+{
+    core_alloc *a = slots[dev.kind][dev.index].allocator;
+    const tern_status_t code = core_alloc_free(a, block);
+    if (__builtin_expect(code != TERN_OK, 0))
+        tern_log_write(TERN_LOG_ERROR, NULL, "freeing memory of a device failed: %s",
+                       tern_status_name(code));
+}
+
+/* ---- what the user may put in its place ------------------------------------------------------------------ */
+
+tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
+                                        const tern_raw_allocator_t *raw)
+{
+    tern_thread *self = core_self();
+    const char *what = "set_raw_allocator";
+    tern_dev_t real;
+    if (!core_dev_resolve(self, site, what, dev, &real))
+        return (tern_status_t)self->error_code;
+    if (real.kind == TERN_KIND_CPU)
+        return core_error(self, site, TERN_ERR_ARGUMENT, what,
+                          "the CPU's memory cannot be replaced; name a device");
+    if (raw->alloc == NULL || raw->free == NULL)
+        return core_error(self, site, TERN_ERR_ARGUMENT, what, "both alloc and free are needed");
+    device_slot *d = &slots[real.kind][real.index];
+    pthread_mutex_lock(&make_lock);
+    const bool fresh = atomic_load(&d->allocator) == NULL;
+    if (fresh)
+        d->user = *raw;
+    pthread_mutex_unlock(&make_lock);
+    if (fresh)
+        return TERN_OK;
+    return core_error(self, site, TERN_ERR_STATE, what,
+                      "the device has given memory already; set it before the first tensor");
+}

@@ -1,0 +1,41 @@
+/* Memory of devices that are not the CPU: one caching allocator each, over the backend's raw memory or
+ * over what the user put in its place. */
+#ifndef TERN_CORE_DEVICE_MEMORY_H
+#define TERN_CORE_DEVICE_MEMORY_H
+
+#include "core/alloc/alloc.h"
+#include "core/thread.h"
+#include "tern/memory.h"
+
+/* The allocator of a device that exists, made at first use. NULL with *out_code and a reason that
+ * lives for the process: settings that cannot be, no host memory. */
+core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const char **out_why);
+/* The same without making one: NULL for a device that never gave memory, or that does not exist. An
+ * index of -1 is the thread's current one. */
+core_alloc *core_device_allocator_of(tern_dev_t dev);
+
+/* A block for a tensor on the device's current stream. NULL on failure; core_oom_error says why. */
+core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     int64_t bytes, void *stream);
+void core_device_free(tern_dev_t dev, core_alloc_block *block);
+/* The stream on which the thread's work for the device runs. */
+void *core_device_stream(tern_dev_t dev);
+
+/* Visits the allocators there are. */
+void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);
+
+/* Records the error of the calling thread's last failed request for memory of `dev`; returns its
+ * code. */
+tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes);
+/* What core_oom_error will say; also tern_oom_info. */
+void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
+                   const core_alloc_failure *failure);
+/* The same for a failure that is not a matter of numbers; `why` lives for the process or is in the
+ * thread's message. */
+void core_oom_note_code(tern_status_t code, const char *why);
+/* Asks the user's callback; true: try again. */
+bool core_oom_retry(int attempt);
+/* The policy lets a factory or a move go on on the CPU: clears the pending error and warns. */
+bool core_oom_to_cpu(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev);
+
+#endif

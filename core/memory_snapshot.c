@@ -1,0 +1,214 @@
+/* A snapshot as JSON in the shape of torch.cuda.memory._snapshot() (M068-M073), written to a temporary
+ * file that takes the name at its end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/device_memory.h"
+#include "core/error.h"
+
+typedef struct writer {
+    FILE *file;
+    tern_dev_t only; /* {0, 0}: all */
+    bool first;      /* of a list: no comma yet */
+    tern_status_t code;
+    int64_t next_trace; /* lists of traces written so far */
+} writer;
+
+static void comma(writer *w)
+{
+    if (!w->first)
+        fputs(",\n", w->file);
+    w->first = false;
+}
+
+static void put_text(writer *w, const char *text, size_t length)
+{
+    fputc('"', w->file);
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            fprintf(w->file, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(w->file, "\\u%04x", c);
+        else
+            fputc(c, w->file);
+    }
+    fputc('"', w->file);
+}
+
+/* "file:line" as a list of one frame. */
+static void put_frames(writer *w, tern_site_t site)
+{
+    fputs("\"frames\": [", w->file);
+    const char *colon = site != NULL ? strrchr(site, ':') : NULL;
+    if (site != NULL) {
+        const size_t length = colon != NULL ? (size_t)(colon - site) : strlen(site);
+        fputs("{\"filename\": ", w->file);
+        put_text(w, site, length);
+        fprintf(w->file, ", \"line\": %d, \"name\": \"\"}", colon != NULL ? atoi(colon + 1) : 0);
+    }
+    fputs("]", w->file);
+}
+
+static unsigned long long address(const void *data)
+{
+    return (unsigned long long)(uintptr_t)data;
+}
+
+static void put_block(writer *w, const core_alloc_block_info *b)
+{
+    fprintf(w->file,
+            "    {\"address\": %llu, \"size\": %lld, \"requested_size\": %lld, \"state\": \"%s\", ",
+            address(b->data), (long long)b->size, (long long)b->requested,
+            core_alloc_state_names[b->state]);
+    put_frames(w, b->site);
+    fputs("}", w->file);
+}
+
+static void put_segment(writer *w, int device, const core_alloc_segment_info *s,
+                        const core_alloc_block_info *blocks)
+{
+    comma(w);
+    fprintf(w->file,
+            "  {\"device\": %d, \"address\": %llu, \"total_size\": %lld, \"allocated_size\": %lld, "
+            "\"active_size\": %lld, \"requested_size\": %lld, \"stream\": %llu, "
+            "\"segment_type\": \"%s\", \"segment_pool_id\": [0, %llu], \"is_expandable\": %s, "
+            "\"frames\": [], \"blocks\": [\n",
+            device, address(s->data), (long long)s->total, (long long)s->allocated,
+            (long long)s->active, (long long)s->requested, address(s->stream),
+            s->small ? "small" : "large", (unsigned long long)s->pool,
+            s->expandable ? "true" : "false");
+    for (int64_t i = 0; i < s->block_count; i++) {
+        put_block(w, &blocks[s->first_block + i]);
+        fputs(i + 1 < s->block_count ? ",\n" : "]}", w->file);
+    }
+    if (s->block_count == 0)
+        fputs("]}", w->file);
+}
+
+static void put_trace(writer *w, const core_alloc_trace *t)
+{
+    comma(w);
+    const bool oom = t->action == CORE_ALLOC_TRACE_OOM;
+    fprintf(w->file,
+            "  {\"action\": \"%s\", \"%s\": %llu, \"size\": %lld, \"stream\": %llu, "
+            "\"time_us\": %lld, ",
+            core_alloc_action_names[t->action], oom ? "device_free" : "addr", address(t->data),
+            (long long)t->size, address(t->stream), (long long)t->time_us);
+    put_frames(w, t->site);
+    fputs("}", w->file);
+}
+
+static bool wanted(const writer *w, tern_dev_t dev)
+{
+    return w->only.kind == TERN_KIND_NONE || tern_dev_equal(w->only, dev);
+}
+
+static void put_segments(tern_dev_t dev, core_alloc *a, void *user)
+{
+    writer *w = user;
+    core_alloc_snapshot snapshot;
+    if (!wanted(w, dev) || w->code != TERN_OK)
+        return;
+    w->code = core_alloc_snapshot_init(a, &snapshot);
+    if (w->code != TERN_OK)
+        return;
+    for (int64_t i = 0; i < snapshot.segment_count; i++)
+        put_segment(w, dev.index, &snapshot.segments[i], snapshot.blocks);
+    core_alloc_snapshot_deinit(&snapshot);
+}
+
+/* One list per device index; devices without history have an empty one. */
+static void put_traces(tern_dev_t dev, core_alloc *a, void *user)
+{
+    writer *w = user;
+    core_alloc_snapshot snapshot;
+    if (!wanted(w, dev) || w->code != TERN_OK)
+        return;
+    w->code = core_alloc_snapshot_init(a, &snapshot);
+    if (w->code != TERN_OK)
+        return;
+    for (; w->next_trace < dev.index; w->next_trace++)
+        fputs(w->next_trace > 0 ? ", []" : "[]", w->file);
+    fputs(w->next_trace++ > 0 ? ", [\n" : "[\n", w->file);
+    w->first = true;
+    for (int64_t i = 0; i < snapshot.trace_count; i++)
+        put_trace(w, &snapshot.trace[i]);
+    fputs("]", w->file);
+    core_alloc_snapshot_deinit(&snapshot);
+}
+
+static void put_settings(writer *w)
+{
+    const core_alloc_settings *s = core_alloc_environment(NULL);
+    core_alloc *a = core_device_allocator_of(w->only);
+    const core_alloc_settings now = a != NULL ? core_alloc_settings_of(a) : *s;
+    fprintf(w->file,
+            "\"allocator_settings\": {\"max_split_size\": %lld, "
+            "\"garbage_collection_threshold\": %g, \"expandable_segments\": %s, "
+            "\"max_non_split_rounding_size\": %lld, \"no_cache\": %s}",
+            now.max_split_bytes == INT64_MAX ? -1LL : (long long)now.max_split_bytes,
+            now.gc_threshold, now.expandable_segments ? "true" : "false",
+            (long long)now.max_non_split_rounding_bytes, now.no_cache ? "true" : "false");
+}
+
+static tern_status_t write_all(writer *w)
+{
+    fputs("{\"segments\": [\n", w->file);
+    w->first = true;
+    core_device_each(put_segments, w);
+    fputs("],\n\"device_traces\": [", w->file);
+    core_device_each(put_traces, w);
+    fputs("],\n", w->file);
+    put_settings(w);
+    fputs("}\n", w->file);
+    if (w->code == TERN_OK && ferror(w->file))
+        w->code = TERN_ERR_IO;
+    return w->code;
+}
+
+tern_status_t tern_memory_snapshot_at(tern_site_t site, tern_dev_t dev, const char *path)
+{
+    tern_thread *self = core_self();
+    const char *what = "memory_snapshot";
+    tern_dev_t only = dev;
+    if (dev.kind != TERN_KIND_NONE && !core_dev_resolve(self, site, what, dev, &only))
+        return (tern_status_t)self->error_code;
+    if (path == NULL)
+        return core_error(self, site, TERN_ERR_ARGUMENT, what, "the path is NULL");
+    char temporary[4096];
+    if (snprintf(temporary, sizeof temporary, "%s.part", path) >= (int)sizeof temporary)
+        return core_error(self, site, TERN_ERR_ARGUMENT, what, "the path is too long");
+    writer w = { .file = fopen(temporary, "w"), .only = only, .code = TERN_OK };
+    if (w.file == NULL)
+        return core_error(self, site, TERN_ERR_IO, what, "%s: %s", temporary, strerror(errno));
+    tern_status_t code = write_all(&w);
+    if (fclose(w.file) != 0 && code == TERN_OK)
+        code = TERN_ERR_IO;
+    if (code == TERN_OK && rename(temporary, path) != 0)
+        code = TERN_ERR_IO;
+    if (code == TERN_OK)
+        return TERN_OK;
+    const char *why = code == TERN_ERR_IO ? strerror(errno) : "no host memory";
+    (void)remove(temporary);
+    return core_error(self, site, code, what, "%s: %s", path, why);
+}
+
+tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev, int64_t max_entries)
+{
+    tern_thread *self = core_self();
+    const char *what = "memory_record_history", *why = NULL;
+    tern_dev_t real;
+    tern_status_t code = TERN_ERR_ARGUMENT;
+    if (!core_dev_resolve(self, site, what, dev, &real))
+        return (tern_status_t)self->error_code;
+    if (real.kind == TERN_KIND_CPU || max_entries < 0)
+        return core_error(self, site, code, what, "a device and a count are needed");
+    core_alloc *a = core_device_allocator(real, &code, &why);
+    if (a == NULL)
+        return core_error(self, site, code, what, "%s", why);
+    return core_alloc_record_history(a, max_entries);
+}

@@ -1,0 +1,346 @@
+/* Out of memory: what is known, the text that says it, and what may be done instead. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/device_memory.h"
+#include "core/error.h"
+#include "core/log.h"
+
+enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48 };
+
+/* Of the calling thread's last failed request. */
+typedef struct last_failure {
+    bool known;           /* info holds the last out of memory */
+    bool pending;         /* core_oom_error has not told it yet */
+    tern_status_t status; /* of the pending one */
+    tern_oom_info_t info;
+    bool by_fraction;
+    char why[CORE_MESSAGE_BYTES]; /* when status is not TERN_ERR_OOM */
+} last_failure;
+
+static _Thread_local last_failure last;
+static _Atomic int policy;
+static _Atomic int64_t fallbacks;
+static tern_oom_callback oom_callback;
+static void *oom_callback_user;
+
+/* ---- who holds the memory ---------------------------------------------------------------------------- */
+
+static int by_site(const void *left, const void *right)
+{
+    const char *x = ((const core_alloc_block_info *)left)->site;
+    const char *y = ((const core_alloc_block_info *)right)->site;
+    if (x == NULL || y == NULL)
+        return (x != NULL) - (y != NULL);
+    return x == y ? 0 : strcmp(x, y);
+}
+
+/* Keeps the largest few, in order. */
+static void keep_site(tern_oom_info_t *info, tern_oom_site_t site)
+{
+    int64_t at = info->site_count;
+    while (at > 0 && info->sites[at - 1].bytes < site.bytes)
+        at--;
+    if (at == TERN_OOM_SITES)
+        return;
+    if (info->site_count < TERN_OOM_SITES)
+        info->site_count++;
+    for (int64_t i = info->site_count - 1; i > at; i--)
+        info->sites[i] = info->sites[i - 1];
+    info->sites[at] = site;
+}
+
+static void fill_sites(tern_oom_info_t *info, core_alloc *a)
+{
+    core_alloc_snapshot snapshot;
+    if (core_alloc_snapshot_init(a, &snapshot) != TERN_OK)
+        return;
+    core_alloc_block_info *blocks = snapshot.blocks;
+    if (snapshot.block_count > 0)
+        qsort(blocks, (size_t)snapshot.block_count, sizeof *blocks, by_site);
+    tern_oom_site_t group = { NULL, 0, 0 };
+    for (int64_t i = 0; i < snapshot.block_count; i++) {
+        if (i > 0 && by_site(&blocks[i - 1], &blocks[i]) != 0) {
+            if (group.count > 0)
+                keep_site(info, group);
+            group = (tern_oom_site_t){ NULL, 0, 0 };
+        }
+        if (blocks[i].state != CORE_ALLOC_STATE_ALLOCATED)
+            continue;
+        group.site = blocks[i].site;
+        group.bytes += blocks[i].size;
+        group.count++;
+    }
+    if (group.count > 0)
+        keep_site(info, group);
+    core_alloc_snapshot_deinit(&snapshot);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+static int64_t positive(int64_t n)
+{
+    return n > 0 ? n : 0;
+}
+
+/* Room left for a new segment once the cache is empty; -1 where it is not known. */
+static int64_t room(const tern_oom_info_t *info)
+{
+    int64_t left = info->free_bytes;
+    if (info->allowed_bytes >= 0) {
+        const int64_t allowed = positive(info->allowed_bytes - info->reserved_bytes);
+        left = left < 0 || allowed < left ? allowed : left;
+    }
+    return left < 0 ? -1 : left + info->returnable_bytes;
+}
+
+void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
+                   const core_alloc_failure *failure)
+{
+    last.known = last.pending = true;
+    last.status = TERN_ERR_OOM;
+    last.by_fraction = failure->by_fraction;
+    tern_oom_info_t *info = &last.info;
+    *info = (tern_oom_info_t){ .device = dev,
+                               .site = site,
+                               .requested_bytes = failure->requested,
+                               .segment_bytes = failure->segment,
+                               .free_bytes = failure->device_free,
+                               .total_bytes = failure->device_total,
+                               .allowed_bytes = failure->allowed,
+                               .allocated_bytes = failure->allocated,
+                               .reserved_bytes = failure->reserved,
+                               .largest_free_bytes = failure->largest_free,
+                               .returnable_bytes = failure->returnable,
+                               .fragmented_bytes = failure->inactive_split,
+                               .other_processes_bytes = -1,
+                               .missing_bytes = -1 };
+    if (info->total_bytes >= 0)
+        info->other_processes_bytes =
+            positive(info->total_bytes - info->free_bytes - info->reserved_bytes);
+    if (room(info) >= 0)
+        info->missing_bytes = positive(info->segment_bytes - room(info));
+    fill_sites(info, a);
+}
+
+void core_oom_note_code(tern_status_t code, const char *why)
+{
+    last.pending = true;
+    last.status = code;
+    (void)snprintf(last.why, sizeof last.why, "%s",
+                   why != NULL ? why : "the device could not give memory");
+}
+
+/* A failure above the allocators: the CPU's, or one that a fault test asked for. */
+static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
+{
+    const tern_memory_t memory = tern_memory(dev);
+    last.known = true;
+    last.status = TERN_ERR_OOM;
+    last.by_fraction = false;
+    last.info = (tern_oom_info_t){ .device = dev,
+                                   .site = site,
+                                   .requested_bytes = bytes,
+                                   .segment_bytes = bytes,
+                                   .free_bytes = -1,
+                                   .total_bytes = -1,
+                                   .allowed_bytes = -1,
+                                   .allocated_bytes = memory.allocated_bytes,
+                                   .reserved_bytes = memory.reserved_bytes,
+                                   .largest_free_bytes = -1,
+                                   .returnable_bytes = -1,
+                                   .fragmented_bytes = -1,
+                                   .other_processes_bytes = -1,
+                                   .missing_bytes = -1 };
+    if (dev.kind != TERN_KIND_CPU)
+        return;
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
+    if (page > 0 && total > 0 && available >= 0) {
+        last.info.total_bytes = total * page;
+        last.info.free_bytes = available * page;
+        last.info.missing_bytes = positive(bytes - last.info.free_bytes);
+    }
+}
+
+bool tern_oom_info(tern_oom_info_t *out_info)
+{
+    if (last.known)
+        *out_info = last.info;
+    return last.known;
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------- */
+
+/* M036 */
+static const char *size_text(int64_t bytes, char buffer[SIZE_TEXT])
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB" };
+    if (bytes <= 1024) {
+        (void)snprintf(buffer, SIZE_TEXT, "%lld bytes", (long long)bytes);
+        return buffer;
+    }
+    double value = (double)bytes / 1024;
+    int unit = 0;
+    while (unit < 2 && value > 1024) {
+        value /= 1024;
+        unit++;
+    }
+    (void)snprintf(buffer, SIZE_TEXT, "%.2f %s", value, units[unit]);
+    return buffer;
+}
+
+static void say_head(core_text *text, const tern_oom_info_t *info)
+{
+    char name[TERN_DEV_NAME_BYTES], size[SIZE_TEXT];
+    core_text_add(text, "out of memory on %s: %s (%lld bytes) were asked for",
+                  tern_dev_name(info->device, name), size_text(info->requested_bytes, size),
+                  (long long)info->requested_bytes);
+    if (info->segment_bytes > info->requested_bytes)
+        core_text_add(text, ", for which the device would give a segment of %s",
+                      size_text(info->segment_bytes, size));
+    core_text_add(text, "\n");
+}
+
+static void say_device(core_text *text, const tern_oom_info_t *info)
+{
+    char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+    if (info->total_bytes < 0)
+        return;
+    core_text_add(text, "  device: %s free of %s", size_text(info->free_bytes, a),
+                  size_text(info->total_bytes, b));
+    if (info->other_processes_bytes > 0)
+        core_text_add(text, ", %s used by others (processes, the driver's own)",
+                      size_text(info->other_processes_bytes, c));
+    if (info->allowed_bytes >= 0)
+        core_text_add(text, ", %s allowed by the memory fraction",
+                      size_text(info->allowed_bytes, c));
+    core_text_add(text, "\n");
+}
+
+static void say_own(core_text *text, const tern_oom_info_t *info)
+{
+    char a[SIZE_TEXT], b[SIZE_TEXT];
+    core_text_add(text, "  tern: %s in tensors, %s reserved", size_text(info->allocated_bytes, a),
+                  size_text(info->reserved_bytes, b));
+    if (info->largest_free_bytes >= 0) {
+        core_text_add(text, "; of the rest the largest block that would do is %s, ",
+                      size_text(info->largest_free_bytes, a));
+        core_text_add(text, "tern_empty_cache would return %s\n",
+                      size_text(info->returnable_bytes, a));
+        if (info->fragmented_bytes > 0)
+            core_text_add(text, "  fragmentation: %s are free but beside live tensors\n",
+                          size_text(info->fragmented_bytes, a));
+        return;
+    }
+    core_text_add(text, "\n");
+}
+
+static void say_sites(core_text *text, const tern_oom_info_t *info)
+{
+    char size[SIZE_TEXT];
+    for (int64_t i = 0; i < info->site_count && i < 5; i++) {
+        const tern_oom_site_t *s = &info->sites[i];
+        core_text_add(text, "%s%s in %lld %s made at %s\n",
+                      i == 0 ? "  most memory: " : "               ", size_text(s->bytes, size),
+                      (long long)s->count, s->count == 1 ? "block" : "blocks",
+                      s->site != NULL ? s->site : "a place that is not known");
+    }
+}
+
+static void say_change(core_text *text, const tern_oom_info_t *info)
+{
+    char a[SIZE_TEXT], b[SIZE_TEXT];
+    if (info->missing_bytes > 0)
+        core_text_add(text, "  to fit: free %s more, or ask for %s less",
+                      size_text(info->missing_bytes, a), size_text(info->missing_bytes, b));
+    else if (info->missing_bytes == 0 && info->device.kind != TERN_KIND_CPU)
+        core_text_add(text, "  to fit: it is enough in all but in pieces, or the device refused");
+    else
+        core_text_add(text, "  to fit: ask for less");
+    if (last.by_fraction && info->total_bytes > 0)
+        core_text_add(text, "; or a memory fraction of %.2f",
+                      (double)(info->allowed_bytes + info->missing_bytes) /
+                              (double)info->total_bytes +
+                          0.005);
+    core_text_add(text, ": a smaller batch, scopes that end earlier (TERN_SCOPE)");
+    if (info->fragmented_bytes >= info->segment_bytes)
+        core_text_add(text, "; TERN_ALLOC_CONF=expandable_segments:True against fragmentation");
+}
+
+tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes)
+{
+    if (!last.pending)
+        note_plain(site, dev, bytes);
+    last.pending = false;
+    if (self->error_code != TERN_OK)
+        return (tern_status_t)self->error_code;
+    if (last.status != TERN_ERR_OOM)
+        return core_error(self, site, last.status, NULL, "%s", last.why);
+    core_text text = core_error_begin(self, site, TERN_ERR_OOM, NULL);
+    say_head(&text, &last.info);
+    say_device(&text, &last.info);
+    say_own(&text, &last.info);
+    say_sites(&text, &last.info);
+    say_change(&text, &last.info);
+    core_error_end(self, &text);
+    return TERN_ERR_OOM;
+}
+
+/* ---- what may be done instead ------------------------------------------------------------------------------ */
+
+void tern_set_oom_callback(tern_oom_callback callback, void *user)
+{
+    oom_callback = callback;
+    oom_callback_user = user;
+}
+
+bool core_oom_retry(int attempt)
+{
+    static _Thread_local bool inside; /* what the callback itself asks for fails at once */
+    if (oom_callback == NULL || attempt >= MAX_ATTEMPTS || inside)
+        return false;
+    inside = true;
+    const bool again = oom_callback(&last.info, oom_callback_user);
+    inside = false;
+    return again;
+}
+
+tern_oom_policy_t tern_get_oom_policy(void)
+{
+    int now = atomic_load_explicit(&policy, memory_order_relaxed);
+    if (now == 0) {
+        const char *text = getenv("TERN_OOM");
+        now = text != NULL && strcmp(text, "cpu") == 0 ? TERN_OOM_CPU : TERN_OOM_ERROR;
+        atomic_store_explicit(&policy, now, memory_order_relaxed);
+    }
+    return (tern_oom_policy_t)now;
+}
+
+void tern_set_oom_policy(tern_oom_policy_t chosen)
+{
+    atomic_store_explicit(&policy, chosen == TERN_OOM_CPU ? TERN_OOM_CPU : TERN_OOM_ERROR,
+                          memory_order_relaxed);
+}
+
+int64_t tern_oom_fallback_count(void)
+{
+    return atomic_load_explicit(&fallbacks, memory_order_relaxed);
+}
+
+bool core_oom_to_cpu(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
+{
+    if (dev.kind == TERN_KIND_CPU || self->error_code != TERN_ERR_OOM ||
+        tern_get_oom_policy() != TERN_OOM_CPU)
+        return false;
+    char name[TERN_DEV_NAME_BYTES];
+    tern_error_clear();
+    atomic_fetch_add_explicit(&fallbacks, 1, memory_order_relaxed);
+    tern_log_write(TERN_LOG_WARNING, site,
+                   "%s: %s has no memory left, using the CPU (TERN_OOM=cpu)", what,
+                   tern_dev_name(dev, name));
+    return true;
+}
