@@ -2,6 +2,7 @@
 #include "core/backend.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,15 @@
 #include "core/call.h"
 #include "core/log.h"
 
-static const tern_backend *backends[TERN_KINDS]; /* into tables, once registered */
-static tern_backend tables[TERN_KINDS];          /* copies: members that a plugin lacks are NULL */
+/* Into tables, once registered; never changed again. Who sees an entry sees its kernels, too. */
+static const tern_backend *_Atomic backends[TERN_KINDS];
+static tern_backend tables[TERN_KINDS]; /* copies: members that a plugin lacks are NULL */
 
 const tern_backend *core_backend_of(int kind)
 {
-    return kind > TERN_KIND_CPU && kind < TERN_KINDS ? backends[kind] : NULL;
+    return kind > TERN_KIND_CPU && kind < TERN_KINDS
+               ? atomic_load_explicit(&backends[kind], memory_order_acquire)
+               : NULL;
 }
 
 /* ---- services ---------------------------------------------------------------------------------- */
@@ -111,7 +115,7 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
     core_kernels[backend->kind] = table;
     tern_backend *copy = &tables[backend->kind];
     memcpy(copy, backend, backend->size < sizeof *copy ? backend->size : sizeof *copy);
-    backends[backend->kind] = copy;
+    atomic_store_explicit(&backends[backend->kind], copy, memory_order_release);
     return TERN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Opening backend plugins. A plugin stays open for the life of the process: kernels and device memory
  * may be in use until the very end. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/backend.h"
@@ -9,6 +10,18 @@
 static tern_status_t refuse(tern_site_t site, const char *path, const char *why)
 {
     return core_error(core_self(), site, TERN_ERR_BACKEND, "tern_plugin_load", "%s: %s", path, why);
+}
+
+/* One at a time, the plugin's own start included. */
+static bool take_backend(tern_backend_get_fn get, const char **out_why)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    *out_why = "it brings no backend for this version";
+    (void)pthread_mutex_lock(&lock);
+    const tern_backend *backend = get(&core_host, TERN_PLUGIN_VERSION, out_why);
+    const bool taken = backend != NULL && core_backend_register(backend, out_why) == TERN_OK;
+    (void)pthread_mutex_unlock(&lock);
+    return taken;
 }
 
 tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
@@ -26,12 +39,7 @@ tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
     void *symbol = dlsym(handle, TERN_BACKEND_GET_NAME);
     memcpy(&get, &symbol, sizeof get);
     const char *why = "it exports no " TERN_BACKEND_GET_NAME;
-    const tern_backend *backend = NULL;
-    if (symbol != NULL) {
-        why = "it brings no backend for this version";
-        backend = get(&core_host, TERN_PLUGIN_VERSION, &why);
-    }
-    if (backend != NULL && core_backend_register(backend, &why) == TERN_OK)
+    if (symbol != NULL && take_backend(get, &why))
         return TERN_OK;
     const tern_status_t code = refuse(site, path, why);
     (void)dlclose(handle);

@@ -3,7 +3,8 @@
  * Sizes round up to 64 bytes, up to CORE_POOL_LIMIT; alignment is 64. Objects are carved from 64 KiB
  * slabs, aligned to their size, whose head names the home pool: freeing on another thread pushes the
  * object onto the home's `incoming` stack, which the home empties when a list of its runs dry.
- * Slabs are never returned to the system. Sanitizer builds use malloc instead, so that misuse shows. */
+ * Slabs are never returned to the system. Builds that check addresses use malloc instead, so that misuse
+ * shows; those that check threads do not, so that the ways home are checked. */
 #ifndef TERN_CORE_POOL_H
 #define TERN_CORE_POOL_H
 
@@ -41,11 +42,10 @@ static inline int core_fault(void)
            core_fault_hit();
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__)
 #define CORE_POOL_BYPASS 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
 #define CORE_POOL_BYPASS 1
 #endif
 #endif

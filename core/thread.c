@@ -33,7 +33,7 @@ static void make_exit_key(void)
     (void)pthread_key_create(&exit_key, park);
 }
 
-/* Modes and errors start afresh; memory lists and counters go on. */
+/* Modes and errors start afresh; memory lists and counters go on. `parked` belongs to the list's lock. */
 static void reset_modes(tern_thread *self)
 {
     self->error_code = TERN_OK;
@@ -48,7 +48,6 @@ static void reset_modes(tern_thread *self)
     self->generator = (struct tern_generator){ 0, 0 };
     self->finisher_count = 0;
     core_autocast_reset(self);
-    self->parked = false;
 }
 
 static tern_thread *take_parked(void)

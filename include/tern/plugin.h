@@ -152,7 +152,8 @@ typedef struct tern_backend {
 } tern_backend;
 
 /* The one exported function of a plugin: returns its backend, or NULL with *out_why set to a text
- * that lives as long as the plugin. `host` lives as long as the process. */
+ * that lives as long as the plugin. `host` lives as long as the process. Called by one thread at a time,
+ * and again when a program loads the plugin again, which is refused. */
 typedef const tern_backend *(*tern_backend_get_fn)(const tern_host *host, uint32_t version,
                                                    const char **out_why);
 #define TERN_BACKEND_GET_NAME "tern_backend_get"
