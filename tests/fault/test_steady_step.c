@@ -15,7 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/pool.h"
 #include "io/safetensors.h"
 #include "tests/support/files.h"
 
@@ -25,7 +24,15 @@ static atomic_long memory_calls, lock_calls,
 static atomic_long foreign_calls;
 static atomic_long refuse_in; /* the memory call, counted from now, that gets nothing; 0: none */
 
-#ifndef CORE_POOL_BYPASS
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifndef SANITIZED
 
 enum { INTERPOSED = 1 };
 #define CALLER __builtin_return_address(0)
@@ -232,6 +239,37 @@ static void test_a_steady_step_asks_the_system_for_nothing(void **state)
     tern_set_num_threads(1);
 }
 
+static void *train_alone(void *argument)
+{
+    trainee *t = argument;
+    train(t, 20);
+    return NULL;
+}
+
+/* A model per thread: neither waits for the other anywhere. */
+static void test_independent_threads_share_no_lock(void **state)
+{
+    (void)state;
+    if (!INTERPOSED)
+        skip();
+    tern_set_num_threads(1);
+    trainee models[2] = { make_mlp(), make_lenet() };
+    pthread_t threads[2];
+    for (int round = 0; round < 2; round++) { /* in the first one the threads' states are made */
+        start_counting();
+        atomic_store(&counting, round == 1);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, train_alone, &models[i]), 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        atomic_store(&counting, false);
+    }
+    /* a new thread takes its state from a list, and gives it back: not a lock per step */
+    assert_true(atomic_load(&lock_calls) <= 4);
+    end(&models[0]);
+    end(&models[1]);
+}
+
 /* The counters see what they should: a first step does take memory, a loader does take locks. */
 static void test_the_counters_count(void **state)
 {
@@ -291,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_counters_count),
         cmocka_unit_test(test_a_steady_step_asks_the_system_for_nothing),
+        cmocka_unit_test(test_independent_threads_share_no_lock),
         cmocka_unit_test(test_a_header_without_memory_is_no_bad_file),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,287 @@
+/* Threads that use the library at once. What belongs to a thread (errors, modes, scopes, random state)
+ * is its own; what they share (memory that another one frees, the list of plugins, the log, the JSON
+ * parser) is safe. The thread sanitizer runs this file. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+#include "tests/support/files.h"
+
+enum { THREADS = 3, STEPS = 12 };
+
+/* Runs `body` on THREADS threads at once; each gets its number. */
+typedef struct team_member {
+    void (*body)(int number, void *shared);
+    void *shared;
+    int number;
+    pthread_barrier_t *start;
+} team_member;
+
+static void *run_member(void *argument)
+{
+    const team_member *member = argument;
+    (void)pthread_barrier_wait(member->start);
+    member->body(member->number, member->shared);
+    return NULL;
+}
+
+static void run_team(void (*body)(int number, void *shared), void *shared)
+{
+    pthread_t threads[THREADS];
+    team_member members[THREADS];
+    pthread_barrier_t start;
+    assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
+    for (int i = 0; i < THREADS; i++) {
+        members[i] = (team_member){ body, shared, i, &start };
+        assert_int_equal(pthread_create(&threads[i], NULL, run_member, &members[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    (void)pthread_barrier_destroy(&start);
+}
+
+/* ---- independent models ------------------------------------------------------------------------- */
+
+typedef struct training {
+    double losses[STEPS];
+    bool failed;
+} training;
+
+static tern_module *make_net(int number)
+{
+    if (number == 0)
+        return tern_sequential(tern_flatten_layer(), tern_linear_layer(64, 32), tern_relu_layer(),
+                               tern_dropout_layer(0.3), tern_linear_layer(32, 4));
+    if (number == 1)
+        return tern_sequential(tern_conv2d_layer(1, 4, 3, .padding = 1), tern_batch_norm2d_layer(4),
+                               tern_relu_layer(), tern_max_pool2d_layer(2), tern_flatten_layer(),
+                               tern_linear_layer(64, 4));
+    return tern_sequential(tern_flatten_layer(), tern_layer_norm_layer(64),
+                           tern_linear_layer(64, 16), tern_gelu_layer(), tern_linear_layer(16, 4));
+}
+
+/* Trains the model of that number from a seed of its own, out of a loader of its own. */
+static void train(int number, void *shared)
+{
+    training *all = shared, *mine = &all[number];
+    tern_seed(100 + (uint64_t)number);
+    TERN_SCOPE;
+    tern_module *net = make_net(number);
+    tern_optimizer *opt = tern_adam(tern_parameters(net), 1e-2);
+    tern_tensor *x = tern_randn(TERN_SHAPE(96, 1, 8, 8));
+    tern_tensor *y = tern_argmax(tern_randn(TERN_SHAPE(96, 4)), 1);
+    tern_dataset *data = tern_dataset_from_tensors(x, y);
+    tern_loader *batches = tern_loader_open(data, 8, true, .workers = number);
+    tern_batch b;
+    for (int i = 0; i < STEPS && tern_loader_next(batches, &b); i++) {
+        TERN_SCOPE;
+        tern_tensor *loss = tern_cross_entropy(tern_forward(net, b.x), b.y);
+        tern_backward(loss);
+        tern_step(opt);
+        tern_zero_grad(opt);
+        mine->losses[i] = tern_item(loss);
+    }
+    tern_loader_close(batches);
+    mine->failed = tern_failed();
+    tern_optimizer_free(opt);
+    tern_module_free(net);
+    tern_dataset_free(data);
+}
+
+static void test_independent_models_train_as_if_alone(void **state)
+{
+    (void)state;
+    static training alone[THREADS], together[THREADS];
+    const int before = tern_num_threads();
+    for (int threads = 1; threads <= 2; threads++) {
+        tern_set_num_threads(threads);
+        for (int i = 0; i < THREADS; i++)
+            train(i, alone);
+        run_team(train, together);
+        for (int i = 0; i < THREADS; i++) {
+            assert_false(alone[i].failed || together[i].failed);
+            assert_true(alone[i].losses[STEPS - 1] > 0);
+            assert_true(alone[i].losses[STEPS - 1] != alone[i].losses[0]);
+            assert_memory_equal(alone[i].losses, together[i].losses, sizeof alone[i].losses);
+        }
+    }
+    tern_set_num_threads(before);
+}
+
+/* ---- what one thread makes and another frees ------------------------------------------------------- */
+
+enum { HANDED = 64, ROUNDS = 20 };
+typedef struct ring {
+    _Atomic(tern_tensor *) slots[THREADS][HANDED];
+    atomic_bool wrong;
+} ring;
+
+/* Fills the next thread's slots and empties its own: small tensors, large ones, graphs. */
+static void hand_on(int number, void *shared)
+{
+    ring *r = shared;
+    for (int round = 0; round < ROUNDS; round++) {
+        TERN_SCOPE;
+        for (int i = 0; i < HANDED; i++) {
+            const int64_t n = i % 3 == 0 ? 4 : i % 3 == 1 ? 300 : 5000;
+            tern_tensor *t = tern_full(number + 1, TERN_SHAPE(n), .requires_grad = i % 2 == 0);
+            t = tern_retain(tern_mul(t, 2));
+            t = atomic_exchange(&r->slots[(number + 1) % THREADS][i], t);
+            tern_release(t); /* nobody had taken it */
+            t = atomic_exchange(&r->slots[number][i], NULL);
+            if (t != NULL && tern_item(tern_amax(t)) != 2 * ((number + THREADS - 1) % THREADS + 1))
+                atomic_store(&r->wrong, true);
+            tern_release(t);
+        }
+    }
+}
+
+static void test_memory_may_be_freed_by_another_thread(void **state)
+{
+    (void)state;
+    static ring r;
+    const int64_t live = tern_live_tensors();
+    run_team(hand_on, &r);
+    for (int k = 0; k < THREADS; k++)
+        for (int i = 0; i < HANDED; i++)
+            tern_release(atomic_load(&r.slots[k][i]));
+    assert_false(atomic_load(&r.wrong));
+    assert_int_equal(tern_live_tensors(), live);
+}
+
+/* ---- what belongs to a thread ---------------------------------------------------------------------- */
+
+static void use_own_state(int number, void *shared)
+{
+    atomic_int *right = shared;
+    tern_set_default_dtype(number == 0 ? TERN_F64 : TERN_F32);
+    tern_set_grad_enabled(number != 1);
+    for (int i = 0; i < 50; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *y = tern_mul(x, x);
+        const bool fine = tern_dtype(x) == (number == 0 ? TERN_F64 : TERN_F32) &&
+                          tern_requires_grad(y) == (number != 1);
+        const bool fails = number == 2;
+        if (fails)
+            tern_add(x, tern_ones(TERN_SHAPE(3)));
+        atomic_fetch_add(right, fine && tern_failed() == fails);
+        tern_error_clear();
+    }
+}
+
+static void test_errors_and_modes_are_the_thread_s_own(void **state)
+{
+    (void)state;
+    atomic_int right = 0;
+    run_team(use_own_state, &right);
+    assert_int_equal(atomic_load(&right), THREADS * 50);
+    assert_false(tern_failed());
+    assert_int_equal(tern_default_dtype(), TERN_F32);
+}
+
+/* ---- files, devices, plugins, the log ---------------------------------------------------------------- */
+
+static void save_and_load(int number, void *shared)
+{
+    atomic_int *right = shared;
+    char path[FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/threads-%d", file_folder(), number);
+    for (int i = 0; i < 10; i++) {
+        TERN_SCOPE;
+        int64_t value = 0;
+        tern_state *out = tern_state_create();
+        tern_state_set_int(out, "value", 10 * number + i);
+        tern_state_set(out, "tensor", tern_ones(TERN_SHAPE(100)));
+        tern_state_save(out, path);
+        tern_state *in = tern_state_load(path);
+        tern_state_get_int(in, "value", &value);
+        atomic_fetch_add(right, !tern_failed() && value == 10 * number + i);
+        tern_state_free(in);
+        tern_state_free(out);
+    }
+}
+
+static void test_states_are_saved_and_loaded_at_once(void **state)
+{
+    (void)state;
+    atomic_int right = 0;
+    assert_non_null(file_folder()); /* made by one thread */
+    run_team(save_and_load, &right);
+    assert_int_equal(atomic_load(&right), THREADS * 10);
+}
+
+typedef struct arrival {
+    atomic_int loaded, refused, other;
+} arrival;
+
+/* All ask for the same plugin; others look at its devices and compute on the CPU meanwhile. */
+static void load_plugin(int number, void *shared)
+{
+    arrival *a = shared;
+    char path[512];
+    const char *folder = getenv("TERN_TEST_PLUGINS");
+    (void)number;
+    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
+    TERN_SCOPE;
+    (void)tern_dev_count(TERN_KIND_EXT);
+    (void)tern_item(tern_sum(tern_ones(TERN_SHAPE(10))));
+    if (tern_plugin_load(path) == TERN_OK)
+        atomic_fetch_add(&a->loaded, 1);
+    else if (strstr(tern_error_text(), "another backend brought devices of that kind") != NULL)
+        atomic_fetch_add(&a->refused, 1);
+    tern_error_clear();
+    if (tern_dev_count(TERN_KIND_EXT) != 2 || !tern_dev_available(TERN_EXT(1)))
+        atomic_fetch_add(&a->other, 1);
+}
+
+static void test_a_plugin_is_registered_once(void **state)
+{
+    (void)state;
+    arrival a = { 0 };
+    run_team(load_plugin, &a);
+    assert_int_equal(atomic_load(&a.loaded), 1);
+    assert_int_equal(atomic_load(&a.refused), THREADS - 1);
+    assert_int_equal(atomic_load(&a.other), 0);
+}
+
+static void count_event(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)level, (void)site;
+    atomic_fetch_add((atomic_int *)user, strstr(text, "from a thread") != NULL);
+}
+
+static void log_events(int number, void *shared)
+{
+    tern_log_set_callback(count_event, shared);
+    for (int i = 0; i < 20; i++) {
+        tern_log_write(TERN_LOG_WARNING, TERN_HERE, "from a thread: %d", number);
+        (void)tern_dev_auto();
+        tern_set_device_policy(TERN_PREFER);
+    }
+}
+
+static void test_the_log_takes_events_of_all_threads(void **state)
+{
+    (void)state;
+    static atomic_int events;
+    run_team(log_events, &events);
+    tern_log_set_callback(NULL, NULL);
+    assert_int_equal(atomic_load(&events), THREADS * 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_independent_models_train_as_if_alone),
+        cmocka_unit_test(test_memory_may_be_freed_by_another_thread),
+        cmocka_unit_test(test_errors_and_modes_are_the_thread_s_own),
+        cmocka_unit_test(test_states_are_saved_and_loaded_at_once),
+        cmocka_unit_test(test_a_plugin_is_registered_once),
+        cmocka_unit_test(test_the_log_takes_events_of_all_threads),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
