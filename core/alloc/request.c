@@ -259,21 +259,31 @@ core_alloc_block *request_run(core_alloc *a, void *stream, int64_t bytes, tern_s
 
 /* ---- what a failure says --------------------------------------------------------------------------------- */
 
+/* Whole pages of what nobody holds; all or nothing of a plain segment. Blocks that wait for events
+ * count: empty_cache waits for them first. */
+static int64_t returnable_of(const segment *seg)
+{
+    const int64_t page = seg->page_bytes != 0 ? seg->page_bytes : seg->total;
+    int64_t pages = 0;
+    for (const block *b = seg->first, *end; b != NULL; b = end) {
+        const int64_t at = b->pub.data - seg->data;
+        int64_t bytes = 0;
+        for (end = b; end != NULL && end->mapped && !end->in_use; end = end->next)
+            bytes += end->pub.size;
+        const int64_t whole = (at + bytes) / page - (at + page - 1) / page;
+        pages += whole > 0 ? whole : 0;
+        end = end == b ? b->next : end;
+    }
+    return pages * page;
+}
+
 static int64_t returnable(const core_alloc *a)
 {
     int64_t sum = 0;
     for (const shard *s = a->shards; s != NULL; s = s->next)
         for (const segment *seg = pool_freeable(s->home) ? s->segments : NULL; seg != NULL;
              seg = seg->next)
-            if (seg->page_bytes == 0 && !is_split(seg->first) && !seg->first->in_use)
-                sum += seg->total;
-            else if (seg->page_bytes != 0)
-                for (const block *b = seg->first; b != NULL; b = b->next)
-                    if (b->mapped && !b->in_use) {
-                        const int64_t at = b->pub.data - seg->data, page = seg->page_bytes;
-                        const int64_t whole = (at + b->pub.size) / page - (at + page - 1) / page;
-                        sum += whole > 0 ? whole * page : 0;
-                    }
+            sum += returnable_of(seg);
     return sum;
 }
 
