@@ -17,7 +17,7 @@ static const char *const family_names[MODEL_FAMILIES] = {
 /* clang-format off */
 static const char *const path_names[MODEL_PATHS] = {
     "reused", "split", "kept_slack", "joined_two", "too_large_to_give", "too_large_to_round",
-    "waited_for_event", "deferred", "garbage", "over_fraction", "willing_pool", "oversize_one",
+    "waited_for_event", "deferred", "garbage", "over_fraction", "rejected", "reclaimed", "willing_pool", "oversize_one",
     "oversize_several", "retry_helped", "used_up", "grew", "shrank", "passed_over_expandable",
     "private"
 };
@@ -94,6 +94,16 @@ static int pool_for(const model *m, int stream)
     return 0;
 }
 
+bool model_expands(const model *m)
+{
+    return m->settings.expandable && !m->without_vmm;
+}
+
+int64_t model_reserved(const model *m)
+{
+    return m->stats.of[MODEL_RESERVED_BYTES][MODEL_ALL].current;
+}
+
 static int64_t expandable_size(model *m, const model_block *b)
 {
     const model_block *next = model_next(m, b);
@@ -103,7 +113,7 @@ static int64_t expandable_size(model *m, const model_block *b)
 /* M080, M081. */
 static model_block *pass_over_expandable(model *m, const model_request *r, model_block *b)
 {
-    if (m->settings.expandable) {
+    if (model_expands(m)) {
         model_block *next = model_least(m, r, b, r->size);
         while (b->expandable && next != NULL && expandable_size(m, next) < expandable_size(m, b)) {
             b = next;
@@ -144,12 +154,11 @@ static model_block *best_fit(model *m, const model_request *r)
 static model_block *from_device(model *m, const model_request *r, bool is_retry)
 {
     m->stats.retries += is_retry;
-    const int64_t reserved = m->stats.of[MODEL_RESERVED_BYTES][MODEL_ALL].current;
-    if (m->allowed >= 0 && reserved + r->segment > m->allowed) { /* M029 */
+    if (m->allowed >= 0 && model_reserved(m) + r->segment > m->allowed) { /* M029 */
         m->paths[MODEL_OVER_FRACTION]++;
         return NULL;
     }
-    if (m->settings.expandable)
+    if (model_expands(m))
         return model_expand(m, r);
     const uint64_t address = raw_alloc(m->raw, r->segment);
     if (address == 0)
@@ -187,13 +196,20 @@ static model_block *from_willing_pool(model *m, model_request *r)
 }
 
 /* M026. */
-static model_block *search_everywhere(model *m, model_request *r)
+static model_block *search_everywhere(model *m, model_request *r, bool *out_rejected)
 {
     model_block *b = best_fit(m, r);
-    if (b == NULL && m->reclaim != NULL && m->reclaim(m->reclaim_user))
+    if (b == NULL && m->reclaim != NULL && m->reclaim(m->reclaim_user)) {
+        m->paths[MODEL_RECLAIMED]++;
         b = best_fit(m, r);
+    }
     if (b != NULL)
         return b;
+    if (m->settings.reject && m->allowed >= 0 && model_reserved(m) + r->segment > m->allowed) {
+        m->paths[MODEL_REJECTED]++;
+        *out_rejected = true;
+        return NULL;
+    }
     model_collect_garbage(m);
     b = from_device(m, r, false);
     if (b == NULL)
@@ -212,7 +228,7 @@ static model_block *search_everywhere(model *m, model_request *r)
 static bool should_split(const model *m, const model_block *b, int64_t size)
 {
     const int64_t remainder = b->size - size;
-    if (b->small || m->settings.expandable)
+    if (b->small || model_expands(m))
         return remainder >= 512;
     return size < m->settings.max_split && remainder > MODEL_MIB;
 }
@@ -260,9 +276,11 @@ model_result model_malloc(model *m, int64_t bytes, int stream, uint64_t *out_add
     r.small = r.size <= MODEL_MIB; /* M004 */
     r.pool = pool_for(m, stream);
     r.segment = model_segment_bytes(&m->settings, r.size);
-    model_block *b = search_everywhere(m, &r);
+    bool rejected = false;
+    model_block *b = search_everywhere(m, &r, &rejected);
     if (b == NULL) {
-        m->stats.ooms++;
+        m->stats.ooms += !rejected;
+        m->stats.rejections += rejected;
         return MODEL_OOM;
     }
     hand_out(m, b, r.size, bytes);
@@ -350,7 +368,7 @@ void model_reset_peaks(model *m)
 void model_reset_accumulated(model *m)
 {
     each_stat(m, reset_accumulated);
-    m->stats.retries = m->stats.ooms = m->stats.syncs = 0;
+    m->stats.retries = m->stats.ooms = m->stats.rejections = m->stats.syncs = 0;
     m->stats.device_allocs = m->stats.device_frees = 0;
 }
 
@@ -381,6 +399,28 @@ void model_route_end(model *m, int pool)
     for (; i < m->route_count; i++)
         m->routes[i] = m->routes[i + 1];
     m->pools[pool].uses--;
+}
+
+int64_t model_in_private_pools(const model *m)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < m->block_end; i++) {
+        const model_block *b = &m->blocks[i];
+        sum += b->used && b->allocated && b->pool != 0 ? b->size : 0;
+    }
+    return sum;
+}
+
+int64_t model_largest_free(const model *m, int64_t rounded_bytes, int stream)
+{
+    const model_request r = { .pool = pool_for(m, stream),
+                              .small = rounded_bytes <= MODEL_MIB,
+                              .stream = stream };
+    int64_t largest = 0;
+    for (const model_block *b = model_least((model *)m, &r, NULL, 0); b != NULL;
+         b = model_least((model *)m, &r, b, 0))
+        largest = b->size;
+    return largest;
 }
 
 /* What the block adds to the current value of a family. */

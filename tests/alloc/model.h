@@ -34,7 +34,7 @@ typedef struct model_stat {
 typedef struct model_stats {
     model_stat of[MODEL_FAMILIES][MODEL_COLUMNS];
     model_stat oversize_allocations, oversize_segments;
-    int64_t retries, ooms, syncs, device_allocs, device_frees;
+    int64_t retries, ooms, rejections, syncs, device_allocs, device_frees;
 } model_stats;
 
 /* M077. */
@@ -45,6 +45,7 @@ typedef struct model_settings {
     int divisions[MODEL_INTERVALS]; /* M010: per power of two from 1 MiB on */
     double gc_threshold;            /* 0: off */
     bool expandable;
+    bool reject; /* M040 */
 } model_settings;
 
 typedef struct model_block {
@@ -58,6 +59,7 @@ typedef struct model_block {
     int64_t segment; /* blocks of one segment share it */
     uint64_t address;
     int64_t size, requested;
+    int64_t page; /* of an expandable range */
     int64_t born; /* M043: the pool's count of searches when it became free */
 } model_block;
 
@@ -93,6 +95,8 @@ typedef enum model_path {
     MODEL_DEFERRED,
     MODEL_GARBAGE,
     MODEL_OVER_FRACTION,
+    MODEL_REJECTED,
+    MODEL_RECLAIMED,
     MODEL_WILLING_POOL,
     MODEL_OVERSIZE_ONE,
     MODEL_OVERSIZE_SEVERAL,
@@ -109,6 +113,7 @@ typedef struct model {
     int64_t paths[MODEL_PATHS];
     raw_double *raw; /* borrowed; not shared with what the model is compared with */
     model_settings settings;
+    bool without_events, without_vmm; /* what the raw interface lacks */
     int64_t total;
     int64_t allowed; /* -1: no fraction set */
     int64_t last_segment;
@@ -154,6 +159,11 @@ void model_route_end(model *m, int pool);
 
 int64_t model_round(const model_settings *s, int64_t bytes);
 int64_t model_segment_bytes(const model_settings *s, int64_t rounded_bytes);
+/* What empty_cache would return now, and what is allocated in private pools. */
+int64_t model_returnable(const model *m);
+int64_t model_in_private_pools(const model *m);
+/* The largest free block for a request of this size on this stream. */
+int64_t model_largest_free(const model *m, int64_t rounded_bytes, int stream);
 const char *model_family_name(model_family family);
 const char *model_path_name(model_path path);
 /* The block at the address, or NULL. */

@@ -21,7 +21,7 @@ static model_block *front(model *m, const model_block *b)
 /* Maps whole pages for `bytes` from the start of an unmapped block on. */
 static bool map_pages(model *m, model_block *b, int64_t bytes)
 {
-    const int64_t page = page_of(m, b->small), pages = (bytes + page - 1) / page;
+    const int64_t page = b->page, pages = (bytes + page - 1) / page;
     uint32_t handles[MODEL_ROOM];
     int64_t made = 0;
     while (made < pages && (handles[made] = raw_handle(m->raw, page)) != 0)
@@ -84,7 +84,8 @@ static model_block *new_range(model *m, const model_request *r)
                               .stream = r->stream,
                               .segment = ++m->last_segment,
                               .address = address,
-                              .size = bytes };
+                              .size = bytes,
+                              .page = page };
     return model_add_block(m, &all);
 }
 
@@ -136,14 +137,20 @@ static void keep_middle(model *m, model_block *b, uint64_t from, int64_t bytes)
     b->size = bytes;
 }
 
+int64_t model_whole_pages(model *m, const model_block *b, uint64_t *out_from)
+{
+    const uint64_t start = front(m, b)->address, page = (uint64_t)b->page;
+    const uint64_t to = start + (b->address + (uint64_t)b->size - start) / page * page;
+    *out_from = start + (b->address - start + page - 1) / page * page;
+    return *out_from < to ? (int64_t)(to - *out_from) : 0;
+}
+
 void model_shrink(model *m, model_block *b)
 {
-    const uint64_t start = front(m, b)->address, page = (uint64_t)page_of(m, b->small);
-    const uint64_t from = start + (b->address - start + page - 1) / page * page;
-    const uint64_t to = start + (b->address + (uint64_t)b->size - start) / page * page;
-    if (from >= to)
+    uint64_t from;
+    const int64_t bytes = model_whole_pages(m, b, &from);
+    if (bytes == 0)
         return;
-    const int64_t bytes = (int64_t)(to - from);
     m->paths[MODEL_SHRANK] += bytes < b->size;
     raw_unmap(m->raw, from, bytes);
     keep_middle(m, b, from, bytes);

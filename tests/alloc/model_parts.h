@@ -15,7 +15,7 @@ typedef struct model_request {
     int64_t segment; /* bytes to ask of the raw double */
 } model_request;
 
-/* model_blocks.c */
+/* model.c and model_blocks.c */
 model_block *model_at(model *m, uint64_t address);
 model_block *model_previous(model *m, const model_block *b);
 model_block *model_next(model *m, const model_block *b);
@@ -32,6 +32,8 @@ void model_become_free(model *m, model_block *b);
  * has at least `size` bytes: M011's order. */
 model_block *model_least(model *m, const model_request *r, const model_block *after, int64_t size);
 void model_mark_born(model *m, model_block *b);
+bool model_expands(const model *m);
+int64_t model_reserved(const model *m);
 void model_add(model_stat *s, int64_t amount);
 void model_count(model *m, model_family family, bool small, int64_t amount);
 
@@ -49,5 +51,7 @@ void model_release_cached(model *m);
 model_block *model_expand(model *m, const model_request *r);
 /* Returns the whole pages of a free block; the range too when nothing of it is left. */
 void model_shrink(model *m, model_block *b);
+/* The whole pages of a free block: where they start, how many bytes. */
+int64_t model_whole_pages(model *m, const model_block *b, uint64_t *out_from);
 
 #endif

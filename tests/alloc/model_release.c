@@ -25,12 +25,18 @@ void model_record_users(model *m, model_block *b)
 {
     for (int i = 0; i < b->user_count; i++) {
         const int s = b->users[i];
+        if (m->without_events) {
+            raw_wait_all(m->raw, s);
+            continue;
+        }
         add_stream(m, s);
         b->events++;
         m->marks[m->mark_count++] =
             (model_mark){ .stream = s, .mark = raw_record(m->raw, s), .address = b->address };
     }
     b->user_count = 0;
+    if (b->events == 0)
+        model_become_free(m, b);
 }
 
 static void record_deferred(model *m)
@@ -91,11 +97,6 @@ static void wait_for_all(model *m)
     }
 }
 
-static int64_t reserved(const model *m)
-{
-    return m->stats.of[MODEL_RESERVED_BYTES][MODEL_ALL].current;
-}
-
 static void release_block(model *m, model_block *b)
 {
     raw_free(m->raw, b->address, b->size);
@@ -124,7 +125,7 @@ void model_collect_garbage(model *m)
     if (m->settings.gc_threshold <= 0 || m->allowed < 0)
         return;
     const int64_t limit = (int64_t)(m->settings.gc_threshold * (double)m->allowed);
-    const int64_t excess = reserved(m) - limit;
+    const int64_t excess = model_reserved(m) - limit;
     int64_t reclaimed = 0;
     bool freed = excess > 0;
     while (freed && reclaimed < excess) {
@@ -200,6 +201,33 @@ static void release_pool(model *m, int pool)
         if (b->used && b->pool == pool && b->expandable && b->mapped && model_is_idle(b))
             model_shrink(m, b);
     }
+}
+
+static bool is_unused(const model_block *b)
+{
+    return b != NULL && b->used && b->mapped && !b->allocated;
+}
+
+/* Blocks that wait for events are free by then: what counts are runs of blocks that nobody holds. */
+int64_t model_returnable(const model *constant)
+{
+    model *m = (model *)constant;
+    int64_t sum = 0;
+    for (int i = 0; i < m->block_end; i++) {
+        const model_block *b = &m->blocks[i];
+        if (!is_unused(b) || is_unused(model_previous(m, b)) ||
+            (b->pool != 0 && m->pools[b->pool].uses > 0))
+            continue;
+        model_block run = *b;
+        for (b = model_next(m, b); is_unused(b); b = model_next(m, b))
+            run.size += b->size;
+        uint64_t from;
+        if (run.expandable)
+            sum += model_whole_pages(m, &run, &from);
+        else if (!model_is_split(m, &run))
+            sum += run.size;
+    }
+    return sum;
 }
 
 void model_release_cached(model *m)

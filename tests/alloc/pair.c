@@ -36,7 +36,29 @@ static void expect_ok(pair *p, tern_status_t status, const char *call)
         differ(p, "%s returned status %d", call, (int)status);
 }
 
-bool pair_init(pair *p, int64_t capacity_bytes)
+static bool model_lets_go(void *user)
+{
+    pair *p = user;
+    p->model_let_go = p->hostage >= 0 && p->slots[p->hostage].address != 0;
+    return p->model_let_go && model_free(p->model, p->slots[p->hostage].address) == MODEL_DONE;
+}
+
+static bool engine_lets_go(void *user)
+{
+    pair *p = user;
+    p->engine_let_go = p->hostage >= 0 && p->slots[p->hostage].block != NULL;
+    return p->engine_let_go && core_alloc_free(p->engine, p->slots[p->hostage].block) == TERN_OK;
+}
+
+void pair_offer(pair *p, int slot)
+{
+    p->hostage = slot;
+    p->model->reclaim = model_lets_go;
+    p->model->reclaim_user = p;
+    core_alloc_set_reclaim(p->engine, engine_lets_go, p);
+}
+
+bool pair_init(pair *p, int64_t capacity_bytes, unsigned without)
 {
     memset(p, 0, sizeof *p);
     p->raw_model = raw_create(capacity_bytes, false);
@@ -45,7 +67,10 @@ bool pair_init(pair *p, int64_t capacity_bytes)
     if (p->raw_model == NULL || p->raw_engine == NULL || p->model == NULL)
         return false;
     model_init(p->model, p->raw_model, capacity_bytes);
-    raw_table_init(&p->table, p->raw_engine, 0);
+    p->hostage = -1;
+    p->model->without_events = (without & RAW_WITHOUT_EVENTS) != 0;
+    p->model->without_vmm = (without & RAW_WITHOUT_VMM) != 0;
+    raw_table_init(&p->table, p->raw_engine, without);
     p->engine = core_alloc_new(&p->table.raw);
     return p->engine != NULL;
 }
@@ -70,7 +95,7 @@ const char *pair_deinit(pair *p, char *text, int64_t text_bytes)
 }
 
 /* M035 and what an error says: sizes by rule, numbers as they stand after the attempts. */
-static void compare_failure(pair *p, int64_t bytes, const core_alloc_failure *failure)
+static void compare_failure(pair *p, int64_t bytes, int stream, const core_alloc_failure *failure)
 {
     const model_stats *stats = &p->model->stats;
     const int64_t block = model_round(&p->model->settings, bytes);
@@ -81,6 +106,11 @@ static void compare_failure(pair *p, int64_t bytes, const core_alloc_failure *fa
         { stats->of[MODEL_ALLOCATED_BYTES][MODEL_ALL].current, failure->allocated },
         { stats->of[MODEL_RESERVED_BYTES][MODEL_ALL].current, failure->reserved },
         { p->model->allowed, failure->allowed },
+        { stats->of[MODEL_REQUESTED_BYTES][MODEL_ALL].current, failure->live_requested },
+        { stats->of[MODEL_INACTIVE_SPLIT_BYTES][MODEL_ALL].current, failure->inactive_split },
+        { model_in_private_pools(p->model), failure->private_pools },
+        { model_largest_free(p->model, block, stream), failure->largest_free },
+        { model_returnable(p->model), failure->returnable },
     };
     for (int i = 0; i < (int)(sizeof pairs / sizeof pairs[0]); i++) {
         if (pairs[i][0] != pairs[i][1])
@@ -98,12 +128,18 @@ bool pair_malloc(pair *p, int slot, int64_t bytes, int stream)
     if (address_of(s->block) != s->address)
         differ(p, "malloc(%" PRId64 ", stream %d): model 0x%" PRIx64 ", allocator 0x%" PRIx64,
                bytes, stream, s->address, address_of(s->block));
+    if (p->model_let_go != p->engine_let_go)
+        differ(p, "malloc(%" PRId64 "): the callback was asked by one alone", bytes);
+    if (p->model_let_go) {
+        p->slots[p->hostage] = (pair_slot){ 0 };
+        p->model_let_go = p->engine_let_go = false;
+    }
     const tern_status_t expected = result == MODEL_OOM ? TERN_ERR_OOM : TERN_OK;
     if (s->block == NULL && failure.status != expected)
         differ(p, "malloc(%" PRId64 "): status %d, expected %d", bytes, (int)failure.status,
                (int)expected);
     if (s->block == NULL && result == MODEL_OOM && bytes < INT64_C(1) << 60)
-        compare_failure(p, bytes, &failure);
+        compare_failure(p, bytes, stream, &failure);
     if (s->block != NULL && s->address != 0) {
         const model_block *b = model_find(p->model, s->address);
         if (b->size != s->block->size || s->block->requested != bytes)
@@ -173,17 +209,17 @@ static void add_divisions(const model_settings *s, char *text, size_t bytes)
 void pair_settings_text(const model_settings *settings, char *text, int64_t text_bytes)
 {
     const size_t bytes = (size_t)text_bytes;
-    snprintf(text, bytes, "expandable_segments:%s,max_non_split_rounding_mb:%" PRId64,
-             settings->expandable ? "True" : "False", settings->max_non_split_rounding / MODEL_MIB);
+    snprintf(text, bytes,
+             "throw_on_cudamalloc_oom:%s,expandable_segments:%s,max_non_split_rounding_mb:%" PRId64
+             ",large_segment_size_mb:%" PRId64,
+             settings->reject ? "True" : "False", settings->expandable ? "True" : "False",
+             settings->max_non_split_rounding / MODEL_MIB, settings->large_segment / MODEL_MIB);
     if (settings->max_split != INT64_MAX)
         snprintf(text + strlen(text), bytes - strlen(text), ",max_split_size_mb:%" PRId64,
                  settings->max_split / MODEL_MIB);
     if (settings->gc_threshold > 0)
         snprintf(text + strlen(text), bytes - strlen(text), ",garbage_collection_threshold:%.17g",
                  settings->gc_threshold);
-    if (settings->large_segment != 20 * MODEL_MIB)
-        snprintf(text + strlen(text), bytes - strlen(text), ",large_segment_size_mb:%" PRId64,
-                 settings->large_segment / MODEL_MIB);
     bool rounds = false;
     for (int i = 0; i < MODEL_INTERVALS; i++)
         rounds = rounds || settings->divisions[i] != 0;

@@ -24,11 +24,14 @@ typedef struct pair {
         int model;
         uint64_t engine;
     } pools[PAIR_POOLS];
+    int hostage; /* slot that goes when memory is asked for; -1: none */
+    bool model_let_go, engine_let_go;
     char text[PAIR_TEXT]; /* the first disagreement, or "" */
 } pair;
 
-/* In place; false without memory. Pairs are large: not for the stack. */
-bool pair_init(pair *p, int64_t capacity_bytes);
+/* In place; false without memory. Pairs are large: not for the stack. `without`: RAW_WITHOUT_EVENTS,
+ * RAW_WITHOUT_VMM. */
+bool pair_init(pair *p, int64_t capacity_bytes, unsigned without);
 /* Ends the allocator; NULL, or what it leaked or misused. */
 const char *pair_deinit(pair *p, char *text, int64_t text_bytes);
 
@@ -37,6 +40,8 @@ bool pair_malloc(pair *p, int slot, int64_t bytes, int stream);
 /* An empty slot is left alone by these two. */
 void pair_free(pair *p, int slot);
 void pair_record_stream(pair *p, int slot, int stream);
+/* The block in the slot is what both let go when the reclaim callback asks (M026 step 3). */
+void pair_offer(pair *p, int slot);
 void pair_process_events(pair *p);
 void pair_empty_cache(pair *p);
 void pair_set_fraction(pair *p, double fraction);

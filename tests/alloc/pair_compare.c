@@ -48,6 +48,7 @@ static void compare_stats(pair *p)
     compare_stat(p, "oversize_segments", "", &mine->oversize_segments, &theirs.oversize_segments);
     same_number(p, "num", "alloc", "retries", mine->retries, theirs.num_alloc_retries);
     same_number(p, "num", "", "ooms", mine->ooms, theirs.num_ooms);
+    same_number(p, "num", "oom", "rejections", mine->rejections, theirs.num_oom_rejections);
     same_number(p, "num", "sync", "all_streams", mine->syncs, theirs.num_sync_all_streams);
     same_number(p, "num", "device", "alloc", mine->device_allocs, theirs.num_device_alloc);
     same_number(p, "num", "device", "free", mine->device_frees, theirs.num_device_free);

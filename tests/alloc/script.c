@@ -9,7 +9,7 @@
 /* ORDER SCRIPT_KIND */
 /* clang-format off */
 static const char *const kind_names[SCRIPT_KINDS] = {
-    "malloc", "free", "record_stream", "advance", "process_events", "empty_cache",
+    "malloc", "free", "record_stream", "offer", "advance", "process_events", "empty_cache",
     "set_fraction", "configure", "capacity", "pool_new", "pool_release", "route_begin",
     "route_end", "reset_peaks", "reset_accumulated"
 };
@@ -57,11 +57,9 @@ static void pool_op(runner *r, const script_op *op)
     }
 }
 
-/* Settings of all kinds; the oversize limit stays as it is at the start, so that oversize blocks are
- * counted by one measure. */
-static model_settings settings_from(uint64_t seed, const model_settings *start);
+static model_settings settings_from(uint64_t seed);
 
-static void apply(runner *r, const script *s, const script_op *op)
+static void apply(runner *r, const script_op *op)
 {
     pair *p = r->pair;
     model_settings settings;
@@ -75,6 +73,9 @@ static void apply(runner *r, const script *s, const script_op *op)
         break;
     case SCRIPT_RECORD:
         pair_record_stream(p, op->slot, op->stream);
+        break;
+    case SCRIPT_OFFER:
+        pair_offer(p, op->slot);
         break;
     case SCRIPT_ADVANCE:
         pair_advance(p, op->stream, op->value);
@@ -90,7 +91,7 @@ static void apply(runner *r, const script *s, const script_op *op)
         pair_set_fraction(p, (double)op->value / 1000);
         break;
     case SCRIPT_CONFIGURE:
-        settings = settings_from((uint64_t)op->value, &s->settings);
+        settings = settings_from((uint64_t)op->value);
         pair_configure(p, &settings);
         break;
     case SCRIPT_CAPACITY:
@@ -115,7 +116,7 @@ static int run_on(runner *r, const script *s, char *text, int64_t text_bytes)
         pair_set_fraction(p, s->fraction);
     for (int i = 0; i <= s->count; i++) {
         if (i < s->count)
-            apply(r, s, &s->ops[i]);
+            apply(r, &s->ops[i]);
         const bool deep = i % DEEP_EVERY == 0 || i == s->count;
         const char *why = deep ? pair_deep_difference(p) : pair_difference(p);
         if (why != NULL) {
@@ -137,7 +138,7 @@ int script_run(const script *s, char *text, int64_t text_bytes)
 {
     char end_text[PAIR_TEXT];
     runner r = { .pair = malloc(sizeof(pair)) };
-    if (r.pair == NULL || !pair_init(r.pair, s->capacity)) {
+    if (r.pair == NULL || !pair_init(r.pair, s->capacity, s->without)) {
         snprintf(text, (size_t)text_bytes, "no memory for a pair");
         free(r.pair);
         return 0;
@@ -199,14 +200,15 @@ void script_print(const script *s)
 {
     char text[PAIR_TEXT];
     pair_settings_text(&s->settings, text, sizeof text);
-    printf("capacity %" PRId64 ", fraction %g, %s\n", s->capacity, s->fraction, text);
+    printf("capacity %" PRId64 ", without %u, fraction %g, %s\n", s->capacity, s->without,
+           s->fraction, text);
     for (int i = 0; i < s->count; i++) {
         const script_op *op = &s->ops[i];
         printf("%5d  %-18s slot %4d  stream %2d  %" PRId64 "\n", i, kind_names[op->kind], op->slot,
                op->stream, op->value);
         if (op->kind != SCRIPT_CONFIGURE)
             continue;
-        const model_settings settings = settings_from((uint64_t)op->value, &s->settings);
+        const model_settings settings = settings_from((uint64_t)op->value);
         pair_settings_text(&settings, text, sizeof text);
         printf("       %s\n", text);
     }
@@ -221,7 +223,7 @@ typedef struct maker {
     int live_count, wanted; /* blocks to hover around */
     int streams;
     int sizes; /* which mix */
-    bool pools, others;
+    bool pools, others, records, offers;
 } maker;
 
 static uint64_t draw(uint64_t *state)
@@ -284,6 +286,8 @@ static int64_t size_of(maker *k)
         return edge(&k->state);
     case 3:
         return log_uniform(&k->state, 19, 26);
+    case 4:
+        return log_uniform(&k->state, 23, 28);
     default:
         return pick < 40 ? edge(&k->state) : log_uniform(&k->state, 3, 26);
     }
@@ -300,13 +304,13 @@ static void add_malloc(maker *k, script_op *op)
     k->live[k->live_count++] = op->slot;
 }
 
-static void add_free_or_record(maker *k, script_op *op, bool is_free)
+static void add_for_live(maker *k, script_op *op, script_kind kind)
 {
     const int i = (int)below(&k->state, k->live_count);
-    op->kind = is_free ? SCRIPT_FREE : SCRIPT_RECORD;
+    op->kind = kind;
     op->slot = k->live[i];
     op->stream = (int)below(&k->state, STREAMS);
-    if (!is_free)
+    if (kind != SCRIPT_FREE)
         return;
     k->is_live[op->slot] = false;
     k->live[i] = k->live[--k->live_count];
@@ -348,19 +352,22 @@ static void add_op(maker *k, script *s)
         add_seldom(k, s, op);
     else if (pick < 35 && k->pools)
         add_pool_op(k, op);
-    else if (pick < 120 && k->streams > 1) {
+    else if (pick < 120 && k->records) {
         op->kind = SCRIPT_ADVANCE;
         op->stream = (int)below(&k->state, STREAMS);
         op->value = 1 + below(&k->state, 4);
-    } else if (pick < 220 && k->streams > 1 && k->live_count > 0)
-        add_free_or_record(k, op, false);
+    } else if (pick < 220 && k->records && k->live_count > 0)
+        add_for_live(k, op, SCRIPT_RECORD);
+    else if (pick < 230 && k->offers && k->live_count > 0)
+        add_for_live(k, op, SCRIPT_OFFER);
     else if (k->live_count == 0 || below(&k->state, 100) < (few ? 65 : 35))
         add_malloc(k, op);
     else
-        add_free_or_record(k, op, true);
+        add_for_live(k, op, SCRIPT_FREE);
 }
 
-static model_settings settings_from(uint64_t seed, const model_settings *start)
+/* Settings of all kinds. */
+static model_settings settings_from(uint64_t seed)
 {
     const int divisions[] = { 0, 1, 2, 4, 8, 16 };
     uint64_t state = seed;
@@ -368,8 +375,9 @@ static model_settings settings_from(uint64_t seed, const model_settings *start)
     s.expandable = below(&state, 3) == 0;
     if (below(&state, 3) == 0)
         s.max_split = (20 + below(&state, 100)) * MIB;
-    if (start != NULL)
-        s.max_split = start->max_split;
+    if (below(&state, 6) == 0)
+        s.large_segment = (20 + 2 * below(&state, 20)) * MIB;
+    s.reject = below(&state, 8) == 0;
     if (below(&state, 3) == 0)
         s.max_non_split_rounding = (20 + below(&state, 30)) * MIB;
     if (below(&state, 3) == 0)
@@ -390,15 +398,19 @@ void script_make(script *s, uint64_t seed, int count)
         return;
     k->state = seed * UINT64_C(0x2545f4914f6cdd1d) + 1;
     s->capacity = (128 + below(&k->state, 900)) * MIB;
-    s->settings = settings_from(draw(&k->state), NULL);
+    s->settings = settings_from(draw(&k->state));
     s->fraction = below(&k->state, 3) == 0 || s->settings.gc_threshold > 0
                       ? 0.3 + 0.1 * (double)below(&k->state, 8)
                       : 0;
-    k->wanted = (int)log_uniform(&k->state, 3, 8);
     k->streams = 1 + (int)below(&k->state, STREAMS);
-    k->sizes = (int)below(&k->state, 6);
+    k->sizes = (int)below(&k->state, 7);
+    k->wanted = (int)log_uniform(&k->state, 3, k->sizes < 2 ? 8 : 5);
     k->pools = below(&k->state, 2) == 0;
     k->others = below(&k->state, 2) == 0;
+    k->records = below(&k->state, 3) != 0;
+    k->offers = below(&k->state, 5) == 0;
+    if (below(&k->state, 8) == 0)
+        s->without = (unsigned)below(&k->state, 4); /* events, virtual memory */
     while (s->count < count)
         add_op(k, s);
     free(k);

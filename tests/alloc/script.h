@@ -10,6 +10,7 @@ typedef enum script_kind {
     SCRIPT_MALLOC, /* slot, stream, value: bytes */
     SCRIPT_FREE,
     SCRIPT_RECORD,  /* slot, stream */
+    SCRIPT_OFFER,   /* to the reclaim callback: slot */
     SCRIPT_ADVANCE, /* stream, value: marks */
     SCRIPT_PROCESS,
     SCRIPT_EMPTY,
@@ -36,6 +37,7 @@ enum { SCRIPT_ROOM = 20000 };
 
 typedef struct script {
     int64_t capacity;
+    unsigned without;        /* RAW_WITHOUT_ of the raw interface */
     model_settings settings; /* at the start */
     double fraction;         /* at the start; 0: none */
     int count;

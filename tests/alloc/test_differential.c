@@ -1,7 +1,8 @@
 /* The caching allocator against the model: random operations, compared after each one.
  *
- * TERN_ALLOC_OPS: how many in all (100000; 1500000 when TERN_TEST_FULL is set). TERN_ALLOC_SEED: of the
- * first script (1); a script has TERN_ALLOC_LENGTH operations (2000). A disagreement prints its seed and
+ * TERN_ALLOC_OPS: how many in all; else a million, ten million when TERN_TEST_FULL is set, and a tenth of
+ * these in builds that check much by themselves. TERN_ALLOC_SEED: of the first script (1); a script has
+ * TERN_ALLOC_LENGTH operations (2000). A disagreement prints its seed and
  * the operations that lead to it. */
 #include "tests/support/check.h"
 
@@ -10,6 +11,19 @@
 #include <stdlib.h>
 
 #include "tests/alloc/script.h"
+
+#if defined(__has_feature)
+#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#else
+#define HAS_SANITIZER 0
+#endif
+#if HAS_SANITIZER || !defined(NDEBUG)
+static const int64_t MANY = 100000;
+#else
+static const int64_t MANY = 1000000;
+#endif
 
 static int64_t setting(const char *name, int64_t otherwise)
 {
@@ -35,7 +49,7 @@ static void test_every_operation_agrees_with_the_model(void **state)
 {
     (void)state;
     const bool full = getenv("TERN_TEST_FULL") != NULL;
-    const int64_t ops = setting("TERN_ALLOC_OPS", full ? 1500000 : 100000);
+    const int64_t ops = setting("TERN_ALLOC_OPS", full ? 10 * MANY : MANY);
     const uint64_t first = (uint64_t)setting("TERN_ALLOC_SEED", 1);
     int64_t length = setting("TERN_ALLOC_LENGTH", 2000);
     if (length < 1 || length > SCRIPT_ROOM)

@@ -12,7 +12,7 @@ static pair *start_with(int64_t capacity, const model_settings *settings)
 {
     pair *p = malloc(sizeof *p);
     assert_non_null(p);
-    assert_true(pair_init(p, capacity));
+    assert_true(pair_init(p, capacity, 0));
     pair_configure(p, settings);
     return p;
 }

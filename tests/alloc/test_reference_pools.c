@@ -14,7 +14,7 @@ static pair *start(int64_t capacity, bool expandable)
     settings.expandable = expandable;
     pair *p = malloc(sizeof *p);
     assert_non_null(p);
-    assert_true(pair_init(p, capacity));
+    assert_true(pair_init(p, capacity, 0));
     pair_configure(p, &settings);
     return p;
 }
@@ -285,29 +285,14 @@ static void test_the_newest_willing_pool_helps_first(void **state)
     }
 }
 
-/* M026 step 3: slot 0 goes when memory is asked for. */
-static bool model_lets_go(void *user)
-{
-    pair *p = user;
-    return p->slots[0].address != 0 && model_free(p->model, p->slots[0].address) == MODEL_DONE;
-}
-
-static bool engine_lets_go(void *user)
-{
-    pair *p = user;
-    return p->slots[0].block != NULL && core_alloc_free(p->engine, p->slots[0].block) == TERN_OK;
-}
-
+/* M026 step 3. */
 static void test_a_callback_frees_before_the_device_is_asked(void **state)
 {
     (void)state;
     pair *p = start(1000 * MIB, false);
     take(p, 0, 40 * MIB, 0);
-    p->model->reclaim = model_lets_go;
-    p->model->reclaim_user = p;
-    core_alloc_set_reclaim(p->engine, engine_lets_go, p);
+    pair_offer(p, 0);
     take(p, 1, 30 * MIB, 0);
-    p->slots[0] = (pair_slot){ 0 };
     assert_memory(p, 30 * MIB, 40 * MIB);
     take(p, 2, 30 * MIB, 0); /* nothing more to let go */
     assert_memory(p, 60 * MIB, 70 * MIB);
@@ -331,6 +316,26 @@ static void test_a_failure_names_the_segment(void **state)
     finish(p);
 }
 
+/* What empty_cache would return includes what waits for events, joined to its free neighbours. */
+static void test_a_failure_counts_what_waits_as_returnable(void **state)
+{
+    (void)state;
+    pair *p = start(40 * MIB, false);
+    core_alloc_failure failure;
+    const int pool = pair_pool_new(p, false);
+    take(p, 0, 3 * MIB, 0);
+    pair_record_stream(p, 0, 2);
+    pair_route_begin(p, pool, 1, true);
+    pair_free(p, 0);
+    assert_false(pair_malloc(p, 1, 30 * MIB, 1));
+    agree(p);
+    assert_null(core_alloc_malloc(p->engine, (void *)(uintptr_t)1, 30 * MIB, "test:1", &failure));
+    assert_int_equal(failure.returnable, 20 * MIB);
+    p->model->stats.ooms++;
+    pair_route_end(p, pool);
+    finish(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_the_newest_willing_pool_helps_first),
         cmocka_unit_test(test_a_callback_frees_before_the_device_is_asked),
         cmocka_unit_test(test_a_failure_names_the_segment),
+        cmocka_unit_test(test_a_failure_counts_what_waits_as_returnable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
