@@ -288,8 +288,10 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
     device_slot *d = &slots[real.kind][real.index];
     pthread_mutex_lock(&make_lock);
     const bool fresh = atomic_load(&d->allocator) == NULL;
-    if (fresh)
-        d->user = *raw;
+    if (fresh) {
+        d->user = (tern_raw_allocator_t){ 0 };
+        memcpy(&d->user, raw, raw->size_ < sizeof d->user ? raw->size_ : sizeof d->user);
+    }
     pthread_mutex_unlock(&make_lock);
     if (fresh)
         return TERN_OK;

@@ -176,6 +176,9 @@ void core_storage_free(tern_thread *self, core_storage *s)
     } else if (s->cache_class < CORE_BLOCK_CLASSES) {
         self->blocks.allocated_bytes -= s->bytes;
         block_free(self, s->user, s->data, s->cache_class);
+    } else if (s->cache_class == CORE_CACHE_PINNED) {
+        self->blocks.allocated_bytes -= s->bytes;
+        core_pinned_storage_free(s);
     } else if (s->release != NULL) {
         s->release(s->user);
     }

@@ -11,7 +11,7 @@
 
 enum { CORE_INLINE_BYTES = 448 };
 /* storage.cache_class: a class of the block lists, or one of these */
-enum { CORE_CACHE_INLINE = 1000, CORE_CACHE_BACKEND, CORE_CACHE_FOREIGN };
+enum { CORE_CACHE_INLINE = 1000, CORE_CACHE_BACKEND, CORE_CACHE_PINNED, CORE_CACHE_FOREIGN };
 
 enum { CORE_STORAGE_HEAD = 64 };
 _Static_assert(sizeof(core_storage) <= CORE_STORAGE_HEAD, "the head of inline data is one line");
@@ -61,6 +61,8 @@ core_storage *core_storage_new(tern_thread *self, tern_site_t site, tern_dev_t d
 /* A storage over memory of the caller's; release(user) when the last reference goes. */
 core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
                                    void (*release)(void *user), void *user);
+
+void core_pinned_storage_free(core_storage *s); /* core/pinned_memory.c */
 
 /* The CPU's numbers, summed over threads; the calling thread's cache is the one that is emptied. */
 void core_cpu_memory(tern_memory_t *out_memory);

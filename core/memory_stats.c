@@ -215,12 +215,14 @@ static void say(table *t, const char *format, ...)
     va_end(arguments);
 }
 
+enum { INSIDE = 75 };
+
 static void say_line(table *t, char c)
 {
-    char line[76];
-    memset(line, c, 75);
-    line[75] = '\0';
-    say(t, "|%.73s|\n", line + 1);
+    char line[INSIDE + 1];
+    memset(line, c, INSIDE);
+    line[INSIDE] = '\0';
+    say(t, "|%s|\n", line);
 }
 
 /* M059: the unit is chosen once per family. */
@@ -285,9 +287,9 @@ int64_t tern_memory_summary(tern_dev_t dev, bool abbreviated, char *buffer, int6
     (void)stats_of(dev, &stats);
     table t = { buffer, bytes, 0 };
     say_line(&t, '=');
-    say(&t, "|%18stern memory summary, device %-27s|\n", "", tern_dev_name(dev, name));
+    say(&t, "|%20stern memory summary, device %-*s|\n", "", INSIDE - 48, tern_dev_name(dev, name));
     say_line(&t, '-');
-    say(&t, "|%12sOOMs: %-17lld|%6scudaMalloc retries: %-11lld|\n", "", (long long)stats.num_ooms,
+    say(&t, "|%14sOOMs: %-16lld|%9scudaMalloc retries: %-9lld|\n", "", (long long)stats.num_ooms,
         "", (long long)stats.num_alloc_retries);
     say_line(&t, '=');
     say(&t, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");

@@ -251,21 +251,27 @@ static void say_sites(core_text *text, const tern_oom_info_t *info)
     }
 }
 
+/* The fraction that would have let it pass; over 1 where none would. */
+static double enough(const tern_oom_info_t *info)
+{
+    const int64_t bytes = info->reserved_bytes - info->returnable_bytes + info->segment_bytes;
+    return (double)bytes / (double)info->total_bytes + 0.005; /* two digits are printed */
+}
+
 static void say_change(core_text *text, const tern_oom_info_t *info)
 {
-    char a[SIZE_TEXT], b[SIZE_TEXT];
-    if (info->missing_bytes > 0)
-        core_text_add(text, "  to fit: free %s more, or ask for %s less",
-                      size_text(info->missing_bytes, a), size_text(info->missing_bytes, b));
-    else if (info->missing_bytes == 0 && info->device.kind != TERN_KIND_CPU)
-        core_text_add(text, "  to fit: it is enough in all but in pieces, or the device refused");
+    char size[SIZE_TEXT];
+    const int64_t missing = info->missing_bytes;
+    if (missing > 0)
+        core_text_add(text, "  to fit: free %s more", size_text(missing, size));
+    else if (missing == 0 && info->device.kind != TERN_KIND_CPU)
+        core_text_add(text, "  to fit: there is enough, but not in one piece");
     else
         core_text_add(text, "  to fit: ask for less");
-    if (last.by_fraction && info->total_bytes > 0)
-        core_text_add(text, "; or a memory fraction of %.2f",
-                      (double)(info->allowed_bytes + info->missing_bytes) /
-                              (double)info->total_bytes +
-                          0.005);
+    if (missing > 0 && missing < info->requested_bytes)
+        core_text_add(text, ", or ask for %s less", size_text(missing, size));
+    if (last.by_fraction && info->total_bytes > 0 && enough(info) <= 1)
+        core_text_add(text, "; or a memory fraction of %.2f", enough(info));
     core_text_add(text, ": a smaller batch, scopes that end earlier (TERN_SCOPE)");
     if (info->fragmented_bytes >= info->segment_bytes)
         core_text_add(text, "; TERN_ALLOC_CONF=expandable_segments:True against fragmentation");

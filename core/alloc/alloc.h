@@ -266,6 +266,8 @@ uint64_t core_alloc_pool_new(core_alloc *a, bool use_on_oom);
 tern_status_t core_alloc_pool_retain(core_alloc *a, uint64_t pool);
 /* One user less; after the last one empty_cache and OOM may return its segments. */
 tern_status_t core_alloc_pool_release(core_alloc *a, uint64_t pool);
+/* Returns what is free in pools without users; waits for nothing (M087). */
+tern_status_t core_alloc_empty_pools(core_alloc *a);
 int64_t core_alloc_pool_users(core_alloc *a, uint64_t pool);
 
 enum {

@@ -135,6 +135,18 @@ tern_status_t segments_release(core_alloc *a)
     return code;
 }
 
+tern_status_t core_alloc_empty_pools(core_alloc *a)
+{
+    world_lock(a);
+    tern_status_t code = TERN_OK;
+    for (shard *s = a->shards; s != NULL; s = s->next)
+        if (s->home != NULL && pool_freeable(s->home))
+            keep_first(&code, shard_release(a, s));
+    pools_sweep(a);
+    world_unlock(a);
+    return code;
+}
+
 tern_status_t segments_flush(core_alloc *a)
 {
     tern_status_t code = events_synchronize(a);

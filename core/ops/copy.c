@@ -1,6 +1,7 @@
 /* Copies: clone, contiguous, to, copy, fill. All data moves through the copy row, which takes any
  * strides and dtypes and crosses devices. */
 #include "core/backend.h"
+#include "core/device_memory.h"
 #include "core/compose.h"
 #include "core/op_table.h"
 #include "core/rules.h"
@@ -125,7 +126,10 @@ tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *ar
         return core_same(self, t);
     int64_t strides[TERN_MAX_DIMS];
     format_strides(v, args->format, strides);
-    return core_scope_add(self, core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides));
+    tern_tensor *moved = core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides);
+    if (moved == NULL && core_oom_to_cpu(self, site, "to", dev))
+        moved = core_copied(self, site, t, TERN_CPU, dtype, v->ndim, v->shape, strides);
+    return core_scope_add(self, moved);
 }
 
 void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

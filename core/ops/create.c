@@ -4,6 +4,7 @@
 
 #include "core/backend.h"
 #include "core/call.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/rules.h"
@@ -59,15 +60,23 @@ static bool maker_begin(maker *m, tern_site_t site, const char *what, const tern
     return check_args(m) && core_dev_resolve(m->self, m->site, what, args->device, &m->dev);
 }
 
-/* Reference count 1, owned by no scope. */
-static tern_tensor *maker_tensor(const maker *m)
+static tern_tensor *maker_tensor_on(const maker *m, tern_dev_t dev)
 {
     const tern_shape_t *shape = &m->args->shape;
     const int64_t *d = shape->dims;
     if (m->args->format != TERN_FORMAT_CHANNELS_LAST || core_numel(shape->ndim, d) < 0)
-        return core_tensor_new(m->self, m->site, m->dev, m->dtype, shape->ndim, d);
+        return core_tensor_new(m->self, m->site, dev, m->dtype, shape->ndim, d);
     const int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[1] * d[3], d[1] };
-    return core_tensor_new_strided(m->self, m->site, m->dev, m->dtype, 4, d, strides);
+    return core_tensor_new_strided(m->self, m->site, dev, m->dtype, 4, d, strides);
+}
+
+/* Reference count 1, owned by no scope. On the CPU when the device has no room and TERN_OOM says so. */
+static tern_tensor *maker_tensor(const maker *m)
+{
+    tern_tensor *t = maker_tensor_on(m, m->dev);
+    if (t == NULL && core_oom_to_cpu(m->self, m->site, m->what, m->dev))
+        t = maker_tensor_on(m, TERN_CPU);
+    return t;
 }
 
 static tern_tensor *maker_end(const maker *m, tern_tensor *t, bool ok)

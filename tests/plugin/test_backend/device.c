@@ -6,16 +6,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct free_range {
-    struct free_range *next;
+/* What is handed out, by address; kept on the host, because the arena cannot be touched. */
+typedef struct range {
+    struct range *next;
     char *data;
     int64_t bytes;
-} free_range;
+} range;
 
 typedef struct device {
-    char *arena, *end, *fresh;
-    free_range *ranges; /* kept on the host: the arena cannot be touched */
+    char *arena;
+    range *ranges;
     work *first, **last;
+    int64_t queued, done, used; /* works so far, bytes handed out */
 } device;
 
 static device devices[DEVICES];
@@ -29,8 +31,7 @@ static bool open_device(device *d)
         mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED)
         return false;
-    d->arena = d->fresh = arena;
-    d->end = d->arena + ARENA_BYTES;
+    d->arena = arena;
     d->last = &d->first;
     return true;
 }
@@ -40,43 +41,46 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* Exact fit from the ranges that were freed, else fresh space. */
+/* The lowest gap that fits. */
 static void *device_alloc(void *context, int index, int64_t bytes, void *stream)
 {
     (void)context, (void)stream;
     device *d = &devices[index];
     const int64_t size = rounded(bytes);
-    pthread_mutex_lock(&lock);
+    range *made = malloc(sizeof *made);
     void *data = NULL;
-    if (open_device(d)) {
-        free_range **at = &d->ranges;
-        while (*at != NULL && (*at)->bytes != size)
-            at = &(*at)->next;
-        if (*at != NULL) {
-            free_range *range = *at;
-            *at = range->next;
-            data = range->data;
-            free(range);
-        } else if (d->end - d->fresh >= size) {
-            data = d->fresh;
-            d->fresh += size;
+    pthread_mutex_lock(&lock);
+    if (made != NULL && open_device(d)) {
+        char *end = d->arena; /* of the range before the gap */
+        range **at = &d->ranges;
+        for (; *at != NULL && (*at)->data - end < size; at = &(*at)->next)
+            end = (*at)->data + (*at)->bytes;
+        if (*at != NULL || d->arena + ARENA_BYTES - end >= size) {
+            *made = (range){ *at, end, size };
+            *at = made;
+            data = end;
+            made = NULL;
+            d->used += size;
         }
     }
     pthread_mutex_unlock(&lock);
+    free(made);
     return data;
 }
 
 /* The queue is in order, so memory may be given out again at once: later work runs later. */
 static void device_free(void *context, int index, void *data, int64_t bytes, void *stream)
 {
-    (void)context, (void)stream;
-    free_range *range = malloc(sizeof *range);
-    if (range == NULL)
-        return; /* the range is lost, nothing else */
+    (void)context, (void)bytes, (void)stream;
     pthread_mutex_lock(&lock);
-    *range = (free_range){ devices[index].ranges, data, rounded(bytes) };
-    devices[index].ranges = range;
+    range **at = &devices[index].ranges;
+    while ((*at)->data != data)
+        at = &(*at)->next;
+    range *gone = *at;
+    *at = gone->next;
+    devices[index].used -= gone->bytes;
     pthread_mutex_unlock(&lock);
+    free(gone);
 }
 
 /* ---- queue -------------------------------------------------------------------------------------- */
@@ -89,6 +93,7 @@ static void push(int index, work *w)
     w->next = NULL;
     *d->last = w;
     d->last = &w->next;
+    d->queued++;
     pthread_mutex_unlock(&lock);
 }
 
@@ -109,6 +114,7 @@ static void drain(device *d)
     }
     d->first = NULL;
     d->last = &d->first;
+    d->done = d->queued;
     (void)mprotect(d->arena, ARENA_BYTES, PROT_NONE);
 }
 
@@ -145,6 +151,46 @@ tern_status_t enqueue(const tern_call *call, void (*body)(work *w), size_t attr_
     if (attr_bytes > 0)
         memcpy(w->attr, call->attr, attr_bytes);
     push(call->dev.index, w);
+    return TERN_OK;
+}
+
+/* ---- events: how much had been queued when they were recorded -------------------------------------- */
+
+static tern_status_t event_create(void *context, int index, void **out_event)
+{
+    (void)context, (void)index;
+    *out_event = calloc(1, sizeof(int64_t));
+    return *out_event != NULL ? TERN_OK : TERN_ERR_OOM;
+}
+
+static tern_status_t event_record(void *context, int index, void *event, void *stream)
+{
+    (void)context, (void)stream;
+    pthread_mutex_lock(&lock);
+    *(int64_t *)event = devices[index].queued;
+    pthread_mutex_unlock(&lock);
+    return TERN_OK;
+}
+
+static tern_status_t event_query(void *context, int index, void *event, bool *out_done)
+{
+    (void)context;
+    pthread_mutex_lock(&lock);
+    *out_done = *(int64_t *)event <= devices[index].done;
+    pthread_mutex_unlock(&lock);
+    return TERN_OK;
+}
+
+static tern_status_t event_synchronize(void *context, int index, void *event)
+{
+    (void)event;
+    return device_synchronize(context, index);
+}
+
+static tern_status_t event_destroy(void *context, int index, void *event)
+{
+    (void)context, (void)index;
+    free(event);
     return TERN_OK;
 }
 
@@ -185,9 +231,39 @@ static tern_status_t to_host(void *context, int index, void *dst, const void *sr
 
 /* ---- tables -------------------------------------------------------------------------------------- */
 
+static tern_status_t device_info(void *context, int index, int64_t *out_free, int64_t *out_total)
+{
+    (void)context;
+    pthread_mutex_lock(&lock);
+    *out_total = ARENA_BYTES;
+    *out_free = ARENA_BYTES - devices[index].used;
+    pthread_mutex_unlock(&lock);
+    return TERN_OK;
+}
+
+static void *host_alloc(void *context, int64_t bytes)
+{
+    (void)context;
+    return aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
+}
+static void host_free(void *context, void *data, int64_t bytes)
+{
+    (void)context, (void)bytes;
+    free(data);
+}
+
 static const tern_backend_memory memory = { .size = sizeof memory,
                                             .alloc = device_alloc,
-                                            .free = device_free };
+                                            .free = device_free,
+                                            .info = device_info,
+                                            .host_alloc = host_alloc,
+                                            .host_free = host_free };
+static const tern_backend_event event = { .size = sizeof event,
+                                          .create = event_create,
+                                          .record = event_record,
+                                          .query = event_query,
+                                          .synchronize = event_synchronize,
+                                          .destroy = event_destroy };
 static const tern_backend_copy copy = { .size = sizeof copy,
                                         .from_host = from_host,
                                         .to_host = to_host };
@@ -212,6 +288,7 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
                               .memory = &memory,
                               .copy = &copy,
                               .stream = &stream,
+                              .event = &event,
                               .kernels = test_kernels,
                               .kernel_count = test_kernel_count };
     return &backend;

@@ -1,0 +1,179 @@
+/* Limits, settings, bytes for others, and private pools (M061, M063, M076, M084-M088). */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/device_memory.h"
+#include "core/error.h"
+#include "core/memory.h"
+
+/* The allocator of a device other than the CPU; NULL after recording an error. */
+static core_alloc *allocator_for(tern_thread *self, tern_site_t site, const char *what,
+                                 tern_dev_t dev, tern_dev_t *out_dev)
+{
+    if (!core_dev_resolve(self, site, what, dev, out_dev))
+        return NULL;
+    if (out_dev->kind == TERN_KIND_CPU) {
+        core_error(self, site, TERN_ERR_ARGUMENT, what,
+                   "the CPU has no caching allocator; name a device");
+        return NULL;
+    }
+    tern_status_t code = TERN_OK;
+    const char *why = NULL;
+    core_alloc *a = core_device_allocator(*out_dev, &code, &why);
+    if (a == NULL)
+        core_error(self, site, code, what, "%s", why);
+    return a;
+}
+
+/* ---- limits and settings -------------------------------------------------------------------------- */
+
+tern_status_t tern_set_memory_fraction_at(tern_site_t site, tern_dev_t dev, double fraction)
+{
+    tern_thread *self = core_self();
+    const char *what = "set_memory_fraction";
+    core_alloc *a = allocator_for(self, site, what, dev, &dev);
+    if (a == NULL)
+        return (tern_status_t)self->error_code;
+    const tern_status_t code = core_alloc_set_fraction(a, fraction);
+    if (code == TERN_ERR_ARGUMENT)
+        return core_error(self, site, code, what, "%g is not between 0 and 1", fraction);
+    if (code != TERN_OK)
+        return core_error(self, site, code, what, "the device does not say how much memory it has");
+    return TERN_OK;
+}
+
+double tern_memory_fraction(tern_dev_t dev)
+{
+    core_alloc *a = core_device_allocator_of(dev);
+    return a != NULL ? core_alloc_settings_of(a).memory_fraction : 1;
+}
+
+tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev, const char *text)
+{
+    tern_thread *self = core_self();
+    const char *what = "set_memory_settings";
+    core_alloc *a = allocator_for(self, site, what, dev, &dev);
+    if (a == NULL)
+        return (tern_status_t)self->error_code;
+    core_alloc_settings settings = core_alloc_settings_of(a);
+    char why[CORE_ALLOC_WHY_BYTES];
+    tern_status_t code = core_alloc_settings_parse(&settings, text != NULL ? text : "", true, why);
+    if (code != TERN_OK)
+        return core_error(self, site, code, what, "%s", why);
+    code = core_alloc_configure(a, &settings);
+    if (code != TERN_OK)
+        return core_error(self, site, code, what, "the device does not say how much memory it has");
+    return TERN_OK;
+}
+
+/* ---- bytes for other libraries ---------------------------------------------------------------------- */
+
+void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void *stream)
+{
+    tern_thread *self = core_self();
+    const char *what = "memory_alloc";
+    if (allocator_for(self, site, what, dev, &dev) == NULL)
+        return NULL;
+    if (bytes < 0)
+        core_error(self, site, TERN_ERR_ARGUMENT, what, "%lld bytes", (long long)bytes);
+    if (bytes <= 0)
+        return NULL;
+    core_alloc_block *block = core_device_malloc(self, core_site(self, site), dev, bytes, stream);
+    if (block == NULL)
+        (void)core_oom_error(self, site, dev, bytes);
+    return block != NULL ? block->data : NULL;
+}
+
+tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
+{
+    tern_thread *self = core_self();
+    core_alloc *a = allocator_for(self, site, "memory_free", dev, &dev);
+    if (a == NULL)
+        return (tern_status_t)self->error_code;
+    const tern_status_t code = core_alloc_free_data(a, data);
+    if (code == TERN_OK)
+        return TERN_OK;
+    return core_error(self, site, code, "memory_free",
+                      "invalid device pointer: %p was not given by tern_memory_alloc, or is free",
+                      data);
+}
+
+tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, void *stream)
+{
+    tern_thread *self = core_self();
+    if (t == NULL)
+        return core_error(self, site, TERN_ERR_ARGUMENT, "record_stream", "the tensor is NULL");
+    const core_storage *s = t->storage;
+    if (s->cache_class != CORE_CACHE_BACKEND || s->data == NULL)
+        return TERN_OK; /* S026: memory that is not the allocator's */
+    core_alloc *a = core_device_allocator_of(s->dev);
+    const tern_status_t code = core_alloc_record_stream(a, s->user, stream);
+    if (code != TERN_OK)
+        return core_error(self, site, code, "record_stream", "no host memory");
+    return TERN_OK;
+}
+
+/* ---- pools --------------------------------------------------------------------------------------------- */
+
+struct tern_memory_pool {
+    core_alloc *allocator;
+    uint64_t id;
+};
+
+tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory_pool_args *args)
+{
+    tern_thread *self = core_self();
+    tern_dev_t dev;
+    core_alloc *a = allocator_for(self, site, "memory_pool_create", args->device, &dev);
+    if (a == NULL)
+        return NULL;
+    tern_memory_pool *pool = malloc(sizeof *pool);
+    const uint64_t id = pool != NULL ? core_alloc_pool_new(a, args->use_on_oom) : 0;
+    if (id == 0) {
+        free(pool);
+        core_error(self, site, TERN_ERR_OOM, "memory_pool_create", "no host memory for a pool");
+        return NULL;
+    }
+    *pool = (tern_memory_pool){ a, id };
+    return pool;
+}
+
+void tern_memory_pool_release(tern_memory_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    (void)core_alloc_pool_release(pool->allocator, pool->id);
+    (void)core_alloc_empty_pools(pool->allocator);
+    free(pool);
+}
+
+tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool)
+{
+    const tern_status_t code = pool == NULL ? TERN_ERR_ARGUMENT
+                                            : core_alloc_route_begin(pool->allocator, pool->id,
+                                                                     CORE_ALLOC_ROUTE_THREAD, NULL);
+    if (code == TERN_OK)
+        return TERN_OK;
+    return core_error(core_self(), site, code, "memory_pool_begin", "%s",
+                      pool == NULL ? "the pool is NULL" : "no host memory");
+}
+
+tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
+{
+    if (pool != NULL && core_alloc_route_end(pool->allocator, pool->id) == TERN_OK)
+        return TERN_OK;
+    return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_end",
+                      "no tern_memory_pool_begin of this pool is open");
+}
+
+int64_t tern_memory_pool_users(const tern_memory_pool *pool)
+{
+    return core_alloc_pool_users(pool->allocator, pool->id);
+}
+
+uint64_t tern_memory_pool_id(const tern_memory_pool *pool)
+{
+    return pool->id;
+}

@@ -1,0 +1,228 @@
+/* Page-locked host memory for tensors (T064, T065, M090-M094), from the first backend that has it. */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/alloc/pinned.h"
+#include "core/backend.h"
+#include "core/call.h"
+#include "core/device_memory.h"
+#include "core/error.h"
+#include "core/memory.h"
+
+static core_pinned *cache;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- raw calls ---------------------------------------------------------------------------------- */
+
+static tern_status_t raw_alloc(void *context, int64_t bytes, void *stream, void **out_data)
+{
+    (void)stream;
+    const tern_backend *b = context;
+    *out_data = b->memory->host_alloc(b->context, bytes);
+    return *out_data != NULL ? TERN_OK : TERN_ERR_OOM;
+}
+static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *stream)
+{
+    (void)stream;
+    const tern_backend *b = context;
+    b->memory->host_free(b->context, data, bytes);
+    return TERN_OK;
+}
+static tern_status_t event_create(void *context, void **out_event)
+{
+    const tern_backend *b = context;
+    return b->event->create(b->context, 0, out_event);
+}
+static tern_status_t event_record(void *context, void *event, void *stream)
+{
+    const tern_backend *b = context;
+    return b->event->record(b->context, 0, event, stream);
+}
+static tern_status_t event_query(void *context, void *event, bool *out_done)
+{
+    const tern_backend *b = context;
+    return b->event->query(b->context, 0, event, out_done);
+}
+static tern_status_t event_synchronize(void *context, void *event)
+{
+    const tern_backend *b = context;
+    return b->event->synchronize(b->context, 0, event);
+}
+static tern_status_t event_destroy(void *context, void *event)
+{
+    const tern_backend *b = context;
+    return b->event->destroy(b->context, 0, event);
+}
+static tern_status_t stream_synchronize(void *context, void *stream)
+{
+    (void)stream;
+    const tern_backend *b = context;
+    return b->stream->synchronize(b->context, 0);
+}
+
+static bool can_pin(const tern_backend *b)
+{
+    return b != NULL && b->memory->size >= sizeof *b->memory && b->memory->host_alloc != NULL &&
+           b->memory->host_free != NULL;
+}
+
+/* NULL where no backend copies from such memory. */
+static core_pinned *pinned_cache(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int kind = TERN_KIND_CPU + 1; kind < TERN_KINDS && cache == NULL; kind++) {
+        const tern_backend *b = core_backend_of(kind);
+        if (!can_pin(b))
+            continue;
+        core_alloc_raw raw = { .context = (void *)(uintptr_t)b,
+                               .alloc = raw_alloc,
+                               .free = raw_free };
+        if (b->event != NULL) {
+            raw.event_create = event_create;
+            raw.event_record = event_record;
+            raw.event_query = event_query;
+            raw.event_synchronize = event_synchronize;
+            raw.event_destroy = event_destroy;
+        }
+        if (b->stream != NULL && b->stream->synchronize != NULL)
+            raw.stream_synchronize = stream_synchronize;
+        cache = core_pinned_new(&raw, core_alloc_environment(NULL));
+    }
+    core_pinned *found = cache;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void core_pinned_storage_free(core_storage *s)
+{
+    (void)core_pinned_free(cache, s->user);
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------- */
+
+static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site_t site,
+                                    int64_t bytes)
+{
+    tern_status_t code;
+    core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
+    core_pinned_block *block =
+        s != NULL && !core_fault() ? core_pinned_malloc(p, bytes, site, &code) : NULL;
+    if (block == NULL) {
+        if (s != NULL)
+            core_pool_free(&self->pool, s, sizeof *s);
+        return NULL;
+    }
+    core_storage_init(s, TERN_CPU, bytes, CORE_CACHE_PINNED);
+    s->data = block->data;
+    s->user = block;
+    core_count_alloc(self, bytes);
+    return s;
+}
+
+bool tern_is_pinned(const tern_tensor *t)
+{
+    return t != NULL && t->storage->cache_class == CORE_CACHE_PINNED;
+}
+
+/* A row-major copy over pinned memory; reference count 1. */
+static tern_tensor *pinned_copy(tern_thread *self, core_pinned *p, tern_site_t site, tern_tensor *t)
+{
+    const tern_view *v = &t->view;
+    const int64_t bytes = v->numel * tern_dtype_size((tern_dtype_t)v->dtype);
+    core_storage *s = pinned_storage(self, p, site, bytes);
+    tern_tensor *copy =
+        s == NULL ? NULL
+                  : core_tensor_adopt(self, site, s, (tern_dtype_t)v->dtype, v->ndim, v->shape);
+    if (copy == NULL) {
+        if (s != NULL)
+            core_storage_release(self, s);
+        if (!tern_failed())
+            core_error(self, site, TERN_ERR_OOM, "pin", "no page-locked memory for %lld bytes",
+                       (long long)bytes);
+        return NULL;
+    }
+    if (core_op_into(TERN_OP_copy, site, NULL, copy, t) == TERN_OK)
+        return copy;
+    core_release(self, copy);
+    return NULL;
+}
+
+tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t)
+{
+    tern_thread *self = core_self();
+    site = core_site(self, site);
+    if (self->error_code != TERN_OK)
+        return NULL;
+    if (t == NULL || t->view.dev.kind != TERN_KIND_CPU) {
+        core_error(self, site, TERN_ERR_ARGUMENT, "pin",
+                   t == NULL ? "the tensor is NULL" : "only a CPU tensor can be pinned");
+        return NULL;
+    }
+    core_pinned *p = pinned_cache();
+    if (p == NULL) {
+        core_error(self, site, TERN_ERR_DEVICE, "pin",
+                   "no device here copies from page-locked memory");
+        return NULL;
+    }
+    if (tern_is_pinned(t) || t->view.numel == 0)
+        return core_scope_add(self, core_retain(t));
+    return core_scope_add(self, pinned_copy(self, p, site, t));
+}
+
+/* ---- statistics -------------------------------------------------------------------------------------- */
+
+#define STAT(key, member)                                                    \
+    { key ".current", offsetof(core_pinned_stats, member.current) },         \
+        { key ".peak", offsetof(core_pinned_stats, member.peak) },           \
+        { key ".allocated", offsetof(core_pinned_stats, member.allocated) }, \
+    {                                                                        \
+        key ".freed", offsetof(core_pinned_stats, member.freed)              \
+    }
+#define TIMING(key, member)                                         \
+    { key ".total", offsetof(core_pinned_stats, member.total_us) }, \
+        { key ".max", offsetof(core_pinned_stats, member.max_us) }, \
+        { key ".min", offsetof(core_pinned_stats, member.min_us) }, \
+    {                                                               \
+        key ".count", offsetof(core_pinned_stats, member.count)     \
+    }
+
+static const struct {
+    const char *name;
+    size_t offset;
+} host_keys[] = {
+    STAT("allocation", allocation),
+    STAT("allocated_bytes", allocated_bytes),
+    STAT("segment", segment),
+    STAT("reserved_bytes", reserved_bytes),
+    STAT("active", active),
+    STAT("active_bytes", active_bytes),
+    { "num_host_alloc", offsetof(core_pinned_stats, num_host_alloc) },
+    { "num_host_free", offsetof(core_pinned_stats, num_host_free) },
+    TIMING("host_alloc_time", host_alloc_time),
+    TIMING("host_free_time", host_free_time),
+};
+
+int64_t tern_host_memory_stat(const char *key)
+{
+    core_pinned *p = pinned_cache();
+    const core_pinned_stats stats = p != NULL ? core_pinned_stats_of(p) : (core_pinned_stats){ 0 };
+    for (size_t i = 0; i < sizeof host_keys / sizeof *host_keys; i++)
+        if (strcmp(host_keys[i].name, key) == 0) {
+            int64_t value;
+            memcpy(&value, (const char *)&stats + host_keys[i].offset, sizeof value);
+            return value;
+        }
+    const char *average = strstr(key, "_time.avg");
+    const core_pinned_timing *t =
+        strncmp(key, "host_alloc", 10) == 0 ? &stats.host_alloc_time : &stats.host_free_time;
+    if (average != NULL && average[9] == '\0')
+        return t->count > 0 ? t->total_us / t->count : 0;
+    return -1;
+}
+
+void tern_host_empty_cache(void)
+{
+    core_pinned *p = pinned_cache();
+    if (p != NULL)
+        (void)core_pinned_empty_cache(p);
+}

@@ -1,0 +1,446 @@
+/* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, out of memory and what
+ * may be done about it, snapshots, pools, pinned memory. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+#include "tests/support/files.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
+static const int64_t mib = 1 << 20;
+
+static int load(void **state)
+{
+    (void)state;
+    char path[512];
+    const char *folder = getenv("TERN_TEST_PLUGINS");
+    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
+    if (tern_plugin_load(path) == TERN_OK)
+        return 0;
+    print_error("%s", tern_error_text());
+    return -1;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    tern_set_oom_policy(TERN_OOM_ERROR);
+    tern_set_oom_callback(NULL, NULL);
+    tern_empty_cache(dev0);
+    return 0;
+}
+
+static tern_tensor *bytes_on(tern_dev_t dev, int64_t bytes)
+{
+    return tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8, .device = dev);
+}
+
+/* ---- statistics ------------------------------------------------------------------------------------ */
+
+static void test_statistics_have_pytorchs_names(void **state) /* M047 M048 M051 M052 M053 M054 */
+{
+    (void)state;
+    TERN_SCOPE;
+    (void)bytes_on(dev0, 4000);
+    assert_no_error();
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.current"), 4096);
+    assert_int_equal(tern_memory_stat(dev0, "requested_bytes.small_pool.current"), 4000);
+    assert_int_equal(tern_memory_stat(dev0, "reserved_bytes.all.current"), 2 * mib);
+    assert_int_equal(tern_memory_stat(dev0, "segment.small_pool.current"), 1);
+    assert_int_equal(tern_memory_stat(dev0, "inactive_split.all.current"), 1);
+    assert_int_equal(tern_memory_stat(dev0, "max_split_size"), -1);
+    assert_int_equal(tern_memory_stat(dev0, "allocated.all.current"), -1);
+    assert_int_equal(tern_memory(dev0).allocated_bytes, 4096);
+    assert_int_equal(tern_memory_stats(dev0).allocated_bytes.current, 4096);
+    int64_t count = 0;
+    for (const char *last = "", *key; (key = tern_memory_stat_key(count)) != NULL; count++) {
+        assert_true(strcmp(last, key) < 0);
+        assert_true(tern_memory_stat(dev0, key) >= -1);
+        last = key;
+    }
+    assert_int_equal(count, 9 * 3 * 4 + 2 * 4 + 7);
+    assert_int_equal(tern_memory_stat(dev1, "segment.all.current"), 0); /* never used */
+}
+
+static void test_peaks_and_totals_reset_apart(void **state) /* M049 M050 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_release(tern_retain(bytes_on(dev0, 3 * mib)));
+    {
+        TERN_SCOPE;
+        (void)bytes_on(dev0, 5 * mib);
+    }
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.peak"), 8 * mib);
+    tern_memory_reset_peak(dev0);
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.peak"), 3 * mib);
+    assert_true(tern_memory_stat(dev0, "allocated_bytes.all.freed") >= 5 * mib);
+    tern_memory_reset_accumulated(dev0);
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.freed"), 0);
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.allocated"), 0);
+    assert_int_equal(tern_memory_stat(dev0, "allocated_bytes.all.current"), 3 * mib);
+}
+
+static void test_the_summary_is_a_box(void **state) /* M058 M059 */
+{
+    (void)state;
+    TERN_SCOPE;
+    (void)bytes_on(dev0, 3 * mib);
+    char text[8192];
+    const int64_t length = tern_memory_summary(dev0, false, text, sizeof text);
+    assert_int_equal(length, (int64_t)strlen(text));
+    assert_int_equal(tern_memory_summary(dev0, false, NULL, 0), length);
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
+        assert_int_equal(strchr(line, '\n') - line, 77);
+    assert_non_null(strstr(text, "| Allocated memory      |   3072 KiB "));
+    assert_non_null(strstr(text, "|       from large pool |   3072 KiB "));
+    assert_non_null(strstr(text, "| GPU reserved segments |       1    "));
+    assert_true(tern_memory_summary(dev0, true, text, sizeof text) < length);
+    assert_null(strstr(text, "from large pool"));
+}
+
+static void test_the_cpu_has_the_same_keys(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t before = tern_memory_stat(TERN_CPU, "allocated_bytes.all.current");
+    (void)bytes_on(TERN_CPU, 3 * mib);
+    assert_int_equal(tern_memory_stat(TERN_CPU, "allocated_bytes.all.current"), before + 3 * mib);
+    assert_true(tern_memory_stat(TERN_CPU, "reserved_bytes.all.current") >= 3 * mib);
+}
+
+static void test_the_device_says_what_it_has(void **state) /* M060 */
+{
+    (void)state;
+    int64_t free_bytes = 0, total = 0;
+    assert_int_equal(tern_memory_info(dev0, &free_bytes, &total), TERN_OK);
+    assert_int_equal(total, 64 * mib);
+    assert_int_equal(total - free_bytes, tern_memory(dev0).reserved_bytes);
+    assert_int_equal(tern_memory_info(TERN_CPU, &free_bytes, &total), TERN_ERR_UNSUPPORTED);
+    tern_error_clear();
+}
+
+/* ---- out of memory ------------------------------------------------------------------------------------ */
+
+static void test_out_of_memory_explains_itself(void **state) /* M034 M035 M039 */
+{
+    (void)state;
+    TERN_SCOPE;
+    (void)bytes_on(dev0, 30 * mib);
+    (void)bytes_on(dev0, 3 * mib);
+    assert_no_error();
+    assert_null(bytes_on(dev0, 25 * mib));
+    const char *text = tern_error_text();
+    const char *parts[] = { "out of memory on test:0: 25.00 MiB (26214400 bytes) were asked for",
+                            "a segment of 26.00 MiB",
+                            "device: 14.00 MiB free of 64.00 MiB",
+                            "tern: 33.00 MiB in tensors, 50.00 MiB reserved",
+                            "tern_empty_cache would return 0 bytes",
+                            "fragmentation: 17.00 MiB",
+                            "most memory: 33.00 MiB in 2 blocks made at ",
+                            "test_memory.c:",
+                            "free 12.00 MiB more" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(text, parts[i]) == NULL)
+            fail_msg("no '%s' in: %s", parts[i], text);
+    assert_error(TERN_ERR_OOM, "out of memory");
+    assert_non_null(bytes_on(dev0, 12 * mib)); /* the next smaller request is served */
+    assert_no_error();
+}
+
+static void test_out_of_memory_as_data(void **state) /* M028 */
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t ooms = tern_memory_stat(dev0, "num_ooms");
+    (void)bytes_on(dev0, 10 * mib);
+    assert_null(bytes_on(dev0, 100 * mib));
+    tern_oom_info_t info;
+    assert_true(tern_oom_info(&info));
+    assert_true(tern_dev_equal(info.device, dev0));
+    assert_int_equal(info.requested_bytes, 100 * mib);
+    assert_int_equal(info.allocated_bytes, 10 * mib);
+    assert_int_equal(info.total_bytes, 64 * mib);
+    assert_int_equal(info.free_bytes, 54 * mib);
+    assert_int_equal(info.missing_bytes, 46 * mib);
+    assert_int_equal(info.other_processes_bytes, 0);
+    assert_int_equal(info.site_count, 1);
+    assert_int_equal(info.sites[0].bytes, 10 * mib);
+    assert_non_null(strstr(info.sites[0].site, "test_memory.c:"));
+    assert_int_equal(tern_memory_stat(dev0, "num_ooms"), ooms + 1);
+}
+
+typedef struct hoard {
+    tern_tensor *kept[4];
+    int count, asked;
+} hoard;
+
+static bool give_one_back(const tern_oom_info_t *info, void *user)
+{
+    hoard *h = user;
+    assert_int_equal(info->requested_bytes, 40 * mib);
+    h->asked++;
+    if (h->count == 0)
+        return false;
+    tern_release(h->kept[--h->count]);
+    return true;
+}
+
+static void test_a_callback_may_make_room(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hoard h = { { NULL }, 0, 0 };
+    for (; h.count < 3; h.count++) {
+        TERN_SCOPE;
+        h.kept[h.count] = tern_retain(bytes_on(dev0, 20 * mib));
+    }
+    tern_set_oom_callback(give_one_back, &h);
+    assert_non_null(bytes_on(dev0, 40 * mib));
+    assert_no_error();
+    assert_int_equal(h.asked, 2);
+    tern_release(h.kept[0]);
+}
+
+static void test_a_callback_that_always_says_again_ends(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hoard h = { { NULL }, 0, 0 };
+    tern_set_oom_callback(give_one_back, &h);
+    h.count = 0;
+    assert_non_null(bytes_on(dev0, 40 * mib));
+    assert_null(bytes_on(dev0, 40 * mib));
+    assert_int_equal(h.asked, 1);
+}
+
+static void test_the_policy_moves_factories_to_the_cpu(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    tern_tensor *made = tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
+    assert_no_error();
+    assert_int_equal(tern_device(made).kind, TERN_KIND_CPU);
+    tern_tensor *moved = tern_to(made, dev0);
+    assert_no_error();
+    assert_int_equal(tern_device(moved).kind, TERN_KIND_CPU);
+    assert_int_equal(tern_oom_fallback_count(), before + 2);
+    tern_tensor *there = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
+    assert_int_equal(tern_device(there).kind, TERN_KIND_EXT);
+    assert_null(tern_add(there, there)); /* results of ops never move */
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+}
+
+static void test_a_fraction_limits(void **state) /* M029 M038 M061 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_int_equal(tern_set_memory_fraction(dev0, 1.5), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "1.5 is not between 0 and 1");
+    assert_int_equal(tern_set_memory_fraction(dev0, 0.5), TERN_OK);
+    assert_close(tern_memory_fraction(dev0), 0.5, 0);
+    (void)bytes_on(dev0, 30 * mib);
+    assert_no_error();
+    assert_null(bytes_on(dev0, 4 * mib));
+    assert_error(TERN_ERR_OOM, "32.00 MiB allowed by the memory fraction");
+    assert_int_equal(tern_set_memory_fraction(dev0, 1), TERN_OK);
+    assert_non_null(bytes_on(dev0, 4 * mib));
+}
+
+/* ---- settings, bytes, streams ----------------------------------------------------------------------------- */
+
+static void test_settings_of_one_device(void **state) /* M076 */
+{
+    (void)state;
+    assert_int_equal(tern_set_memory_settings(dev0, "max_split_size_mb:32"), TERN_OK);
+    assert_int_equal(tern_memory_stat(dev0, "max_split_size"), 32 * mib);
+    assert_int_equal(tern_set_memory_settings(dev0, "max_split:32"), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT,
+                 "unknown key 'max_split'; known are backend, max_split_size_mb");
+    assert_int_equal(tern_set_memory_settings(dev0, ""), TERN_OK);
+    assert_int_equal(tern_memory_stat(dev0, "max_split_size"), -1);
+}
+
+static void test_bytes_for_other_libraries(void **state) /* M022 M063 */
+{
+    (void)state;
+    const int64_t before = tern_memory(dev0).allocated_bytes;
+    void *data = tern_memory_alloc(dev0, 1000, NULL);
+    assert_non_null(data);
+    assert_int_equal(tern_memory(dev0).allocated_bytes, before + 1024);
+    assert_int_equal(tern_memory_free(dev0, data), TERN_OK);
+    assert_int_equal(tern_memory_free(dev0, NULL), TERN_OK);
+    assert_int_equal(tern_memory_free(dev0, data), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "invalid device pointer: 0x");
+    assert_null(tern_memory_alloc(dev0, 0, NULL));
+    assert_no_error();
+}
+
+static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S025 S026 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t = tern_retain(tern_ones(TERN_SHAPE(1000), .device = dev0));
+    assert_int_equal(tern_record_stream(t, (void *)16), TERN_OK);
+    tern_tensor *later = tern_zeros(TERN_SHAPE(10), .device = dev0); /* work that waits */
+    const int64_t active = tern_memory_stat(dev0, "active_bytes.all.current");
+    const int64_t allocated = tern_memory(dev0).allocated_bytes;
+    TERN_SCOPE;
+    tern_release(t);
+    (void)later;
+    assert_no_error();
+    assert_int_equal(tern_record_stream(tern_zeros(TERN_SHAPE(500)), (void *)16), TERN_OK);
+    assert_int_equal(tern_memory_stat(dev0, "active_bytes.all.current"), active);
+    (void)allocated;
+}
+
+/* ---- snapshots --------------------------------------------------------------------------------------------- */
+
+static void test_a_snapshot_is_json(void **state) /* M068 M069 M070 M072 M073 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_int_equal(tern_memory_record_history(dev0, 100), TERN_OK);
+    (void)bytes_on(dev0, 700);
+    const char *path = file_path("snapshot.json");
+    assert_int_equal(tern_memory_snapshot(dev0, path), TERN_OK);
+    file_bytes content = file_read(path);
+    const char end = '\0';
+    file_bytes_add(&content, &end, 1);
+    const char *text = (const char *)content.data;
+    const char *parts[] = { "\"segments\": [",
+                            "\"segment_type\": \"small\"",
+                            "\"state\": \"active_allocated\"",
+                            "\"requested_size\": 700",
+                            "\"device_traces\": [",
+                            "\"action\": \"alloc\"",
+                            "\"action\": \"segment_alloc\"",
+                            "test_memory.c\", \"line\": ",
+                            "\"allocator_settings\": {" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(text, parts[i]) == NULL)
+            fail_msg("no '%s' in: %s", parts[i], text);
+    file_bytes_free(&content);
+    assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
+    assert_int_equal(tern_memory_snapshot(dev0, "/nowhere/at/all.json"), TERN_ERR_IO);
+}
+
+/* ---- pools --------------------------------------------------------------------------------------------------- */
+
+static void test_a_pool_of_ones_own(void **state) /* M084 M086 M087 */
+{
+    (void)state;
+    const int64_t before = tern_memory(dev0).reserved_bytes;
+    tern_memory_pool *pool = tern_memory_pool_create(.device = dev0);
+    assert_non_null(pool);
+    assert_int_equal(tern_memory_pool_users(pool), 1);
+    assert_int_equal(tern_memory_pool_begin(pool), TERN_OK);
+    assert_int_equal(tern_memory_pool_users(pool), 2);
+    {
+        TERN_SCOPE;
+        (void)bytes_on(dev0, 3 * mib);
+    }
+    assert_int_equal(tern_memory_pool_end(pool), TERN_OK);
+    assert_int_equal(tern_memory_pool_end(pool), TERN_ERR_STATE);
+    tern_error_clear();
+    assert_true(tern_memory_pool_id(pool) != 0);
+    tern_empty_cache(dev0);
+    assert_int_equal(tern_memory(dev0).reserved_bytes, before + 20 * mib); /* still owned */
+    tern_memory_pool_release(pool);
+    assert_int_equal(tern_memory(dev0).reserved_bytes, before);
+}
+
+/* ---- raw allocators and pinned memory ------------------------------------------------------------------------ */
+
+typedef struct counted {
+    int allocs, frees;
+} counted;
+
+static void *counted_alloc(int64_t bytes, int device, void *stream, void *user)
+{
+    (void)stream;
+    assert_int_equal(device, 1);
+    ((counted *)user)->allocs++;
+    return aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
+}
+static void counted_free(void *data, int64_t bytes, int device, void *stream, void *user)
+{
+    (void)bytes, (void)device, (void)stream;
+    ((counted *)user)->frees++;
+    free(data);
+}
+
+static void test_a_raw_allocator_of_ones_own(void **state) /* M089 */
+{
+    (void)state;
+    static counted calls;
+    assert_int_equal(tern_set_raw_allocator(dev1, .alloc = counted_alloc), TERN_ERR_ARGUMENT);
+    tern_error_clear();
+    assert_int_equal(
+        tern_set_raw_allocator(dev1, .alloc = counted_alloc, .free = counted_free, .user = &calls),
+        TERN_OK);
+    {
+        TERN_SCOPE;
+        (void)bytes_on(dev1, 1000);
+        (void)bytes_on(dev1, 1000);
+    }
+    assert_int_equal(calls.allocs, 2); /* no cache on top */
+    assert_int_equal(calls.frees, 2);
+    assert_int_equal(tern_memory(dev1).allocated_bytes, 0);
+    assert_int_equal(tern_set_raw_allocator(dev1, .alloc = counted_alloc, .free = counted_free),
+                     TERN_ERR_STATE);
+}
+
+static void test_pinned_memory(void **state) /* T064 T065 M090 M093 M094 */
+{
+    (void)state;
+    {
+        TERN_SCOPE;
+        tern_tensor *x = tern_arange(0, 1000, .dtype = TERN_F32);
+        assert_false(tern_is_pinned(x));
+        tern_tensor *p = tern_pin(x);
+        assert_no_error();
+        assert_true(tern_is_pinned(p));
+        assert_ptr_equal(tern_pin(p), p);
+        assert_close(tern_item(tern_sum(p)), 499500, 0);
+        assert_int_equal(tern_host_memory_stat("allocated_bytes.current"), 4096);
+        assert_null(tern_pin(tern_to(x, dev0)));
+        assert_error(TERN_ERR_ARGUMENT, "only a CPU tensor can be pinned");
+    }
+    assert_int_equal(tern_host_memory_stat("allocated_bytes.current"), 0);
+    assert_int_equal(tern_host_memory_stat("reserved_bytes.current"), 4096);
+    assert_int_equal(tern_host_memory_stat("num_host_alloc"), 1);
+    tern_host_empty_cache();
+    assert_int_equal(tern_host_memory_stat("reserved_bytes.current"), 0);
+    assert_int_equal(tern_host_memory_stat("no_such_key"), -1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_statistics_have_pytorchs_names),
+        TEST(test_peaks_and_totals_reset_apart),
+        TEST(test_the_summary_is_a_box),
+        TEST(test_the_cpu_has_the_same_keys),
+        TEST(test_the_device_says_what_it_has),
+        TEST(test_out_of_memory_explains_itself),
+        TEST(test_out_of_memory_as_data),
+        TEST(test_a_callback_may_make_room),
+        TEST(test_a_callback_that_always_says_again_ends),
+        TEST(test_the_policy_moves_factories_to_the_cpu),
+        TEST(test_a_fraction_limits),
+        TEST(test_settings_of_one_device),
+        TEST(test_bytes_for_other_libraries),
+        TEST(test_another_stream_keeps_memory_active),
+        TEST(test_a_snapshot_is_json),
+        TEST(test_a_pool_of_ones_own),
+        TEST(test_a_raw_allocator_of_ones_own),
+        TEST(test_pinned_memory),
+    };
+    const int failed = cmocka_run_group_tests(tests, load, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
