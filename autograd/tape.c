@@ -248,6 +248,15 @@ static void destroy(tern_thread *self, core_node *node)
     core_pool_free(&self->pool, node, node->bytes);
 }
 
+tern_site_t core_node_inputs(const core_node *node,
+                             void (*visit)(const core_node *input, void *user), void *user)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (node->edges[i].node != NULL)
+            visit(node->edges[i].node, user);
+    return node->site;
+}
+
 /* A chain of a million nodes is released by a loop: what falls to zero while the loop runs is put on
  * its list instead of being released in a deeper call. */
 void core_node_release(tern_thread *self, core_node *node)

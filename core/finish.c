@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include "core/autocast.h"
+#include "core/error.h"
+#include "core/live.h"
+#include "core/log.h"
 #include "core/tensor.h"
 
 bool tern_at_finish(void (*release)(void *object), void *object)
@@ -32,6 +35,22 @@ void tern_at_finish_cancel(void *object)
         }
 }
 
+/* Costs nothing when nothing leaks or nobody listens. */
+static void warn_of_leaks(void)
+{
+    const int64_t live = core_live_tensors();
+    if (live <= 0 || !core_log_wants(TERN_LOG_WARNING))
+        return;
+    char buffer[4096];
+    core_text text = { buffer, sizeof buffer, 0 };
+    core_live_list list;
+    core_text_add(&text, "%lld tensors are still retained at the end\n", (long long)live);
+    if (core_live_count(&list))
+        core_live_describe(&list, &text);
+    core_live_free(&list);
+    core_log_text(TERN_LOG_WARNING, NULL, buffer);
+}
+
 int tern_finish(void)
 {
     tern_thread *self = core_self();
@@ -48,10 +67,7 @@ int tern_finish(void)
     self->finisher_capacity = 0;
     core_autocast_reset(self);
     core_scope_unwind(self, 0);
-    const int64_t live = core_live_tensors();
-    if (live > 0)
-        tern_log_write(TERN_LOG_WARNING, NULL, "%lld tensors are still retained at the end",
-                       (long long)live);
+    warn_of_leaks();
     tern_empty_cache((tern_dev_t){ 0, 0 });
     return status;
 }

@@ -1,10 +1,34 @@
 /* See core/pool.h. */
 #include "core/pool.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef CORE_POOL_BYPASS
+
+/* ---- sanitizers: malloc, and a list of the tensors behind a lock ------------------------------ */
+
+/* In front of a tensor. Links are kept as complements: a list in the clear would make every leaked
+ * tensor reachable for the leak check. */
+typedef struct listed {
+    uintptr_t next, previous;
+    core_pool *pool;
+} listed;
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static uintptr_t newest;
+
+static listed *shown(uintptr_t link)
+{
+    return link == 0 ? NULL : (listed *)~link;
+}
+
+static uintptr_t hidden(const listed *entry)
+{
+    return entry == NULL ? 0 : ~(uintptr_t)entry;
+}
 
 void *core_pool_alloc(core_pool *pool, size_t bytes)
 {
@@ -21,17 +45,57 @@ void core_pool_free(core_pool *pool, void *object, size_t bytes)
     free(object);
 }
 
+void *core_pool_alloc_tensor(core_pool *pool)
+{
+    listed *entry = core_pool_alloc(pool, CORE_POOL_STEP + CORE_TENSOR_BYTES);
+    if (entry == NULL)
+        return NULL;
+    pthread_mutex_lock(&list_lock);
+    *entry = (listed){ .next = newest, .pool = pool };
+    if (newest != 0)
+        shown(newest)->previous = hidden(entry);
+    newest = hidden(entry);
+    pthread_mutex_unlock(&list_lock);
+    return (char *)entry + CORE_POOL_STEP;
+}
+
+void core_pool_free_tensor(core_pool *pool, void *object)
+{
+    listed *entry = (listed *)((char *)object - CORE_POOL_STEP);
+    (void)pool;
+    pthread_mutex_lock(&list_lock);
+    if (entry->next != 0)
+        shown(entry->next)->previous = entry->previous;
+    if (entry->previous != 0)
+        shown(entry->previous)->next = entry->next;
+    else
+        newest = entry->next;
+    pthread_mutex_unlock(&list_lock);
+    free(entry);
+}
+
+void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *user), void *user)
+{
+    pthread_mutex_lock(&list_lock);
+    for (listed *entry = shown(newest); entry != NULL; entry = shown(entry->next))
+        if (entry->pool == pool)
+            visit((char *)entry + CORE_POOL_STEP, user);
+    pthread_mutex_unlock(&list_lock);
+}
+
 void *core_pool_refill(core_pool *pool, size_t size_class)
 {
     return core_pool_alloc(pool, size_class * CORE_POOL_STEP);
 }
 
-void core_pool_free_remote(void *object, size_t bytes)
+void core_pool_free_remote(void *object, size_t size_class)
 {
-    core_pool_free(NULL, object, bytes);
+    core_pool_free(NULL, object, size_class);
 }
 
 #else
+
+/* ---- slabs ------------------------------------------------------------------------------------ */
 
 /* An object on its way home says its class in its second word. */
 typedef struct remote_object {
@@ -52,15 +116,31 @@ static void drain_incoming(core_pool *pool)
     }
 }
 
+enum { HEAD_BYTES = (sizeof(core_slab) + CORE_POOL_STEP - 1) / CORE_POOL_STEP * CORE_POOL_STEP };
+
 static int new_slab(core_pool *pool)
 {
-    char *slab = aligned_alloc(CORE_SLAB_BYTES, CORE_SLAB_BYTES);
+    core_slab *slab = aligned_alloc(CORE_SLAB_BYTES, CORE_SLAB_BYTES);
     if (slab == NULL)
         return 0;
-    ((core_slab *)slab)->home = pool;
-    pool->fresh = slab + CORE_POOL_STEP;
-    pool->fresh_end = slab + CORE_SLAB_BYTES;
+    memset(slab, 0, HEAD_BYTES);
+    slab->home = pool;
+    slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
+    atomic_store_explicit(&pool->slabs, slab, memory_order_release);
+    pool->fresh = (char *)slab + HEAD_BYTES;
+    pool->fresh_end = (char *)slab + CORE_SLAB_BYTES;
     return 1;
+}
+
+/* A walk on another thread sees the bit only after the object reads as free. */
+static void note_tensor(char *object)
+{
+    const uintptr_t inside = (uintptr_t)object & (CORE_SLAB_BYTES - 1);
+    core_slab *slab = (core_slab *)(object - inside);
+    memset(object, 0, CORE_TENSOR_BYTES);
+    const size_t step = inside / CORE_POOL_STEP;
+    atomic_fetch_or_explicit(&slab->tensors[step / 64], UINT64_C(1) << step % 64,
+                             memory_order_release);
 }
 
 void *core_pool_refill(core_pool *pool, size_t size_class)
@@ -73,25 +153,41 @@ void *core_pool_refill(core_pool *pool, size_t size_class)
             return object;
         }
     }
-    const size_t bytes = size_class * CORE_POOL_STEP;
+    const bool is_tensor = size_class == CORE_POOL_TENSORS;
+    const size_t bytes = is_tensor ? CORE_TENSOR_BYTES : size_class * CORE_POOL_STEP;
     if ((size_t)(pool->fresh_end - pool->fresh) < bytes && !new_slab(pool))
         return NULL;
     char *object = pool->fresh;
     pool->fresh += bytes;
+    if (is_tensor)
+        note_tensor(object);
     return object;
 }
 
-void core_pool_free_remote(void *object, size_t bytes)
+void core_pool_free_remote(void *object, size_t size_class)
 {
     const core_slab *slab =
         (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
     remote_object *remote = object;
-    remote->size_class = core_pool_class(bytes);
+    remote->size_class = size_class;
     core_free_object *head = atomic_load_explicit(&slab->home->incoming, memory_order_relaxed);
     do
         remote->link.next = head;
     while (!atomic_compare_exchange_weak_explicit(&slab->home->incoming, &head, &remote->link,
                                                   memory_order_release, memory_order_relaxed));
+}
+
+void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *user), void *user)
+{
+    core_slab *slab = atomic_load_explicit(&pool->slabs, memory_order_acquire);
+    for (; slab != NULL; slab = slab->next)
+        for (size_t word = 0; word < CORE_SLAB_WORDS; word++) {
+            uint64_t bits = atomic_load_explicit(&slab->tensors[word], memory_order_acquire);
+            for (; bits != 0; bits &= bits - 1) {
+                const size_t step = 64 * word + (size_t)__builtin_ctzll(bits);
+                visit((char *)slab + step * CORE_POOL_STEP, user);
+            }
+        }
 }
 
 #endif

@@ -4,7 +4,10 @@
  * slabs, aligned to their size, whose head names the home pool: freeing on another thread pushes the
  * object onto the home's `incoming` stack, which the home empties when a list of its runs dry.
  * Slabs are never returned to the system. Builds that check addresses use malloc instead, so that misuse
- * shows; those that check threads do not, so that the ways home are checked. */
+ * shows; those that check threads do not, so that the ways home are checked.
+ *
+ * Tensors have a free list of their own, and a slab's head says where tensors are in it, so that leak
+ * help (core/live.h) can visit them all without a list that every tensor would have to be put into. */
 #ifndef TERN_CORE_POOL_H
 #define TERN_CORE_POOL_H
 
@@ -15,22 +18,36 @@
 enum {
     CORE_POOL_STEP = 64,
     CORE_POOL_LIMIT = 1024,
-    CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1
+    CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1,
+    CORE_POOL_TENSORS = CORE_POOL_CLASSES, /* the class of tensors */
+    CORE_TENSOR_BYTES = 256                /* and their size */
 };
 
 typedef struct core_free_object {
     struct core_free_object *next;
 } core_free_object;
 
+enum { CORE_SLAB_BYTES = 64 * 1024, CORE_SLAB_WORDS = CORE_SLAB_BYTES / CORE_POOL_STEP / 64 };
+typedef struct core_slab {
+    struct core_pool *home;
+    struct core_slab *next;                    /* an older one */
+    _Atomic uint64_t tensors[CORE_SLAB_WORDS]; /* bit i: a tensor's place begins at step i */
+} core_slab;
+
 typedef struct core_pool {
-    core_free_object *free[CORE_POOL_CLASSES];
-    char *fresh, *fresh_end; /* rest of the newest slab */
+    core_free_object *free[CORE_POOL_CLASSES + 1];
+    char *fresh, *fresh_end;    /* rest of the newest slab */
+    _Atomic(core_slab *) slabs; /* the newest */
     _Alignas(64) _Atomic(core_free_object *) incoming;
 } core_pool;
 
 /* NULL when the system has no memory, or when a fault test says so. */
 void *core_pool_refill(core_pool *pool, size_t size_class);
-void core_pool_free_remote(void *object, size_t bytes);
+void core_pool_free_remote(void *object, size_t size_class);
+
+/* Visits every tensor-sized object that the pool ever gave out, those that were freed, too; the visitor
+ * must be able to tell. Objects of other threads may come and go meanwhile. */
+void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *user), void *user);
 
 /* Fault injection above the caches: counts down to a failing allocation; 0 is off (core/fault.c). */
 extern _Atomic int64_t core_fault_countdown;
@@ -58,18 +75,13 @@ static inline size_t core_pool_class(size_t bytes)
 #ifdef CORE_POOL_BYPASS
 void *core_pool_alloc(core_pool *pool, size_t bytes);
 void core_pool_free(core_pool *pool, void *object, size_t bytes);
+void *core_pool_alloc_tensor(core_pool *pool);
+void core_pool_free_tensor(core_pool *pool, void *object);
 #else
-enum { CORE_SLAB_BYTES = 64 * 1024 };
-typedef struct core_slab {
-    core_pool *home;
-} core_slab;
-
-/* 0 < bytes <= CORE_POOL_LIMIT. */
-static inline void *core_pool_alloc(core_pool *pool, size_t bytes)
+static inline void *core_pool_take(core_pool *pool, size_t size_class)
 {
     if (core_fault())
         return NULL;
-    const size_t size_class = core_pool_class(bytes);
     core_free_object *object = pool->free[size_class];
     if (__builtin_expect(object == NULL, 0))
         return core_pool_refill(pool, size_class);
@@ -77,18 +89,39 @@ static inline void *core_pool_alloc(core_pool *pool, size_t bytes)
     return object;
 }
 
-static inline void core_pool_free(core_pool *pool, void *object, size_t bytes)
+static inline void core_pool_give(core_pool *pool, void *object, size_t size_class)
 {
     const core_slab *slab =
         (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
     if (__builtin_expect(slab->home != pool, 0)) {
-        core_pool_free_remote(object, bytes);
+        core_pool_free_remote(object, size_class);
         return;
     }
     core_free_object *entry = object;
-    const size_t size_class = core_pool_class(bytes);
     entry->next = pool->free[size_class];
     pool->free[size_class] = entry;
+}
+
+/* 0 < bytes <= CORE_POOL_LIMIT. */
+static inline void *core_pool_alloc(core_pool *pool, size_t bytes)
+{
+    return core_pool_take(pool, core_pool_class(bytes));
+}
+
+static inline void core_pool_free(core_pool *pool, void *object, size_t bytes)
+{
+    core_pool_give(pool, object, core_pool_class(bytes));
+}
+
+/* CORE_TENSOR_BYTES. Of a freed one only the first two words change, until it is given out again. */
+static inline void *core_pool_alloc_tensor(core_pool *pool)
+{
+    return core_pool_take(pool, CORE_POOL_TENSORS);
+}
+
+static inline void core_pool_free_tensor(core_pool *pool, void *object)
+{
+    core_pool_give(pool, object, CORE_POOL_TENSORS);
 }
 #endif
 #endif

@@ -29,4 +29,8 @@ bool core_tape_check_inplace(core_call *call);
 void core_node_release(tern_thread *self, struct core_node *node);
 void core_hooks_free(tern_thread *self, struct core_hooks *hooks);
 
+/* Visits the nodes that made a node's inputs, and gives the site of the node itself. */
+tern_site_t core_node_inputs(const struct core_node *node,
+                             void (*visit)(const struct core_node *input, void *user), void *user);
+
 #endif

@@ -107,7 +107,7 @@ const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t 
 /* A header without storage and geometry; reference count 1. */
 static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
 {
-    tern_tensor *t = core_pool_alloc(&self->pool, sizeof *t);
+    tern_tensor *t = core_pool_alloc_tensor(&self->pool);
     if (__builtin_expect(t == NULL, 0)) {
         core_error(self, site, TERN_ERR_OOM, NULL, "no host memory for a tensor");
         return NULL;
@@ -254,5 +254,6 @@ void core_tensor_free(tern_thread *self, tern_tensor *t)
         else
             core_storage_release(self, s);
     }
-    core_pool_free(&self->pool, t, sizeof *t);
+    atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* core/live.c: no tensor any more */
+    core_pool_free_tensor(&self->pool, t);
 }

@@ -41,6 +41,7 @@ struct tern_tensor {
     struct core_hooks *hooks;
     tern_site_t site;
 };
+_Static_assert(sizeof(tern_tensor) <= CORE_TENSOR_BYTES, "a tensor fits its place in the pool");
 
 /* Ends what belongs to the tensor and returns its memory; called at the last release. */
 void core_tensor_free(tern_thread *self, tern_tensor *t);

@@ -7,6 +7,7 @@
 #include "tern/autograd.h"
 #include "tern/base.h"
 #include "tern/data.h"
+#include "tern/debug.h"
 #include "tern/device.h"
 #include "tern/error.h"
 #include "tern/io.h"
