@@ -115,8 +115,13 @@ int tern_dev_count(int kind)
 {
     if (kind == TERN_KIND_CPU)
         return 1;
+    if (kind == TERN_KIND_CUDA) {
+        if (core_cuda_disabled())
+            return 0;
+        (void)core_plugin_find_cuda();
+    }
     const tern_backend *b = core_backend_of(kind);
-    return b != NULL && !(kind == TERN_KIND_CUDA && core_cuda_disabled()) ? b->device_count : 0;
+    return b != NULL ? b->device_count : 0;
 }
 
 bool tern_dev_available(tern_dev_t dev)

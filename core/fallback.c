@@ -28,6 +28,12 @@ static const tern_fallback_t plugin_missing = {
     "use a build of tern with the CUDA backend, or load one with tern_plugin_load"
 };
 
+/* The plugin's own words; kept for the process, like the decision. */
+static const tern_fallback_t plugin_unusable = {
+    "plugin-unusable", NULL,
+    "run it where a CUDA device is, or set TERN_SIM_DEVICES=1 to simulate one"
+};
+
 static void read_environment(void)
 {
     const char *wish = getenv("TERN_DEVICE_POLICY");
@@ -67,6 +73,11 @@ bool tern_dev_fallback(tern_fallback_t *out_why)
     const tern_fallback_t *why = current_policy() == TERN_CPU_ONLY ? &disabled_by_policy
                                  : hidden                          ? &hidden_by_empty_list
                                                                    : &plugin_missing;
+    tern_fallback_t unusable = plugin_unusable;
+    if (why == &plugin_missing) {
+        unusable.text = core_plugin_find_cuda();
+        why = unusable.text != NULL ? &unusable : why;
+    }
     if (out_why != NULL)
         *out_why = *why;
     return true;

@@ -9,5 +9,8 @@
 bool core_fall_back(tern_thread *self, tern_site_t site, const char *what);
 /* Policy cpu or an empty CUDA_VISIBLE_DEVICES: CUDA devices are not shown even if a backend is there. */
 bool core_cuda_disabled(void);
+/* Looks for the CUDA backend once: the folders of TERN_PLUGIN_PATH, libtern's own, the installed one; never
+ * the working directory. NULL, or why a plugin that was found cannot be used. */
+const char *core_plugin_find_cuda(void);
 
 #endif
