@@ -16,7 +16,10 @@ if(TERN_CCACHE)
 endif()
 
 add_library(tern_flags INTERFACE)
-target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+# Kernels of the CUDA backend are the only C++: templates of all types meet conversions and comparisons
+# that only some of them need.
+target_compile_options(tern_flags INTERFACE -Wall -Wextra
+  $<$<COMPILE_LANGUAGE:C>:-Wpedantic$<SEMICOLON>-Wshadow$<SEMICOLON>-Wconversion>)
 if(TERN_WERROR)
   target_compile_options(tern_flags INTERFACE -Werror)
 endif()
@@ -42,5 +45,5 @@ endif()
 # The definition is empty so that a source which defines it again, in the usual form, does not warn.
 add_library(tern_private INTERFACE)
 target_link_libraries(tern_private INTERFACE tern_flags)
-target_compile_definitions(tern_private INTERFACE _GNU_SOURCE=)
+target_compile_definitions(tern_private INTERFACE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
 target_compile_options(tern_private INTERFACE -fno-semantic-interposition)

@@ -4,7 +4,9 @@ set(TERN_BLAS AUTO CACHE STRING "Matrix products from OpenBLAS or another CBLAS:
 set(TERN_ONEDNN AUTO CACHE STRING "Convolution, pooling, normalisation from oneDNN: AUTO, ON, OFF")
 set(TERN_OPENMP AUTO CACHE STRING "Threads in the CPU backend: AUTO, ON, OFF")
 set(TERN_ZLIB AUTO CACHE STRING "Reading gzip files: AUTO, ON, OFF")
-foreach(choice BLAS ONEDNN OPENMP ZLIB)
+set(TERN_SIM AUTO CACHE STRING "Simulated CUDA devices (needs a C++ compiler): AUTO, ON, OFF")
+set(TERN_CUDA AUTO CACHE STRING "The CUDA backend (needs nvcc; target tern_cuda): AUTO, ON, OFF")
+foreach(choice BLAS ONEDNN OPENMP ZLIB SIM CUDA)
   set_property(CACHE TERN_${choice} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
 

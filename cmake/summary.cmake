@@ -13,6 +13,8 @@ tern_say("matrix products:  " "${TERN_HAVE_BLAS}" "${TERN_BLAS_LIBRARY}" "portab
 tern_say("convolutions:     " "${TERN_HAVE_ONEDNN}" "${TERN_ONEDNN_LIBRARY}" "portable kernels")
 tern_say("threads:          " "${TERN_HAVE_OPENMP}" "OpenMP ${OpenMP_C_VERSION}" "one thread")
 tern_say("gzip files:       " "${TERN_HAVE_ZLIB}" "zlib ${ZLIB_VERSION_STRING}" "unpacked only")
+tern_say("simulated devices:" "${TERN_HAVE_SIM}" "yes" "no C++ compiler was found, or TERN_SIM=OFF")
+tern_say("CUDA devices:     " "${TERN_HAVE_CUDA}" "${TERN_NVCC}" "nvcc was not found, or TERN_CUDA=OFF")
 message(STATUS "  instruction sets:  ${TERN_ISAS}")
 if(TERN_SANITIZE)
   message(STATUS "  sanitizers:        ${TERN_SANITIZE}")

@@ -19,7 +19,7 @@ def is_formatted(path):
 
 
 def main():
-    paths = checks.sources(extensions=(".c", ".h"))
+    paths = checks.sources(extensions=(".c", ".h", ".cu", ".cuh"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for path, formatted in zip(paths, pool.map(is_formatted, paths)):
             if not formatted:

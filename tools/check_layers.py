@@ -27,10 +27,14 @@ ALLOWED = {
 }
 REGISTRATION = "core/backend_list.c"
 
+# Formulas and lists that the CPU's backend shares with others: no code of it.
+SHARED = {"backend_cpu/formulas.h": ("backend_cuda/",),
+          "backend_cpu/elementwise.def": ("backend_cuda/",)}
+
 # A library's header outside the folders that own the dependency would make the dependency spread.
 EXTERNAL = {
     r"(cblas|oneapi/|dnnl|openblas)": ("backend_cpu/bridge/", "bench/", "tests/"),
-    r"(cuda|cublas|cudnn|nccl|nvml)": ("backend_cuda/",),
+    r"(cuda|cublas|cudnn|nccl|nvml|sim_)": ("backend_cuda/", "tests/sim/"),
     r"omp\.h": ("backend_cpu/", "bench/", "tests/"),
     r"zlib\.h": ("data/", "io/", "tests/"),
     r"(cjson/|cJSON)": ("io/", "tools/", "examples/common/", "tests/"),
@@ -61,6 +65,8 @@ def problem(path, quote, target):
                 return f"only {', '.join(homes)} may include <{target}>"
         return None
     if path == REGISTRATION and layer.startswith("backend_"):
+        return None
+    if path.startswith(SHARED.get(target, ("-",))):
         return None
     if own in ALLOWED and layer not in ALLOWED[own]:
         return f"{own}/ may not include {target}"

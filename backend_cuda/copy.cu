@@ -1,0 +1,125 @@
+/* copy: any strides, any dtypes. Elements of one dtype are moved by size; conversions are told at run
+ * time which types they have (a hundred pairs would fill the binary, and memory is the limit): half
+ * types go through f32, integers keep 64 bits. A thread takes one element of a walk. */
+#include "backend_cuda/launch.h"
+#include "backend_cuda/walk.cuh"
+
+using namespace cuda;
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK) k_move(S *out, const S *in, cuda_walk walk)
+{
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[2];
+        offsets<2>(walk, (uint32_t)i, at);
+        out[at[0]] = in[at[1]];
+    }
+}
+
+struct anything {
+    double f;
+    int64_t i;
+    bool whole;
+};
+
+static __device__ __forceinline__ anything load_any(const void *in, int dtype, int64_t k)
+{
+    switch (dtype) {
+    case TERN_BOOL:
+    case TERN_U8:
+        return { 0, ((const uint8_t *)in)[k], true };
+    case TERN_I8:
+        return { 0, ((const int8_t *)in)[k], true };
+    case TERN_I16:
+        return { 0, ((const int16_t *)in)[k], true };
+    case TERN_I32:
+        return { 0, ((const int32_t *)in)[k], true };
+    case TERN_I64:
+        return { 0, ((const int64_t *)in)[k], true };
+    case TERN_F16:
+        return { (double)widen(((const __half *)in)[k]), 0, false };
+    case TERN_BF16:
+        return { (double)widen(((const __nv_bfloat16 *)in)[k]), 0, false };
+    case TERN_F32:
+        return { (double)((const float *)in)[k], 0, false };
+    default:
+        return { ((const double *)in)[k], 0, false };
+    }
+}
+
+/* What lies outside becomes the least value, as on the CPU. */
+static __device__ __forceinline__ int32_t to_i32(const anything &v)
+{
+    if (v.whole)
+        return (int32_t)v.i;
+    return v.f > -2147483649.0 && v.f < 2147483648.0 ? (int32_t)v.f : (int32_t)(-2147483647 - 1);
+}
+static __device__ __forceinline__ int64_t to_i64(const anything &v)
+{
+    if (v.whole)
+        return v.i;
+    return v.f >= -9223372036854775808.0 && v.f < 9223372036854775808.0
+               ? (int64_t)v.f
+               : (int64_t)(-9223372036854775807LL - 1);
+}
+static __device__ __forceinline__ float to_f32(const anything &v)
+{
+    return v.whole ? (float)v.i : (float)v.f;
+}
+
+static __device__ __forceinline__ void store_any(void *out, int dtype, int64_t k, const anything &v)
+{
+    switch (dtype) {
+    case TERN_BOOL:
+        ((uint8_t *)out)[k] = v.whole ? v.i != 0 : v.f != 0;
+        break;
+    case TERN_U8:
+        ((uint8_t *)out)[k] = (uint8_t)to_i32(v);
+        break;
+    case TERN_I8:
+        ((int8_t *)out)[k] = (int8_t)to_i32(v);
+        break;
+    case TERN_I16:
+        ((int16_t *)out)[k] = (int16_t)to_i32(v);
+        break;
+    case TERN_I32:
+        ((int32_t *)out)[k] = to_i32(v);
+        break;
+    case TERN_I64:
+        ((int64_t *)out)[k] = to_i64(v);
+        break;
+    case TERN_F16:
+        ((__half *)out)[k] = narrow<__half>(to_f32(v));
+        break;
+    case TERN_BF16:
+        ((__nv_bfloat16 *)out)[k] = narrow<__nv_bfloat16>(to_f32(v));
+        break;
+    case TERN_F32:
+        ((float *)out)[k] = to_f32(v);
+        break;
+    default:
+        ((double *)out)[k] = v.whole ? (double)v.i : v.f;
+    }
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    k_convert(void *out, int out_dtype, const void *in, int in_dtype, cuda_walk walk)
+{
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[2];
+        offsets<2>(walk, (uint32_t)i, at);
+        store_any(out, out_dtype, at[0], load_any(in, in_dtype, at[1]));
+    }
+}
+
+extern "C" cudaError_t cuda_launch_copy(void *out, int out_dtype, const void *in, int in_dtype,
+                                        const cuda_walk *walk, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(walk->numel, stream);
+    if (out_dtype != in_dtype)
+        return cudaLaunchKernelEx(&c, k_convert, out, out_dtype, in, in_dtype, *walk);
+    return size_switch(cuda_dtype_size(in_dtype), [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_move<S>, (S *)out, (const S *)in, *walk);
+    });
+}

@@ -1,0 +1,226 @@
+/* cross_entropy and its gradient; formulas in core/ops/cross_entropy.c. Logits [blocks, classes,
+ * inner], target and lse [blocks, inner].
+ *
+ * A warp owns a position; its loss and weight go to scratch, and one block adds them up in f64 in a
+ * fixed order. A target that is no class is noted, and counts as ignored. */
+#include "backend_cuda/fault.cuh"
+#include "backend_cuda/launch.h"
+#include "backend_cuda/reduce.cuh"
+
+#define FORMULA static __device__ __forceinline__
+#include "backend_cpu/formulas.h"
+
+using namespace cuda;
+
+static __device__ __forceinline__ float exp_of(float x)
+{
+    return f32_exp(x);
+}
+static __device__ __forceinline__ double exp_of(double x)
+{
+    return f64_exp(x);
+}
+static __device__ __forceinline__ float log_of(float x)
+{
+    return f32_log(x);
+}
+static __device__ __forceinline__ double log_of(double x)
+{
+    return f64_log(x);
+}
+
+struct loss_shape {
+    int64_t positions, classes, inner;
+    double smoothing;
+    int64_t ignore_index;
+    int reduction;
+};
+
+template <typename S>
+static __device__ __forceinline__ real<S> weight_of(const S *weight, int64_t c)
+{
+    return weight == nullptr ? (real<S>)1 : widen(weight[c]);
+}
+
+/* Whether position p counts; what is no class is noted. */
+static __device__ __forceinline__ bool counts(int64_t t, const loss_shape &s, int64_t p,
+                                              cuda_fault_slot *slot)
+{
+    if (t == s.ignore_index)
+        return false;
+    if (t >= 0 && t < s.classes)
+        return true;
+    note_fault(slot, CUDA_FAULT_CLASS, t, p, s.classes);
+    return false;
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_loss(S *out, real<S> *lse, double *sums, const S *x, const S *weight, const int64_t *target,
+           loss_shape s, cuda_fault_slot *slot)
+{
+    using T = real<S>;
+    const int lane = (int)(threadIdx.x % 32);
+    for (int64_t p = first_item() / 32; p < s.positions; p += item_step() / 32) {
+        const S *row = x + p / s.inner * s.classes * s.inner + p % s.inner;
+        T largest = -(T)INFINITY, sum = 0, spread = 0, weights = 0;
+        for (int64_t c = lane; c < s.classes; c += 32) {
+            const T v = widen(row[c * s.inner]);
+            largest = v > largest || v != v ? v : largest;
+        }
+        largest = warp_max(largest);
+        const T shift = largest > -(T)INFINITY || largest != largest ? largest : (T)0;
+        for (int64_t c = lane; c < s.classes; c += 32) {
+            const T v = widen(row[c * s.inner]);
+            sum += exp_of(v - shift);
+            if (s.smoothing > 0) {
+                spread += weight_of(weight, c) * (largest - v);
+                weights += weight_of(weight, c);
+            }
+        }
+        const T log_sum = log_of(warp_sum(sum));
+        spread = warp_sum(spread);
+        weights = warp_sum(weights);
+        if (lane != 0)
+            continue;
+        const int64_t t = target[p];
+        const bool counted = counts(t, s, p, slot);
+        T loss = 0;
+        if (counted) {
+            const T below = largest - widen(row[t * s.inner]);
+            loss = (T)(1 - s.smoothing) * ((below + log_sum) * weight_of(weight, t));
+            if (s.smoothing > 0)
+                loss += (T)(s.smoothing / (double)s.classes) * (spread + weights * log_sum);
+        }
+        lse[p] = largest + log_sum;
+        if (out != nullptr)
+            out[p] = narrow<S>(loss);
+        if (sums != nullptr) {
+            sums[2 + 2 * p] = (double)loss;
+            sums[3 + 2 * p] = counted ? (double)weight_of(weight, t) : 0.0;
+        }
+    }
+}
+
+struct two_sums {
+    double loss, weight;
+    __device__ void merge(const two_sums &other)
+    {
+        loss += other.loss;
+        weight += other.weight;
+    }
+};
+
+/* One block: sums[0], sums[1], and the loss. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK) k_loss_total(S *out, const double *sums, loss_shape s)
+{
+    __shared__ two_sums cells[BLOCK];
+    two_sums own = { 0, 0 };
+    for (int64_t p = threadIdx.x; p < s.positions; p += BLOCK)
+        own.merge({ sums[2 + 2 * p], sums[3 + 2 * p] });
+    block_merge(cells, own);
+    if (threadIdx.x == 0)
+        *out =
+            narrow<S>((real<S>)(s.reduction == TERN_REDUCTION_MEAN ? cells[0].loss / cells[0].weight
+                                                                   : cells[0].loss));
+}
+
+/* One block: sums[0] = weight of the targets that count, sums[1] = weight of all classes. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_loss_weights(double *sums, const S *weight, const int64_t *target, loss_shape s)
+{
+    __shared__ two_sums cells[BLOCK];
+    two_sums own = { 0, 0 };
+    for (int64_t p = threadIdx.x; p < s.positions; p += BLOCK)
+        if (target[p] != s.ignore_index && target[p] >= 0 && target[p] < s.classes)
+            own.loss += (double)weight_of(weight, target[p]);
+    for (int64_t c = threadIdx.x; c < s.classes; c += BLOCK)
+        own.weight += (double)weight_of(weight, c);
+    block_merge(cells, own);
+    if (threadIdx.x == 0) {
+        sums[0] = cells[0].loss;
+        sums[1] = cells[0].weight;
+    }
+}
+
+/* Element (p, c): p[c] slope - soft w[c], and hard less at the target. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_loss_grad(S *out, const S *grad, const real<S> *lse, const double *sums, const S *x,
+                const S *weight, const int64_t *target, loss_shape s, cuda_fault_slot *slot)
+{
+    using T = real<S>;
+    const int64_t n = s.positions * s.classes;
+    for (int64_t e = first_item(); e < n; e += item_step()) {
+        const int64_t c = e / s.inner % s.classes;
+        const int64_t p = e / (s.inner * s.classes) * s.inner + e % s.inner;
+        const int64_t t = target[p];
+        if (!counts(t, s, p, slot)) {
+            out[e] = narrow<S>((T)0);
+            continue;
+        }
+        const bool separate = s.reduction == TERN_REDUCTION_NONE;
+        T scale = widen(grad[separate ? p : 0]);
+        if (s.reduction == TERN_REDUCTION_MEAN)
+            scale = (T)((double)scale / sums[0]);
+        const T hard = scale * ((T)(1 - s.smoothing) * weight_of(weight, t));
+        const T soft = scale * (T)(s.smoothing / (double)s.classes);
+        const T slope = hard + soft * (T)sums[1];
+        const T v = exp_of(widen(x[e]) - lse[p]) * slope - soft * weight_of(weight, c);
+        out[e] = narrow<S>(c == t ? v - hard : v);
+    }
+}
+
+static loss_shape shape_of(const cuda_loss_args *l)
+{
+    return {
+        l->blocks * l->inner, l->classes, l->inner, l->smoothing, l->ignore_index, l->reduction
+    };
+}
+
+extern "C" cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t stream)
+{
+    const loss_shape s = shape_of(l);
+    const bool separate = l->reduction == TERN_REDUCTION_NONE;
+    return float_switch(l->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape_for(s.positions * 32, stream);
+        return cudaLaunchKernelEx(&c, k_loss<S>, separate ? (S *)l->out : (S *)nullptr,
+                                  (real<S> *)l->lse, separate ? (double *)nullptr : l->sums,
+                                  (const S *)l->x, (const S *)l->weight, l->target, s, l->slot);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_loss_total(const cuda_loss_args *l, cudaStream_t stream)
+{
+    return float_switch(l->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape(1, BLOCK, stream);
+        return cudaLaunchKernelEx(&c, k_loss_total<S>, (S *)l->out, (const double *)l->sums,
+                                  shape_of(l));
+    });
+}
+
+extern "C" cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStream_t stream)
+{
+    return float_switch(l->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape(1, BLOCK, stream);
+        return cudaLaunchKernelEx(&c, k_loss_weights<S>, l->sums, (const S *)l->weight, l->target,
+                                  shape_of(l));
+    });
+}
+
+extern "C" cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream_t stream)
+{
+    const loss_shape s = shape_of(l);
+    return float_switch(l->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape_for(s.positions * s.classes, stream);
+        return cudaLaunchKernelEx(&c, k_loss_grad<S>, (S *)l->out, (const S *)l->grad,
+                                  (const real<S> *)l->lse, (const double *)l->sums, (const S *)l->x,
+                                  (const S *)l->weight, l->target, s, l->slot);
+    });
+}

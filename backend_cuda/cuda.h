@@ -1,0 +1,76 @@
+/* What the host side of the CUDA backend shares: devices, errors, the way into a kernel. */
+#ifndef TERN_BACKEND_CUDA_CUDA_H
+#define TERN_BACKEND_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#include "tern/op_attr.h"
+#include "tern/plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUDA_TRY(call)                        \
+    do {                                      \
+        const tern_status_t status_ = (call); \
+        if (status_ != TERN_OK)               \
+            return status_;                   \
+    } while (0)
+
+/* A mistake that only a kernel can see, e.g. an index outside its dimension: it is noted here, in
+ * memory of the host that the device writes, the kernel skips, and the next wait reports it. */
+typedef struct cuda_fault_slot {
+    unsigned int kind; /* CUDA_FAULT_*, 0: none; taken by the first */
+    unsigned int reserved;
+    long long value, position, limit;
+} cuda_fault_slot;
+
+enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS };
+
+typedef struct cuda_device {
+    cudaStream_t stream;   /* of calls that name none */
+    cuda_fault_slot *slot; /* pinned */
+    int multiprocessors;
+} cuda_device;
+
+/* The device, made current for the thread and opened at its first use. NULL after recording an
+ * error. */
+cuda_device *cuda_device_enter(const tern_host *host, int index);
+/* How many there are; 0 with *out_why set. Creates no context. */
+int cuda_device_count(const char **out_why);
+extern const tern_host *cuda_host;
+
+/* The program asked for simulated devices. */
+bool cuda_is_simulated(void);
+
+/* Into a kernel: the call's device is current, *out_stream is where its work goes. */
+tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream);
+/* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
+tern_status_t cuda_check(int index, cudaError_t code, const char *what);
+/* After a launch: notes it for later messages; with TERN_CUDA_SYNC=1 waits for it. */
+tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name);
+/* Waits, and reports faults of kernels and of the fault slot. */
+tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what);
+
+extern const tern_backend_memory cuda_memory;
+extern const tern_backend_copy cuda_copy_table;
+extern const tern_backend_stream cuda_stream_table;
+extern const tern_kernel_entry cuda_kernels[];
+extern const int64_t cuda_kernel_count;
+
+int64_t cuda_dtype_size(int dtype);
+/* Spreads row-major elements of out's dtype over `out`. */
+tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *out, void *data);
+
+/* Scratch memory of the call's device, or NULL: recorded. */
+static inline void *cuda_scratch(const tern_call *call, int64_t bytes)
+{
+    return call->host->scratch(call, bytes);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,84 @@
+/* Devices: found without a context, opened at their first use. */
+#include "backend_cuda/cuda.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 64 };
+
+static cuda_device devices[MOST_DEVICES];
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+const tern_host *cuda_host;
+
+int cuda_device_count(const char **out_why)
+{
+    static char why[256];
+    int count = 0;
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    if (code == cudaSuccess && count > 0)
+        return count < MOST_DEVICES ? count : MOST_DEVICES;
+    (void)cudaGetLastError();
+    (void)snprintf(why, sizeof why, "%s (%d): %s", cudaGetErrorName(code), (int)code,
+                   code == cudaSuccess ? "there are no devices" : cudaGetErrorString(code));
+    *out_why = why;
+    return 0;
+}
+
+bool cuda_is_simulated(void)
+{
+    static int known; /* 1: no, 2: yes */
+    struct cudaDeviceProp prop;
+    if (known == 0 && cudaGetDeviceProperties(&prop, 0) == cudaSuccess)
+        known = strncmp(prop.name, "simulated", 9) == 0 ? 2 : 1;
+    return known == 2;
+}
+
+/* With the lock. What was made stays for the next try, should one of the steps fail. */
+static cudaError_t open_device(cuda_device *d, int index)
+{
+    struct cudaDeviceProp prop;
+    cudaError_t code = cudaGetDeviceProperties(&prop, index);
+    if (code == cudaSuccess && d->slot == NULL) {
+        void *slot = NULL;
+        code = cudaHostAlloc(&slot, sizeof *d->slot, cudaHostAllocMapped | cudaHostAllocPortable);
+        d->slot = slot;
+        if (slot != NULL)
+            memset(slot, 0, sizeof *d->slot);
+    }
+    if (code == cudaSuccess)
+        code = cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+    if (code != cudaSuccess)
+        return code;
+    d->multiprocessors = prop.multiProcessorCount;
+    return cudaSuccess;
+}
+
+cuda_device *cuda_device_enter(const tern_host *host, int index)
+{
+    (void)host;
+    cuda_device *d = &devices[index];
+    cudaError_t code = cudaSetDevice(index);
+    if (code == cudaSuccess && __atomic_load_n(&d->stream, __ATOMIC_ACQUIRE) == NULL) {
+        (void)pthread_mutex_lock(&opening);
+        if (d->stream == NULL)
+            code = open_device(d, index);
+        (void)pthread_mutex_unlock(&opening);
+    }
+    return cuda_check(index, code, "opening the device") == TERN_OK ? d : NULL;
+}
+
+tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)
+{
+    const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
+    if (d == NULL)
+        return TERN_ERR_BACKEND;
+    *out_stream = call->stream != NULL ? (cudaStream_t)call->stream : d->stream;
+    return TERN_OK;
+}
+
+int64_t cuda_dtype_size(int dtype)
+{
+    static const int64_t sizes[TERN_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };
+    return sizes[dtype];
+}

@@ -1,0 +1,267 @@
+/* Kernels of elementwise ops for one group of types.
+ *
+ * Tensors of any strides, one shape; out[i] = formula(a[i], b[i]), computed in T (f32 for half types),
+ * rounded once. A thread takes 16 bytes at a time where all operands lie alike, else one element of a
+ * walk. Deterministic. Bytes moved: one read per operand, one write. */
+#ifndef TERN_BACKEND_CUDA_ELEMENTWISE_CUH
+#define TERN_BACKEND_CUDA_ELEMENTWISE_CUH
+
+#include "backend_cuda/elementwise.h"
+#include "backend_cuda/walk.cuh"
+
+#define FORMULA static __device__ __forceinline__
+#include "backend_cpu/formulas.h"
+
+namespace cuda
+{
+
+/* ---- what the formulas of elementwise.def are made of ---------------------------------------- */
+
+#define BY_TYPE(name)                                     \
+    __device__ __forceinline__ float fn_##name(float x)   \
+    {                                                     \
+        return f32_##name(x);                             \
+    }                                                     \
+    __device__ __forceinline__ double fn_##name(double x) \
+    {                                                     \
+        return f64_##name(x);                             \
+    }
+BY_TYPE(abs)
+BY_TYPE(sqrt)
+BY_TYPE(exp)
+BY_TYPE(log)
+BY_TYPE(tanh)
+BY_TYPE(sigmoid)
+BY_TYPE(gelu)
+BY_TYPE(gelu_tanh)
+BY_TYPE(silu)
+BY_TYPE(gelu_slope)
+BY_TYPE(gelu_tanh_slope)
+BY_TYPE(silu_slope)
+#undef BY_TYPE
+
+__device__ __forceinline__ float fn_pow(float x, float y)
+{
+    return f32_pow(x, y);
+}
+__device__ __forceinline__ double fn_pow(double x, double y)
+{
+    return f64_pow(x, y);
+}
+
+template <typename T> __device__ __forceinline__ bool is_negative(T x)
+{
+    if constexpr (std::is_unsigned<T>::value)
+        return false;
+    else
+        return x < T(0);
+}
+
+/* A negative power of an integer is 0, but for 1 and -1; squaring wraps. */
+template <typename T> __device__ __forceinline__ T integer_power(T a, T b)
+{
+    if (is_negative(b))
+        return a == T(1) ? T(1) : (T)(a + T(1)) == T(0) && !(T(0) < a) ? T((b & 1) ? -1 : 1) : T(0);
+    uint64_t result = 1, square = (uint64_t)(int64_t)a;
+    for (uint64_t left = (uint64_t)b; left != 0; left >>= 1) {
+        if (left & 1)
+            result *= square;
+        square *= square;
+    }
+    return (T)result;
+}
+#define INTEGER_POW(T)                            \
+    __device__ __forceinline__ T fn_pow(T a, T b) \
+    {                                             \
+        return integer_power<T>(a, b);            \
+    }
+INTEGER_POW(uint8_t)
+INTEGER_POW(int8_t)
+INTEGER_POW(int16_t)
+INTEGER_POW(int32_t)
+INTEGER_POW(int64_t)
+#undef INTEGER_POW
+
+/* T computes, U is unsigned and at least as wide as int, so that integers wrap. */
+template <typename S_> struct real_type {
+    using S = S_;
+    using T = real<S>;
+    using U = T;
+    static constexpr bool is_real = true;
+    static __device__ __forceinline__ T load(S x)
+    {
+        return widen(x);
+    }
+    static __device__ __forceinline__ S store(T x)
+    {
+        return narrow<S>(x);
+    }
+    static __device__ __forceinline__ T sum(T a, T b)
+    {
+        return a + b;
+    }
+};
+
+template <typename S_, typename U_> struct integer_type {
+    using S = S_;
+    using T = S;
+    using U = U_;
+    static constexpr bool is_real = false;
+    static __device__ __forceinline__ T load(S x)
+    {
+        return x;
+    }
+    static __device__ __forceinline__ S store(T x)
+    {
+        return x;
+    }
+    static __device__ __forceinline__ U sum(T a, T b)
+    {
+        return (U)a + (U)b;
+    }
+};
+
+struct bool_type {
+    using S = bool8;
+    using T = uint8_t;
+    using U = uint32_t;
+    static constexpr bool is_real = false;
+    static __device__ __forceinline__ T load(S x)
+    {
+        return x.value;
+    }
+    static __device__ __forceinline__ S store(T x)
+    {
+        return S{ x };
+    }
+    static __device__ __forceinline__ U sum(T a, T b)
+    {
+        return (U)(a | b);
+    }
+};
+
+/* f_add<G>::run(a, b) */
+#define FN(name) fn_##name
+#define NEGATIVE(x) is_negative(x)
+#define SUM(x, y) G::sum(x, y)
+#define ARITY_PLAIN1 1
+#define ARITY_CURVE1 1
+#define ARITY_PLAIN2 2
+#define ARITY_CURVE2 2
+#define ARITY_COMPARE 2
+#define RESULT_PLAIN1(G) typename G::S
+#define RESULT_CURVE1(G) typename G::S
+#define RESULT_PLAIN2(G) typename G::S
+#define RESULT_CURVE2(G) typename G::S
+#define RESULT_COMPARE(G) bool8
+#define STORE_PLAIN1(G, x) G::store((typename G::T)(x))
+#define STORE_CURVE1(G, x) G::store((typename G::T)(x))
+#define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
+#define STORE_CURVE2(G, x) G::store((typename G::T)(x))
+#define STORE_COMPARE(G, x) \
+    bool8                   \
+    {                       \
+        (uint8_t)(x)        \
+    }
+#define ELEMENT(name, shape, kinds, real, integer)        \
+    template <typename G> struct f_##name {               \
+        using T = typename G::T;                          \
+        using U = typename G::U;                          \
+        using R = RESULT_##shape(G);                      \
+        static constexpr int arity = ARITY_##shape;       \
+        static __device__ __forceinline__ R run(T a, T b) \
+        {                                                 \
+            (void)a, (void)b;                             \
+            if constexpr (G::is_real)                     \
+                return STORE_##shape(G, real);            \
+            else                                          \
+                return STORE_##shape(G, integer);         \
+        }                                                 \
+    };
+#include "backend_cpu/elementwise.def"
+#undef ELEMENT
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+template <typename S, int N> struct alignas(sizeof(S) * N) pack {
+    S at[N];
+};
+
+/* Which operands are numbers: bit 0: a, bit 1: b. */
+template <typename F, typename G>
+__global__ void __launch_bounds__(BLOCK)
+    k_map_packs(typename F::R *out, const typename G::S *a, const typename G::S *b,
+                typename G::T number_a, typename G::T number_b, int numbers, int64_t n)
+{
+    using S = typename G::S;
+    using R = typename F::R;
+    constexpr int N = 16 / (int)sizeof(S);
+    for (int64_t i = first_item() * N; i < n; i += item_step() * N) {
+        pack<S, N> x = {}, y = {};
+        pack<R, N> z = {};
+        if (i + N > n) {
+            for (int64_t k = i; k < n; k++)
+                out[k] = F::run(numbers & 1 ? number_a : G::load(a[k]),
+                                numbers & 2 ? number_b : G::load(b[k]));
+            continue;
+        }
+        if (!(numbers & 1))
+            x = *(const pack<S, N> *)(a + i);
+        if (!(numbers & 2))
+            y = *(const pack<S, N> *)(b + i);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            z.at[k] = F::run(numbers & 1 ? number_a : G::load(x.at[k]),
+                             numbers & 2 ? number_b : G::load(y.at[k]));
+        *(pack<R, N> *)(out + i) = z;
+    }
+}
+
+template <typename F, typename G>
+__global__ void __launch_bounds__(BLOCK)
+    k_map_walk(typename F::R *out, const typename G::S *a, const typename G::S *b,
+               typename G::T number_a, typename G::T number_b, int numbers, cuda_walk walk)
+{
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[3];
+        offsets<3>(walk, (uint32_t)i, at);
+        out[at[0]] = F::run(numbers & 1 ? number_a : G::load(a[at[1]]),
+                            numbers & 2 ? number_b : G::load(b[at[2]]));
+    }
+}
+
+/* ---- launchers ------------------------------------------------------------------------------- */
+
+template <typename T> inline T number_as(const cuda_number &number)
+{
+    return number.whole ? (T)number.i : (T)number.f;
+}
+
+inline bool is_aligned(const void *p)
+{
+    return ((uintptr_t)p & 15u) == 0;
+}
+
+template <typename F, typename G>
+static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
+{
+    using S = typename G::S;
+    using R = typename F::R;
+    const S *a = (const S *)e->in[0];
+    const S *b = F::arity == 2 ? (const S *)e->in[1] : nullptr;
+    const int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
+    const auto na = number_as<typename G::T>(e->number[0]);
+    const auto nb = number_as<typename G::T>(e->number[1]);
+    const int64_t n = e->walk->numel;
+    if (e->linear && is_aligned(a) && is_aligned(b) && is_aligned(e->out)) {
+        constexpr int N = 16 / (int)sizeof(S);
+        const cudaLaunchConfig_t c = shape_for((n + N - 1) / N, stream);
+        return cudaLaunchKernelEx(&c, k_map_packs<F, G>, (R *)e->out, a, b, na, nb, numbers, n);
+    }
+    const cudaLaunchConfig_t c = shape_for(n, stream);
+    return cudaLaunchKernelEx(&c, k_map_walk<F, G>, (R *)e->out, a, b, na, nb, numbers, *e->walk);
+}
+
+} // namespace cuda
+
+#endif

@@ -1,0 +1,82 @@
+/* Codes of CUDA as errors of tern: name, number, meaning, device, the last launches, and whether the
+ * context is lost. */
+#include "backend_cuda/cuda.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEPT = 4 };
+
+/* Names of the newest launches of any thread, for messages. */
+static _Atomic(const char *) launches[KEPT];
+static atomic_uint launch_count;
+
+static void note_launch(const char *name)
+{
+    atomic_store_explicit(&launches[atomic_fetch_add(&launch_count, 1) % KEPT], name,
+                          memory_order_relaxed);
+}
+
+static void say_launches(char *text, size_t size)
+{
+    size_t used = 0;
+    const unsigned newest = atomic_load(&launch_count);
+    text[0] = '\0';
+    for (unsigned i = 1; i <= KEPT && i <= newest; i++) {
+        const char *name = atomic_load(&launches[(newest - i) % KEPT]);
+        const int n = snprintf(text + used, size - used, "%s%s", i == 1 ? "" : ", ", name);
+        if (n < 0 || used + (size_t)n >= size)
+            return;
+        used += (size_t)n;
+    }
+}
+
+/* driver_types.h: after these "the process must be terminated". */
+static bool is_sticky(cudaError_t code)
+{
+    const int n = (int)code;
+    return n == 214 || n == 700 || n == 702 || n == 710 || (n >= 714 && n <= 719) || n == 721 ||
+           n == 810;
+}
+
+tern_status_t cuda_check(int index, cudaError_t code, const char *what)
+{
+    char last[256];
+    if (code == cudaSuccess)
+        return TERN_OK;
+    if (!is_sticky(code))
+        (void)cudaGetLastError();
+    const bool simulated = cuda_is_simulated();
+    say_launches(last, sizeof last);
+    return cuda_host->fail(
+        code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
+        "%s on cuda:%d%s: %s (%d): %s%s%s%s", what, index, simulated ? " (simulated)" : "",
+        cudaGetErrorName(code), (int)code, cudaGetErrorString(code),
+        last[0] != '\0' ? "; launched last: " : "", last,
+        is_sticky(code) ? "; the device is lost to this process: end it and start again" : "");
+}
+
+static bool waits_after_launch(void)
+{
+    static atomic_int wish; /* 0: not read, 1: no, 2: yes */
+    int now = atomic_load_explicit(&wish, memory_order_relaxed);
+    if (now == 0) {
+        const char *text = getenv("TERN_CUDA_SYNC");
+        now = text != NULL && text[0] == '1' ? 2 : 1;
+        atomic_store_explicit(&wish, now, memory_order_relaxed);
+    }
+    return now == 2;
+}
+
+tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name)
+{
+    note_launch(name);
+    if (code != cudaSuccess)
+        return cuda_check(call->dev.index, code, name);
+    if (!waits_after_launch())
+        return TERN_OK;
+    cudaStream_t stream = NULL;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_wait(call->dev.index, stream, name);
+}

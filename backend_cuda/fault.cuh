@@ -1,0 +1,30 @@
+/* Mistakes that only a kernel can see; see cuda_fault_slot. */
+#ifndef TERN_BACKEND_CUDA_FAULT_CUH
+#define TERN_BACKEND_CUDA_FAULT_CUH
+
+#include "backend_cuda/cuda.h"
+#include "backend_cuda/types.cuh"
+
+namespace cuda
+{
+
+/* The first to come keeps the slot. */
+__device__ __forceinline__ void note_fault(cuda_fault_slot *slot, unsigned kind, int64_t value,
+                                           int64_t position, int64_t limit)
+{
+    if (atomicCAS(&slot->kind, 0u, kind) != 0u)
+        return;
+    slot->value = value;
+    slot->position = position;
+    slot->limit = limit;
+    __threadfence_system();
+}
+
+__device__ __forceinline__ int64_t read_index(const void *indices, int wide, int64_t i)
+{
+    return wide ? ((const int64_t *)indices)[i] : (int64_t)((const int32_t *)indices)[i];
+}
+
+} // namespace cuda
+
+#endif

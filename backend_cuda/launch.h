@@ -1,0 +1,146 @@
+/* Launchers of kernels (*.cu) that host code (*.c) calls. They choose the grid, launch, return the
+ * launch's error; they never wait, allocate or print. C and C++. */
+#ifndef TERN_BACKEND_CUDA_LAUNCH_H
+#define TERN_BACKEND_CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+
+#include "backend_cuda/cuda.h"
+#include "backend_cuda/walk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- create.cu ---- */
+/* Every element of the walk becomes the number, converted to dtype. */
+cudaError_t cuda_launch_fill(void *out, int dtype, const tern_number *value, const cuda_walk *walk,
+                             cudaStream_t stream);
+/* Elements of a row-major tensor; `first` is the number of the first. */
+cudaError_t cuda_launch_arange(void *out, int dtype, const tern_attr_arange *attr, int64_t n,
+                               cudaStream_t stream);
+
+/* ---- copy.cu ---- */
+/* Operands of the walk: out, in. */
+cudaError_t cuda_launch_copy(void *out, int out_dtype, const void *in, int in_dtype,
+                             const cuda_walk *walk, cudaStream_t stream);
+
+/* ---- random.cu: row-major ---- */
+cudaError_t cuda_launch_rand(void *out, int dtype, uint64_t seed, uint64_t draw, int64_t n,
+                             cudaStream_t stream);
+cudaError_t cuda_launch_randn(void *out, int dtype, uint64_t seed, uint64_t draw, int64_t n,
+                              cudaStream_t stream);
+/* least: of a uniform in units of 2^-24 to stay. */
+cudaError_t cuda_launch_dropout(void *out, uint8_t *mask, const void *x, int dtype, uint64_t seed,
+                                uint64_t draw, int32_t least, double scale, int64_t n,
+                                cudaStream_t stream);
+cudaError_t cuda_launch_dropout_grad(void *out, const void *grad, const uint8_t *mask, int dtype,
+                                     double scale, int64_t n, cudaStream_t stream);
+
+/* ---- reduce.cu ---- */
+typedef enum cuda_reduction {
+    CUDA_SUM,
+    CUDA_MEAN,
+    CUDA_AMAX,
+    CUDA_VAR,
+    CUDA_MAX /* value and place */
+} cuda_reduction;
+
+typedef struct cuda_reduce_args {
+    void *out;
+    int64_t *place; /* CUDA_MAX: numbers of the greatest, or NULL; `out` may be NULL then */
+    const void *in;
+    int in_dtype, out_dtype;
+    cuda_reduction kind;
+    double correction;
+    int64_t count;         /* elements per output */
+    const cuda_walk *kept; /* operands: out, in */
+    const cuda_walk *gone; /* operand: in */
+    int64_t chunks;        /* per output; more than 1: cells has kept->numel * chunks */
+    void *cells;
+} cuda_reduce_args;
+enum { CUDA_CELL_BYTES = 32 };
+cudaError_t cuda_launch_reduce(const cuda_reduce_args *r, cudaStream_t stream);
+
+/* ---- gemm.cu ---- */
+/* out[b][m][n] = sum over k of x[b][m][k] y[b][k][n], plus bias[n]; strides in elements. */
+typedef struct cuda_gemm_args {
+    void *out;
+    const void *x, *y, *bias; /* bias may be NULL */
+    int dtype;
+    int64_t batch, m, n, k;
+    int64_t out_stride[3], x_stride[3], y_stride[3]; /* batch, row, column */
+    int64_t bias_stride;
+} cuda_gemm_args;
+cudaError_t cuda_launch_gemm(const cuda_gemm_args *g, cudaStream_t stream);
+
+/* ---- embedding.cu, gather.cu ---- */
+cudaError_t cuda_launch_embedding(void *out, const void *table, const void *indices,
+                                  int index_dtype, int64_t rows, int64_t width, int64_t size,
+                                  int64_t n, cuda_fault_slot *slot, cudaStream_t stream);
+/* sums: rows x width, zero; f64 for f64, else f32. */
+cudaError_t cuda_launch_embedding_grad(void *sums, const void *grad, int dtype, const void *indices,
+                                       int index_dtype, int64_t rows, int64_t width, int64_t n,
+                                       cuda_fault_slot *slot, cudaStream_t stream);
+/* Operands of the walk: index, dense, sparse (its stride along the dimension is 0 in the walk). */
+typedef struct cuda_gather_args {
+    void *out;
+    const void *in;
+    const int64_t *index;
+    int64_t far_stride, far_size;
+    const cuda_walk *walk;
+    cuda_fault_slot *slot;
+} cuda_gather_args;
+cudaError_t cuda_launch_gather(const cuda_gather_args *g, int64_t size, cudaStream_t stream);
+/* Adds in's elements (dtype) into out: f64 for f64, else f32. */
+cudaError_t cuda_launch_gather_grad(const cuda_gather_args *g, int dtype, cudaStream_t stream);
+
+/* ---- softmax.cu: rows of n elements, `inner` apart ---- */
+typedef struct cuda_softmax_args {
+    void *out;
+    const void *x, *y; /* gradients: the gradient and the result */
+    int dtype;
+    bool logarithm;
+    int64_t outer, n, inner;
+} cuda_softmax_args;
+cudaError_t cuda_launch_softmax(const cuda_softmax_args *s, cudaStream_t stream);
+cudaError_t cuda_launch_softmax_grad(const cuda_softmax_args *s, cudaStream_t stream);
+
+/* ---- cross_entropy.cu ---- */
+typedef struct cuda_loss_args {
+    void *out;              /* each position's loss (dtype), or gradients of logits */
+    void *lse;              /* real type */
+    const void *x, *weight; /* weight may be NULL */
+    const int64_t *target;
+    const void *grad; /* gradients: of the loss; one per position if separate, else one */
+    double *sums;     /* scratch: two totals, then loss and weight of each position */
+    int dtype;
+    int reduction;
+    int64_t blocks, classes, inner;
+    double smoothing;
+    int64_t ignore_index;
+    cuda_fault_slot *slot;
+} cuda_loss_args;
+/* Each position's lse and loss; then, if not separate, the totals and the loss. */
+cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t stream);
+/* sums[0] = weight of the targets that count, sums[1] = weight of all classes. */
+cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStream_t stream);
+cudaError_t cuda_launch_loss_total(const cuda_loss_args *l, cudaStream_t stream);
+cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream_t stream);
+
+/* ---- step.cu: operands of the walk: p, g, c, d ---- */
+typedef struct cuda_step_args {
+    void *p, *c, *d;
+    const void *g;
+    int dtype;
+    const cuda_walk *walk;
+} cuda_step_args;
+cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_sgd *attr,
+                            cudaStream_t stream);
+cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr_adam *attr,
+                             cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

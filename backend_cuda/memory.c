@@ -1,0 +1,40 @@
+/* Raw device memory. */
+#include "backend_cuda/cuda.h"
+
+static void *device_alloc(void *context, int index, int64_t bytes, void *stream)
+{
+    (void)context, (void)stream;
+    void *data = NULL;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return NULL;
+    const cudaError_t code = cudaMalloc(&data, (size_t)bytes);
+    if (code == cudaErrorMemoryAllocation)
+        (void)cudaGetLastError(); /* no error: NULL says it */
+    else if (code != cudaSuccess)
+        (void)cuda_check(index, code, "cudaMalloc");
+    return code == cudaSuccess ? data : NULL;
+}
+
+/* cudaFree waits for the device, so that nothing still uses what is given back. */
+static void device_free(void *context, int index, void *data, int64_t bytes, void *stream)
+{
+    (void)context, (void)bytes, (void)stream;
+    if (cudaSetDevice(index) == cudaSuccess)
+        (void)cudaFree(data);
+}
+
+static tern_status_t device_info(void *context, int index, int64_t *out_free, int64_t *out_total)
+{
+    (void)context;
+    size_t free_bytes = 0, total_bytes = 0;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(cuda_check(index, cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo"));
+    *out_free = (int64_t)free_bytes;
+    *out_total = (int64_t)total_bytes;
+    return TERN_OK;
+}
+
+const tern_backend_memory cuda_memory = {
+    .size = sizeof cuda_memory, .alloc = device_alloc, .free = device_free, .info = device_info
+};

@@ -1,0 +1,141 @@
+/* sum, mean, amax, var, max, argmax: which dimensions stay, and how the work is cut. */
+#include "backend_cuda/kernels.h"
+#include "backend_cuda/launch.h"
+
+enum {
+    SHORT = 64,          /* so few elements are one thread's work */
+    MANY_OUTPUTS = 1024, /* so many threads fill a device when neighbours lie beside each other */
+    CHUNK = 1 << 14,     /* elements of a block */
+    MOST_BLOCKS = 4096
+};
+
+typedef struct plan {
+    cuda_walk_part kept, gone;
+    int64_t kept_count, gone_count;
+} plan;
+
+/* Out's strides spread over the input's dimensions. */
+static tern_view spread(const tern_view *in, const tern_view *out, uint32_t dims, bool keepdim)
+{
+    tern_view v = *in;
+    int from = 0;
+    for (int d = 0; d < in->ndim; d++) {
+        const bool gone = (dims >> d & 1u) != 0;
+        v.shape[d] = gone ? 1 : in->shape[d];
+        v.stride[d] = gone ? 0 : out->stride[from];
+        from += !gone || keepdim;
+    }
+    return v;
+}
+
+static bool make_plan(plan *p, const tern_call *call, uint32_t dims, bool keepdim)
+{
+    const tern_view *in = call->in[0];
+    const tern_view first = spread(in, call->out[0], dims, keepdim);
+    const tern_view last = spread(in, call->out[call->n_out - 1], dims, keepdim);
+    tern_view kept = first, gone = *in, source = *in;
+    p->kept_count = p->gone_count = 1;
+    for (int d = 0; d < in->ndim; d++) {
+        const bool is_gone = (dims >> d & 1u) != 0;
+        source.shape[d] = is_gone ? 1 : in->shape[d];
+        gone.shape[d] = is_gone ? in->shape[d] : 1;
+        p->kept_count *= source.shape[d];
+        p->gone_count *= gone.shape[d];
+    }
+    kept.numel = p->kept_count;
+    gone.numel = p->gone_count;
+    const tern_view *const kept_views[3] = { &kept, &last, &source };
+    const tern_view *const gone_views[1] = { &gone };
+    if (p->gone_count == 0) /* a place to start from, where no element is */
+        gone = (tern_view){ .numel = 1 };
+    if (cuda_walk_parts(3, kept_views) != 1 || cuda_walk_parts(1, gone_views) != 1)
+        return false;
+    cuda_walk_plan(3, kept_views, 0, &p->kept);
+    cuda_walk_plan(1, gone_views, 0, &p->gone);
+    return true;
+}
+
+/* 0: by threads. */
+static int64_t chunks_of(const plan *p)
+{
+    const bool beside = p->kept.walk.ndim > 0 && p->kept.walk.stride[0][2] == 1;
+    if (p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS))
+        return 0;
+    const int64_t wanted = (p->gone_count + CHUNK - 1) / CHUNK;
+    const int64_t most = MOST_BLOCKS / p->kept_count;
+    return wanted < most ? wanted : most > 0 ? most : 1;
+}
+
+static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cuda_reduce_args *r,
+                         const char *name)
+{
+    cudaStream_t stream = NULL;
+    plan p;
+    const tern_view *in = call->in[0];
+    if (call->out[0]->numel == 0)
+        return TERN_OK;
+    if (!make_plan(&p, call, dims, keepdim))
+        return call->host->fail(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
+    if (p.gone_count == 0 && (r->kind == CUDA_AMAX || r->kind == CUDA_MAX))
+        return call->host->fail(TERN_ERR_SHAPE, "no elements to take the greatest of");
+    r->in = in->data;
+    r->in_dtype = in->dtype;
+    r->out_dtype = call->out[0]->dtype;
+    r->count = p.gone_count;
+    r->kept = &p.kept.walk;
+    r->gone = &p.gone.walk;
+    r->chunks = chunks_of(&p);
+    if (r->chunks > 1) {
+        r->cells = cuda_scratch(call, p.kept_count * r->chunks * CUDA_CELL_BYTES);
+        if (r->cells == NULL)
+            return TERN_ERR_OOM;
+    }
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_reduce(r, stream), name);
+}
+
+static tern_status_t reduce(const tern_call *call, cuda_reduction kind, const char *name)
+{
+    const tern_attr_reduce *attr = call->attr;
+    cuda_reduce_args r = { .out = call->out[0]->data,
+                           .kind = kind,
+                           .correction = attr->correction };
+    return run(call, attr->dims, attr->keepdim != 0, &r, name);
+}
+
+tern_status_t cuda_sum(const tern_call *call)
+{
+    return reduce(call, CUDA_SUM, "sum");
+}
+
+tern_status_t cuda_mean(const tern_call *call)
+{
+    return reduce(call, CUDA_MEAN, "mean");
+}
+
+tern_status_t cuda_amax(const tern_call *call)
+{
+    return reduce(call, CUDA_AMAX, "amax");
+}
+
+tern_status_t cuda_var(const tern_call *call)
+{
+    return reduce(call, CUDA_VAR, "var");
+}
+
+static tern_status_t along(const tern_call *call, void *out, int64_t *place, const char *name)
+{
+    const tern_attr_dim *attr = call->attr;
+    cuda_reduce_args r = { .out = out, .place = place, .kind = CUDA_MAX };
+    return run(call, call->in[0]->ndim > 0 ? 1u << attr->dim : 0u, attr->keepdim != 0, &r, name);
+}
+
+tern_status_t cuda_max(const tern_call *call)
+{
+    return along(call, call->out[0]->data, call->out[1]->data, "max");
+}
+
+tern_status_t cuda_argmax(const tern_call *call)
+{
+    return along(call, NULL, call->out[0]->data, "argmax");
+}

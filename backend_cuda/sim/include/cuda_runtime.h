@@ -1,0 +1,167 @@
+/* The kernel language for simulated devices: what a .cu file of backend_cuda needs to compile with
+ * a host C++ compiler. Threads of a block are fibers of one host thread (sim/block.c), so that a
+ * plain variable is atomic between two waits. */
+#ifndef TERN_SIM_CUDA_RUNTIME_H
+#define TERN_SIM_CUDA_RUNTIME_H
+
+#include <cuda_runtime_api.h>
+#include <sim_abi.h>
+
+#include <math.h>
+#include <string.h>
+#include <tuple>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+/* One block runs at a time on a host thread. Also fits the one name for dynamic shared memory:
+ * extern __shared__ unsigned char dyn_smem[]; */
+#define __shared__ thread_local
+
+extern SIM_HIDDEN uint3 threadIdx, blockIdx;
+extern SIM_HIDDEN dim3 blockDim, gridDim;
+constexpr int warpSize = 32;
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+#define SIM_HERE                                                           \
+    ([]() -> const sim_site * {                                            \
+        static const sim_site here_ = { __FILE__, __LINE__, __COUNTER__ }; \
+        return &here_;                                                     \
+    }())
+
+#define __syncthreads() sim_barrier(SIM_HERE)
+#define __syncwarp(mask) ((void)sim_warp(SIM_HERE, SIM_SYNC, (mask), 0, 0, 32))
+#define __ballot_sync(mask, test) \
+    ((unsigned)sim_warp(SIM_HERE, SIM_BALLOT, (mask), (test) ? 1u : 0u, 0, 32))
+#define __any_sync(mask, test) ((int)sim_warp(SIM_HERE, SIM_ANY, (mask), (test) ? 1u : 0u, 0, 32))
+#define __all_sync(mask, test) ((int)sim_warp(SIM_HERE, SIM_ALL, (mask), (test) ? 1u : 0u, 0, 32))
+
+template <typename T>
+static inline T sim_shuffle(const sim_site *site, int kind, uint32_t mask, T value, int operand,
+                            int width = 32)
+{
+    static_assert(sizeof(T) <= 8 && std::is_trivially_copyable<T>::value, "no type of a shuffle");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = sim_warp(site, kind, mask, bits, operand, width);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+#define __shfl_sync(mask, ...) sim_shuffle(SIM_HERE, SIM_SHFL, (mask), __VA_ARGS__)
+#define __shfl_up_sync(mask, ...) sim_shuffle(SIM_HERE, SIM_SHFL_UP, (mask), __VA_ARGS__)
+#define __shfl_down_sync(mask, ...) sim_shuffle(SIM_HERE, SIM_SHFL_DOWN, (mask), __VA_ARGS__)
+#define __shfl_xor_sync(mask, ...) sim_shuffle(SIM_HERE, SIM_SHFL_XOR, (mask), __VA_ARGS__)
+
+/* ---- atomics: fibers change only at waits ---------------------------------------------------- */
+
+template <typename T> static inline T atomicAdd(T *at, T value)
+{
+    const T old = *at;
+    *at = (T)(old + value);
+    return old;
+}
+template <typename T> static inline T atomicMax(T *at, T value)
+{
+    const T old = *at;
+    *at = old < value ? value : old;
+    return old;
+}
+template <typename T> static inline T atomicMin(T *at, T value)
+{
+    const T old = *at;
+    *at = value < old ? value : old;
+    return old;
+}
+template <typename T> static inline T atomicExch(T *at, T value)
+{
+    const T old = *at;
+    *at = value;
+    return old;
+}
+template <typename T> static inline T atomicCAS(T *at, T expected, T value)
+{
+    const T old = *at;
+    if (old == expected)
+        *at = value;
+    return old;
+}
+template <typename T> static inline T atomicOr(T *at, T value)
+{
+    const T old = *at;
+    *at = (T)(old | value);
+    return old;
+}
+static inline void __threadfence(void)
+{
+}
+static inline void __threadfence_block(void)
+{
+}
+static inline void __threadfence_system(void)
+{
+}
+
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
+{
+    return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+template <typename T> static inline T __ldg(const T *at)
+{
+    return *at;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
+
+template <typename... P> struct sim_packed {
+    void (*kernel)(P...);
+    std::tuple<std::decay_t<P>...> args;
+
+    static void run(void *packed)
+    {
+        sim_packed *self = (sim_packed *)packed;
+        std::apply(self->kernel, self->args);
+    }
+};
+
+template <typename T> static constexpr uint16_t sim_kind_of()
+{
+    if (!std::is_pointer<T>::value)
+        return SIM_ARG_VALUE;
+    return std::is_const<std::remove_pointer_t<T>>::value ? SIM_ARG_READ : SIM_ARG_WRITE;
+}
+
+/* The standard launch (cuda_runtime.h since CUDA 11.8): arguments are converted to the kernel's
+ * types, so that the simulator sees which pointers a kernel reads and which it may write. */
+template <typename... P, typename... A>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             A &&...args)
+{
+    static_assert((std::is_trivially_copyable<std::decay_t<P>>::value && ...),
+                  "kernel arguments are copied as bytes");
+    sim_packed<P...> packed = { kernel, std::tuple<std::decay_t<P>...>((P)args...) };
+    sim_arg list[sizeof...(P) + 1] = {};
+    int count = 0;
+    std::apply(
+        [&](auto &...each) {
+            ((list[count++] = { (uint16_t)((char *)&each - (char *)&packed), (uint16_t)sizeof each,
+                                sim_kind_of<std::decay_t<decltype(each)>>() }),
+             ...);
+        },
+        packed.args);
+    const sim_launch launch = {
+        (const void *)kernel, sim_packed<P...>::run, &packed, sizeof packed, list, count
+    };
+    return sim_enqueue_kernel(config, &launch);
+}
+
+#endif

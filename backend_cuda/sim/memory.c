@@ -1,0 +1,340 @@
+/* Memory of simulated devices and pinned host memory.
+ *
+ * Each arena is one file in memory, mapped twice: the program holds addresses of a view that nobody
+ * may touch (pinned memory: that the host may), kernels and copies use the alias. An allocation ends
+ * where a page of the alias ends and the next one is closed, so that running past it faults; what
+ * rounding to 256 bytes leaves in between holds a pattern. Freed addresses are not given out again
+ * until the address space is used up, so that use after free faults, too. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend_cuda/sim/sim.h"
+
+enum { PAGE = 4096, ALIGNMENT = 256, PINNED = SIM_DEVICES, ARENAS, SLACK_BYTE = 0xA5 };
+enum { MOST_DEAD = 1 << 14 };
+#define ARENA_BYTES ((int64_t)64 << 30)
+
+typedef struct arena {
+    char *view, *alias;
+    int file;
+    int64_t next;          /* first offset never used */
+    int64_t used;          /* bytes in live allocations */
+    sim_allocation **list; /* by address; dead ones stay for messages */
+    int64_t count, room, dead;
+} arena;
+
+static arena arenas[ARENAS];
+static int64_t numbers;
+static sim_allocation *opened[64];
+static int opened_count;
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
+static bool open_arena(arena *a, int index)
+{
+    if (a->view != NULL)
+        return true;
+    const int host_may = index == PINNED ? PROT_READ | PROT_WRITE : PROT_NONE;
+    a->file = memfd_create("tern_sim", MFD_CLOEXEC);
+    if (a->file < 0 || ftruncate(a->file, ARENA_BYTES) != 0)
+        return false;
+    void *view = mmap(NULL, (size_t)ARENA_BYTES, host_may, MAP_SHARED | MAP_NORESERVE, a->file, 0);
+    void *alias =
+        mmap(NULL, (size_t)ARENA_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, a->file, 0);
+    if (view == MAP_FAILED || alias == MAP_FAILED)
+        return false;
+    (void)madvise(view, (size_t)ARENA_BYTES, MADV_DONTDUMP);
+    (void)madvise(alias, (size_t)ARENA_BYTES, MADV_DONTDUMP);
+    a->view = view;
+    a->alias = alias;
+    a->next = PAGE;
+    return true;
+}
+
+static int index_of(int device)
+{
+    return device < 0 ? PINNED : device;
+}
+
+static arena *arena_at(const void *address, bool alias, int *out_index)
+{
+    for (int i = 0; i < ARENAS; i++) {
+        const char *base = alias ? arenas[i].alias : arenas[i].view;
+        const char *p = address;
+        if (base != NULL && p >= base && p < base + ARENA_BYTES) {
+            *out_index = i;
+            return &arenas[i];
+        }
+    }
+    return NULL;
+}
+
+bool sim_memory_is_ours(const void *view, int *out_device)
+{
+    int index = 0;
+    if (arena_at(view, false, &index) == NULL)
+        return false;
+    *out_device = index == PINNED ? -1 : index;
+    return true;
+}
+
+void *sim_memory_alias(const void *view)
+{
+    int index = 0;
+    const arena *a = arena_at(view, false, &index);
+    return a != NULL ? a->alias + ((const char *)view - a->view) : NULL;
+}
+
+char *sim_memory_view_of(const void *alias)
+{
+    int index = 0;
+    const arena *a = arena_at(alias, true, &index);
+    return a != NULL ? a->view + ((const char *)alias - a->alias) : NULL;
+}
+
+/* ---- the list of allocations ----------------------------------------------------------------- */
+
+static int64_t rounded(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Index of the last allocation that begins at or before the address, or -1. */
+static int64_t last_before(const arena *a, const char *view)
+{
+    int64_t low = 0, high = a->count;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (a->list[middle]->view <= view)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - 1;
+}
+
+sim_allocation *sim_memory_find(const void *view)
+{
+    int index = 0;
+    const arena *a = arena_at(view, false, &index);
+    const int64_t at = a != NULL ? last_before(a, view) : -1;
+    return at >= 0 ? a->list[at] : NULL;
+}
+
+static void drop(sim_allocation *x)
+{
+    sim_order_forget(x);
+    free(x);
+}
+
+static void forget_dead(arena *a)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        if (a->list[i]->live)
+            a->list[kept++] = a->list[i];
+        else
+            drop(a->list[i]);
+    }
+    a->count = kept;
+    a->dead = 0;
+}
+
+static bool insert(arena *a, sim_allocation *fresh)
+{
+    if (a->count == a->room) {
+        const int64_t room = a->room > 0 ? 2 * a->room : 256;
+        void *list = realloc(a->list, (size_t)room * sizeof *a->list);
+        if (list == NULL)
+            return false;
+        a->list = list;
+        a->room = room;
+    }
+    const int64_t at = last_before(a, fresh->view) + 1;
+    memmove(a->list + at + 1, a->list + at, (size_t)(a->count - at) * sizeof *a->list);
+    a->list[at] = fresh;
+    a->count++;
+    return true;
+}
+
+/* Pages of an allocation and the closed one behind it. */
+static int64_t span_of(int64_t bytes)
+{
+    return rounded(bytes > 0 ? bytes : 1, PAGE) + PAGE;
+}
+
+static int64_t start_of(const arena *a, const sim_allocation *x)
+{
+    return (x->view - a->view) / PAGE * PAGE;
+}
+
+/* Room for `span` bytes: fresh addresses while there are some, then gaps. -1: none. */
+static int64_t find_room(arena *a, int64_t span)
+{
+    if (a->next + span <= ARENA_BYTES) {
+        const int64_t at = a->next;
+        a->next += span;
+        return at;
+    }
+    forget_dead(a);
+    int64_t at = PAGE;
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t start = start_of(a, a->list[i]);
+        if (start - at >= span)
+            return at;
+        at = start + span_of(rounded(a->list[i]->bytes, ALIGNMENT));
+    }
+    return ARENA_BYTES - at >= span ? at : -1;
+}
+
+/* ---- taking and giving back ------------------------------------------------------------------ */
+
+static char *alias_of(const sim_allocation *x)
+{
+    return sim_memory_alias(x->view);
+}
+
+static int64_t slack_of(const sim_allocation *x)
+{
+    return rounded(x->bytes, ALIGNMENT) - x->bytes;
+}
+
+static void fill_fresh(const sim_allocation *x)
+{
+    memset(alias_of(x), 0xFF, (size_t)x->bytes); /* NaN: nobody wrote it */
+    memset(alias_of(x) + x->bytes, SLACK_BYTE, (size_t)slack_of(x));
+}
+
+sim_allocation *sim_memory_alloc(int device, int64_t bytes, void *caller)
+{
+    arena *a = &arenas[index_of(device)];
+    const int64_t size = rounded(bytes > 0 ? bytes : 1, ALIGNMENT);
+    const int64_t limit = device < 0 ? ARENA_BYTES / 4 : sim_config.memory;
+    if (size > limit - a->used || !open_arena(a, index_of(device)))
+        return NULL;
+    if (a->dead > MOST_DEAD)
+        forget_dead(a);
+    const int64_t at = find_room(a, span_of(size));
+    sim_allocation *x = at >= 0 ? calloc(1, sizeof *x) : NULL;
+    if (x == NULL)
+        return NULL;
+    const int64_t pages = rounded(size, PAGE);
+    x->view = a->view + at + (pages - size);
+    x->bytes = bytes;
+    x->device = device;
+    x->live = true;
+    x->caller = caller;
+    if (mprotect(a->alias + at, (size_t)pages, PROT_READ | PROT_WRITE) != 0 || !insert(a, x)) {
+        free(x);
+        return NULL;
+    }
+    x->number = ++numbers;
+    a->used += size;
+    sim_counters.allocations++;
+    fill_fresh(x);
+    return x;
+}
+
+void sim_memory_free(sim_allocation *x)
+{
+    arena *a = &arenas[index_of(x->device)];
+    const int64_t size = rounded(x->bytes > 0 ? x->bytes : 1, ALIGNMENT);
+    const int64_t at = start_of(a, x), pages = rounded(size, PAGE);
+    (void)mprotect(a->alias + at, (size_t)pages, PROT_NONE);
+    if (x->device < 0)
+        (void)mprotect(a->view + at, (size_t)pages, PROT_READ | PROT_WRITE);
+    (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, pages);
+    x->live = false;
+    a->used -= size;
+    a->dead++;
+}
+
+int64_t sim_memory_used(int device)
+{
+    return arenas[index_of(device)].used;
+}
+
+bool sim_memory_slack_is_whole(sim_allocation *x)
+{
+    unsigned char *slack = (unsigned char *)alias_of(x) + x->bytes;
+    const int64_t n = slack_of(x);
+    bool whole = true;
+    for (int64_t i = 0; i < n; i++)
+        whole = whole && slack[i] == SLACK_BYTE;
+    if (!whole)
+        memset(slack, SLACK_BYTE, (size_t)n);
+    return whole;
+}
+
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+static void protect_view(const sim_allocation *x, int protection)
+{
+    const arena *a = &arenas[index_of(x->device)];
+    const int64_t size = rounded(x->bytes > 0 ? x->bytes : 1, ALIGNMENT);
+    (void)mprotect(a->view + start_of(a, x), (size_t)rounded(size, PAGE), protection);
+}
+
+void sim_memory_guard(sim_allocation *pinned, bool host_may_read)
+{
+    pinned->in_flight++;
+    protect_view(pinned, host_may_read ? PROT_READ : PROT_NONE);
+}
+
+void sim_memory_unguard(sim_allocation *pinned)
+{
+    if (--pinned->in_flight == 0 && pinned->live)
+        protect_view(pinned, PROT_READ | PROT_WRITE);
+}
+
+void sim_memory_open_view(sim_allocation *x)
+{
+    if (x->opened || opened_count == (int)(sizeof opened / sizeof *opened))
+        return;
+    x->opened = true;
+    opened[opened_count++] = x;
+    protect_view(x, PROT_READ | PROT_WRITE);
+}
+
+void sim_memory_close_views(void)
+{
+    while (opened_count > 0) {
+        sim_allocation *x = opened[--opened_count];
+        x->opened = false;
+        protect_view(x, PROT_NONE);
+    }
+}
+
+void sim_memory_describe(const sim_allocation *x, char *text, size_t size)
+{
+    char where[96], device[32] = "pinned host memory";
+    sim_place(x->caller, where, sizeof where);
+    if (x->device >= 0)
+        (void)snprintf(device, sizeof device, "cuda:%d (simulated)", x->device);
+    (void)snprintf(text, size, "allocation #%lld (%lld bytes on %s, made by %s%s)",
+                   (long long)x->number, (long long)x->bytes, device, where,
+                   x->live ? "" : ", freed");
+}
+
+void sim_memory_reset(void)
+{
+    sim_memory_close_views();
+    for (int i = 0; i < ARENAS; i++) {
+        arena *a = &arenas[i];
+        if (a->view == NULL)
+            continue;
+        (void)munmap(a->view, (size_t)ARENA_BYTES);
+        (void)munmap(a->alias, (size_t)ARENA_BYTES);
+        (void)close(a->file);
+        for (int64_t k = 0; k < a->count; k++)
+            drop(a->list[k]);
+        free(a->list);
+        *a = (arena){ 0 };
+    }
+    numbers = 0;
+}

@@ -1,0 +1,134 @@
+/* TERN_SIM_*: what the environment or a test asks of simulated devices. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cuda/sim/sim.h"
+
+/* Orders of magnitude of published figures: a laptop GPU on PCIe 3, a data-centre GPU on PCIe 5. */
+static const sim_clock_model models[] = {
+    { "laptop-pcie3", 12e9, 6e9, 300e9, 10e-6, 5e-6 },
+    { "datacentre-pcie5", 50e9, 12e9, 3e12, 6e-6, 3e-6 },
+};
+
+sim_settings sim_config = { 1, (int64_t)4 << 30, SIM_FORWARD, 1, SIM_LAZY, 1, true, &models[0] };
+static bool loaded;
+
+/* "512M", "2G", plain bytes; -1 for nonsense. */
+static int64_t parse_bytes(const char *text)
+{
+    char *end;
+    const long long n = strtoll(text, &end, 10);
+    const int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if (end == text || n <= 0 || n > (1LL << 20) << 20 || end[shift > 0] != '\0')
+        return -1;
+    return (int64_t)n << shift;
+}
+
+/* "random:7" gives 7, "random" 1. */
+static bool parse_random(const char *text, uint64_t *out_seed)
+{
+    if (strncmp(text, "random", 6) != 0 || (text[6] != '\0' && text[6] != ':'))
+        return false;
+    *out_seed = text[6] == ':' ? strtoull(text + 7, NULL, 10) : 1;
+    return true;
+}
+
+static int set_order(const char *value)
+{
+    if (strcmp(value, "forward") == 0)
+        sim_config.order = SIM_FORWARD;
+    else if (strcmp(value, "reverse") == 0)
+        sim_config.order = SIM_REVERSE;
+    else if (parse_random(value, &sim_config.order_seed))
+        sim_config.order = SIM_SHUFFLED;
+    else
+        return -1;
+    return 0;
+}
+
+static int set_async(const char *value)
+{
+    if (strcmp(value, "lazy") == 0)
+        sim_config.async = SIM_LAZY;
+    else if (strcmp(value, "eager") == 0)
+        sim_config.async = SIM_EAGER;
+    else if (parse_random(value, &sim_config.async_seed))
+        sim_config.async = SIM_RANDOM;
+    else
+        return -1;
+    return 0;
+}
+
+static int set_clock(const char *value)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(value, models[i].name) == 0) {
+            sim_config.clock = &models[i];
+            return 0;
+        }
+    return -1;
+}
+
+static int set_number(const char *name, const char *value)
+{
+    if (strcmp(name, "DEVICES") == 0) {
+        const int n = atoi(value);
+        if (n < 0 || n > SIM_DEVICES)
+            return -1;
+        sim_config.devices = n;
+        return 0;
+    }
+    const int64_t bytes = parse_bytes(value);
+    if (bytes < 0)
+        return -1;
+    sim_config.memory = bytes;
+    return 0;
+}
+
+static int set(const char *name, const char *value)
+{
+    if (strcmp(name, "DEVICES") == 0 || strcmp(name, "MEMORY") == 0)
+        return set_number(name, value);
+    if (strcmp(name, "ORDER") == 0)
+        return set_order(value);
+    if (strcmp(name, "ASYNC") == 0)
+        return set_async(value);
+    if (strcmp(name, "CLOCK") == 0)
+        return set_clock(value);
+    if (strcmp(name, "FAIL") == 0)
+        return sim_fault_parse(value) ? 0 : -1;
+    if (strcmp(name, "RACES") != 0)
+        return -1;
+    sim_config.races = strcmp(value, "off") != 0;
+    return 0;
+}
+
+void sim_settings_load(void)
+{
+    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",
+                                         "CLOCK",   "FAIL",   "RACES" };
+    if (loaded)
+        return;
+    loaded = true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char variable[32] = "TERN_SIM_";
+        const char *value = getenv(strcat(variable, names[i]));
+        if (value != NULL && value[0] != '\0' && set(names[i], value) != 0)
+            sim_report(cudaErrorInvalidValue, "TERN_SIM_%s=%s is not understood", names[i], value);
+    }
+}
+
+int sim_set(const char *name, const char *value)
+{
+    sim_settings_load();
+    return name != NULL && value != NULL ? set(name, value) : -1;
+}
+
+/* splitmix64 */
+uint64_t sim_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+}

@@ -1,0 +1,28 @@
+/* Kernels' side of walk.h. */
+#ifndef TERN_BACKEND_CUDA_WALK_CUH
+#define TERN_BACKEND_CUDA_WALK_CUH
+
+#include "backend_cuda/types.cuh"
+#include "backend_cuda/walk.h"
+
+namespace cuda
+{
+
+/* Element offsets of N operands at linear position i. */
+template <int N>
+__device__ __forceinline__ void offsets(const cuda_walk &w, uint32_t i, int64_t (&at)[N])
+{
+    for (int k = 0; k < N; k++)
+        at[k] = 0;
+    for (int d = 0; d < w.ndim; d++) {
+        const uint32_t next = (uint32_t)(((uint64_t)__umulhi(i, w.magic[d]) + i) >> w.shift[d]);
+        const uint32_t index = i - next * w.shape[d];
+        i = next;
+        for (int k = 0; k < N; k++)
+            at[k] += (int64_t)index * w.stride[d][k];
+    }
+}
+
+} // namespace cuda
+
+#endif

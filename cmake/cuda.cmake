@@ -1,0 +1,120 @@
+# The CUDA backend, twice from one source: libtern_sim.so with simulated devices wants a C++ compiler
+# and nothing of CUDA; libtern_cuda.so is built where nvcc is (target tern_cuda, ./run build asks for it).
+include(CheckLanguage)
+
+file(GLOB cuda_host CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/*.c)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/*.cu)
+file(GLOB sim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/sim/*.c)
+set(sim_include ${PROJECT_SOURCE_DIR}/backend_cuda/sim/include)
+
+# ---- simulated devices ---------------------------------------------------------------------------
+
+# tern_find_cxx(): a C++ compiler of the C compiler's kind, since both share sanitizers and objects.
+macro(tern_find_cxx)
+  if(NOT CMAKE_CXX_COMPILER AND CMAKE_C_COMPILER_ID MATCHES "Clang")
+    get_filename_component(cc_folder ${CMAKE_C_COMPILER} DIRECTORY)
+    find_program(CMAKE_CXX_COMPILER NAMES clang++ HINTS ${cc_folder})
+  endif()
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+  endif()
+endmacro()
+
+# tern_sim_kernels(TARGET SOURCES...): .cu files of a target as C++ against the simulator's headers.
+function(tern_sim_kernels target)
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+  target_include_directories(${target} BEFORE PRIVATE ${sim_include})
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-x c++>"
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions$<SEMICOLON>-fno-rtti$<SEMICOLON>-fno-math-errno>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed$<SEMICOLON>-Wno-unused-function>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-extern-tls-init>)
+  set_target_properties(${target} PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINKER_LANGUAGE C)
+endfunction()
+
+set(TERN_HAVE_SIM 0)
+tern_wanted(SIM wanted)
+if(wanted)
+  tern_find_cxx()
+  tern_found(SIM "${CMAKE_CXX_COMPILER}")
+endif()
+if(TERN_HAVE_SIM)
+  if(TERN_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${TERN_CCACHE})
+  endif()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
+  add_library(tern_simulator OBJECT ${sim_sources})
+  set_target_properties(tern_simulator PROPERTIES C_VISIBILITY_PRESET hidden)
+  target_include_directories(tern_simulator BEFORE PRIVATE ${sim_include} ${TERN_INCLUDES})
+  target_link_libraries(tern_simulator PRIVATE tern_private)
+
+  add_library(tern_sim MODULE ${cuda_host} ${cuda_kernels} $<TARGET_OBJECTS:tern_simulator>)
+  set_target_properties(tern_sim PROPERTIES PREFIX lib C_VISIBILITY_PRESET hidden)
+  target_include_directories(tern_sim PRIVATE ${TERN_INCLUDES})
+  target_link_libraries(tern_sim PRIVATE tern_private Threads::Threads ${CMAKE_DL_LIBS} m)
+  tern_sim_kernels(tern_sim ${cuda_kernels})
+  if(NOT TERN_SANITIZE)
+    target_compile_options(tern_sim PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
+  endif()
+  target_link_options(tern_sim PRIVATE -Wl,-z,now)
+  # Nothing links it, so that building the library must ask for it.
+  add_dependencies(tern tern_sim)
+  add_dependencies(tern_testing tern_sim)
+endif()
+
+# ---- real ones -----------------------------------------------------------------------------------
+
+set(TERN_CUDA_ARCHS 90 CACHE STRING
+    "Architectures that libtern_cuda.so has machine code for, beside PTX for 75 and later")
+set(TERN_HAVE_CUDA 0)
+tern_wanted(CUDA wanted)
+if(wanted AND NOT TERN_SANITIZE)
+  find_program(TERN_NVCC nvcc PATHS /usr/local/cuda/bin /opt/cuda/bin NO_CACHE)
+  if(TERN_NVCC)
+    get_filename_component(cuda_root ${TERN_NVCC} REALPATH)
+    get_filename_component(cuda_root ${cuda_root}/../.. ABSOLUTE)
+    find_library(TERN_CUDART cudart_static PATHS ${cuda_root}/lib64 ${cuda_root}/lib NO_CACHE
+                 NO_DEFAULT_PATH)
+  endif()
+  if(TERN_NVCC AND TERN_CUDART)
+    tern_found(CUDA TRUE)
+  else()
+    tern_found(CUDA FALSE)
+  endif()
+endif()
+
+# tern_nvcc(SOURCE result): the command that makes one object.
+function(tern_nvcc source result)
+  get_filename_component(name ${source} NAME_WE)
+  set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
+  set(targets -gencode arch=compute_75,code=compute_75)
+  foreach(arch IN LISTS TERN_CUDA_ARCHS)
+    list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
+  endforeach()
+  add_custom_command(OUTPUT ${object}
+    COMMAND ${TERN_CCACHE} ${TERN_NVCC} -std=c++17 -O3 ${targets} -I${PROJECT_SOURCE_DIR}
+            -I${PROJECT_SOURCE_DIR}/include -Xcompiler -fPIC,-fvisibility=hidden
+            -Xcudafe --diag_suppress=177 -MD -MF ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+  set(${result} ${object} PARENT_SCOPE)
+endfunction()
+
+if(TERN_HAVE_CUDA)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
+  set(cuda_objects "")
+  foreach(source IN LISTS cuda_kernels)
+    tern_nvcc(${source} object)
+    list(APPEND cuda_objects ${object})
+  endforeach()
+  add_library(tern_cuda MODULE EXCLUDE_FROM_ALL ${cuda_host} ${cuda_objects})
+  set_target_properties(tern_cuda PROPERTIES PREFIX lib C_VISIBILITY_PRESET hidden LINKER_LANGUAGE C)
+  target_include_directories(tern_cuda PRIVATE ${TERN_INCLUDES})
+  target_include_directories(tern_cuda SYSTEM PRIVATE ${cuda_root}/include)
+  target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
+    ${CMAKE_DL_LIBS} rt m)
+  target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--exclude-libs,ALL)
+endif()

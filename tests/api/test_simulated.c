@@ -1,0 +1,165 @@
+/* Programs on simulated CUDA devices: placement, training, mistakes. Not
+ * built where there are none. Rows T013, T033, T045, T046. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+static int setup(void **state)
+{
+    (void)state;
+    if (tern_dev_count(TERN_KIND_CUDA) == 2)
+        return 0;
+    tern_fallback_t why = { "", "", "" };
+    (void)tern_dev_fallback(&why);
+    print_error("no simulated devices: %s\n", why.text);
+    return -1;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static void test_a_tensor_goes_there_and_back(void **state) /* T013 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(0, 6, .dtype = TERN_F32);
+    tern_tensor *there = tern_to(tern_view(x, TERN_SHAPE(2, 3)), TERN_CUDA(0));
+    tern_tensor *back = tern_cpu(tern_add(tern_transpose(there, 0, 1), 1));
+    float got[6];
+    assert_int_equal(tern_read(back, TERN_F32, got, sizeof got), TERN_OK);
+    assert_no_error();
+    const float expected[6] = { 1, 4, 2, 5, 3, 6 };
+    assert_memory_equal(got, expected, sizeof got);
+    tern_tensor *other = tern_to(there, TERN_CUDA(1));
+    assert_true(tern_dev_equal(tern_device(other), TERN_CUDA(1)));
+    assert_close(tern_item(tern_sum(other)), 15, 1e-6);
+}
+
+static void test_every_dtype_survives_the_way(void **state) /* T013 */
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int dtype = TERN_BOOL; dtype < TERN_DTYPES; dtype++) {
+        tern_tensor *x = tern_to(tern_arange(0, 100), .dtype = (tern_dtype_t)dtype);
+        tern_tensor *there = tern_to(x, TERN_CUDA(0));
+        assert_close(tern_item(tern_sum(tern_cast(tern_ne(tern_cpu(there), x), TERN_I64))), 0, 0);
+    }
+    assert_no_error();
+}
+
+static void test_random_numbers_are_the_cpus(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(5);
+    tern_tensor *here = tern_rand(TERN_SHAPE(1001));
+    tern_seed(5);
+    tern_tensor *there = tern_rand(TERN_SHAPE(1001), .device = TERN_CUDA(0));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_abs(tern_sub(tern_cpu(there), here)))), 0, 0);
+}
+
+static void test_mixed_devices_name_both(void **state) /* T033 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(64, 784));
+    tern_tensor *b = tern_ones(TERN_SHAPE(784, 128), .device = TERN_CUDA(0));
+    assert_null(tern_matmul(a, b));
+    assert_error(TERN_ERR_DEVICE, "different devices");
+}
+
+static void test_a_bad_index_is_reported_at_the_next_wait(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *table = tern_ones(TERN_SHAPE(10, 4), .device = TERN_CUDA(0));
+    tern_tensor *bad = tern_full(12, TERN_SHAPE(3), .dtype = TERN_I64, .device = TERN_CUDA(0));
+    assert_non_null(tern_embedding(table, bad));
+    assert_int_equal(tern_dev_synchronize(TERN_CUDA(0)), TERN_ERR_INDEX);
+    assert_error(TERN_ERR_INDEX, "index 12 at position 0 is outside the table, which has 10 rows");
+    assert_int_equal(tern_dev_synchronize(TERN_CUDA(0)), TERN_OK);
+    assert_close(tern_item(tern_sum(table)), 40, 0);
+}
+
+static void test_a_full_device_says_so(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_empty(TERN_SHAPE(1LL << 40), .device = TERN_CUDA(1)));
+    assert_error(TERN_ERR_OOM, "out of memory on cuda:1");
+    assert_non_null(tern_empty(TERN_SHAPE(16), .device = TERN_CUDA(1)));
+}
+
+/* A small net, some steps of Adam; returns the loss after them. */
+static double train(tern_dev_t dev, double *out_first)
+{
+    double loss_value = 0;
+    tern_seed(3);
+    tern_module *net = tern_sequential(tern_linear_layer(64, 32), tern_relu_layer(),
+                                       tern_dropout_layer(0.1), tern_linear_layer(32, 10));
+    tern_module_to(net, dev);
+    tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = 0.02);
+    tern_tensor *x = tern_retain(tern_to(tern_randn(TERN_SHAPE(96, 64)), dev));
+    tern_tensor *y = tern_retain(tern_to(tern_argmax(tern_cpu(tern_slice(x, 1, 0, 10)), 1), dev));
+    for (int step = 0; step < 20; step++) {
+        TERN_SCOPE;
+        tern_tensor *loss = tern_cross_entropy(tern_forward(net, x), y);
+        tern_backward(loss);
+        tern_step(opt);
+        tern_zero_grad(opt);
+        loss_value = tern_item(loss);
+        if (step == 0)
+            *out_first = loss_value;
+    }
+    tern_release(x);
+    tern_release(y);
+    return loss_value;
+}
+
+static void test_it_trains_as_the_cpu_does(void **state) /* T045, T046 */
+{
+    (void)state;
+    TERN_SCOPE;
+    double first_cpu = 0, first_dev = 0;
+    const double last_cpu = train(TERN_CPU, &first_cpu);
+    for (int i = 0; i < 2; i++) {
+        const double last_dev = train(TERN_CUDA(i), &first_dev);
+        assert_no_error();
+        assert_close(first_dev, first_cpu, 1e-5 * first_cpu);
+        assert_close(last_dev, last_cpu, 1e-3 * last_cpu);
+    }
+    assert_true(last_cpu < 0.7 * first_cpu);
+}
+
+static void test_host_pointers_are_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t = tern_ones(TERN_SHAPE(4), .device = TERN_CUDA(0));
+    assert_null(tern_data(t));
+    assert_error(TERN_ERR_DEVICE, "tern_cpu");
+}
+
+int main(void)
+{
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_tensor_goes_there_and_back),
+        TEST(test_every_dtype_survives_the_way),
+        TEST(test_random_numbers_are_the_cpus),
+        TEST(test_mixed_devices_name_both),
+        TEST(test_a_bad_index_is_reported_at_the_next_wait),
+        TEST(test_a_full_device_says_so),
+        TEST(test_it_trains_as_the_cpu_does),
+        TEST(test_host_pointers_are_refused),
+    };
+    const int failed = cmocka_run_group_tests(tests, setup, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
