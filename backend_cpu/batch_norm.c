@@ -168,7 +168,7 @@ static tern_status_t forward_empty(const cpu_norm_job *job)
 tern_status_t cpu_batch_norm(const tern_call *call)
 {
     cpu_norm_job job = { .call = call, .attr = call->attr, .out = call->out[0]->data };
-    cpu_norm_set_geometry(&job, call->in[0]);
+    cpu_norm_set_geometry(&job, call->in[0], 1);
     if (job.count == 0)
         return forward_empty(&job);
     if (!cpu_norm_get_arrays(&job) || !cpu_stat_of(call, call->in[1], &job.weight) ||

@@ -29,8 +29,8 @@ typedef struct cpu_norm_job {
     const void *weight, *bias, *rstd;   /* stat by channel */
 } cpu_norm_job;
 
-/* From the call and x; count 0: nothing else is set. */
-void cpu_norm_set_geometry(cpu_norm_job *job, const tern_view *x);
+/* From the call and x; read: arrays like x that are read. count 0: nothing else is set. */
+void cpu_norm_set_geometry(cpu_norm_job *job, const tern_view *x, int read);
 /* Scratch for sums, statistics and partial. False: no memory, recorded. */
 bool cpu_norm_get_arrays(cpu_norm_job *job);
 /* Runs `planes` over channels or `columns` over slabs, whichever applies; streams: arrays read and

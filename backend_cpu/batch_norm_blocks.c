@@ -1,6 +1,6 @@
 /* Cutting batch_norm into blocks. */
 #include "backend_cpu/batch_norm.h"
-#include "backend_cpu/convert.h"
+#include "backend_cpu/caches.h"
 
 enum {
     PLANE_BLOCK = 16384,  /* elements of a channel: still in a cache when they are read again */
@@ -32,12 +32,12 @@ static void set_columns(cpu_norm_job *job)
     job->slabs = (job->rows + job->slab - 1) / job->slab;
 }
 
-void cpu_norm_set_geometry(cpu_norm_job *job, const tern_view *x)
+void cpu_norm_set_geometry(cpu_norm_job *job, const tern_view *x, int read)
 {
     job->x = x->data;
     job->dtype = x->dtype;
     job->size = cpu_dtype_size(x->dtype);
-    job->stream = x->numel * job->size >= CPU_STREAM_BYTES;
+    job->stream = cpu_writes_past(read * x->numel * job->size, x->numel * job->size);
     job->channels = x->shape[1];
     job->count = job->channels > 0 ? x->numel / job->channels : 0;
     job->images = x->shape[0];

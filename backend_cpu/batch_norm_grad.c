@@ -130,7 +130,7 @@ static tern_status_t align_gradient(cpu_norm_job *job, const tern_view *grad, co
 tern_status_t cpu_batch_norm_grad(const tern_call *call)
 {
     cpu_norm_job job = { .call = call, .attr = call->attr, .out = call->out[0]->data };
-    cpu_norm_set_geometry(&job, call->in[1]);
+    cpu_norm_set_geometry(&job, call->in[1], 2);
     if (job.count == 0) {
         cpu_stat_add_up(call->out[1], NULL, job.dtype, 0, 0);
         cpu_stat_add_up(call->out[2], NULL, job.dtype, 0, 0);

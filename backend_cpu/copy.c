@@ -6,6 +6,7 @@
  * write of each element. `in` may overlap `out`: then it is copied first. */
 #include <stdlib.h>
 
+#include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
@@ -183,7 +184,7 @@ void cpu_copy_views(const tern_view *out, const tern_view *in, const tern_call *
               .in_size = cpu_dtype_size(in->dtype) };
     const int64_t bytes = n * (j.out_size + j.in_size);
     const int threads = cpu_threads(call, bytes, 0);
-    j.stream = bytes >= CPU_STREAM_BYTES;
+    j.stream = cpu_writes_past(n * j.in_size, n * j.out_size);
     if (in->numel == n && cpu_same_layout(out, in)) {
         j.walk.data[0] = out->data;
         j.walk.data[1] = in->data;
@@ -275,7 +276,7 @@ tern_status_t cpu_fill(const tern_call *call)
         cpu_set(out->data, element, size, n);
         return TERN_OK;
     }
-    job j = { .out_size = size, .stream = n * size >= CPU_STREAM_FILL_BYTES };
+    job j = { .out_size = size, .stream = cpu_writes_past(0, n * size) };
     j.walk.data[0] = out->data;
     j.walk.data[1] = element;
     cpu_parallel(cpu_threads(call, n * size, 0), n, CPU_BLOCK, fill_linear, &j);

@@ -1,5 +1,6 @@
 /* cross_entropy and its gradient: logits [C], [N, C] or [N, C, ...], row-major. Targets are checked
  * before anything is written. The loss adds up in chunks that do not depend on the threads. */
+#include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
@@ -19,7 +20,8 @@ static void set_extents(loss_job *job, const tern_view *x, const tern_attr_loss 
     cpu_loss_args *args = &job->args;
     args->x = x->data;
     args->dtype = x->dtype;
-    args->stream = x->numel * cpu_dtype_size(x->dtype) >= CPU_STREAM_BYTES;
+    const int64_t bytes = x->numel * cpu_dtype_size(x->dtype);
+    args->stream = cpu_writes_past(bytes, bytes);
     args->blocks = x->ndim > 1 ? x->shape[0] : 1;
     args->classes = x->shape[x->ndim > 1 ? 1 : 0];
     args->inner = 1;

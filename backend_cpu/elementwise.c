@@ -5,6 +5,7 @@
  * ones are walked, row by row where rows are without gaps, else gathered into blocks on the stack.
  * Half types are widened to f32 block by block. An element's result depends on its operands alone,
  * so neither threads nor layout change bits. */
+#include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/kernels.h"
@@ -232,7 +233,7 @@ static tern_status_t run_job(const tern_call *call, job *j, const tern_view *con
     const int64_t n = views[0]->numel;
     if (n == 0)
         return TERN_OK;
-    int64_t bytes = 0;
+    int64_t read = 0;
     bool in_place = false;
     for (int k = 0; k < j->inputs; k++)
         views[k + 1] = inputs[k];
@@ -242,12 +243,12 @@ static tern_status_t run_job(const tern_call *call, job *j, const tern_view *con
     for (int k = 0; k <= j->inputs; k++) {
         j->size[k] = cpu_dtype_size(views[k]->dtype);
         j->loop_size[k] = j->half && j->size[k] == 2 ? 4 : j->size[k];
-        bytes += views[k]->numel * j->size[k];
+        read += k > 0 ? views[k]->numel * j->size[k] : 0;
         in_place |= k > 0 && views[k]->data == views[0]->data;
         j->walk.data[k] = views[k]->data;
     }
-    const int threads = cpu_threads(call, bytes, flops * n);
-    j->stream = bytes >= CPU_STREAM_BYTES && !in_place;
+    const int threads = cpu_threads(call, read + n * j->size[0], flops * n);
+    j->stream = !in_place && cpu_writes_past(read, n * j->size[0]);
     if (is_linear(j, views)) {
         cpu_parallel(threads, n, CPU_BLOCK, run_linear, j);
         return TERN_OK;
@@ -362,6 +363,7 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
 
 #define PLAIN1(call, element) unary(call, element, 1)
 #define CURVE1(call, element) unary(call, element, CURVE_FLOPS)
+#define LANES1 CURVE1
 #define PLAIN2(call, element) binary(call, element, 0, 1)
 #define COMPARE(call, element) binary(call, element, 0, 1)
 #define CURVE2(call, element) binary(call, element, 3, CURVE_FLOPS)

@@ -1,5 +1,6 @@
 /* layer_norm and its gradient over row-major rows. Gradients of the parameters add up in slabs of
  * rows, which do not depend on the threads. */
+#include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
@@ -13,8 +14,9 @@ typedef struct layer_norm_job {
     char *partial; /* by slab: n of the weight's gradient, n of the bias's; stat */
 } layer_norm_job;
 
-/* 0 rows where there is nothing to do. */
-static void set_extents(layer_norm_job *job, const tern_view *x, const tern_attr_norm *attr)
+/* read: arrays like x that are read. 0 rows where there is nothing to do. */
+static void set_extents(layer_norm_job *job, const tern_view *x, int read,
+                        const tern_attr_norm *attr)
 {
     int64_t n = 1;
     for (int d = x->ndim - attr->dims; d < x->ndim; d++)
@@ -24,7 +26,8 @@ static void set_extents(layer_norm_job *job, const tern_view *x, const tern_attr
     job->args.n = n;
     job->args.dtype = x->dtype;
     job->args.eps = attr->eps;
-    job->args.stream = x->numel * cpu_dtype_size(x->dtype) >= CPU_STREAM_BYTES;
+    const int64_t bytes = x->numel * cpu_dtype_size(x->dtype);
+    job->args.stream = cpu_writes_past(read * bytes, bytes);
 }
 
 static void run_forward(void *context, int64_t begin, int64_t end)
@@ -39,7 +42,7 @@ tern_status_t cpu_layer_norm(const tern_call *call)
 {
     const tern_view *x = call->in[0];
     layer_norm_job job;
-    set_extents(&job, x, call->attr);
+    set_extents(&job, x, 1, call->attr);
     if (job.rows == 0)
         return TERN_OK;
     if (!cpu_stat_of(call, call->in[1], &job.args.weight) ||
@@ -75,7 +78,7 @@ tern_status_t cpu_layer_norm_grad(const tern_call *call)
 {
     const tern_view *x = call->in[1];
     layer_norm_job job;
-    set_extents(&job, x, call->attr);
+    set_extents(&job, x, 2, call->attr);
     const int64_t slabs = (job.rows + SLAB - 1) / SLAB;
     const int64_t n = job.args.n;
     job.partial = NULL;

@@ -1,4 +1,5 @@
 /* softmax and log_softmax along one dimension of a row-major tensor, and their gradients. */
+#include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
@@ -54,7 +55,7 @@ static tern_status_t softmax_run(const tern_call *call, softmax_job *job)
     const int64_t bytes = out_bytes * (call->n_in + 1);
     const int64_t flops = x->numel * 25;
     const int64_t outer = x->numel / (args->n * args->inner);
-    args->stream = out_bytes >= CPU_STREAM_BYTES;
+    args->stream = cpu_writes_past(out_bytes * call->n_in, out_bytes);
     if (args->inner == 1)
         cpu_rows_run(call, bytes, flops, outer, cpu_rows_grain(args->n), run_rows, job);
     else
