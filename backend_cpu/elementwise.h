@@ -28,7 +28,7 @@ CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i16, CPU_ELEMENT_COUNT);
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i32, CPU_ELEMENT_COUNT);
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i64, CPU_ELEMENT_COUNT);
 
-/* f32 loops of PLAIN ops that write past the caches (cpu_stream_end afterwards), NULL for others;
+/* f32 loops of PLAIN and LANES1 ops that write past the caches (cpu_stream_end afterwards), NULL for others;
  * scalars = 0 only. */
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_streams_f32, CPU_ELEMENT_COUNT);
 

@@ -1,8 +1,8 @@
 /* The loops of elementwise.def for one type; included once per type, no include guard.
  *
  * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
- * formulas), STREAMS (1: also loops that write past the caches), LANES (of a CURVE body; 1 where
- * the body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
+ * formulas), STREAMS (1: f32, whose LANES1 bodies are vectors, and which has loops that write past
+ * the caches), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
  * NUMBERS_, ALL_ as YES or NO. All but these are undefined again at the end. */
 #define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
 #define TYPE_PASTE(a, b, c) TYPE_PASTE_(a, b, c)
@@ -111,6 +111,22 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
     }
 #define CURVE1(name, formula) CURVE(name, 1, (void)0, formula)
 #define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)
+#if STREAMS
+#define LANES1(name, formula)                                                      \
+    static void LOOP(name)(PARAMETERS)                                             \
+    {                                                                              \
+        T *o = out;                                                                \
+        const T *x = first;                                                        \
+        int64_t i = 0;                                                             \
+        (void)second, (void)third, (void)scalars;                                  \
+        for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES)                       \
+            f32_store(o + i, f32_lanes_##name(f32_load(x + i)));                   \
+        if (i < n)                                                                 \
+            f32_store_n(o + i, n - i, f32_lanes_##name(f32_load_n(x + i, n - i))); \
+    }
+#else
+#define LANES1 CURVE1
+#endif
 
 #define FLOATS FLOATS_
 #define NUMBERS NUMBERS_
@@ -123,6 +139,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
+#undef LANES1
 #undef BINARY
 #undef CURVE
 #undef CHOOSE_YES
@@ -153,6 +170,20 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         }                                                            \
         LOOP(name)(o + i, x + i, y + i, third, n - i, scalars);      \
     }
+#define LANES1(name, formula)                                                  \
+    static void LOOP(stream_##name)(PARAMETERS)                                \
+    {                                                                          \
+        T *o = out;                                                            \
+        const T *x = first;                                                    \
+        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % TILE_F32_LANES; \
+        int64_t i = unaligned ? (int64_t)(TILE_F32_LANES - unaligned) : 0;     \
+        if (i > n)                                                             \
+            i = n;                                                             \
+        LOOP(name)(o, x, second, third, i, scalars);                           \
+        for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES)                   \
+            f32_stream(o + i, f32_lanes_##name(f32_load(x + i)));              \
+        LOOP(name)(o + i, x + i, second, third, n - i, scalars);               \
+    }
 #define PLAIN1(name, formula) STREAM(name, formula)
 #define PLAIN2(name, formula) STREAM(name, formula)
 #define COMPARE(name, formula)
@@ -165,9 +196,11 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #undef CHOOSE_YES
 #undef PLAIN1
 #undef PLAIN2
+#undef LANES1
 
 #define PLAIN1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
 #define PLAIN2(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
+#define LANES1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
 #undef CURVE1
 #undef CURVE2
 #undef COMPARE
@@ -186,6 +219,7 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT]
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
+#undef LANES1
 #undef STREAM
 #endif
 

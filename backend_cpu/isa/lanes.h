@@ -63,6 +63,20 @@ TILE_INLINE f32_lanes f32_lanes_max(f32_lanes a, f32_lanes b)
 #endif
 }
 
+/* minimum: b where either is NaN */
+TILE_INLINE f32_lanes f32_lanes_min(f32_lanes a, f32_lanes b)
+{
+#if defined(__AVX512F__)
+    return (f32_lanes)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (f32_lanes)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (f32_lanes)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return -f32_lanes_max(-a, -b);
+#endif
+}
+
 TILE_INLINE f64_lanes f64_lanes_max(f64_lanes a, f64_lanes b)
 {
 #if defined(__AVX512F__)
@@ -171,16 +185,16 @@ TILE_INLINE f32_lanes f32_lanes_scale(f32_lanes v, f32_lanes n, f32_lanes shifte
 
 TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
 {
-    f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
-    c = -f32_lanes_max(f32_set(-89.0f), -c);
+    const f32_lanes c = f32_lanes_min(f32_set(89.0f), f32_lanes_max(f32_set(-104.0f), x));
     const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
     const f32_lanes n = shifted - F32_ROUND_SHIFT;
     const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
-    f32_lanes q = r * 0.00138131450813236667f + 0.00836941883576155814f;
-    q = q * r + 0.0416684567766802274f;
-    q = q * r + 0.166665147913986641f;
-    q = q * r + 0.499999930507708366f;
-    return f32_lanes_scale(q * (r * r) + r + 1.0f, n, shifted);
+    /* as f32_exp_less_one: what waits for the longest chain bounds how many are in flight */
+    const f32_lanes square = r * r;
+    const f32_lanes low = r * 0.166665147913986641f + 0.499999930507708366f;
+    const f32_lanes high = r * 0.00836941883576155814f + 0.0416684567766802274f;
+    const f32_lanes q = (square * 0.00138131450813236667f + high) * square + low;
+    return f32_lanes_scale(q * square + r + 1.0f, n, shifted);
 }
 
 /* e^x for x <= 0, NaN, or as little above 0 as rounding leaves: softmax's exponents. Fewer
