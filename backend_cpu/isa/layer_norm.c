@@ -5,6 +5,11 @@
 
 enum { NORM_BLOCK = 4096 };
 
+/* What is decided before a loop: are there weight and bias, do results go past the caches? */
+typedef struct cpu_norm_way {
+    bool affine, stream;
+} cpu_norm_way;
+
 #define KIND_FILE "backend_cpu/isa/layer_norm.inc"
 #include "backend_cpu/isa/kinds.inc"
 
