@@ -115,8 +115,7 @@ core_alloc_block *core_alloc_malloc(core_alloc *a, void *stream, int64_t bytes, 
             free_list *list = &s->list[size <= SMALL_LIMIT ? SMALL : LARGE];
             block *b = list_best(list, size);
             if (__builtin_expect(b != NULL && !b->expandable, 1)) {
-                list_erase(list, b);
-                const bool settled = block_take(a, &b, size, bytes, site);
+                const bool settled = block_take(a, &b, size, bytes, site, true);
                 unlock_settled(a, s, settled);
                 CHECKED(a);
                 return &b->pub;

@@ -51,12 +51,15 @@ bool shard_reserve(shard *s, int64_t n)
     return true;
 }
 
+/* A dropped record has no streams and no events. */
 block *record_take(shard *s)
 {
     block *b = s->spare;
     s->spare = b->left;
     s->spare_count--;
-    *b = (block){ .shard = s, .priority = b->priority, .mapped = true };
+    b->prev = b->next = NULL;
+    b->mapped = true;
+    b->expandable = false;
     return b;
 }
 
@@ -146,10 +149,13 @@ static bool should_split(const core_alloc *a, const block *b, int64_t size)
 }
 
 /* Splits the front off when the rules say so, and counts what that does to inactive_split. */
-static block *take_front(core_alloc *a, block *b, int64_t size, int64_t *delta)
+static block *take_front(core_alloc *a, block *b, int64_t size, bool listed, int64_t *delta)
 {
     const bool was_split = is_split(b), counted = !b->expandable;
+    free_list *list = &b->shard->list[b->kind];
     if (!should_split(a, b, size)) {
+        if (listed)
+            list_erase(list, b);
         if (was_split && counted) {
             delta[HOT_INACTIVE_SPLIT] = -1;
             delta[HOT_INACTIVE_SPLIT_BYTES] = -b->pub.size;
@@ -157,9 +163,14 @@ static block *take_front(core_alloc *a, block *b, int64_t size, int64_t *delta)
         return b;
     }
     block *front = block_insert_before(b, b->pub.data, size);
-    b->pub.data += size;
-    b->pub.size -= size;
-    free_insert(a, b);
+    b->gc_base = a->searches;
+    if (listed) {
+        list_change(list, b, b->pub.data + size, b->pub.size - size);
+    } else {
+        b->pub.data += size;
+        b->pub.size -= size;
+        list_insert(list, b);
+    }
     if (counted) {
         delta[HOT_INACTIVE_SPLIT] = was_split ? 0 : 1;
         delta[HOT_INACTIVE_SPLIT_BYTES] = was_split ? -size : b->pub.size;
@@ -167,10 +178,11 @@ static block *take_front(core_alloc *a, block *b, int64_t size, int64_t *delta)
     return front;
 }
 
-bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site_t site)
+bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site_t site,
+                bool listed)
 {
     int64_t delta[HOT] = { 0 };
-    block *taken = take_front(a, *b, size, delta);
+    block *taken = take_front(a, *b, size, listed, delta);
     taken->in_use = true;
     taken->pub.requested = bytes;
     taken->pub.site = site;
@@ -204,6 +216,17 @@ bool block_end(core_alloc *a, block *b)
     return ledger_apply(b->shard, b->kind, delta);
 }
 
+/* The free block that follows b takes b in; it may stay where it is in its list. */
+static block *absorb_front(core_alloc *a, block *rest, block *b)
+{
+    rest->gc_base = a->searches;
+    list_change(&rest->shard->list[rest->kind], rest, b->pub.data, b->pub.size + rest->pub.size);
+    rest->prev = b->prev;
+    *(b->prev != NULL ? &b->prev->next : &b->segment->first) = rest;
+    record_drop(b);
+    return rest;
+}
+
 /* Active to free. */
 static void release_delta(core_alloc *a, block *b, int64_t *delta)
 {
@@ -211,13 +234,17 @@ static void release_delta(core_alloc *a, block *b, int64_t *delta)
     delta[HOT_ACTIVE_BYTES] = -b->pub.size;
     delta[HOT_REQUESTED_BYTES] = -b->pub.requested;
     int64_t count = 0, bytes = 0;
-    block *neighbours[2] = { b->prev, b->next };
-    for (int i = 0; i < 2; i++) {
-        const int64_t gained = block_merge(b, neighbours[i]);
-        count -= gained > 0;
-        bytes -= gained;
+    block *rest = b->next;
+    const int64_t before = block_merge(b, b->prev);
+    count -= before > 0;
+    bytes -= before;
+    if (rest != NULL && is_free(rest) && rest->mapped == b->mapped) {
+        count--;
+        bytes -= rest->pub.size;
+        b = absorb_front(a, rest, b);
+    } else {
+        free_insert(a, b);
     }
-    free_insert(a, b);
     if (b->expandable)
         return;
     if (is_split(b)) {

@@ -249,6 +249,7 @@ void record_drop(block *b);
 
 void list_insert(free_list *list, block *b);
 void list_erase(free_list *list, block *b);
+void list_change(free_list *list, block *b, char *data, int64_t size); /* keeps the order */
 /* The smallest of at least `size`, lowest address first; NULL. */
 block *list_best(const free_list *list, int64_t size);
 /* What comes after b in the order; NULL. */
@@ -260,12 +261,13 @@ static inline block *list_first(const free_list *list)
     return list_best(list, 0);
 }
 
-/* Hands out `size` from the front of a free block that is in no list any more; needs one spare record.
- * Returns false when the ledger must be settled. */
-bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site_t site);
+/* Hands out `size` from the front of a free block, `listed` or in no list any more; needs one spare
+ * record. Returns false when the ledger must be settled. */
+bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site_t site,
+                bool listed);
 /* Ends in_use and `allocated`; the block stays active. */
 bool block_end(core_alloc *a, block *b);
-/* From active to free: merges with free neighbours, into its list. */
+/* From active to free: merges with free neighbours, into its list. The record may be gone after. */
 bool block_release(core_alloc *a, block *b);
 /* The short way's block_end and block_release in one. */
 bool block_end_release(core_alloc *a, block *b);
@@ -278,19 +280,29 @@ void free_insert(core_alloc *a, block *b); /* into its list, with its age */
 
 /* ---- counting (ledger.c) ------------------------------------------------------------------------------ */
 
-/* False when the shard has overdrawn its credit: settle before the request returns. */
-static inline bool ledger_apply(shard *s, int kind, const int64_t *restrict delta)
+/* Two counters at a time: a request changes 2 * HOT of them. */
+typedef int64_t counter_pair __attribute__((vector_size(16), may_alias));
+
+static inline counter_pair apply_pair(ledger *l, int column, int i, const int64_t *delta)
 {
-    ledger *l = &s->ledger;
-    int64_t *restrict all = l->credit[CORE_ALLOC_ALL];
-    int64_t *restrict own = l->credit[CORE_ALLOC_SMALL + kind];
-    int64_t sign = 0;
-    for (int i = 0; i < HOT; i++) {
-        all[i] -= delta[i];
-        own[i] -= delta[i];
-        sign |= all[i] | own[i];
-    }
-    return sign >= 0;
+    /* two loads: one of 16 bytes would wait for the stores of 8 just before */
+    const counter_pair change = { delta[2 * i], delta[2 * i + 1] };
+    counter_pair *all = (counter_pair *)l->credit[CORE_ALLOC_ALL] + i;
+    counter_pair *own = (counter_pair *)l->credit[column] + i;
+    const counter_pair all_left = *all - change, own_left = *own - change;
+    *all = all_left;
+    *own = own_left;
+    return all_left | own_left;
+}
+
+/* False when the shard has overdrawn its credit: settle before the request returns. */
+static inline bool ledger_apply(shard *s, int kind, const int64_t *delta)
+{
+    const int column = CORE_ALLOC_SMALL + kind;
+    const counter_pair sign =
+        apply_pair(&s->ledger, column, 0, delta) | apply_pair(&s->ledger, column, 1, delta) |
+        apply_pair(&s->ledger, column, 2, delta) | apply_pair(&s->ledger, column, 3, delta);
+    return (sign[0] | sign[1]) >= 0;
 }
 /* Peaks rise, or credit moves to shards that have overdrawn theirs. */
 void ledger_settle(core_alloc *a);

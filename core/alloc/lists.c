@@ -87,6 +87,19 @@ void list_erase(free_list *list, block *b)
         list->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
+void list_change(free_list *list, block *b, char *data, int64_t size)
+{
+    const unsigned bin = bin_of(b->pub.size);
+    const bool alone = list->bin[bin] == b && b->left == NULL && b->right == NULL;
+    const bool stays = alone && bin == bin_of(size);
+    if (!stays)
+        list_erase(list, b);
+    b->pub.data = data;
+    b->pub.size = size;
+    if (!stays)
+        list_insert(list, b);
+}
+
 static block *leftmost(block *node)
 {
     while (node != NULL && node->left != NULL)

@@ -202,7 +202,7 @@ static core_alloc_block *finish(request *r)
 {
     core_alloc *a = r->a;
     block *b = r->found;
-    if (!block_take(a, &b, r->size, r->bytes, r->site))
+    if (!block_take(a, &b, r->size, r->bytes, r->site, false))
         ledger_settle(a);
     if (b->pub.size >= a->settings.max_split_bytes)
         stat_change(&a->cold.oversize_allocations, 1);
