@@ -146,16 +146,19 @@ struct bool_type {
 #define SUM(x, y) G::sum(x, y)
 #define ARITY_PLAIN1 1
 #define ARITY_CURVE1 1
+#define ARITY_LANES1 1
 #define ARITY_PLAIN2 2
 #define ARITY_CURVE2 2
 #define ARITY_COMPARE 2
 #define RESULT_PLAIN1(G) typename G::S
 #define RESULT_CURVE1(G) typename G::S
+#define RESULT_LANES1(G) typename G::S
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
 #define RESULT_COMPARE(G) bool8
 #define STORE_PLAIN1(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE1(G, x) G::store((typename G::T)(x))
+#define STORE_LANES1(G, x) G::store((typename G::T)(x))
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
 #define STORE_COMPARE(G, x) \
