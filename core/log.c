@@ -14,6 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int log_level = TERN_LOG_WARNING;
 static atomic_bool has_listener;
 static const char *file_path;
+static const char *unknown_level; /* what TERN_LOG says, if that is no level; said once */
 static FILE *file;
 static tern_log_callback callback;
 static void *callback_user;
@@ -23,9 +24,12 @@ static const char *const level_names[] = { "", "off", "error", "warning", "info"
 static void read_environment(void)
 {
     const char *level = getenv("TERN_LOG");
+    unknown_level = level != NULL && level[0] != '\0' ? level : NULL;
     for (int i = TERN_LOG_OFF; level != NULL && i <= TERN_LOG_DEBUG; i++)
-        if (strcmp(level, level_names[i]) == 0)
+        if (strcmp(level, level_names[i]) == 0) {
             log_level = i;
+            unknown_level = NULL;
+        }
     file_path = getenv("TERN_LOG_FILE");
     if (file_path != NULL && file_path[0] != '\0')
         has_listener = true;
@@ -39,22 +43,39 @@ bool core_log_wants(tern_log_level_t level)
     return has_listener && (int)level <= log_level;
 }
 
+static void write_line(tern_log_level_t level, tern_site_t site, const char *text)
+{
+    const size_t length = strlen(text);
+    fprintf(file, "tern %s: %s%s%s%s", level_names[level], site != NULL ? site : "",
+            site != NULL ? ": " : "", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+    fflush(file);
+}
+
+static void open_file(void)
+{
+    if (file != NULL || file_path == NULL)
+        return;
+    file = fopen(file_path, "a");
+    if (file == NULL) { /* there is nowhere to say so but a callback's own file */
+        file_path = NULL;
+        has_listener = callback != NULL;
+    } else if (unknown_level != NULL) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "TERN_LOG=%.60s is none of off, error, warning, info, debug: warning holds",
+                       unknown_level);
+        write_line(TERN_LOG_WARNING, NULL, text);
+    }
+}
+
 void core_log_text(tern_log_level_t level, tern_site_t site, const char *text)
 {
     pthread_mutex_lock(&lock);
     const tern_log_callback call = callback;
     void *user = callback_user;
-    if (file == NULL && file_path != NULL) {
-        file = fopen(file_path, "a");
-        if (file == NULL)
-            file_path = NULL;
-    }
-    if (file != NULL) {
-        const size_t length = strlen(text);
-        fprintf(file, "tern %s: %s%s%s%s", level_names[level], site != NULL ? site : "",
-                site != NULL ? ": " : "", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
-        fflush(file);
-    }
+    open_file();
+    if (file != NULL)
+        write_line(level, site, text);
     pthread_mutex_unlock(&lock);
     if (call != NULL)
         call(level, site, text, user);

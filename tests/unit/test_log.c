@@ -1,0 +1,193 @@
+/* The log: what TERN_LOG and TERN_LOG_FILE let through. They are read once, so each case is a process of
+ * its own: this program again, which emits one event per level. */
+#include "tests/support/check.h"
+
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+
+extern char **environ;
+static char self[FILE_PATH_BYTES]; /* this program */
+
+/* ---- the other process ---------------------------------------------------------------------------- */
+
+static int emit(bool raise_level)
+{
+    if (raise_level)
+        tern_log_set_level(TERN_LOG_INFO);
+    tern_log_set_level((tern_log_level_t)0); /* no level: nothing changes */
+    tern_log_set_level((tern_log_level_t)99);
+    tern_log_write(TERN_LOG_DEBUG, NULL, "a detail");
+    tern_log_write(TERN_LOG_INFO, NULL, "some news %d", 7);
+    tern_log_write(TERN_LOG_WARNING, "here.c:12", "a warning\n");
+    tern_log_write(TERN_LOG_OFF, NULL, "never");
+    tern_add(tern_ones(TERN_SHAPE(2)), tern_ones(TERN_SHAPE(3)));
+    tern_error_clear();
+    return tern_finish();
+}
+
+/* ---- running it ----------------------------------------------------------------------------------- */
+
+/* What the other process leaves in the log file; "" for none. Good until the next call. */
+static const char *log_of(const char *level, const char *mode)
+{
+    static char text[4096];
+    pid_t child;
+    int status = 0;
+    char *const arguments[] = { self, (char *)(uintptr_t)mode, NULL };
+    (void)unlink(file_path("log"));
+    (void)setenv("TERN_LOG_FILE", file_path("log"), 1);
+    if (level != NULL)
+        (void)setenv("TERN_LOG", level, 1);
+    else
+        (void)unsetenv("TERN_LOG");
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    FILE *stream = fopen(file_path("log"), "r");
+    const size_t length = stream != NULL ? fread(text, 1, sizeof text - 1, stream) : 0;
+    text[length] = '\0';
+    if (stream != NULL)
+        (void)fclose(stream);
+    return text;
+}
+
+#define ERROR_LINE "tern error: "
+#define WARNING_LINE "tern warning: here.c:12: a warning\n"
+#define INFO_LINE "tern info: some news 7\n"
+#define DEBUG_LINE "tern debug: a detail\n"
+
+static void expect(const char *text, bool errors, bool warnings, bool infos, bool debugs)
+{
+    const char *const lines[] = { ERROR_LINE, WARNING_LINE, INFO_LINE, DEBUG_LINE };
+    const bool wanted[] = { errors, warnings, infos, debugs };
+    for (int i = 0; i < 4; i++)
+        if ((strstr(text, lines[i]) != NULL) != wanted[i])
+            fail_msg("'%s' is %s:\n%s", lines[i], wanted[i] ? "missing" : "there", text);
+    assert_null(strstr(text, "never"));
+    if (errors) {
+        assert_non_null(strstr(text, "test_log.c"));
+        assert_non_null(strstr(text, "[2]"));
+        assert_int_equal(text[strlen(text) - 1], '\n');
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------ */
+
+static void test_levels_let_through_what_they_say(void **state)
+{
+    (void)state;
+    expect(log_of(NULL, "emit"), true, true, false, false);
+    expect(log_of("", "emit"), true, true, false, false);
+    expect(log_of("off", "emit"), false, false, false, false);
+    expect(log_of("error", "emit"), true, false, false, false);
+    expect(log_of("warning", "emit"), true, true, false, false);
+    expect(log_of("info", "emit"), true, true, true, false);
+    expect(log_of("debug", "emit"), true, true, true, true);
+}
+
+static void test_a_program_may_raise_the_level(void **state)
+{
+    (void)state;
+    expect(log_of("error", "raise"), true, true, true, false);
+}
+
+static void test_a_level_that_is_none_is_said_once(void **state)
+{
+    (void)state;
+    const char *text = log_of("loud", "emit");
+    expect(text, true, true, false, false);
+    const char *said = strstr(text, "TERN_LOG=loud is none of off, error, warning, info, debug");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "TERN_LOG=loud"));
+}
+
+/* A run adds to the file; without a name, or with one that cannot be opened, nothing is written. */
+static void test_the_file_grows(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t child;
+    char *const arguments[] = { self, (char *)(uintptr_t) "emit", NULL };
+    const size_t once = strlen(log_of("warning", "emit"));
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    file_bytes all = file_read(file_path("log"));
+    assert_int_equal(all.count, 2 * once);
+    file_bytes_free(&all);
+    const char *const nowhere[] = { "", "/nowhere/at/all" };
+    for (int i = 0; i < 2; i++) {
+        (void)setenv("TERN_LOG_FILE", nowhere[i], 1);
+        assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
+/* ---- the callback, in this process ------------------------------------------------------------------- */
+
+typedef struct heard {
+    int events;
+    tern_log_level_t level;
+    tern_site_t site;
+    char text[200];
+} heard;
+
+static void hear(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    heard *h = user;
+    h->events++;
+    h->level = level;
+    h->site = site;
+    (void)snprintf(h->text, sizeof h->text, "%s", text);
+}
+
+static void test_a_callback_hears_events_of_the_level(void **state)
+{
+    (void)state;
+    heard h = { 0 };
+    tern_log_set_callback(hear, &h);
+    tern_log_set_level(TERN_LOG_WARNING);
+    tern_log_write(TERN_LOG_INFO, NULL, "not this");
+    assert_int_equal(h.events, 0);
+    tern_log_write(TERN_LOG_WARNING, "here.c:1", "this %s", "one");
+    assert_int_equal(h.events, 1);
+    assert_int_equal(h.level, TERN_LOG_WARNING);
+    assert_string_equal(h.site, "here.c:1");
+    assert_string_equal(h.text, "this one");
+    tern_fail(TERN_ERR_STATE, "test", "an error");
+    assert_int_equal(h.events, 2);
+    assert_int_equal(h.level, TERN_LOG_ERROR);
+    assert_non_null(strstr(h.text, "test: an error"));
+    tern_error_clear();
+    tern_log_set_level(TERN_LOG_OFF);
+    tern_log_write(TERN_LOG_ERROR, NULL, "not this either");
+    assert_int_equal(h.events, 2);
+    tern_log_set_level(TERN_LOG_DEBUG);
+    tern_log_set_callback(NULL, NULL);
+    tern_log_write(TERN_LOG_ERROR, NULL, "nobody listens");
+    assert_int_equal(h.events, 2);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return emit(strcmp(argv[1], "raise") == 0);
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return 1;
+    (void)unsetenv("TERN_LOG");
+    (void)unsetenv("TERN_LOG_FILE");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_callback_hears_events_of_the_level),
+        cmocka_unit_test(test_levels_let_through_what_they_say),
+        cmocka_unit_test(test_a_program_may_raise_the_level),
+        cmocka_unit_test(test_a_level_that_is_none_is_said_once),
+        cmocka_unit_test(test_the_file_grows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
