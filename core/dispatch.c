@@ -124,20 +124,25 @@ static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, 
     return NULL;
 }
 
+static __attribute__((noinline, cold)) bool unsupported(core_call *call)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    const tern_tensor *t = call->n_in > 0 ? call->in[0] : call->n_out > 0 ? call->out[0] : NULL;
+    return core_fail(call, TERN_ERR_UNSUPPORTED, "run it on the CPU: tern_cpu(x)",
+                     "%s has no kernel for this op%s%s", tern_dev_name(call->dev, name),
+                     t != NULL ? " in " : "",
+                     t != NULL ? tern_dtype_name((tern_dtype_t)t->view.dtype) : "");
+}
+
 static __attribute__((noinline, cold)) bool kernel_failed(core_call *call, tern_status_t code)
 {
     tern_thread *self = call->self;
+    if (self->message_code == TERN_OK && code == TERN_ERR_UNSUPPORTED)
+        return unsupported(call);
     if (self->message_code == TERN_OK)
         return core_fail(call, code, NULL, "the kernel failed");
     self->message_code = TERN_OK;
     return core_fail(call, code, NULL, "%s", self->message);
-}
-
-static bool unsupported(core_call *call)
-{
-    char name[TERN_DEV_NAME_BYTES];
-    return core_fail(call, TERN_ERR_UNSUPPORTED, "run it on the CPU: tern_cpu(x)",
-                     "%s has no kernel for this op", tern_dev_name(call->dev, name));
 }
 
 static inline tern_kernel find_kernel(const core_call *call)

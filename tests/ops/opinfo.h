@@ -38,6 +38,19 @@ typedef struct opinfo {
     const char *why;               /* reason of skip_dtypes or of order < 2 */
 } opinfo;
 
+/* All cases, one after the other; NULL behind the last. */
+const opinfo *opinfo_at(int i);
+/* The row of that name, or NULL. */
+const tern_op *opinfo_row(const char *name);
+/* A case's inputs (MAX_IN), quantised to the dtype; value_free each. Numbers depend on the seed. */
+extern uint64_t opinfo_seed;
+void opinfo_values(const opinfo *info, tern_dtype_t dtype, value *values);
+/* The same as tensors of the innermost scope; NULL for those that are not given. */
+void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,
+                    tern_tensor **in);
+/* The error that a result of the row may have in a dtype. */
+double opinfo_allowed(const tern_op *row, tern_dtype_t dtype);
+
 /* Makes the row's name searchable by the lint. */
 #define OPINFO(name) .op = #name
 

@@ -14,17 +14,6 @@
 #include "core/call.h"
 #include "tests/ops/opinfo.h"
 
-static const struct {
-    const opinfo *cases;
-    const int *count;
-} lists[] = { { opinfo_elementwise, &opinfo_elementwise_count },
-              { opinfo_shape, &opinfo_shape_count },
-              { opinfo_reduce, &opinfo_reduce_count },
-              { opinfo_product, &opinfo_product_count },
-              { opinfo_norm, &opinfo_norm_count } };
-enum { LISTS = sizeof lists / sizeof *lists };
-
-static uint64_t seed = 1;
 static int failures, checks;
 static tern_dev_t device = { TERN_KIND_CPU, -1 };
 
@@ -59,80 +48,10 @@ static void complain(const opinfo *info, const char *where, const char *what)
 {
     if (failures++ < 40)
         print_error("%s/%s %s: %s (TERN_TEST_OP=%s TERN_TEST_SEED=%llu)\n", info->op, info->label,
-                    where, what, info->op, (unsigned long long)seed);
-}
-
-static const tern_op *row_of(const char *name)
-{
-    for (int id = 1; id < TERN_OP_COUNT; id++)
-        if (strcmp(core_op_table[id].name, name) == 0)
-            return &core_op_table[id];
-    return NULL;
-}
-
-/* ---- inputs -------------------------------------------------------------------------------------- */
-
-static tern_dtype_t input_dtype(const input_spec *spec, tern_dtype_t dtype)
-{
-    switch (spec->kind) {
-    case INPUT_INDEX:
-        return TERN_I64;
-    case INPUT_BOOL:
-        return TERN_BOOL;
-    case INPUT_F32:
-        return dtype == TERN_F64 ? TERN_F64 : TERN_F32;
-    default:
-        return dtype;
-    }
-}
-
-static value make_value(const input_spec *spec, tern_dtype_t dtype, int i)
-{
-    const bool whole = spec->kind == INPUT_INDEX;
-    double low = spec->low, high = spec->high;
-    if (low == 0 && high == 0) {
-        low = spec->kind == INPUT_BOOL ? 0 : -2;
-        high = 2;
-    }
-    if (!tern_dtype_is_float(dtype) && spec->kind == INPUT_REAL)
-        high *= 3; /* whole numbers need some room to differ */
-    value v = value_random(spec->ndim, spec->dims, low, high, whole || spec->kind == INPUT_BOOL,
-                           seed * 1000 + (uint64_t)i);
-    value_quantise(&v, input_dtype(spec, dtype));
-    return v;
-}
-
-static int make_values(const opinfo *info, tern_dtype_t dtype, value *values)
-{
-    for (int i = 0; i < MAX_IN; i++) {
-        values[i] = (value){ 0 };
-        if (info->in[i].kind != INPUT_NONE)
-            values[i] = make_value(&info->in[i], dtype, i);
-    }
-    return MAX_IN;
-}
-
-static void make_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,
-                         tern_tensor **in)
-{
-    for (int i = 0; i < MAX_IN; i++) {
-        in[i] = NULL;
-        if (info->in[i].kind != INPUT_NONE)
-            in[i] = value_tensor(&values[i], input_dtype(&info->in[i], dtype), l);
-    }
+                    where, what, info->op, (unsigned long long)opinfo_seed);
 }
 
 /* ---- forward -------------------------------------------------------------------------------------- */
-
-static double allowed(const tern_op *row, tern_dtype_t dtype)
-{
-    const double half = dtype_epsilon(dtype);
-    if (dtype == TERN_F64)
-        return row->tolerance * 1e-6 + 64 * half;
-    if (dtype == TERN_F32)
-        return row->tolerance + half;
-    return 2.5 * half; /* computed in f32, rounded once; inputs of composed ops perhaps twice */
-}
 
 static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t dtype, layout l)
 {
@@ -140,9 +59,9 @@ static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t d
     char where[64], what[160];
     snprintf(where, sizeof where, "%s %s", tern_dtype_name(dtype), layout_name(l));
     value values[MAX_IN];
-    make_values(info, dtype, values);
+    opinfo_values(info, dtype, values);
     tern_tensor *in[MAX_IN];
-    make_tensors(info, dtype, l, values, in);
+    opinfo_tensors(info, dtype, l, values, in);
     tern_tensor *out = info->run(in);
     checks++;
     if (out == NULL) {
@@ -153,8 +72,9 @@ static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t d
         value got = value_of(out), expected = info->ref(values);
         value_quantise(&expected, tern_dtype(out));
         const double d = value_distance(&got, &expected, info->floor > 0 ? info->floor : 1);
-        snprintf(what, sizeof what, "off by %.3g, allowed %.3g", d, allowed(row, tern_dtype(out)));
-        if (!(d <= allowed(row, tern_dtype(out))))
+        snprintf(what, sizeof what, "off by %.3g, allowed %.3g", d,
+                 opinfo_allowed(row, tern_dtype(out)));
+        if (!(d <= opinfo_allowed(row, tern_dtype(out))))
             complain(info, where, what);
         value_free(&got);
         value_free(&expected);
@@ -182,9 +102,9 @@ static void check_gradients(const opinfo *info, layout l)
 {
     TERN_SCOPE;
     value values[MAX_IN];
-    make_values(info, TERN_F64, values);
+    opinfo_values(info, TERN_F64, values);
     tern_tensor *all[MAX_IN], *in[MAX_IN];
-    make_tensors(info, TERN_F64, l, values, all);
+    opinfo_tensors(info, TERN_F64, l, values, all);
     int n = 0;
     for (int i = 0; i < MAX_IN; i++) {
         value_free(&values[i]);
@@ -209,7 +129,7 @@ static tern_tensor *gradient_sum(const opinfo *info, tern_dtype_t dtype, const v
                                  int wanted, layout l)
 {
     tern_tensor *in[MAX_IN];
-    make_tensors(info, dtype, l, values, in);
+    opinfo_tensors(info, dtype, l, values, in);
     tern_set_requires_grad(in[wanted], true);
     tern_tensor *out = info->run(in), *grad = NULL;
     if (out == NULL)
@@ -223,7 +143,7 @@ static void check_low_gradient(const opinfo *info, const tern_op *row, tern_dtyp
 {
     TERN_SCOPE;
     value values[MAX_IN];
-    make_values(info, dtype, values); /* quantised: both runs start from the same numbers */
+    opinfo_values(info, dtype, values); /* quantised: both runs start from the same numbers */
     tern_tensor *low = gradient_sum(info, dtype, values, i, LAYOUT_ROW_MAJOR);
     tern_tensor *high = gradient_sum(info, TERN_F64, values, i, LAYOUT_ROW_MAJOR);
     checks++;
@@ -237,7 +157,7 @@ static void check_low_gradient(const opinfo *info, const tern_op *row, tern_dtyp
         value got = value_of(low), expected = value_of(high);
         const double d = value_distance(&got, &expected, 1);
         /* saved values were rounded to the dtype once more on the way */
-        const double bound = 8 * allowed(row, dtype) + 8 * dtype_epsilon(dtype);
+        const double bound = 8 * opinfo_allowed(row, dtype) + 8 * dtype_epsilon(dtype);
         snprintf(what, sizeof what, "off by %.3g, allowed %.3g", d, bound);
         if (!(d <= bound))
             complain(info, where, what);
@@ -252,7 +172,7 @@ static void check_low_gradient(const opinfo *info, const tern_op *row, tern_dtyp
 
 static void check_case(const opinfo *info)
 {
-    const tern_op *row = row_of(info->op);
+    const tern_op *row = opinfo_row(info->op);
     if (row == NULL) {
         complain(info, "", "is no row of ops.def");
         return;
@@ -282,10 +202,9 @@ static void test_every_row_agrees_with_its_reference(void **state)
 {
     (void)state;
     const char *only = getenv("TERN_TEST_OP");
-    for (int list = 0; list < LISTS; list++)
-        for (int i = 0; i < *lists[list].count; i++)
-            if (only == NULL || strcmp(only, lists[list].cases[i].op) == 0)
-                check_case(&lists[list].cases[i]);
+    for (int i = 0; opinfo_at(i) != NULL; i++)
+        if (only == NULL || strcmp(only, opinfo_at(i)->op) == 0)
+            check_case(opinfo_at(i));
     print_message("%d checks\n", checks);
     assert_int_equal(failures, 0);
     assert_true(checks > 0);
@@ -296,9 +215,8 @@ static void test_every_row_has_a_case(void **state)
     (void)state;
     for (int id = 1; id < TERN_OP_COUNT; id++) {
         int found = 0;
-        for (int list = 0; list < LISTS; list++)
-            for (int i = 0; i < *lists[list].count; i++)
-                found += strcmp(core_op_table[id].name, lists[list].cases[i].op) == 0;
+        for (int i = 0; opinfo_at(i) != NULL; i++)
+            found += strcmp(core_op_table[id].name, opinfo_at(i)->op) == 0;
         if (found == 0)
             print_error("no case for %s\n", core_op_table[id].name);
         assert_true(found > 0);
@@ -344,7 +262,7 @@ int main(void)
 {
     const char *wish = getenv("TERN_TEST_SEED");
     if (wish != NULL)
-        seed = strtoull(wish, NULL, 10);
+        opinfo_seed = strtoull(wish, NULL, 10);
     if (choose_device() != 0)
         return 1;
     if (device.kind == TERN_KIND_CUDA) {

@@ -52,6 +52,8 @@ static uint16_t to_f16(double value)
     int exponent = 0;
     if (isnan(value))
         return 0x7E00u;
+    if (value == 0)
+        return (uint16_t)sign; /* frexp would call it a half */
     if (fabs(value) >= 65520)
         return (uint16_t)(sign | 0x7C00u);
     (void)frexp(value, &exponent);
@@ -83,10 +85,10 @@ void put(const tern_view *v, int64_t i, double value)
     const int64_t k = offset_of(v, i);
     switch (v->dtype) {
     case TERN_BOOL: ((uint8_t *)v->data)[k] = value != 0; break;
-    case TERN_U8: ((uint8_t *)v->data)[k] = (uint8_t)value; break;
-    case TERN_I8: ((int8_t *)v->data)[k] = (int8_t)value; break;
-    case TERN_I16: ((int16_t *)v->data)[k] = (int16_t)value; break;
-    case TERN_I32: ((int32_t *)v->data)[k] = (int32_t)value; break;
+    case TERN_U8: ((uint8_t *)v->data)[k] = (uint8_t)(int64_t)value; break;
+    case TERN_I8: ((int8_t *)v->data)[k] = (int8_t)(int64_t)value; break;
+    case TERN_I16: ((int16_t *)v->data)[k] = (int16_t)(int64_t)value; break;
+    case TERN_I32: ((int32_t *)v->data)[k] = (int32_t)(int64_t)value; break;
     case TERN_I64: ((int64_t *)v->data)[k] = (int64_t)value; break;
     case TERN_F32: ((float *)v->data)[k] = (float)value; break;
     case TERN_F64: ((double *)v->data)[k] = value; break;
@@ -230,57 +232,88 @@ KERNEL(linear, 0)
 
 /* ---- cross entropy: logits [N, C, ...], the rest counted as one dimension S ------------------------ */
 
-typedef struct classes {
+typedef struct loss {
+    tern_attr_loss attr;
+    const tern_view *x, *target, *weight; /* weight NULL: 1 */
     int64_t rows, classes, inner;
-} classes;
-static classes classes_of(const tern_view *x)
+    double weights, counted; /* sums of all weights, and of those of the targets that count */
+} loss;
+
+static double weight_of(const loss *l, int64_t c) { return l->weight != NULL ? view_get(l->weight, c) : 1; }
+static int64_t target_of(const loss *l, int64_t row) { return (int64_t)view_get(l->target, row); }
+static double logit(const loss *l, int64_t row, int64_t c)
 {
-    const classes c = { x->shape[0], x->shape[1], x->numel / (x->shape[0] * x->shape[1]) };
-    return c;
+    return view_get(l->x, (row / l->inner * l->classes + c) * l->inner + row % l->inner);
+}
+
+/* x, target and weight are inputs number `first`, ... */
+static loss loss_of(const work *w, int first)
+{
+    loss l = { .x = &w->in[first], .target = &w->in[first + 1] };
+    memcpy(&l.attr, w->attr, sizeof l.attr);
+    l.weight = w->has_in[first + 2] ? &w->in[first + 2] : NULL;
+    l.classes = l.x->shape[l.x->ndim > 1];
+    l.rows = l.target->numel;
+    l.inner = l.x->ndim > 1 ? l.x->numel / (l.x->shape[0] * l.classes) : 1;
+    for (int64_t c = 0; c < l.classes; c++)
+        l.weights += weight_of(&l, c);
+    for (int64_t i = 0; i < l.rows; i++)
+        if (target_of(&l, i) != l.attr.ignore_index)
+            l.counted += weight_of(&l, target_of(&l, i));
+    return l;
+}
+
+static double log_sum(const loss *l, int64_t row)
+{
+    double sum = 0, top = -INFINITY;
+    for (int64_t c = 0; c < l->classes; c++)
+        top = fmax(top, logit(l, row, c));
+    for (int64_t c = 0; c < l->classes; c++)
+        sum += exp(logit(l, row, c) - top);
+    return top + log(sum);
+}
+
+static double row_loss(const loss *l, int64_t row, double log_of_sum)
+{
+    const int64_t t = target_of(l, row);
+    const double e = l->attr.label_smoothing;
+    double smooth = 0;
+    if (t == l->attr.ignore_index)
+        return 0;
+    for (int64_t c = 0; c < l->classes; c++)
+        smooth += weight_of(l, c) * (log_of_sum - logit(l, row, c));
+    return (1 - e) * weight_of(l, t) * (log_of_sum - logit(l, row, t)) + e / (double)l->classes * smooth;
 }
 
 static void body_cross_entropy(work *w)
 {
-    tern_attr_loss attr;
-    memcpy(&attr, w->attr, sizeof attr);
-    const tern_view *x = &w->in[0];
-    const classes k = classes_of(x);
+    const loss l = loss_of(w, 0);
     double total = 0;
-    int64_t counted = 0;
-    for (int64_t i = 0; i < k.rows * k.inner; i++) {
-        const int64_t first = i / k.inner * k.classes * k.inner + i % k.inner;
-        double sum = 0, top = -INFINITY;
-        for (int64_t c = 0; c < k.classes; c++)
-            top = fmax(top, view_get(x, first + c * k.inner));
-        for (int64_t c = 0; c < k.classes; c++)
-            sum += exp(view_get(x, first + c * k.inner) - top);
-        const int64_t t = (int64_t)view_get(&w->in[1], i);
-        put(&w->out[1], i, top + log(sum));
-        if (t == attr.ignore_index)
-            continue;
-        total += top + log(sum) - view_get(x, first + t * k.inner);
-        counted++;
+    for (int64_t i = 0; i < l.rows; i++) {
+        const double log_of_sum = log_sum(&l, i), one = row_loss(&l, i, log_of_sum);
+        put(&w->out[1], i, log_of_sum);
+        if (l.attr.reduction == TERN_REDUCTION_NONE)
+            put(&w->out[0], i, one);
+        total += one;
     }
-    put(&w->out[0], 0, attr.reduction == TERN_REDUCTION_SUM ? total : total / (double)counted);
+    if (l.attr.reduction != TERN_REDUCTION_NONE)
+        put(&w->out[0], 0, l.attr.reduction == TERN_REDUCTION_SUM ? total : total / l.counted);
 }
 KERNEL(cross_entropy, sizeof(tern_attr_loss))
 
 static void body_cross_entropy_grad(work *w)
 {
-    tern_attr_loss attr;
-    memcpy(&attr, w->attr, sizeof attr);
-    const tern_view *x = &w->in[1];
-    const classes k = classes_of(x);
-    int64_t counted = 0;
-    for (int64_t i = 0; i < w->in[2].numel; i++)
-        counted += (int64_t)view_get(&w->in[2], i) != attr.ignore_index;
-    const double g = get(w, 0, 0) / (attr.reduction == TERN_REDUCTION_SUM ? 1 : (double)counted);
-    for (int64_t i = 0; i < x->numel; i++) {
-        const int64_t c = i / k.inner % k.classes;
-        const int64_t row = i / k.inner / k.classes * k.inner + i % k.inner;
-        const int64_t t = (int64_t)view_get(&w->in[2], row);
-        const double p = exp(view_get(x, i) - view_get(&w->in[4], row));
-        put(&w->out[0], i, t == attr.ignore_index ? 0 : g * (p - (c == t)));
+    const loss l = loss_of(w, 1);
+    const double e = l.attr.label_smoothing;
+    for (int64_t i = 0; i < l.x->numel; i++) {
+        const int64_t c = i / l.inner % l.classes;
+        const int64_t row = i / l.inner / l.classes * l.inner + i % l.inner;
+        const int64_t t = target_of(&l, row);
+        const double p = exp(view_get(l.x, i) - view_get(&w->in[4], row));
+        const double g = get(w, 0, row) / (l.attr.reduction == TERN_REDUCTION_MEAN ? l.counted : 1);
+        const bool counts = t != l.attr.ignore_index;
+        put(&w->out[0], i, !counts ? 0 : g * ((1 - e) * weight_of(&l, t) * (p - (c == t)) +
+                                              e / (double)l.classes * (p * l.weights - weight_of(&l, c))));
     }
 }
 KERNEL(cross_entropy_grad, sizeof(tern_attr_loss))

@@ -1,0 +1,96 @@
+/* The cases one after the other, their inputs and tolerances: what every walk over them shares. */
+#include <string.h>
+
+#include "core/call.h"
+#include "tests/ops/opinfo.h"
+
+uint64_t opinfo_seed = 1;
+
+static const struct {
+    const opinfo *cases;
+    const int *count;
+} lists[] = { { opinfo_elementwise, &opinfo_elementwise_count },
+              { opinfo_shape, &opinfo_shape_count },
+              { opinfo_reduce, &opinfo_reduce_count },
+              { opinfo_product, &opinfo_product_count },
+              { opinfo_norm, &opinfo_norm_count } };
+enum { LISTS = sizeof lists / sizeof *lists };
+
+const opinfo *opinfo_at(int i)
+{
+    for (int list = 0; list < LISTS; list++) {
+        if (i < *lists[list].count)
+            return &lists[list].cases[i];
+        i -= *lists[list].count;
+    }
+    return NULL;
+}
+
+const tern_op *opinfo_row(const char *name)
+{
+    for (int id = 1; id < TERN_OP_COUNT; id++)
+        if (strcmp(core_op_table[id].name, name) == 0)
+            return &core_op_table[id];
+    return NULL;
+}
+
+/* ---- inputs -------------------------------------------------------------------------------------- */
+
+static tern_dtype_t input_dtype(const input_spec *spec, tern_dtype_t dtype)
+{
+    switch (spec->kind) {
+    case INPUT_INDEX:
+        return TERN_I64;
+    case INPUT_BOOL:
+        return TERN_BOOL;
+    case INPUT_F32:
+        return dtype == TERN_F64 ? TERN_F64 : TERN_F32;
+    default:
+        return dtype;
+    }
+}
+
+static value make_value(const input_spec *spec, tern_dtype_t dtype, int i)
+{
+    const bool whole = spec->kind == INPUT_INDEX;
+    double low = spec->low, high = spec->high;
+    if (low == 0 && high == 0) {
+        low = spec->kind == INPUT_BOOL ? 0 : -2;
+        high = 2;
+    }
+    if (!tern_dtype_is_float(dtype) && spec->kind == INPUT_REAL)
+        high *= 3; /* whole numbers need some room to differ */
+    value v = value_random(spec->ndim, spec->dims, low, high, whole || spec->kind == INPUT_BOOL,
+                           opinfo_seed * 1000 + (uint64_t)i);
+    value_quantise(&v, input_dtype(spec, dtype));
+    return v;
+}
+
+void opinfo_values(const opinfo *info, tern_dtype_t dtype, value *values)
+{
+    for (int i = 0; i < MAX_IN; i++) {
+        values[i] = (value){ 0 };
+        if (info->in[i].kind != INPUT_NONE)
+            values[i] = make_value(&info->in[i], dtype, i);
+    }
+}
+
+void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,
+                    tern_tensor **in)
+{
+    for (int i = 0; i < MAX_IN; i++) {
+        in[i] = NULL;
+        if (info->in[i].kind != INPUT_NONE)
+            in[i] = value_tensor(&values[i], input_dtype(&info->in[i], dtype), l);
+    }
+}
+
+double opinfo_allowed(const tern_op *row, tern_dtype_t dtype)
+{
+    const double half = dtype_epsilon(dtype);
+    if (dtype == TERN_F64)
+        return row->tolerance * 1e-6 + 64 * half;
+    if (dtype == TERN_F32)
+        return row->tolerance + half;
+    return 2.5 * half; /* computed in f32, rounded once; inputs of composed ops perhaps twice */
+}
