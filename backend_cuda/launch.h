@@ -140,6 +140,12 @@ cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_sgd *attr,
 cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr_adam *attr,
                              cudaStream_t stream);
 
+/* ---- unscale.cu: all pointers are the device's ---- */
+cudaError_t cuda_launch_unscale(void *g, int dtype, const cuda_walk *walk, const float *inverse,
+                                float *found, cudaStream_t stream);
+cudaError_t cuda_launch_scale_update(float *scale, int32_t *tracker, const float *found,
+                                     const tern_attr_scale *attr, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

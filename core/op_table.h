@@ -15,7 +15,7 @@ RULE(conv2d) RULE(conv2d_grad_input) RULE(conv2d_grad_weight)
 RULE(max_pool2d) RULE(max_pool2d_grad) RULE(avg_pool2d) RULE(avg_pool2d_grad)
 RULE(batch_norm) RULE(batch_norm_grad) RULE(layer_norm) RULE(layer_norm_grad)
 RULE(softmax) RULE(softmax_grad) RULE(dropout) RULE(dropout_grad)
-RULE(cross_entropy) RULE(cross_entropy_grad)
+RULE(cross_entropy) RULE(cross_entropy_grad) RULE(unscale) RULE(scale_update)
 
 BACK(copy) BACK(view) BACK(permute) BACK(slice) BACK(expand)
 BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK(relu)

@@ -86,6 +86,121 @@ TERN_API void tern_amp_reset(void);
  * (as snprintf). */
 TERN_API int64_t tern_amp_explain(char *out_text, size_t bytes);
 
+/* ---- the gradient scaler -------------------------------------------------------------------------
+ * Small gradients are zero in f16. The scaler multiplies the loss, so that they are not, divides the
+ * gradients again before the step, leaves a step out when one is not finite, and then goes on with a
+ * smaller factor. bf16 has the range of f32 and needs no scaler.
+ *
+ *     tern_backward(tern_scaler_scale(scaler, loss));
+ *     tern_scaler_step(scaler, opt);
+ *     tern_scaler_update(scaler);
+ *
+ * Scale, counter and flags lie where the first loss does. The scaler reads them only in step (one flag
+ * per device with gradients) and in get_scale and store. torch.amp.GradScaler, rows A041-A082. */
+
+typedef struct tern_grad_scaler tern_grad_scaler;
+
+typedef struct tern_grad_scaler_args {
+    size_t size_;
+    tern_dev_t device;     /* a CUDA device where there is none: disabled, with a warning */
+    double init_scale;     /* default 65536 */
+    double growth_factor;  /* default 2; above 1 */
+    double backoff_factor; /* default 0.5; below 1; -0.0 for 0 */
+    int64_t
+        growth_interval; /* default 2000: updates in a row without overflow, then the scale grows */
+    bool disabled;       /* scale returns its argument, step steps, everything else does nothing */
+} tern_grad_scaler_args;
+
+/* Freed in tern_finish, or before by tern_grad_scaler_free. NULL on failure. */
+TERN_API tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site,
+                                                      const tern_grad_scaler_args *args);
+#define tern_grad_scaler_create(...) \
+    tern_grad_scaler_create_at(      \
+        TERN_HERE,                   \
+        &(tern_grad_scaler_args){ .size_ = sizeof(tern_grad_scaler_args), __VA_ARGS__ })
+TERN_API void tern_grad_scaler_free(tern_grad_scaler *scaler); /* NULL is fine */
+TERN_API bool tern_scaler_enabled(const tern_grad_scaler *scaler);
+
+/* loss * scale, recorded. A 0-dim f16 loss becomes f32, one with dimensions stays f16. */
+TERN_API tern_tensor *tern_scaler_scale_at(tern_site_t site, tern_grad_scaler *scaler,
+                                           tern_tensor *loss);
+/* The same of each, into out_scaled. */
+TERN_API tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,
+                                                tern_tensors_t losses, tern_tensor **out_scaled);
+/* Divides the gradients of an optimizer's parameters by the scale, in place, and checks them; for what
+ * looks at gradients before the step (clipping). Once per update and optimizer, before its step. An
+ * error for f16 gradients, before anything is written. */
+TERN_API tern_status_t tern_scaler_unscale_at(tern_site_t site, tern_grad_scaler *scaler,
+                                              tern_optimizer *opt);
+/* Unscales, unless that was done, and steps, unless a gradient was not finite. Once per update and
+ * optimizer. An error when no parameter has a gradient. */
+TERN_API tern_status_t tern_scaler_step_at(tern_site_t site, tern_grad_scaler *scaler,
+                                           tern_optimizer *opt);
+/* Did the step of opt since the last update leave it as it was? */
+TERN_API bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *opt);
+
+typedef struct tern_scaler_update_args {
+    size_t size_;
+    tern_grad_scaler *scaler;
+    double new_scale;              /* the scale from now on, whatever was found; -0.0 for 0 */
+    tern_tensor *new_scale_tensor; /* the same as a tensor, copied: f32, one element, no gradient */
+} tern_scaler_update_args;
+/* At the end of an iteration, once for all optimizers: the scale backs off when any of them found
+ * something, and grows after growth_interval updates without. */
+TERN_API tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_args *args);
+#define tern_scaler_scale(scaler, loss) tern_scaler_scale_at(TERN_HERE, scaler, loss)
+#define tern_scaler_scale_all(scaler, losses, out_scaled) \
+    tern_scaler_scale_all_at(TERN_HERE, scaler, losses, out_scaled)
+#define tern_scaler_unscale(scaler, opt) tern_scaler_unscale_at(TERN_HERE, scaler, opt)
+#define tern_scaler_step(scaler, opt) tern_scaler_step_at(TERN_HERE, scaler, opt)
+#define tern_scaler_update(...)                                  \
+    tern_scaler_update_at(TERN_HERE, &(tern_scaler_update_args){ \
+                                         .size_ = sizeof(tern_scaler_update_args), __VA_ARGS__ })
+
+/* 1 when disabled, init_scale before the first loss; else read, which waits for the device. */
+TERN_API double tern_scaler_get_scale_at(tern_site_t site, tern_grad_scaler *scaler);
+#define tern_scaler_get_scale(scaler) tern_scaler_get_scale_at(TERN_HERE, scaler)
+/* Set without a check, as in PyTorch; they count from the next update on. */
+TERN_API double tern_scaler_growth_factor(const tern_grad_scaler *scaler);
+TERN_API double tern_scaler_backoff_factor(const tern_grad_scaler *scaler);
+TERN_API int64_t tern_scaler_growth_interval(const tern_grad_scaler *scaler);
+TERN_API void tern_scaler_set_growth_factor(tern_grad_scaler *scaler, double factor);
+TERN_API void tern_scaler_set_backoff_factor(tern_grad_scaler *scaler, double factor);
+TERN_API void tern_scaler_set_growth_interval(tern_grad_scaler *scaler, int64_t interval);
+
+/* "<prefix>.scale", ".growth_factor", ".backoff_factor", ".growth_interval", "._growth_tracker"; nothing
+ * when disabled. After update. Restoring a disabled scaler does nothing; an enabled one needs all. */
+TERN_API tern_status_t tern_scaler_store_at(tern_site_t site, tern_grad_scaler *scaler,
+                                            tern_state *state, const char *prefix);
+TERN_API tern_status_t tern_scaler_restore_at(tern_site_t site, tern_grad_scaler *scaler,
+                                              const tern_state *state, const char *prefix,
+                                              bool check_only);
+#define tern_scaler_store(scaler, state, prefix) \
+    tern_scaler_store_at(TERN_HERE, scaler, state, prefix)
+#define tern_scaler_restore(scaler, state, prefix) \
+    tern_scaler_restore_at(TERN_HERE, scaler, state, prefix, false)
+
+/* ---- what the scaler did -------------------------------------------------------------------------- */
+
+enum { TERN_SCALER_NAME_BYTES = 96, TERN_SCALER_EVENTS = 128 };
+
+typedef struct tern_scaler_event {
+    int64_t update;  /* counts from 1 */
+    double scale;    /* after it; NaN when nothing has read it: gradients that were never stepped */
+    int64_t skipped; /* optimizers that were left as they were */
+    char parameter[TERN_SCALER_NAME_BYTES]; /* the first whose gradient was not finite, else "" */
+} tern_scaler_event;
+
+/* Updates and skipped steps so far. */
+TERN_API int64_t tern_scaler_update_count(const tern_grad_scaler *scaler);
+TERN_API int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler);
+/* The name of the first parameter whose gradient made the last skipped step be skipped; NULL: none. */
+TERN_API const char *tern_scaler_overflowed(const tern_grad_scaler *scaler);
+/* The last `count` updates at most, oldest first; returns how many. The last TERN_SCALER_EVENTS are
+ * kept. */
+TERN_API int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *out_events,
+                                     int64_t count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -118,6 +118,12 @@ typedef struct tern_attr_adam {
     int32_t decoupled, maximize;
 } tern_attr_adam;
 
+/* scale_update(scale, tracker, found): torch._amp_update_scale_ */
+typedef struct tern_attr_scale {
+    double growth, backoff;
+    int64_t interval;
+} tern_attr_scale;
+
 #ifdef __cplusplus
 }
 #endif

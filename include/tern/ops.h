@@ -349,6 +349,18 @@ TERN_API tern_status_t tern_adam_step_at(tern_site_t, tern_tensor *p, tern_tenso
                                          tern_tensor *m, tern_tensor *v,
                                          const tern_attr_adam *options);
 
+/* The gradient scaler's steps (tern/amp.h). grad is multiplied by `inverse` (one f32), unless that is
+ * 1; found (one f32) becomes 1 when an element of grad is infinite or NaN, else it stays. */
+TERN_API tern_status_t tern_unscale_at(tern_site_t, tern_tensor *grad, tern_tensor *inverse,
+                                       tern_tensor *found);
+/* Where found is not 0: scale (one f32) times backoff, tracker (one i32) 0. Else tracker plus 1; when
+ * that is the interval: scale times growth unless that overflows, tracker 0. */
+TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, tern_tensor *tracker,
+                                            tern_tensor *found, const tern_attr_scale *options);
+#define tern_unscale(grad, inverse, found) tern_unscale_at(TERN_HERE, grad, inverse, found)
+#define tern_scale_update(scale, tracker, found, options) \
+    tern_scale_update_at(TERN_HERE, scale, tracker, found, options)
+
 #ifdef __cplusplus
 }
 #endif

@@ -237,6 +237,39 @@ static void test_autocast_there_is_cudas(void **state)
     assert_non_null(strstr(text, "sum                ext   f32   f32 by dtype"));
 }
 
+/* Scale and flags lie with the loss; flags of all devices count. A044, A053-A056, A061 */
+static void test_the_scaler_works_across_devices(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_grad_scaler *s = tern_grad_scaler_create(.device = dev0, .init_scale = 8);
+    tern_tensor *p[2] = { tern_ones(TERN_SHAPE(2), .device = dev0, .requires_grad = true),
+                          tern_ones(TERN_SHAPE(2), .device = dev1, .requires_grad = true) };
+    static const char *const names[] = { "near", "far" };
+    tern_optimizer *opt = tern_sgd(((tern_tensors_t){ p, names, 2 }), .lr = 0.5);
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *far = tern_to(tern_mul(p[1], i == 0 ? INFINITY : 1.0), dev0);
+        tern_tensor *scaled = tern_scaler_scale(s, tern_sum(tern_add(p[0], far)));
+        assert_true(tern_dev_equal(tern_device(scaled), dev0));
+        tern_backward(scaled);
+        tern_scaler_step(s, opt);
+        assert_no_error();
+        assert_int_equal(tern_scaler_skipped(s, opt), i == 0);
+        tern_scaler_update(s);
+        tern_zero_grad(opt);
+    }
+    assert_string_equal(tern_scaler_overflowed(s), "far");
+    tern_scaler_event events[2];
+    assert_int_equal(tern_scaler_history(s, events, 2), 2);
+    assert_close(events[1].scale, 4, 0); /* known without asking the device */
+    assert_close(tern_scaler_get_scale(s), 4, 0);
+    for (int i = 0; i < 2; i++)
+        assert_close(tern_item(tern_sum(p[i])), 1, 0);
+    assert_no_error();
+    tern_optimizer_free(opt);
+    tern_grad_scaler_free(s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -251,6 +284,7 @@ int main(void)
         TEST(test_it_trains_as_the_cpu_does),
         TEST(test_gradients_live_where_their_tensor_lives),
         TEST(test_autocast_there_is_cudas),
+        TEST(test_the_scaler_works_across_devices),
         TEST(test_memory_is_counted_and_comes_back),
     };
     const int failed = cmocka_run_group_tests(tests, load, NULL);

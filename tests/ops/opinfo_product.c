@@ -216,6 +216,37 @@ static value ref_sgd_step(const value *in)
     }
     return out;
 }
+static tern_tensor *run_unscale(tern_tensor **in)
+{
+    tern_tensor *g = tern_clone(in[0]);
+    tern_tensor *inverse = tern_cast(in[1], TERN_F32), *found = tern_cast(in[2], TERN_F32);
+    return tern_unscale(g, inverse, found) == TERN_OK ? g : NULL;
+}
+static value ref_unscale(const value *in)
+{
+    value out = value_new(in[0].ndim, in[0].dims);
+    for (int64_t i = 0; i < in[0].numel; i++)
+        out.data[i] = in[0].data[i] * (double)(float)in[1].data[0];
+    return out;
+}
+/* one step before the scale grows, and one where it backs off */
+static tern_tensor *run_scale_update(tern_tensor **in)
+{
+    tern_tensor *scale = tern_clone(in[0]), *shrunk = tern_clone(in[0]);
+    const tern_dev_t dev = tern_device(scale);
+    tern_tensor *tracker = tern_full(2, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .device = dev);
+    const tern_attr_scale o = { .growth = 2, .backoff = 0.5, .interval = 3 };
+    (void)tern_scale_update(scale, tracker, tern_zeros(TERN_SCALAR_SHAPE, .device = dev), &o);
+    (void)tern_scale_update(shrunk, tracker, tern_ones(TERN_SCALAR_SHAPE, .device = dev), &o);
+    return tern_stack(0, scale, shrunk);
+}
+static value ref_scale_update(const value *in)
+{
+    value out = value_new(1, (int64_t[]){ 2 });
+    out.data[0] = 2 * in[0].data[0];
+    out.data[1] = in[0].data[0] / 2;
+    return out;
+}
 static tern_tensor *run_adam_step(tern_tensor **in)
 {
     tern_tensor *p = tern_clone(in[0]), *m = tern_clone(in[2]), *v = tern_clone(in[3]);
@@ -300,5 +331,9 @@ const opinfo opinfo_product[] = {
     { OPINFO(adam_step), .label = "decoupled",
       .in = { REAL(37), REAL(37), REAL(37), { INPUT_REAL, 1, { 37 }, 0.1, 2 } },
       .run = run_adam_step, .ref = ref_adam_step, HALF_STATE },
+    { OPINFO(unscale), .label = "2-D", .in = { REAL(5, 7), { INPUT_F32, 0, { 0 }, 0.1, 2 },
+      { INPUT_F32, 0, { 0 }, 0, 0.5 } }, .run = run_unscale, .ref = ref_unscale },
+    { OPINFO(scale_update), .label = "grows and backs off", .in = { { INPUT_REAL, 0, { 0 }, 1, 2 } },
+      .run = run_scale_update, .ref = ref_scale_update },
 };
 const int opinfo_product_count = sizeof opinfo_product / sizeof *opinfo_product;

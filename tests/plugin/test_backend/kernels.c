@@ -357,6 +357,31 @@ static void body_adam_step(work *w)
 }
 KERNEL(adam_step, sizeof(tern_attr_adam))
 
+/* ---- the gradient scaler ---- */
+
+static void body_unscale(work *w)
+{
+    const double factor = get(w, 1, 0);
+    for (int64_t i = 0; i < w->in[0].numel; i++) {
+        const double g = get(w, 0, i);
+        if (!isfinite(g))
+            put(&w->in[2], 0, 1);
+        put(&w->in[0], i, g * factor);
+    }
+}
+KERNEL(unscale, 0)
+
+static void body_scale_update(work *w)
+{
+    tern_attr_scale o;
+    memcpy(&o, w->attr, sizeof o);
+    const double scale = get(w, 0, 0), good = get(w, 1, 0) + 1;
+    const bool found = get(w, 2, 0) != 0, grows = good >= (double)o.interval;
+    put(&w->in[0], 0, found ? scale * o.backoff : grows ? scale * o.growth : scale);
+    put(&w->in[1], 0, found || grows ? 0 : good);
+}
+KERNEL(scale_update, sizeof(tern_attr_scale))
+
 #define ENTRY(name) { #name, test_##name }
 const tern_kernel_entry test_kernels[] = {
     ENTRY(copy), ENTRY(fill), ENTRY(neg), ENTRY(abs), ENTRY(exp), ENTRY(log), ENTRY(sqrt),
@@ -364,6 +389,6 @@ const tern_kernel_entry test_kernels[] = {
     ENTRY(div), ENTRY(pow), ENTRY(maximum), ENTRY(minimum), ENTRY(eq), ENTRY(ne), ENTRY(lt),
     ENTRY(le), ENTRY(gt), ENTRY(ge), ENTRY(relu_grad), ENTRY(tanh_grad), ENTRY(sigmoid_grad),
     ENTRY(sum), ENTRY(mean), ENTRY(gemm), ENTRY(linear), ENTRY(cross_entropy),
-    ENTRY(cross_entropy_grad), ENTRY(sgd_step), ENTRY(adam_step)
+    ENTRY(cross_entropy_grad), ENTRY(sgd_step), ENTRY(adam_step), ENTRY(unscale), ENTRY(scale_update)
 };
 const int64_t test_kernel_count = sizeof test_kernels / sizeof *test_kernels;

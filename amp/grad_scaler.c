@@ -1,0 +1,264 @@
+/* The gradient scaler: making it, scaling losses, options. Steps and updates are in scaler_step.c. */
+#include "amp/grad_scaler.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tern/autograd.h"
+#include "tern/device.h"
+
+/* ---- frames -------------------------------------------------------------------------------------- */
+
+amp_frame amp_enter(tern_site_t site, bool recording)
+{
+    tern_thread *self = core_self();
+    amp_frame frame = { .autocast = self->autocast };
+    frame.site = tern_site_begin(site);
+    frame.owned = tern_set_owned_mode(false);
+    frame.recording = tern_set_grad_enabled(recording && self->grad_mode);
+    frame.scope = tern_scope_begin();
+    self->autocast = 0;
+    return frame;
+}
+
+void amp_leave(amp_frame *frame)
+{
+    tern_scope_end(&frame->scope);
+    (void)tern_set_grad_enabled(frame->recording);
+    (void)tern_set_owned_mode(frame->owned);
+    core_self()->autocast = frame->autocast;
+    tern_site_end(frame->site);
+}
+
+bool amp_scaler_check(tern_site_t site, const char *what, const tern_grad_scaler *scaler)
+{
+    if (scaler == NULL)
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the scaler is NULL");
+    return !tern_failed();
+}
+
+/* ---- the object ---------------------------------------------------------------------------------- */
+
+static void release(void *object)
+{
+    tern_grad_scaler *scaler = object;
+    amp_forget_optimizers(scaler);
+    tern_release(scaler->scale);
+    tern_release(scaler->tracker);
+    free(scaler->optimizers);
+    free(scaler);
+}
+
+void tern_grad_scaler_free(tern_grad_scaler *scaler)
+{
+    if (scaler == NULL)
+        return;
+    tern_at_finish_cancel(scaler);
+    release(scaler);
+}
+
+static double given(double value, double fallback)
+{
+    return value != 0 ? value : signbit(value) ? 0 : fallback;
+}
+
+static bool check_options(tern_site_t site, const tern_grad_scaler *scaler)
+{
+    static const char what[] = "grad_scaler";
+    if (!(scaler->growth > 1))
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "growth_factor = %g: it must be > 1.0",
+                           scaler->growth);
+    else if (!(scaler->backoff < 1))
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "backoff_factor = %g: it must be < 1.0",
+                           scaler->backoff);
+    else
+        return true;
+    return false;
+}
+
+static bool wants_scaling(tern_site_t site, const tern_grad_scaler_args *args)
+{
+    if (args->disabled)
+        return false;
+    if (args->device.kind != TERN_KIND_CUDA || tern_dev_count(TERN_KIND_CUDA) > 0)
+        return true;
+    tern_log_write(TERN_LOG_WARNING, site,
+                   "a gradient scaler for CUDA, but there is no CUDA device: it is disabled");
+    return false;
+}
+
+tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site, const tern_grad_scaler_args *args)
+{
+    static const char what[] = "grad_scaler";
+    if (args == NULL || args->size_ < sizeof *args) {
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are NULL or too short");
+        return NULL;
+    }
+    tern_grad_scaler *scaler = core_fault() ? NULL : calloc(1, sizeof *scaler);
+    if (scaler == NULL || !tern_at_finish(release, scaler)) {
+        (void)tern_fail_at(site, TERN_ERR_OOM, what, "no host memory");
+        free(scaler);
+        return NULL;
+    }
+    scaler->init_scale = given(args->init_scale, 65536);
+    scaler->growth = given(args->growth_factor, 2);
+    scaler->backoff = given(args->backoff_factor, 0.5);
+    scaler->interval = args->growth_interval != 0 ? args->growth_interval : 2000;
+    scaler->known_scale = (double)(float)scaler->init_scale;
+    scaler->enabled = wants_scaling(site, args);
+    if (!scaler->enabled || check_options(site, scaler))
+        return scaler;
+    tern_grad_scaler_free(scaler);
+    return NULL;
+}
+
+bool tern_scaler_enabled(const tern_grad_scaler *scaler)
+{
+    return scaler != NULL && scaler->enabled;
+}
+
+/* ---- optimizers ---------------------------------------------------------------------------------- */
+
+const amp_optimizer *amp_find_optimizer(const tern_grad_scaler *scaler, const tern_optimizer *opt)
+{
+    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+        if (scaler->optimizers[i].opt == opt)
+            return &scaler->optimizers[i];
+    return NULL;
+}
+
+amp_optimizer *amp_optimizer_of(tern_site_t site, tern_grad_scaler *scaler,
+                                const tern_optimizer *opt)
+{
+    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+        if (scaler->optimizers[i].opt == opt)
+            return &scaler->optimizers[i];
+    if (scaler->optimizer_count == scaler->optimizer_capacity) {
+        const int64_t capacity = 2 * scaler->optimizer_capacity + 4;
+        amp_optimizer *list =
+            core_fault() ? NULL : realloc(scaler->optimizers, (size_t)capacity * sizeof *list);
+        if (list == NULL) {
+            (void)tern_fail_at(site, TERN_ERR_OOM, "grad_scaler", "no host memory");
+            return NULL;
+        }
+        scaler->optimizers = list;
+        scaler->optimizer_capacity = capacity;
+    }
+    amp_optimizer *entry = &scaler->optimizers[scaler->optimizer_count++];
+    *entry = (amp_optimizer){ .opt = opt };
+    return entry;
+}
+
+void amp_forget_optimizers(tern_grad_scaler *scaler)
+{
+    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+        for (int d = 0; d < scaler->optimizers[i].devices; d++)
+            tern_release(scaler->optimizers[i].found[d]);
+    scaler->optimizer_count = 0;
+}
+
+/* ---- scaling ------------------------------------------------------------------------------------- */
+
+/* Scale and tracker come to be where the first loss lies. */
+static bool make_state(tern_grad_scaler *scaler, const tern_tensor *loss)
+{
+    if (scaler->scale != NULL)
+        return true;
+    const tern_dev_t dev = tern_device(loss);
+    tern_tensor *scale =
+        tern_full(scaler->init_scale, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
+    tern_tensor *tracker = tern_full((double)scaler->init_tracker, TERN_SCALAR_SHAPE,
+                                     .dtype = TERN_I32, .device = dev);
+    if (tern_failed())
+        return false;
+    scaler->scale = tern_retain(scale);
+    scaler->tracker = tern_retain(tracker);
+    scaler->known_scale = (double)(float)scaler->init_scale;
+    scaler->known_tracker = scaler->init_tracker;
+    return true;
+}
+
+static tern_tensor *scaled(tern_grad_scaler *scaler, tern_tensor *loss)
+{
+    return tern_mul(loss, tern_to(scaler->scale, tern_device(loss), .non_blocking = true));
+}
+
+tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,
+                                       tern_tensors_t losses, tern_tensor **out_scaled)
+{
+    static const char what[] = "scaler_scale";
+    for (int64_t i = 0; i < losses.count; i++)
+        out_scaled[i] = NULL;
+    if (!amp_scaler_check(site, what, scaler))
+        return tern_error_code();
+    for (int64_t i = 0; i < losses.count; i++)
+        if (losses.tensors[i] == NULL)
+            return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "loss %lld is NULL", (long long)i);
+    amp_frame frame = amp_enter(site, true);
+    for (int64_t i = 0; i < losses.count && !tern_failed(); i++) {
+        tern_tensor *loss = losses.tensors[i];
+        if (scaler->enabled)
+            loss = make_state(scaler, loss) ? scaled(scaler, loss) : NULL;
+        out_scaled[i] = frame.owned ? tern_retain(loss) : tern_keep(loss);
+    }
+    amp_leave(&frame);
+    return tern_error_code();
+}
+
+tern_tensor *tern_scaler_scale_at(tern_site_t site, tern_grad_scaler *scaler, tern_tensor *loss)
+{
+    tern_tensor *out = NULL;
+    const tern_tensors_t one = { &loss, NULL, 1 };
+    return tern_scaler_scale_all_at(site, scaler, one, &out) == TERN_OK ? out : NULL;
+}
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+double amp_scale_without_wait(const tern_grad_scaler *scaler)
+{
+    if (scaler->scale == NULL)
+        return scaler->init_scale;
+    if (tern_device(scaler->scale).kind != TERN_KIND_CPU)
+        return scaler->known_scale;
+    return (double)*(const float *)scaler->scale->view.data;
+}
+
+double tern_scaler_get_scale_at(tern_site_t site, tern_grad_scaler *scaler)
+{
+    if (!amp_scaler_check(site, "scaler_get_scale", scaler))
+        return NAN;
+    if (!scaler->enabled || scaler->scale == NULL)
+        return scaler->enabled ? scaler->init_scale : 1;
+    scaler->known_scale = tern_item_at(site, scaler->scale);
+    return scaler->known_scale;
+}
+
+double tern_scaler_growth_factor(const tern_grad_scaler *scaler)
+{
+    return scaler->growth;
+}
+
+double tern_scaler_backoff_factor(const tern_grad_scaler *scaler)
+{
+    return scaler->backoff;
+}
+
+int64_t tern_scaler_growth_interval(const tern_grad_scaler *scaler)
+{
+    return scaler->interval;
+}
+
+void tern_scaler_set_growth_factor(tern_grad_scaler *scaler, double factor)
+{
+    scaler->growth = factor;
+}
+
+void tern_scaler_set_backoff_factor(tern_grad_scaler *scaler, double factor)
+{
+    scaler->backoff = factor;
+}
+
+void tern_scaler_set_growth_interval(tern_grad_scaler *scaler, int64_t interval)
+{
+    scaler->interval = interval;
+}
