@@ -1,11 +1,13 @@
 /* See core/memory.h. */
 #include "core/memory.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "core/device_memory.h"
+#include "core/log.h"
 
 enum { HUGE_BYTES = 2 << 20 };
 
@@ -45,13 +47,57 @@ static void *system_alloc(int64_t bytes)
     return data;
 }
 
+/* ---- the limit of a thread's cache ------------------------------------------------------------ */
+
+/* TERN_CPU_CACHE: "off", or the MiB that a thread may keep; without it there is no limit. Read before
+ * the first block is made, so lists are empty until it is known. */
+static _Atomic int64_t cache_limit = INT64_MAX;
+
+static void read_limit(void)
+{
+    const char *text = getenv("TERN_CPU_CACHE");
+    if (text == NULL || strcmp(text, "on") == 0)
+        return;
+    char *end;
+    const long long mib = strtoll(text, &end, 10);
+    if (strcmp(text, "off") == 0)
+        cache_limit = 0;
+    else if (end != text && *end == '\0' && mib >= 0 && mib < INT64_C(1) << 40)
+        cache_limit = (int64_t)mib << 20;
+    else
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "TERN_CPU_CACHE: '%s' is not on, off or a number of MiB", text);
+}
+
+/* Free blocks are only counted when somebody wants them limited. */
+static inline int64_t limit_now(void)
+{
+    return atomic_load_explicit(&cache_limit, memory_order_relaxed);
+}
+
+/* Keeps a block of the thread's own, or returns it. */
+static inline void keep_block(core_block_cache *cache, core_block *block)
+{
+    const int64_t size_class = block->size_class, limit = limit_now();
+    if (__builtin_expect(limit != INT64_MAX, 0)) {
+        const int64_t bytes = class_bytes((uint32_t)size_class);
+        if (cache->cached_bytes + bytes > limit) {
+            cache->reserved_bytes -= bytes;
+            free(block);
+            return;
+        }
+        cache->cached_bytes += bytes;
+    }
+    block->next = cache->free[size_class];
+    cache->free[size_class] = block;
+}
+
 static void drain_incoming(core_block_cache *cache)
 {
     core_block *block = atomic_exchange_explicit(&cache->incoming, NULL, memory_order_acquire);
     while (block != NULL) {
         core_block *next = block->next;
-        block->next = cache->free[block->size_class];
-        cache->free[block->size_class] = block;
+        keep_block(cache, block);
         block = next;
     }
 }
@@ -62,8 +108,11 @@ static core_block *take_block(core_block_cache *cache, uint32_t size_class)
         atomic_load_explicit(&cache->incoming, memory_order_relaxed) != NULL)
         drain_incoming(cache);
     core_block *block = cache->free[size_class];
-    if (block != NULL)
-        cache->free[size_class] = block->next;
+    if (block == NULL)
+        return NULL;
+    cache->free[size_class] = block->next;
+    if (__builtin_expect(limit_now() != INT64_MAX, 0))
+        cache->cached_bytes -= class_bytes(size_class);
     return block;
 }
 
@@ -75,10 +124,16 @@ static void *block_alloc(tern_thread *self, uint32_t size_class)
     if (block != NULL)
         return block;
 #else
-    (void)take_block;
+    (void)take_block, (void)keep_block;
 #endif
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, read_limit);
     const int64_t bytes = class_bytes(size_class);
     void *data = system_alloc(bytes);
+    if (data == NULL) {
+        core_cpu_empty_cache(self);
+        data = system_alloc(bytes);
+    }
     if (data == NULL)
         return NULL;
     cache->system_alloc_count++;
@@ -98,8 +153,7 @@ static void block_free(tern_thread *self, tern_thread *home, void *data, uint32_
     core_block *block = data;
     block->size_class = (int64_t)size_class;
     if (home == self) {
-        block->next = self->blocks.free[size_class];
-        self->blocks.free[size_class] = block;
+        keep_block(&self->blocks, block);
         return;
     }
     core_block *head = atomic_load_explicit(&home->blocks.incoming, memory_order_relaxed);
@@ -232,6 +286,7 @@ void core_cpu_empty_cache(tern_thread *self)
 {
     core_block_cache *cache = &self->blocks;
     drain_incoming(cache);
+    cache->cached_bytes = 0;
     for (uint32_t c = 0; c < CORE_BLOCK_CLASSES; c++)
         while (cache->free[c] != NULL) {
             core_block *block = cache->free[c];

@@ -43,6 +43,7 @@ typedef struct core_block_cache {
     _Atomic(core_block *) incoming;
     int64_t allocated_bytes, peak_allocated_bytes, reserved_bytes, peak_reserved_bytes;
     int64_t alloc_count, system_alloc_count;
+    int64_t cached_bytes; /* in free lists; kept only while TERN_CPU_CACHE limits them */
 } core_block_cache;
 
 typedef struct core_finisher {

@@ -283,18 +283,21 @@ static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S
 {
     (void)state;
     TERN_SCOPE;
-    tern_tensor *t = tern_retain(tern_ones(TERN_SHAPE(1000), .device = dev0));
-    assert_int_equal(tern_record_stream(t, (void *)16), TERN_OK);
-    tern_tensor *later = tern_zeros(TERN_SHAPE(10), .device = dev0); /* work that waits */
     const int64_t active = tern_memory_stat(dev0, "active_bytes.all.current");
-    const int64_t allocated = tern_memory(dev0).allocated_bytes;
-    TERN_SCOPE;
-    tern_release(t);
-    (void)later;
-    assert_no_error();
+    {
+        TERN_SCOPE;
+        tern_tensor *t = tern_ones(TERN_SHAPE(1000), .device = dev0); /* work that waits */
+        assert_int_equal(tern_record_stream(t, (void *)16), TERN_OK);
+    }
+    assert_int_equal(tern_memory_stat(dev0, "active_bytes.all.current"), active + 4096);
+    assert_int_equal(tern_memory(dev0).allocated_bytes, 0);
+    (void)bytes_on(dev0, 100); /* looks at the event: the work has not run */
+    assert_int_equal(tern_memory_stat(dev0, "active_bytes.all.current"), active + 4096 + 512);
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    (void)bytes_on(dev0, 100);
+    assert_int_equal(tern_memory_stat(dev0, "active_bytes.all.current"), active + 2 * 512);
     assert_int_equal(tern_record_stream(tern_zeros(TERN_SHAPE(500)), (void *)16), TERN_OK);
-    assert_int_equal(tern_memory_stat(dev0, "active_bytes.all.current"), active);
-    (void)allocated;
+    assert_no_error();
 }
 
 /* ---- snapshots --------------------------------------------------------------------------------------------- */
@@ -326,6 +329,30 @@ static void test_a_snapshot_is_json(void **state) /* M068 M069 M070 M072 M073 */
     file_bytes_free(&content);
     assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
     assert_int_equal(tern_memory_snapshot(dev0, "/nowhere/at/all.json"), TERN_ERR_IO);
+}
+
+static void test_history_is_a_ring(void **state) /* M072 */
+{
+    (void)state;
+    assert_int_equal(tern_memory_record_history(dev0, 4), TERN_OK);
+    for (int i = 0; i < 10; i++) {
+        TERN_SCOPE;
+        (void)bytes_on(dev0, 512 * (i + 1));
+    }
+    const char *path = file_path("ring.json");
+    assert_int_equal(tern_memory_snapshot(dev0, path), TERN_OK);
+    assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
+    file_bytes content = file_read(path);
+    const char end = '\0';
+    file_bytes_add(&content, &end, 1);
+    const char *text = (const char *)content.data;
+    int64_t entries = 0;
+    for (const char *at = text; (at = strstr(at, "\"action\"")) != NULL; at++)
+        entries++;
+    assert_int_equal(entries, 4);
+    assert_non_null(strstr(text, "\"size\": 5120, ")); /* the newest stays */
+    assert_null(strstr(text, "\"size\": 512, "));
+    file_bytes_free(&content);
 }
 
 /* ---- pools --------------------------------------------------------------------------------------------------- */
@@ -437,6 +464,7 @@ int main(void)
         TEST(test_bytes_for_other_libraries),
         TEST(test_another_stream_keeps_memory_active),
         TEST(test_a_snapshot_is_json),
+        TEST(test_history_is_a_ring),
         TEST(test_a_pool_of_ones_own),
         TEST(test_a_raw_allocator_of_ones_own),
         TEST(test_pinned_memory),
