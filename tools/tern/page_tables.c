@@ -47,11 +47,11 @@ static void site_table(page *p, const analysis *a)
         text_add(&p->html, "<p class=\"note\">Nothing is allocated.</p></div>\n");
         return;
     }
-    text_add(
-        &p->html,
-        "<table class=\"sites\"><thead><tr><th>made at</th><th class=\"n\" colspan=\"2\">live now"
-        "</th><th class=\"n\">blocks</th><th class=\"n\" colspan=\"2\">at the peak</th>"
-        "<th class=\"n\">blocks</th></tr></thead><tbody>\n");
+    text_add(&p->html,
+             "<div class=\"scroll\"><table class=\"sites\"><thead><tr><th>made at</th><th "
+             "class=\"n\" colspan=\"2\">live now"
+             "</th><th class=\"n\">blocks</th><th class=\"n\" colspan=\"2\">at the peak</th>"
+             "<th class=\"n\">blocks</th></tr></thead><tbody>\n");
     int64_t left_out = 0;
     for (int64_t i = 0; i < a->site_count; i++) {
         if (is_shown(a, i))
@@ -59,7 +59,7 @@ static void site_table(page *p, const analysis *a)
         else
             left_out++;
     }
-    text_add(&p->html, "</tbody></table>\n");
+    text_add(&p->html, "</tbody></table></div>\n");
     if (left_out > 0)
         text_add(&p->html, "<p class=\"note\">%lld sites that hold less are left out.</p>\n",
                  (long long)left_out);
