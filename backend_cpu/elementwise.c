@@ -106,8 +106,8 @@ static void run_row(const job *j, char *out, char *const *in, int64_t n, int sca
         j->loop(out, in[0], in[1], in[2], n, scalars);
         return;
     }
-    if (j->stream && j->stream_loop && scalars == 0) {
-        j->stream_loop(out, in[0], in[1], in[2], n, 0);
+    if (j->stream && j->stream_loop && (scalars & j->expand) == 0) {
+        j->stream_loop(out, in[0], in[1], in[2], n, scalars);
         return;
     }
     char *at[3] = { in[0], in[1], in[2] };

@@ -28,8 +28,8 @@ CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i16, CPU_ELEMENT_COUNT);
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i32, CPU_ELEMENT_COUNT);
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_i64, CPU_ELEMENT_COUNT);
 
-/* f32 loops of PLAIN and LANES1 ops that write past the caches (cpu_stream_end afterwards), NULL for others;
- * scalars = 0 only. */
+/* f32 loops of PLAIN and LANES1 ops that write past the caches (cpu_stream_end afterwards), NULL for
+ * others; scalars as above. */
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_streams_f32, CPU_ELEMENT_COUNT);
 
 /* out = a (bool) ? b : c, by log2 of the element's bytes. Only b and c may be scalars. */

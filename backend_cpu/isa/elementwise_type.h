@@ -153,22 +153,31 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         enum { LINE = 64 / sizeof(T) };                              \
         T *o = out;                                                  \
         const T *x = first, *y = second;                             \
+        T many[2][LINE]; /* a scalar again and again */              \
+        for (int j = 0; scalars != 0 && j < LINE; j++) {             \
+            many[0][j] = *x;                                         \
+            many[1][j] = *y;                                         \
+        }                                                            \
         const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE; \
         int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;     \
         if (i > n)                                                   \
             i = n;                                                   \
         LOOP(name)(o, x, y, third, i, scalars);                      \
         for (; i + LINE <= n; i += LINE) {                           \
+            const T *xs = scalars & 1 ? many[0] : x + i;             \
+            const T *ys = scalars & 2 ? many[1] : y + i;             \
             T line[LINE];                                            \
             KEEP_LOOP                                                \
             for (int64_t j = 0; j < LINE; j++) {                     \
-                const T a = x[i + j], b = y[i + j];                  \
+                const T a = xs[j], b = ys[j];                        \
                 (void)a, (void)b;                                    \
                 line[j] = (T)(formula);                              \
             }                                                        \
             stream_line(o + i, line);                                \
         }                                                            \
-        LOOP(name)(o + i, x + i, y + i, third, n - i, scalars);      \
+        x = scalars & 1 ? x : x + i;                                 \
+        y = scalars & 2 ? y : y + i;                                 \
+        LOOP(name)(o + i, x, y, third, n - i, scalars);              \
     }
 #define LANES1(name, formula)                                                  \
     static void LOOP(stream_##name)(PARAMETERS)                                \

@@ -345,6 +345,35 @@ static void test_large_sums_use_threads_and_streams(void **state)
     free_setting(&s);
 }
 
+/* Read from half of the largest cache that is counted on: the results go past it. */
+static void check_large_differences(void *context)
+{
+    (void)context;
+    const int64_t n = (4 << 20) + 37, one = 1;
+    karray x = karray_random(TERN_F32, 1, &n, -3, 3, 1), y = karray_filled(TERN_F32, 1, &n, 7);
+    karray number = karray_filled(TERN_F32, 1, &one, 1.5);
+    for (int side = 0; side < 2; side++) {
+        const kernel_run run = { .kernel = cpu_sub,
+                                 .in = { side ? &number : &x, side ? &x : &number },
+                                 .n_in = 2,
+                                 .out = { &y },
+                                 .n_out = 1 };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        const float *from = x.view.data, *to = y.view.data;
+        for (int64_t i = 0; i < n; i++)
+            assert_true(to[i] == (side ? 1.5f - from[i] : from[i] - 1.5f));
+    }
+    karray_free(&x);
+    karray_free(&y);
+    karray_free(&number);
+}
+
+static void test_large_differences_with_a_number(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_large_differences, NULL);
+}
+
 /* Bits must not depend on position or number of threads. */
 static void test_a_value_gives_the_same_bits_everywhere(void **state)
 {
@@ -631,6 +660,7 @@ int main(void)
         cmocka_unit_test(test_operands_with_stride_zero),
         cmocka_unit_test(test_a_number_as_second_operand),
         cmocka_unit_test(test_large_sums_use_threads_and_streams),
+        cmocka_unit_test(test_large_differences_with_a_number),
         cmocka_unit_test(test_a_value_gives_the_same_bits_everywhere),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_an_operand_inside_the_output),
