@@ -33,9 +33,14 @@ int main(int argc, char **argv)
         tern_batch b;
         while (tern_loader_next(batches, &b)) {
             TERN_SCOPE;
-            tern_tensor *loss = tern_cross_entropy(tern_forward(net, b.x), b.y);
-            tern_backward(loss);
-            tern_step(opt);
+            tern_tensor *loss;
+            {
+                TERN_AUTOCAST(tern_device(b.x), run.low, .disabled = run.full);
+                loss = tern_cross_entropy(tern_forward(net, b.x), b.y);
+            }
+            tern_backward(tern_scaler_scale(run.scaler, loss));
+            tern_scaler_step(run.scaler, opt); /* --amp fp16 scales, else these only step */
+            tern_scaler_update(run.scaler);
             tern_schedule_step(rate);
             tern_zero_grad(opt);
             tern_loader_report(batches, "loss", loss);

@@ -34,9 +34,15 @@ typedef struct example {
     double lr;
     int64_t seed;
     int threads;
+    const char *amp; /* "off", "bf16" or "fp16"; NULL: not given */
     const char *save, *load, *json;
     bool quiet;
     int64_t show; /* test digits to print with the model's answers */
+
+    /* for the loop: f16 and a scaler that scales, bf16 and one that does not, or neither */
+    tern_dtype_t low;
+    bool full; /* everything in f32 */
+    tern_grad_scaler *scaler;
 
     /* for the loader */
     int64_t epoch_steps;             /* where --steps ends this epoch; 0: at its end */

@@ -18,6 +18,7 @@ static const char usage[] =
     "  --lr X              learning rate at the start\n"
     "  --seed N            of weights and order\n"
     "  --threads N         of the CPU\n"
+    "  --amp off|bf16|fp16 forward in half precision, where that is safe\n"
     "  --save FILE         store the whole run\n"
     "  --load FILE         go on with a stored run\n"
     "  --json FILE         write the results\n"
@@ -33,6 +34,7 @@ enum {
     OPTION_LR,
     OPTION_SEED,
     OPTION_THREADS,
+    OPTION_AMP,
     OPTION_SAVE,
     OPTION_LOAD,
     OPTION_JSON,
@@ -50,6 +52,7 @@ static const struct option options[] = {
     { "lr", required_argument, NULL, OPTION_LR },
     { "seed", required_argument, NULL, OPTION_SEED },
     { "threads", required_argument, NULL, OPTION_THREADS },
+    { "amp", required_argument, NULL, OPTION_AMP },
     { "save", required_argument, NULL, OPTION_SAVE },
     { "load", required_argument, NULL, OPTION_LOAD },
     { "json", required_argument, NULL, OPTION_JSON },
@@ -92,6 +95,14 @@ static double read_rate(const example *run, const char *option, const char *text
     return value;
 }
 
+static const char *read_amp(const example *run, const char *option, const char *text)
+{
+    if (strcmp(text, "off") != 0 && strcmp(text, "bf16") != 0 && strcmp(text, "fp16") != 0) {
+        refuse(run, option, "off, bf16 or fp16", text);
+    }
+    return text;
+}
+
 static tern_dev_t read_device(const char *text)
 {
     tern_dev_t device;
@@ -132,6 +143,9 @@ static void read_option(example *run, int option, const char *name, const char *
         break;
     case OPTION_THREADS:
         run->threads = (int)read_int(run, name, text, 1, 4096);
+        break;
+    case OPTION_AMP:
+        run->amp = read_amp(run, name, text);
         break;
     case OPTION_SAVE:
         run->save = text;

@@ -55,6 +55,8 @@ bool example_write_json(const example *run, double accuracy)
     cJSON_AddNumberToObject(root, "peak_allocated_bytes",
                             (double)tern_memory(used).peak_allocated_bytes);
     cJSON_AddNumberToObject(root, "seed", (double)run->seed);
+    cJSON_AddStringToObject(root, "amp", run->amp);
+    cJSON_AddNumberToObject(root, "skipped_steps", (double)tern_scaler_skip_count(run->scaler));
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     if (!text) {

@@ -40,8 +40,25 @@ static void take_options(example *run)
         exit(2);
     }
     run->lr = lr;
+    const char *amp = tern_state_text(run->loaded, "run.amp");
+    amp = amp ? amp : "off";
+    if (run->amp && strcmp(run->amp, amp) != 0 && !tern_failed()) {
+        fprintf(stderr, "%s: --amp %s differs from the %s of the run in '%s'\n", run->program,
+                run->amp, amp, run->load);
+        exit(2);
+    }
+    run->amp = amp;
     run->epochs = run->epochs > 0 ? run->epochs : stored_int(run, "run.epochs");
     run->data = run->data ? run->data : tern_state_text(run->loaded, "run.data");
+}
+
+/* fp16 cannot hold small gradients, so they are scaled; bf16 has the range of f32. */
+static void choose_precision(example *run)
+{
+    run->amp = run->amp ? run->amp : "off";
+    run->full = strcmp(run->amp, "off") == 0;
+    run->low = strcmp(run->amp, "fp16") == 0 ? TERN_F16 : TERN_BF16;
+    run->scaler = tern_grad_scaler_create(.disabled = run->full || run->low != TERN_F16);
 }
 
 example example_start_with(int argc, char **argv, example_defaults defaults)
@@ -60,6 +77,7 @@ example example_start_with(int argc, char **argv, example_defaults defaults)
     run.lr = run.lr > 0 ? run.lr : defaults.lr;
     run.seed = run.seed >= 0 ? run.seed : 1;
     tern_seed((uint64_t)run.seed);
+    choose_precision(&run);
     return run;
 }
 
@@ -92,6 +110,7 @@ void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_sc
         tern_module_restore(net, run->loaded, "model");
         tern_optimizer_restore(opt, run->loaded, "optimizer");
         tern_schedule_restore(rate, run->loaded, "schedule");
+        tern_scaler_restore(run->scaler, run->loaded, "scaler");
         tern_generator_restore(NULL, run->loaded, "generator");
         take_entries(run);
     }
@@ -104,6 +123,7 @@ static void store_run(const example *run)
     tern_module_store(run->net, state, "model");
     tern_optimizer_store(run->opt, state, "optimizer");
     tern_schedule_store(run->rate, state, "schedule");
+    tern_scaler_store(run->scaler, state, "scaler");
     tern_generator_store(NULL, state, "generator");
     if (run->is_cut) {
         tern_position_store(&run->cut, state, "loader");
@@ -119,6 +139,7 @@ static void store_run(const example *run)
     tern_state_set_int(state, "run.seed", run->seed);
     tern_state_set_number(state, "run.lr", run->lr);
     tern_state_set_text(state, "run.data", run->data);
+    tern_state_set_text(state, "run.amp", run->amp);
     tern_state_save(state, run->save);
     tern_state_free(state);
 }
@@ -189,6 +210,11 @@ int example_finish(example *run, tern_module *net, tern_dataset *test)
     if (!tern_failed()) {
         printf("test accuracy %.2f %% after %lld steps\n", 100 * run->accuracy,
                (long long)run->steps_done);
+        if (tern_scaler_skip_count(run->scaler) > 0) {
+            printf("%lld steps were skipped, the last for %s\n",
+                   (long long)tern_scaler_skip_count(run->scaler),
+                   tern_scaler_overflowed(run->scaler));
+        }
         example_show(net, test, run->device, run->show);
         is_written = !run->json || example_write_json(run, run->accuracy);
     }

@@ -206,6 +206,34 @@ static void test_run_cut_in_an_epoch_goes_on_bit_for_bit(void **state)
     stop_and_go_on("cnn_mnist", "27");
 }
 
+static void test_half_precision_goes_on_bit_for_bit(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "bf16", "fp16" };
+    for (int i = 0; i < 2; i++) {
+        char whole[256], part[256];
+        const char *common = "--data . --epochs 2 --batch 30 --threads 1 --quiet";
+        snprintf(whole, sizeof whole, "%s --amp %s --save whole.run --json r.json", common,
+                 modes[i]);
+        snprintf(part, sizeof part, "%s --amp %s --steps 7 --save part.run", common, modes[i]);
+        expect_run(0, "mlp_mnist", whole);
+        expect_run(0, "mlp_mnist", part);
+        expect_run(0, "mlp_mnist", "--load part.run --threads 1 --quiet --save rest.run");
+        expect_same_runs("whole.run", "rest.run");
+    }
+    tern_state *run = load("whole.run");
+    assert_string_equal(tern_state_text(run, "run.amp"), "fp16");
+    int64_t tracker = 0, steps = 0;
+    double scale = 0;
+    tern_state_get_int(run, "scaler._growth_tracker", &tracker);
+    tern_state_get_number(run, "scaler.scale", &scale);
+    tern_state_get_int(run, "run.steps_done", &steps);
+    tern_state_free(run);
+    assert_true(tracker > 0 && tracker <= steps && scale > 0);
+    expect_run(2, "mlp_mnist", "--load part.run --amp off");
+    expect_text(err_text, "--amp off differs from the fp16 of the run in 'part.run'");
+}
+
 static void test_run_cut_between_epochs_goes_on_bit_for_bit(void **state)
 {
     (void)state;
@@ -253,6 +281,7 @@ static void test_bad_options_end_with_2(void **state)
         { "--lr -1", "--lr wants a number above 0, not '-1'" },
         { "--lr nan", "not 'nan'" },
         { "--seed -3", "--seed wants" },
+        { "--amp f16", "--amp wants off, bf16 or fp16, not 'f16'" },
         { "--steps 99999999999999999999", "--steps wants" },
         { "--device gpu", "gpu" },
         { "--nonsense", "usage: " },
@@ -315,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_json_holds_what_was_promised),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),
+        cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
         cmocka_unit_test(test_loaded_run_refuses_other_options),
