@@ -146,7 +146,8 @@ typedef struct tern_scaler_update_args {
     tern_tensor *new_scale_tensor; /* the same as a tensor, copied: f32, one element, no gradient */
 } tern_scaler_update_args;
 /* At the end of an iteration, once for all optimizers: the scale backs off when any of them found
- * something, and grows after growth_interval updates without. */
+ * something, and grows after growth_interval updates without. With a new scale also after an error in
+ * the middle of an iteration, to begin anew. */
 TERN_API tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_args *args);
 #define tern_scaler_scale(scaler, loss) tern_scaler_scale_at(TERN_HERE, scaler, loss)
 #define tern_scaler_scale_all(scaler, losses, out_scaled) \
