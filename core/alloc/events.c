@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "core/pool.h"
+
 enum { STREAM_STEP = 4 };
 
 bool block_add_stream(block *b, void *stream)
@@ -15,7 +17,7 @@ bool block_add_stream(block *b, void *stream)
             return true;
     if (b->stream_count % STREAM_STEP == 0) {
         const size_t wanted = (size_t)b->stream_count + STREAM_STEP;
-        void **grown = realloc(b->streams, wanted * sizeof *grown);
+        void **grown = core_fault() ? NULL : realloc(b->streams, wanted * sizeof *grown);
         if (grown == NULL)
             return false;
         b->streams = grown;

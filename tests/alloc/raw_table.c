@@ -38,9 +38,15 @@ static tern_status_t count(raw_table *t, raw_fn fn)
     pthread_mutex_lock(&t->lock);
     t->calls[fn]++;
     bool failed = t->fail_in[fn] > 0 && --t->fail_in[fn] == 0;
-    if (t->fail_any_in > 0 && --t->fail_any_in == 0)
+    if (t->failing > 0) {
+        t->failing--;
         failed = true;
-    t->has_failed = t->has_failed || failed;
+    }
+    if (t->fail_any_in > 0 && --t->fail_any_in == 0) {
+        t->failing = t->fail_more;
+        failed = true;
+    }
+    t->failures += failed;
     const tern_status_t status = failed ? t->code : TERN_OK;
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -232,7 +238,7 @@ void raw_fail(raw_table *table, raw_fn fn, int64_t k)
 {
     pthread_mutex_lock(&table->lock);
     table->fail_in[fn] = k;
-    table->has_failed = false;
+    table->failures = 0;
     pthread_mutex_unlock(&table->lock);
 }
 
@@ -240,16 +246,17 @@ void raw_fail_any(raw_table *table, int64_t k)
 {
     pthread_mutex_lock(&table->lock);
     table->fail_any_in = k;
-    table->has_failed = false;
+    table->failing = 0;
+    table->failures = 0;
     pthread_mutex_unlock(&table->lock);
 }
 
-bool raw_has_failed(raw_table *table)
+int64_t raw_failures(raw_table *table)
 {
     pthread_mutex_lock(&table->lock);
-    const bool failed = table->has_failed;
+    const int64_t failures = table->failures;
     pthread_mutex_unlock(&table->lock);
-    return failed;
+    return failures;
 }
 
 int64_t raw_calls(raw_table *table, raw_fn fn)

@@ -46,8 +46,10 @@ typedef struct raw_table {
     int64_t calls[RAW_FN_COUNT];
     int64_t fail_in[RAW_FN_COUNT]; /* calls until the failure; 0: none */
     int64_t fail_any_in;
+    int64_t fail_more;  /* calls that fail after the one that fail_any asks for; 0 at first */
+    int64_t failing;    /* of them still to come */
     tern_status_t code; /* of a failure asked for; TERN_ERR_BACKEND at first */
-    bool has_failed;
+    int64_t failures;   /* asked for and done since the last was asked for */
 } raw_table;
 
 /* In place: table->raw refers to the table. */
@@ -58,8 +60,8 @@ void raw_table_deinit(raw_table *table);
 void raw_fail(raw_table *table, raw_fn fn, int64_t k);
 /* The k-th call from now on, of whatever function. */
 void raw_fail_any(raw_table *table, int64_t k);
-/* Has a failure happened since the last one was asked for? */
-bool raw_has_failed(raw_table *table);
+/* How many have happened since the last one was asked for. */
+int64_t raw_failures(raw_table *table);
 int64_t raw_calls(raw_table *table, raw_fn fn);
 const char *raw_fn_name(raw_fn fn);
 

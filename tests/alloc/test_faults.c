@@ -1,11 +1,12 @@
-/* Every raw call of a run fails in turn, once as "not enough memory" and once as a fault of the device.
- * Whatever fails: the allocator's numbers add up to what the device really gave, the rest of the run
+/* Every raw call of a run fails in turn, once as "not enough memory" and once as a fault of the device,
+ * and every request for host memory. Whatever fails: the allocator's numbers add up to what the device really gave, the rest of the run
  * works, and nothing is left or returned twice at the end. */
 #include "tests/support/check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tern/debug.h"
 #include "tests/alloc/script.h"
 
 enum { OPS = 160, SEEDS = 12, SLOTS = 512 };
@@ -18,8 +19,22 @@ typedef struct run {
     uint64_t pools[PAIR_POOLS];
     int pool_count;
     bool released[PAIR_POOLS], routed[PAIR_POOLS];
+    bool host;       /* host memory fails, not a raw call */
     int64_t refused; /* requests that the failure cost */
 } run;
+
+static void ask_for_failure(run *r, int64_t k)
+{
+    if (r->host)
+        tern_debug_fail_allocation(k);
+    else
+        raw_fail_any(&r->table, k);
+}
+
+static int64_t failures(run *r)
+{
+    return r->host ? tern_debug_allocations_left() <= 0 : raw_failures(&r->table);
+}
 
 /* What the allocator says it holds is what the device gave, and the blocks say what the counters say. */
 static void check(run *r, const script *s, int64_t k, int at)
@@ -49,7 +64,7 @@ static void take(run *r, const script_op *op)
     core_alloc_failure failure = { .status = TERN_OK };
     if (r->blocks[op->slot] != NULL)
         return;
-    const bool before = raw_has_failed(&r->table);
+    const int64_t before = failures(r);
     r->blocks[op->slot] =
         core_alloc_malloc(r->a, (void *)(uintptr_t)op->stream, op->value, "t:1", &failure);
     if (r->blocks[op->slot] != NULL || op->value == 0)
@@ -57,14 +72,16 @@ static void take(run *r, const script_op *op)
     r->refused++;
     if (failure.status == TERN_OK)
         fail_msg("a request of %" PRId64 " bytes failed without a reason", op->value);
-    if (failure.status != TERN_ERR_OOM && (before || !raw_has_failed(&r->table)))
+    if (failure.status != TERN_ERR_OOM && failures(r) == before)
         fail_msg("a request failed by %d, but no raw call did", (int)failure.status);
 }
 
 static void apply_pool(run *r, const script_op *op)
 {
     if (op->kind == SCRIPT_POOL_NEW && r->pool_count < PAIR_POOLS) {
-        r->pools[r->pool_count++] = core_alloc_pool_new(r->a, op->value != 0);
+        const uint64_t made = core_alloc_pool_new(r->a, op->value != 0);
+        if (made != 0)
+            r->pools[r->pool_count++] = made;
         return;
     }
     if (op->slot >= r->pool_count)
@@ -132,7 +149,7 @@ static void configure(run *r, const script *s)
 /* The device is well again: everything can be returned, nothing is poisoned. */
 static void wind_up(run *r, const script *s, int64_t k)
 {
-    raw_fail_any(&r->table, 0);
+    ask_for_failure(r, 0);
     raw_set_capacity(r->d, s->capacity);
     for (int i = 0; i < r->pool_count; i++) {
         if (r->routed[i])
@@ -152,25 +169,29 @@ static void wind_up(run *r, const script *s, int64_t k)
     assert_non_null(r->blocks[0]);
 }
 
-/* False when the run makes fewer than k raw calls. */
-static bool run_with_failure(const script *s, int64_t k, tern_status_t code, int64_t *out_refused)
+typedef enum failing { RAW_LACKS, RAW_BREAKS, RAW_STAYS_BROKEN, HOST_LACKS } failing;
+
+/* False when the run makes fewer than k such calls. */
+static bool run_with_failure(const script *s, int64_t k, failing what, int64_t *out_refused)
 {
     run *r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->d = raw_create(s->capacity, false);
     raw_table_init(&r->table, r->d, 0);
-    r->table.code = code;
+    r->table.code = what == RAW_LACKS ? TERN_ERR_OOM : TERN_ERR_BACKEND;
+    r->table.fail_more = what == RAW_STAYS_BROKEN ? 1 + k % 40 : 0;
+    r->host = what == HOST_LACKS;
     r->a = core_alloc_new(&r->table.raw);
     assert_non_null(r->a);
-    raw_fail_any(&r->table, k);
+    ask_for_failure(r, k);
     configure(r, s);
     for (int i = 0; i < s->count; i++) {
-        const bool before = raw_has_failed(&r->table);
+        const int64_t before = failures(r);
         apply(r, &s->ops[i]);
-        if (raw_has_failed(&r->table) != before)
+        if (failures(r) != before)
             check(r, s, k, i);
     }
-    const bool reached = raw_has_failed(&r->table);
+    const bool reached = failures(r) > 0;
     check(r, s, k, s->count);
     wind_up(r, s, k);
     core_alloc_delete(r->a);
@@ -187,31 +208,43 @@ static bool run_with_failure(const script *s, int64_t k, tern_status_t code, int
     return reached;
 }
 
-static void fail_each(tern_status_t code)
+static void fail_each(failing what, int64_t least)
 {
     script *s = malloc(sizeof *s);
     assert_non_null(s);
     int64_t runs = 0, refused = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         script_make(s, seed, OPS);
-        for (int64_t k = 1; run_with_failure(s, k, code, &refused); k++)
+        for (int64_t k = 1; run_with_failure(s, k, what, &refused); k++)
             runs++;
     }
     print_message("%" PRId64 " failures, %" PRId64 " refused requests\n", runs, refused);
-    assert_true(runs > 100 * SEEDS / 4);
+    assert_true(runs > least);
     free(s);
 }
 
 static void test_each_raw_call_may_lack_memory(void **state)
 {
     (void)state;
-    fail_each(TERN_ERR_OOM);
+    fail_each(RAW_LACKS, 25 * SEEDS);
 }
 
 static void test_each_raw_call_may_break(void **state)
 {
     (void)state;
-    fail_each(TERN_ERR_BACKEND);
+    fail_each(RAW_BREAKS, 25 * SEEDS);
+}
+
+static void test_each_raw_call_may_break_and_those_after_it(void **state)
+{
+    (void)state;
+    fail_each(RAW_STAYS_BROKEN, 25 * SEEDS);
+}
+
+static void test_each_request_for_host_memory_may_fail(void **state)
+{
+    (void)state;
+    fail_each(HOST_LACKS, 5 * SEEDS);
 }
 
 /* M031: no retry, no flush, the code as it came; and the next request is served. */
@@ -274,6 +307,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_raw_call_may_lack_memory),
         cmocka_unit_test(test_each_raw_call_may_break),
+        cmocka_unit_test(test_each_raw_call_may_break_and_those_after_it),
+        cmocka_unit_test(test_each_request_for_host_memory_may_fail),
         cmocka_unit_test(test_a_fault_is_told_at_once),
         cmocka_unit_test(test_a_raw_interface_may_lack_its_options),
     };
