@@ -223,7 +223,7 @@ typedef enum core_alloc_action {
     CORE_ALLOC_TRACE_SEGMENT_FREE,
     CORE_ALLOC_TRACE_SEGMENT_MAP,
     CORE_ALLOC_TRACE_SEGMENT_UNMAP,
-    CORE_ALLOC_TRACE_OOM, /* data: free bytes of the device, as in PyTorch */
+    CORE_ALLOC_TRACE_OOM, /* data: free bytes of the device, size: rounded, as in PyTorch */
     CORE_ALLOC_TRACE_SNAPSHOT,
     CORE_ALLOC_ACTIONS
 } core_alloc_action;

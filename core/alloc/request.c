@@ -222,7 +222,7 @@ static void fail(request *r, core_alloc_failure *failure)
     if (r->code != TERN_ERR_OOM)
         return;
     a->cold.num_ooms += !r->rejected;
-    trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->segment,
+    trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->size,
           r->site);
 }
 
