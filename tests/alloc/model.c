@@ -171,6 +171,7 @@ static model_block *from_device(model *m, const model_request *r, bool is_retry)
                                 .address = address,
                                 .size = r->segment };
     m->stats.device_allocs++;
+    model_trace_add(&m->trace, MODEL_TRACE_SEGMENT_ALLOC, address, r->segment);
     model_count(m, MODEL_SEGMENT, r->small, 1);
     model_count(m, MODEL_RESERVED_BYTES, r->small, r->segment);
     if (r->segment >= m->settings.max_split)
@@ -254,6 +255,7 @@ static void hand_out(model *m, model_block *b, int64_t size, int64_t requested)
         model_count(m, MODEL_INACTIVE_SPLIT_BYTES, b->small, -b->size);
     }
     b->allocated = true;
+    model_trace_add(&m->trace, MODEL_TRACE_ALLOC, b->address, b->size);
     b->requested = requested;
     model_count(m, MODEL_ALLOCATION, b->small, 1);
     model_count(m, MODEL_ALLOCATED_BYTES, b->small, b->size);
@@ -279,6 +281,7 @@ model_result model_malloc(model *m, int64_t bytes, int stream, uint64_t *out_add
     bool rejected = false;
     model_block *b = search_everywhere(m, &r, &rejected);
     if (b == NULL) {
+        model_trace_add(&m->trace, MODEL_TRACE_OOM, 0, r.size);
         m->stats.ooms += !rejected;
         m->stats.rejections += rejected;
         return MODEL_OOM;
@@ -297,6 +300,7 @@ model_result model_free(model *m, uint64_t address)
     if (b == NULL || !b->allocated)
         return MODEL_UNKNOWN_POINTER;
     b->allocated = false;
+    model_trace_add(&m->trace, MODEL_TRACE_FREE_REQUESTED, b->address, b->size);
     model_count(m, MODEL_ALLOCATION, b->small, -1);
     model_count(m, MODEL_ALLOCATED_BYTES, b->small, -b->size);
     if (b->size >= m->settings.max_split)

@@ -82,6 +82,26 @@ typedef struct model_route {
     bool capture;
 } model_route;
 
+/* M070, in the order of the names there. */
+typedef enum model_action {
+    MODEL_TRACE_ALLOC,
+    MODEL_TRACE_FREE_REQUESTED,
+    MODEL_TRACE_FREE_COMPLETED,
+    MODEL_TRACE_SEGMENT_ALLOC,
+    MODEL_TRACE_SEGMENT_FREE,
+    MODEL_TRACE_SEGMENT_MAP,
+    MODEL_TRACE_SEGMENT_UNMAP,
+    MODEL_TRACE_OOM,
+    MODEL_ACTIONS
+} model_action;
+
+/* How often each happened, and a sum over addresses and sizes that does not depend on their order. */
+typedef struct model_trace {
+    int64_t count[MODEL_ACTIONS];
+    uint64_t sum[MODEL_ACTIONS];
+} model_trace;
+void model_trace_add(model_trace *trace, model_action action, uint64_t address, int64_t size);
+
 /* Ways that a run has taken, so that a test can say it has seen them all. ORDER MODEL_PATH: names in
  * model.c. */
 typedef enum model_path {
@@ -132,6 +152,7 @@ typedef struct model {
     bool (*reclaim)(void *user);   /* M026 step 3 */
     void *reclaim_user;
     model_stats stats;
+    model_trace trace;
 } model;
 
 typedef enum model_result { MODEL_DONE, MODEL_OOM, MODEL_UNKNOWN_POINTER } model_result;

@@ -79,6 +79,7 @@ void model_become_free(model *m, model_block *b)
 {
     const int64_t own = b->size, requested = b->requested;
     int64_t splits = 0, split_bytes = 0;
+    model_trace_add(&m->trace, MODEL_TRACE_FREE_COMPLETED, b->address, own);
     model_block *const beside[2] = { model_previous(m, b), model_next(m, b) };
     for (int i = 0; i < 2; i++) {
         const int64_t joined = model_merge(m, b, beside[i]);
@@ -119,6 +120,12 @@ model_block *model_least(model *m, const model_request *r, const model_block *af
             least = b;
     }
     return least;
+}
+
+void model_trace_add(model_trace *trace, model_action action, uint64_t address, int64_t size)
+{
+    trace->count[action]++;
+    trace->sum[action] += (address ^ (uint64_t)size << 20) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 void model_add(model_stat *s, int64_t amount)

@@ -41,6 +41,7 @@ static bool map_pages(model *m, model_block *b, int64_t bytes)
         b->size = pages * page;
     }
     b->mapped = true;
+    model_trace_add(&m->trace, MODEL_TRACE_SEGMENT_MAP, b->address, b->size);
     m->stats.device_allocs++;
     model_count(m, MODEL_RESERVED_BYTES, b->small, pages * page);
     model_merge(m, b, model_previous(m, b));
@@ -153,6 +154,7 @@ void model_shrink(model *m, model_block *b)
         return;
     m->paths[MODEL_SHRANK] += bytes < b->size;
     raw_unmap(m->raw, from, bytes);
+    model_trace_add(&m->trace, MODEL_TRACE_SEGMENT_UNMAP, from, bytes);
     keep_middle(m, b, from, bytes);
     b->mapped = false;
     model_merge(m, b, model_previous(m, b));

@@ -100,6 +100,7 @@ static void wait_for_all(model *m)
 static void release_block(model *m, model_block *b)
 {
     raw_free(m->raw, b->address, b->size);
+    model_trace_add(&m->trace, MODEL_TRACE_SEGMENT_FREE, b->address, b->size);
     m->stats.device_frees++;
     model_count(m, MODEL_SEGMENT, b->small, -1);
     model_count(m, MODEL_RESERVED_BYTES, b->small, -b->size);

@@ -171,6 +171,12 @@ void pair_record_stream(pair *p, int slot, int stream)
     expect_ok(p, core_alloc_record_stream(p->engine, s->block, stream_of(stream)), "record_stream");
 }
 
+void pair_record_history(pair *p)
+{
+    p->history = true;
+    expect_ok(p, core_alloc_record_history(p->engine, INT64_C(1) << 20), "record_history");
+}
+
 void pair_process_events(pair *p)
 {
     model_process_events(p->model);

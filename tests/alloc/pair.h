@@ -26,6 +26,7 @@ typedef struct pair {
     } pools[PAIR_POOLS];
     int hostage; /* slot that goes when memory is asked for; -1: none */
     bool model_let_go, engine_let_go;
+    bool history;
     char text[PAIR_TEXT]; /* the first disagreement, or "" */
 } pair;
 
@@ -40,6 +41,8 @@ bool pair_malloc(pair *p, int slot, int64_t bytes, int stream);
 /* An empty slot is left alone by these two. */
 void pair_free(pair *p, int slot);
 void pair_record_stream(pair *p, int slot, int stream);
+/* From here on the allocator's history is compared, too; it must be the first call. */
+void pair_record_history(pair *p);
 /* The block in the slot is what both let go when the reclaim callback asks (M026 step 3). */
 void pair_offer(pair *p, int slot);
 void pair_process_events(pair *p);

@@ -13,6 +13,9 @@ _Static_assert((int)MODEL_REQUESTED_BYTES == (int)CORE_ALLOC_REQUESTED_BYTES &&
                    (int)MODEL_FAMILIES == (int)CORE_ALLOC_FAMILIES &&
                    (int)MODEL_LARGE == (int)CORE_ALLOC_LARGE,
                "ORDER MODEL_FAMILY");
+_Static_assert((int)MODEL_TRACE_OOM == (int)CORE_ALLOC_TRACE_OOM &&
+                   (int)MODEL_TRACE_SEGMENT_MAP == (int)CORE_ALLOC_TRACE_SEGMENT_MAP,
+               "M070");
 
 static bool same_number(pair *p, const char *family, const char *column, const char *what,
                         int64_t mine, int64_t theirs)
@@ -77,6 +80,42 @@ static core_alloc_state state_of(const model_block *b)
                                                : CORE_ALLOC_STATE_INACTIVE;
 }
 
+static bool same_block(const pair *p, const core_alloc_segment_info *segment,
+                       const core_alloc_block_info *theirs, const model_block *b)
+{
+    const uint64_t pool = b->pool != 0 ? p->pools[b->pool - 1].engine : 0;
+    return b->mapped && b->size == theirs->size && b->requested == theirs->requested &&
+           state_of(b) == theirs->state && b->small == segment->small &&
+           b->stream == (int)(uintptr_t)segment->stream && b->expandable == segment->expandable &&
+           pool == segment->pool;
+}
+
+static void compare_segment(pair *p, const core_alloc_snapshot *snapshot,
+                            const core_alloc_segment_info *segment)
+{
+    int64_t total = 0, allocated = 0, active = 0, requested = 0;
+    for (int64_t i = 0; i < segment->block_count; i++) {
+        const core_alloc_block_info *theirs = &snapshot->blocks[segment->first_block + i];
+        const uint64_t address = (uint64_t)(uintptr_t)theirs->data;
+        const model_block *b = model_find(p->model, address);
+        if ((b == NULL || !same_block(p, segment, theirs, b)) && p->text[0] == '\0')
+            snprintf(p->text, sizeof p->text,
+                     "block 0x%" PRIx64 ": model %" PRId64 " bytes of %" PRId64
+                     " in state %d, allocator %" PRId64 " of %" PRId64 " in %d, or its segment",
+                     address, b != NULL ? b->requested : 0, b != NULL ? b->size : 0,
+                     b != NULL ? (int)state_of(b) : -1, theirs->requested, theirs->size,
+                     (int)theirs->state);
+        total += theirs->size;
+        allocated += theirs->state == CORE_ALLOC_STATE_ALLOCATED ? theirs->size : 0;
+        active += theirs->state != CORE_ALLOC_STATE_INACTIVE ? theirs->size : 0;
+        requested += theirs->requested;
+    }
+    same_number(p, "segment", "", "total", total, segment->total);
+    same_number(p, "segment", "", "allocated", allocated, segment->allocated);
+    same_number(p, "segment", "", "active", active, segment->active);
+    same_number(p, "segment", "", "requested", requested, segment->requested);
+}
+
 /* Each mapped block of the model is one of the snapshot, and there are no more. */
 static void compare_blocks(pair *p, const core_alloc_snapshot *snapshot)
 {
@@ -85,22 +124,29 @@ static void compare_blocks(pair *p, const core_alloc_snapshot *snapshot)
         blocks += p->model->blocks[i].used && p->model->blocks[i].mapped;
     same_number(p, "snapshot", "", "blocks", blocks, snapshot->block_count);
     for (int64_t s = 0; s < snapshot->segment_count; s++) {
-        const core_alloc_segment_info *segment = &snapshot->segments[s];
-        for (int64_t i = 0; i < segment->block_count; i++) {
-            const core_alloc_block_info *theirs = &snapshot->blocks[segment->first_block + i];
-            const uint64_t address = (uint64_t)(uintptr_t)theirs->data;
-            const model_block *b = model_find(p->model, address);
-            const bool same = b != NULL && b->mapped && b->size == theirs->size &&
-                              state_of(b) == theirs->state && b->small == segment->small &&
-                              b->stream == (int)(uintptr_t)segment->stream &&
-                              b->expandable == segment->expandable;
-            if (!same && p->text[0] == '\0')
-                snprintf(p->text, sizeof p->text,
-                         "block 0x%" PRIx64 ": model %" PRId64 " bytes in state %d, allocator "
-                         "%" PRId64 " in %d",
-                         address, b != NULL ? b->size : 0, b != NULL ? (int)state_of(b) : -1,
-                         theirs->size, (int)theirs->state);
-        }
+        if (s > 0 && snapshot->segments[s - 1].data >= snapshot->segments[s].data &&
+            p->text[0] == '\0')
+            snprintf(p->text, sizeof p->text, "segments are not sorted by address");
+        compare_segment(p, snapshot, &snapshot->segments[s]);
+    }
+}
+
+/* M070: the same events, in whatever order within an operation. */
+static void compare_history(pair *p, const core_alloc_snapshot *snapshot)
+{
+    model_trace theirs = { { 0 }, { 0 } };
+    for (int64_t i = 0; i < snapshot->trace_count; i++) {
+        const core_alloc_trace *entry = &snapshot->trace[i];
+        const uint64_t address = (uint64_t)(uintptr_t)entry->data;
+        if (entry->action != CORE_ALLOC_TRACE_SNAPSHOT)
+            model_trace_add(&theirs, (model_action)entry->action,
+                            entry->action == CORE_ALLOC_TRACE_OOM ? 0 : address, entry->size);
+    }
+    for (int i = 0; i < MODEL_ACTIONS; i++) {
+        same_number(p, "history", core_alloc_action_names[i], "count", p->model->trace.count[i],
+                    theirs.count[i]);
+        same_number(p, "history", core_alloc_action_names[i], "addresses and sizes",
+                    (int64_t)p->model->trace.sum[i], (int64_t)theirs.sum[i]);
     }
 }
 
@@ -115,6 +161,8 @@ const char *pair_deep_difference(pair *p)
         snprintf(p->text, sizeof p->text, "the allocator by itself: %.500s", why);
     if (core_alloc_snapshot_init(p->engine, &snapshot) == TERN_OK) {
         compare_blocks(p, &snapshot);
+        if (p->history)
+            compare_history(p, &snapshot);
         core_alloc_snapshot_deinit(&snapshot);
     } else if (p->text[0] == '\0')
         snprintf(p->text, sizeof p->text, "no snapshot");

@@ -111,6 +111,8 @@ static void apply(runner *r, const script_op *op)
 static int run_on(runner *r, const script *s, char *text, int64_t text_bytes)
 {
     pair *p = r->pair;
+    if (s->history)
+        pair_record_history(p);
     pair_configure(p, &s->settings);
     if (s->fraction > 0)
         pair_set_fraction(p, s->fraction);
@@ -409,6 +411,7 @@ void script_make(script *s, uint64_t seed, int count)
     k->others = below(&k->state, 2) == 0;
     k->records = below(&k->state, 3) != 0;
     k->offers = below(&k->state, 5) == 0;
+    s->history = below(&k->state, 8) == 0;
     if (below(&k->state, 8) == 0)
         s->without = (unsigned)below(&k->state, 4); /* events, virtual memory */
     while (s->count < count)

@@ -39,7 +39,8 @@ typedef struct script {
     int64_t capacity;
     unsigned without;        /* RAW_WITHOUT_ of the raw interface */
     model_settings settings; /* at the start */
-    double fraction;         /* at the start; 0: none */
+    bool history;
+    double fraction; /* at the start; 0: none */
     int count;
     script_op ops[SCRIPT_ROOM];
 } script;

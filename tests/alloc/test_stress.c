@@ -17,6 +17,7 @@ typedef struct crowd {
     raw_table table;
     core_alloc *a;
     bool real;
+    bool records; /* blocks get other streams; without, requests go the short way */
     _Atomic(core_alloc_block *) shared[SHARED];
     atomic_int running;
     atomic_llong failures; /* blocks with a foreign tag, numbers that cannot be */
@@ -123,7 +124,7 @@ static void *work(void *argument)
             *own = ask(m);
         } else if (*own != NULL && (pick >> 21 & 1))
             *own = atomic_exchange(&c->shared[pick >> 8 & (SHARED - 1)], *own);
-        else if (*own != NULL)
+        else if (*own != NULL && c->records)
             core_alloc_record_stream(c->a, *own, (void *)(uintptr_t)(pick >> 30 & (STREAMS - 1)));
         if ((pick >> 42 & 63) == 0)
             look(c);
@@ -167,7 +168,7 @@ static void wind_up(crowd *c)
     raw_destroy(c->d);
 }
 
-static void stress(bool real, const char *conf)
+static void stress(bool real, bool records, const char *conf)
 {
     crowd *c = calloc(1, sizeof *c);
     member members[THREADS] = { 0 };
@@ -175,6 +176,7 @@ static void stress(bool real, const char *conf)
     char why[CORE_ALLOC_WHY_BYTES];
     assert_non_null(c);
     c->real = real;
+    c->records = records;
     c->d = raw_create(INT64_C(600) << 20, real);
     raw_table_init(&c->table, c->d, real ? RAW_WITHOUT_VMM : 0);
     c->a = core_alloc_new(&c->table.raw);
@@ -196,26 +198,34 @@ static void stress(bool real, const char *conf)
 static void test_threads_share_streams_on_real_memory(void **state)
 {
     (void)state;
-    stress(true, "");
+    stress(true, true, "");
+}
+
+static void test_threads_hand_blocks_around_on_real_memory(void **state)
+{
+    (void)state;
+    stress(true, false, "");
 }
 
 static void test_threads_share_streams_with_little_memory(void **state)
 {
     (void)state;
-    stress(false, "max_split_size_mb:20,garbage_collection_threshold:0.3,"
-                  "per_process_memory_fraction:0.2");
+    stress(false, true,
+           "max_split_size_mb:20,garbage_collection_threshold:0.3,"
+           "per_process_memory_fraction:0.2");
 }
 
 static void test_threads_share_expandable_segments(void **state)
 {
     (void)state;
-    stress(false, "expandable_segments:True");
+    stress(false, true, "expandable_segments:True");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_share_streams_on_real_memory),
+        cmocka_unit_test(test_threads_hand_blocks_around_on_real_memory),
         cmocka_unit_test(test_threads_share_streams_with_little_memory),
         cmocka_unit_test(test_threads_share_expandable_segments),
     };
