@@ -193,7 +193,7 @@ static void test_every_raw_call_may_fail(void **state)
         host *h = host_open(GIB(1), "");
         raw_fail_any(&h->table, k);
         run_with_a_fault(h);
-        const bool reached = raw_has_failed(&h->table);
+        const bool reached = raw_failures(&h->table) > 0;
         raw_fail_any(&h->table, 0);
         assert_int_equal(core_pinned_free(h->p, take(h, 5000)), TERN_OK);
         host_close(h);
