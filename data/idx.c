@@ -89,8 +89,9 @@ static bool read_extents(const char *name, data_stream *stream, idx_header *head
     }
     if (header->bytes > data_stream_bound(stream)) {
         DATA_FAIL(TERN_ERR_FORMAT, what,
-                  "'%s': its header promises %llu bytes, which its %zu bytes cannot hold", name,
-                  (unsigned long long)header->bytes, stream->count);
+                  "'%s': its header promises %llu bytes, which its %zu bytes cannot hold\n"
+                  "  try to fetch it again: it was cut short, or is no IDX file",
+                  name, (unsigned long long)header->bytes, stream->count);
         return false;
     }
     return true;

@@ -21,7 +21,11 @@ static bool find_file(char path[PATH_BYTES], const char *folder, const char *nam
             return true;
         }
     }
-    DATA_FAIL(TERN_ERR_IO, what, "'%s' holds neither %s nor %s.gz", folder, name, name);
+    DATA_FAIL(TERN_ERR_IO, what,
+              "'%s' holds neither %s nor %s.gz\n"
+              "  try the folder with MNIST's four files (train- and t10k-, images-idx3-ubyte and "
+              "labels-idx1-ubyte), packed by gzip or not",
+              folder, name, name);
     return false;
 }
 
@@ -67,8 +71,10 @@ static tern_dataset *read_split(const char *folder, tern_split_t split)
         return NULL;
     }
     if (tern_numel(labels) != tern_size(images, 0)) {
-        DATA_FAIL(TERN_ERR_FORMAT, what, "'%s' has %lld labels for %lld images", path,
-                  (long long)tern_numel(labels), (long long)tern_size(images, 0));
+        DATA_FAIL(TERN_ERR_FORMAT, what,
+                  "'%s' has %lld labels for %lld images\n"
+                  "  try images and labels of the same split: these are not",
+                  path, (long long)tern_numel(labels), (long long)tern_size(images, 0));
         return NULL;
     }
     tern_dataset *dataset = tern_dataset_from_tensors(tern_unsqueeze(images, 1), labels);

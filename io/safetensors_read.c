@@ -255,7 +255,8 @@ static bool read_length(tern_site_t site, const tern_safetensors *file, size_t *
         length = length << 8 | head[i];
     if (length > TERN_SAFETENSORS_HEADER_LIMIT || length > (uint64_t)file->source.bytes - 8)
         return bad(site, file,
-                   "the length of the header is not possible: no safetensors file, or cut short",
+                   "the length of the header is not possible: no safetensors file, or cut short\n"
+                   "  try another copy: a save of tern leaves a whole file or the one before it",
                    NULL);
     *out_length = (size_t)length;
     return true;

@@ -47,7 +47,9 @@ static void find_data(example *run)
         return;
     }
     run->data = "digits";
-    fprintf(stderr, "%s: no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist\n",
+    fprintf(stderr,
+            "%s: no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist: using drawn "
+            "digits\n  try --data DIR; ./run demo --fetch gets the files\n",
             run->program);
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -103,17 +105,31 @@ static const char *read_amp(const example *run, const char *option, const char *
     return text;
 }
 
-static tern_dev_t read_device(const char *text)
+static tern_dev_t read_device(const example *run, const char *text)
 {
     tern_dev_t device;
     if (strcmp(text, "auto") == 0) {
         return tern_dev_auto();
     }
     if (tern_dev_parse(text, &device) != TERN_OK) {
-        fputs(tern_error_text(), stderr);
-        exit(2);
+        refuse(run, "device", "auto, cpu, cuda or cuda:N", text);
     }
     return device;
+}
+
+/* A file that the end of a long run will write: found out before the run. */
+static const char *read_target(const example *run, const char *option, const char *text)
+{
+    char folder[EXAMPLE_PATH_BYTES];
+    struct stat info;
+    const char *slash = strrchr(text, '/');
+    const int length = slash ? (int)(slash - text) + 1 : 0;
+    snprintf(folder, sizeof folder, "%.*s", length, text);
+    const bool is_folder = stat(text, &info) == 0 && S_ISDIR(info.st_mode);
+    if (text[0] == '\0' || is_folder || access(length > 0 ? folder : ".", W_OK) != 0) {
+        refuse(run, option, "a file in a folder that can be written", text);
+    }
+    return text;
 }
 
 static void read_option(example *run, int option, const char *name, const char *text)
@@ -124,7 +140,7 @@ static void read_option(example *run, int option, const char *name, const char *
         run->data = text;
         break;
     case OPTION_DEVICE:
-        run->device = read_device(text);
+        run->device = read_device(run, text);
         break;
     case OPTION_EPOCHS:
         run->epochs = read_int(run, name, text, 1, EXAMPLE_EPOCHS_MAX);
@@ -148,13 +164,13 @@ static void read_option(example *run, int option, const char *name, const char *
         run->amp = read_amp(run, name, text);
         break;
     case OPTION_SAVE:
-        run->save = text;
+        run->save = read_target(run, name, text);
         break;
     case OPTION_LOAD:
         run->load = text;
         break;
     case OPTION_JSON:
-        run->json = text;
+        run->json = read_target(run, name, text);
         break;
     case OPTION_QUIET:
         run->quiet = true;

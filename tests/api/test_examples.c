@@ -301,19 +301,43 @@ static void test_help_is_no_mistake(void **state)
     expect_text(out_text, "--threads N");
 }
 
+static void in_folder(const char *command)
+{
+    char line[2 * FILE_PATH_BYTES];
+    (void)snprintf(line, sizeof line, "cd '%s' && %s", file_folder(), command);
+    assert_int_equal(system(line), 0);
+}
+
 static void test_bad_files_end_with_1_and_their_path(void **state)
 {
     (void)state;
     expect_run(1, "mlp_mnist", "--data nowhere --quiet");
     expect_text(err_text, "'nowhere' holds neither train-images-idx3-ubyte nor");
+    expect_text(err_text, "try the folder with MNIST's four files");
     expect_run(1, "mlp_mnist", "--data . --load nowhere.run --quiet");
     expect_text(err_text, "nowhere.run");
     expect_run(1, "mlp_mnist", "--data . --load err.txt --quiet");
     expect_text(err_text, "err.txt");
-    expect_run(1, "mlp_mnist", "--data . --steps 1 --quiet --save nowhere/a.run");
-    expect_text(err_text, "nowhere/a.run");
-    expect_run(1, "mlp_mnist", "--data . --steps 1 --quiet --json nowhere/a.json");
-    expect_text(err_text, "'nowhere/a.json': No such file");
+    in_folder("mkdir cut && head -c 100 train-images-idx3-ubyte >cut/train-images-idx3-ubyte");
+    expect_run(1, "mlp_mnist", "--data cut --quiet");
+    expect_text(err_text, "'cut/train-images-idx3-ubyte': its header promises");
+    expect_text(err_text, "try to fetch it again");
+    in_folder("rm -r cut");
+}
+
+/* Before the run, not at its end. */
+static void test_what_cannot_be_written_is_found_out_first(void **state)
+{
+    (void)state;
+    expect_run(2, "mlp_mnist", "--data . --save nowhere/a.run");
+    expect_text(err_text,
+                "--save wants a file in a folder that can be written, not 'nowhere/a.run'");
+    expect_run(2, "mlp_mnist", "--data . --json nowhere/a.json");
+    expect_text(err_text, "--json wants a file in a folder that can be written");
+    expect_run(2, "cnn_mnist", "--data . --save .");
+    expect_text(err_text, "--save wants a file");
+    expect_run(2, "cnn_mnist", "--data . --device gpu");
+    expect_text(err_text, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
 }
 
 static void test_without_mnist_digits_are_drawn_and_said(void **state)
@@ -322,6 +346,7 @@ static void test_without_mnist_digits_are_drawn_and_said(void **state)
     const int status = run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "mlp_mnist", "--steps 2");
     assert_int_equal(status, 0);
     expect_text(err_text, "no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist");
+    expect_text(err_text, "try --data DIR; ./run demo --fetch gets the files");
     expect_text(out_text, "data: the built-in drawn digits");
 }
 
@@ -351,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_bad_options_end_with_2),
         cmocka_unit_test(test_help_is_no_mistake),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
+        cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),
         cmocka_unit_test(test_show_prints_digits_with_answers),
     };

@@ -41,6 +41,19 @@ check_shell() {
     fi
 }
 
+# Every header's comments as the reference shows them; a warning is an error.
+check_reference() {
+    command -v doxygen >/dev/null 2>&1 || {
+        echo "reference: doxygen is missing, not checked"
+        return 0
+    }
+    mkdir -p build/docs
+    warnings=$(doxygen Doxyfile 2>&1 >/dev/null)
+    [ -n "$warnings" ] || return 0
+    printf '%s\n' "$warnings"
+    return 1
+}
+
 check_format() {
     command -v clang-format >/dev/null 2>&1 || {
         echo "format: clang-format is missing, not checked"
@@ -60,5 +73,6 @@ check ops python3 tools/check_ops.py
 check op-table python3 tools/gen_ops_doc.py --check
 check shell check_shell
 check format check_format
+check reference check_reference
 printf 'lint: %d checks, %d wrong\n' "$checked" "$bad"
 [ "$bad" -eq 0 ]
