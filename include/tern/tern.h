@@ -3,6 +3,8 @@
 #ifndef TERN_TERN_H
 #define TERN_TERN_H
 
+#include <stdio.h> /* programs print what comes out */
+
 #include "tern/amp.h"
 #include "tern/autograd.h"
 #include "tern/base.h"

@@ -33,6 +33,9 @@ for program in "$programs"/bench_*; do
     "$program"
 done
 [ $found = yes ] || {
-    echo "bench: no program of that name in $programs" >&2
+    echo "bench: no program of that name in $programs; there are:" >&2
+    for program in "$programs"/bench_*; do
+        printf '  %s\n' "${program##*/bench_}" >&2
+    done
     exit 1
 }

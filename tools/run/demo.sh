@@ -59,7 +59,9 @@ may_fetch() {
 
 if [ -n "$folder" ]; then
     if ! has_mnist "$folder"; then
-        echo "demo: '$folder' does not hold the four MNIST files" >&2
+        echo "demo: '$folder' does not hold the four MNIST files (train- and t10k-," \
+            "images-idx3-ubyte and labels-idx1-ubyte, with or without .gz)" >&2
+        echo "  try ./run demo --fetch, which fetches them, or --digits, which needs none" >&2
         exit 1
     fi
 elif [ "$fetch" != never ] && find_mnist; then
