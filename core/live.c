@@ -64,6 +64,7 @@ typedef struct walk {
     size_t stack_count, stack_capacity;
     tern_dev_t device; /* of the tensor whose graph is walked */
     bool views;        /* the second pass: tensors that share another's memory */
+    bool plain;        /* nothing behind a tensor is looked at: other threads work */
     bool failed;
 } walk;
 
@@ -185,8 +186,9 @@ static void count_tensor(void *object, void *user)
     entry->tensors++;
     entry->parameters += t->requires_grad && t->node == NULL && t->base == NULL;
     if (added > 0)
-        entry->bytes += t->storage->bytes;
-    if (t->node != NULL)
+        entry->bytes += w->plain ? t->view.numel * tern_dtype_size((tern_dtype_t)t->view.dtype)
+                                 : t->storage->bytes;
+    if (t->node != NULL && !w->plain)
         count_graph(w, t);
 }
 
@@ -207,6 +209,20 @@ static int by_bytes(const void *left, const void *right)
     return strcmp(a->site == NULL ? "" : a->site, b->site == NULL ? "" : b->site);
 }
 
+static bool finish_walk(walk *w)
+{
+    core_live_list *list = w->list;
+    free(w->index);
+    free(w->storages.slots);
+    free(w->nodes.slots);
+    free(w->stack);
+    if (w->failed)
+        core_live_free(list);
+    else if (list->count > 0)
+        qsort(list->items, (size_t)list->count, sizeof *list->items, by_bytes);
+    return !w->failed;
+}
+
 bool core_live_count(core_live_list *out)
 {
     walk w = { .list = out };
@@ -214,15 +230,15 @@ bool core_live_count(core_live_list *out)
     core_thread_each(count_thread, &w);
     w.views = true;
     core_thread_each(count_thread, &w);
-    free(w.index);
-    free(w.storages.slots);
-    free(w.nodes.slots);
-    free(w.stack);
-    if (w.failed)
-        core_live_free(out);
-    else if (out->count > 0)
-        qsort(out->items, (size_t)out->count, sizeof *out->items, by_bytes);
-    return !w.failed;
+    return finish_walk(&w);
+}
+
+bool core_live_count_own(core_live_list *out)
+{
+    walk w = { .list = out, .plain = true };
+    *out = (core_live_list){ 0 };
+    count_thread(core_self(), &w);
+    return finish_walk(&w);
 }
 
 void core_live_free(core_live_list *list)

@@ -7,6 +7,7 @@
 
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/live.h"
 #include "core/log.h"
 
 enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48 };
@@ -77,6 +78,20 @@ static void fill_sites(tern_oom_info_t *info, core_alloc *a)
     if (group.count > 0)
         keep_site(info, group);
     core_alloc_snapshot_deinit(&snapshot);
+}
+
+/* The CPU's caches do not know who asked; the tensors do. */
+static void fill_cpu_sites(tern_oom_info_t *info)
+{
+    core_live_list list;
+    if (!core_live_count_own(&list))
+        return;
+    for (int64_t i = 0; i < list.count; i++) {
+        const tern_live_t *item = &list.items[i];
+        if (item->device.kind == TERN_KIND_CPU && item->bytes > 0)
+            keep_site(info, (tern_oom_site_t){ item->site, item->bytes, item->tensors });
+    }
+    core_live_free(&list);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
@@ -157,6 +172,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
                                    .missing_bytes = -1 };
     if (dev.kind != TERN_KIND_CPU)
         return;
+    fill_cpu_sites(&last.info);
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
     if (page > 0 && total > 0 && available >= 0) {

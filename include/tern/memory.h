@@ -107,7 +107,8 @@ typedef struct tern_oom_info_t {
     int64_t missing_bytes; /* the smallest change that would have let it fit: free this much */
     int64_t site_count;
     tern_oom_site_t
-        sites[TERN_OOM_SITES]; /* live bytes by the line that made them, largest first */
+        sites[TERN_OOM_SITES]; /* live bytes by the line that made them, largest first; of the CPU
+                                * the calling thread's */
 } tern_oom_info_t;
 /* False when the thread had none. The error's text says the same in words. */
 TERN_API bool tern_oom_info(tern_oom_info_t *out_info);

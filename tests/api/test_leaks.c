@@ -155,6 +155,24 @@ static void test_text_has_a_sum_and_a_line_per_site(void **state)
     assert_int_equal(small[sizeof small - 1], '\0');
 }
 
+static void test_out_of_memory_on_the_cpu_names_who_holds_it(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_new_args args = { .size_ = sizeof args, .shape = TERN_SHAPE(5000, 1000) };
+    (void)tern_transpose(tern_zeros_at("holder.c:8", &args), 0, 1);
+    assert_null(tern_empty(TERN_SHAPE(INT64_C(1) << 50)));
+    assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+    assert_non_null(strstr(tern_error_text(), "19.07 MiB in 1 block made at holder.c:8\n"));
+    tern_oom_info_t info;
+    assert_true(tern_oom_info(&info));
+    assert_true(info.site_count >= 1);
+    assert_string_equal(info.sites[0].site, "holder.c:8");
+    assert_int_equal(info.sites[0].bytes, 20000000);
+    tern_error_clear();
+    assert_non_null(tern_empty(TERN_SHAPE(100))); /* and the next one succeeds */
+}
+
 /* ---- growth ---- */
 
 static tern_tensor *kept[64];
@@ -369,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_graphs_are_counted_with_their_nodes),
         cmocka_unit_test(test_a_tensor_of_another_thread_is_seen),
         cmocka_unit_test(test_text_has_a_sum_and_a_line_per_site),
+        cmocka_unit_test(test_out_of_memory_on_the_cpu_names_who_holds_it),
         cmocka_unit_test(test_what_a_step_keeps_grows),
         cmocka_unit_test(test_one_tensor_that_gets_larger_grows),
         cmocka_unit_test(test_warming_up_and_rings_do_not_grow),
