@@ -12,8 +12,10 @@ set(TERN_TEST_ENVIRONMENT
   "TERN_TEST_PLUGINS=${PROJECT_BINARY_DIR}/tests/plugin"
   "TERN_TEST_SOURCE=${PROJECT_SOURCE_DIR}"
   "TERN_TEST_EXAMPLES=${PROJECT_BINARY_DIR}/examples"
-  "TERN_TEST_COMMAND=${PROJECT_BINARY_DIR}/bin/tern"
   "OMP_WAIT_POLICY=passive")
+if(TARGET tern_command)
+  list(APPEND TERN_TEST_ENVIRONMENT "TERN_TEST_COMMAND=${PROJECT_BINARY_DIR}/bin/tern")
+endif()
 if(TERN_SANITIZE MATCHES "address")
   # The leak check's tracer of clang 14 crashes on thread-local blocks that oneDNN's threads leave; it
   # finds the same leaks without following __tls_get_addr.

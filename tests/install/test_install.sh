@@ -22,6 +22,10 @@ if grep -rqF "$work/first" "$prefix/lib/pkgconfig" "$prefix/lib/cmake"; then
     exit 1
 fi
 
+if [ -x "$build/bin/tern" ]; then
+    "$prefix/bin/tern" version
+fi
+
 run_hello() {
     echo "$1"
     "$2" >"$work/output" || {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool too_large(char *error)
 {
@@ -12,6 +13,16 @@ static bool too_large(char *error)
              "larger than %lld MiB: record fewer events (max_entries), or stacks of fewer frames",
              (long long)(SNAPSHOT_FILE_LIMIT >> 20));
     return false;
+}
+
+/* Said before a byte is read where the size is known; a pipe's is not. */
+static bool has_fair_size(const char *path, char *error)
+{
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size <= SNAPSHOT_FILE_LIMIT)
+        return true;
+    return too_large(error);
 }
 
 /* Appends what the stream has; *text is the caller's to free in any case. */
@@ -62,6 +73,8 @@ bool snapshot_read(const char *path, snapshot *out, char error[SNAPSHOT_ERROR_BY
 {
     *out = (snapshot){ 0 };
     const bool is_stdin = strcmp(path, "-") == 0;
+    if (!is_stdin && !has_fair_size(path, error))
+        return false;
     FILE *stream = is_stdin ? stdin : fopen(path, "rb");
     if (stream == NULL) {
         snprintf(error, SNAPSHOT_ERROR_BYTES, "%s", strerror(errno));
