@@ -42,6 +42,9 @@ cuda_device *cuda_device_enter(const tern_host *host, int index);
 int cuda_device_count(const char **out_why);
 extern const tern_host *cuda_host;
 
+/* For reports: versions, and what each device is. */
+const tern_backend_info *cuda_info(void);
+
 /* The program asked for simulated devices. */
 bool cuda_is_simulated(void);
 

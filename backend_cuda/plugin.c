@@ -25,6 +25,7 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
                               .copy = &cuda_copy_table,
                               .stream = &cuda_stream_table,
                               .kernels = cuda_kernels,
-                              .kernel_count = cuda_kernel_count };
+                              .kernel_count = cuda_kernel_count,
+                              .info = cuda_info() };
     return &backend;
 }

@@ -5,6 +5,7 @@ include(CheckLanguage)
 file(GLOB cuda_host CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/*.c)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/*.cu)
 file(GLOB sim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backend_cuda/sim/*.c)
+list(APPEND sim_sources ${PROJECT_SOURCE_DIR}/core/visible/list.c) # counts as a driver would
 set(sim_include ${PROJECT_SOURCE_DIR}/backend_cuda/sim/include)
 
 # ---- simulated devices ---------------------------------------------------------------------------
@@ -86,6 +87,7 @@ if(wanted AND NOT TERN_SANITIZE)
     tern_found(CUDA FALSE)
   endif()
 endif()
+target_compile_definitions(tern_core PRIVATE TERN_HAVE_CUDA=${TERN_HAVE_CUDA})
 
 # tern_nvcc(SOURCE result): the command that makes one object.
 function(tern_nvcc source result)
@@ -116,5 +118,7 @@ if(TERN_HAVE_CUDA)
   target_include_directories(tern_cuda SYSTEM PRIVATE ${cuda_root}/include)
   target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
     ${CMAKE_DL_LIBS} rt m)
+  list(JOIN TERN_CUDA_ARCHS "," cuda_arch_list)
+  target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
   target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--exclude-libs,ALL)
 endif()

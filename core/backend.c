@@ -64,8 +64,8 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return t->view.data != NULL ? t->view.data : (void *)t;
 }
 
-const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail, host_event,
-                              host_scratch };
+const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail,
+                              host_event,        host_scratch,        tern_cudnn_enabled };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/error.h"
 #include "core/fallback.h"
 
@@ -111,17 +112,22 @@ tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *
 
 /* ---- what there is ------------------------------------------------------------------------------ */
 
-int tern_dev_count(int kind)
+/* The search for CUDA comes first: it may register a backend. */
+static int count_of(int kind)
 {
     if (kind == TERN_KIND_CPU)
         return 1;
-    if (kind == TERN_KIND_CUDA) {
-        if (core_cuda_disabled())
-            return 0;
-        (void)core_plugin_find_cuda();
-    }
+    if (kind == TERN_KIND_CUDA && core_cuda_reason() != CORE_REASON_NONE)
+        return 0;
     const tern_backend *b = core_backend_of(kind);
     return b != NULL ? b->device_count : 0;
+}
+
+int tern_dev_count(int kind)
+{
+    if (kind == TERN_KIND_CUDA)
+        core_cuda_check_visible();
+    return count_of(kind);
 }
 
 bool tern_dev_available(tern_dev_t dev)
@@ -151,7 +157,7 @@ tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
 static bool bad_index(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
 {
     char name[TERN_DEV_NAME_BYTES];
-    const int count = tern_dev_count(dev.kind);
+    const int count = count_of(dev.kind);
     core_error(self, site, TERN_ERR_DEVICE, what, "there is no device %s: %d %s visible",
                tern_dev_name(dev, name), count, count == 1 ? "is" : "are");
     return false;
@@ -166,7 +172,7 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
         *out_dev = TERN_CPU;
         return true;
     }
-    if (dev.kind == TERN_KIND_CUDA && tern_dev_count(TERN_KIND_CUDA) == 0) {
+    if (dev.kind == TERN_KIND_CUDA && count_of(TERN_KIND_CUDA) == 0) {
         *out_dev = TERN_CPU;
         return core_fall_back(self, site, what);
     }
@@ -176,7 +182,7 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
     }
     if (dev.index < 0)
         dev.index = self->current_index[dev.kind];
-    if (dev.index >= tern_dev_count(dev.kind))
+    if (dev.index >= count_of(dev.kind))
         return bad_index(self, site, what, dev);
     *out_dev = dev;
     return true;
@@ -190,7 +196,7 @@ tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev)
     if (dev.kind <= TERN_KIND_NONE || dev.kind >= TERN_KINDS || dev.index < 0)
         return core_error(self, site, TERN_ERR_DEVICE, "tern_dev_set",
                           "an explicit device index is needed");
-    if (tern_dev_count(dev.kind) > 0 && dev.index >= tern_dev_count(dev.kind)) {
+    if (count_of(dev.kind) > 0 && dev.index >= count_of(dev.kind)) {
         bad_index(self, site, "tern_dev_set", dev);
         return TERN_ERR_DEVICE;
     }

@@ -1,4 +1,4 @@
-/* Device policy and the reasoned fallback to the CPU. The reason is decided once per process. */
+/* Device policy, the switches, and the reasoned fallback to the CPU. */
 #include "core/fallback.h"
 
 #include <pthread.h>
@@ -8,31 +8,15 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/error.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int policy = TERN_PREFER;
-static bool hidden; /* CUDA_VISIBLE_DEVICES names no device; read once */
+static _Atomic bool cuda_enabled = true, cudnn_enabled = true;
 static atomic_flag said = ATOMIC_FLAG_INIT;
 
-static const tern_fallback_t hidden_by_empty_list = {
-    "hidden-by-empty-list", "CUDA_VISIBLE_DEVICES is empty",
-    "unset CUDA_VISIBLE_DEVICES, or set it to the devices to use, e.g. CUDA_VISIBLE_DEVICES=0"
-};
-static const tern_fallback_t disabled_by_policy = {
-    "disabled-by-policy", "the device policy is cpu",
-    "unset TERN_DEVICE_POLICY, or call tern_set_device_policy(TERN_PREFER)"
-};
-static const tern_fallback_t plugin_missing = {
-    "plugin-missing", "no CUDA backend (libtern_cuda.so) is loaded",
-    "use a build of tern with the CUDA backend, or load one with tern_plugin_load"
-};
-
-/* The plugin's own words; kept for the process, like the decision. */
-static const tern_fallback_t plugin_unusable = {
-    "plugin-unusable", NULL,
-    "run it where a CUDA device is, or set TERN_SIM_DEVICES=1 to simulate one"
-};
+/* ---- policy and switches ------------------------------------------------------------------------- */
 
 static void read_environment(void)
 {
@@ -44,8 +28,6 @@ static void read_environment(void)
     else if (wish != NULL && strcmp(wish, "prefer") != 0 && wish[0] != '\0')
         tern_log_write(TERN_LOG_WARNING, NULL,
                        "TERN_DEVICE_POLICY=%s is none of prefer, require, cpu: prefer holds", wish);
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    hidden = visible != NULL && (visible[0] == '\0' || strcmp(visible, "-1") == 0);
 }
 
 static int current_policy(void)
@@ -61,50 +43,98 @@ void tern_set_device_policy(tern_device_policy_t new_policy)
         policy = (int)new_policy;
 }
 
-bool core_cuda_disabled(void)
+void tern_cuda_set_enabled(bool enabled)
 {
-    return current_policy() == TERN_CPU_ONLY || hidden;
+    cuda_enabled = enabled;
+}
+
+bool tern_cuda_enabled(void)
+{
+    return cuda_enabled;
+}
+
+void tern_cudnn_set_enabled(bool enabled)
+{
+    cudnn_enabled = enabled;
+}
+
+bool tern_cudnn_enabled(void)
+{
+    return cudnn_enabled;
+}
+
+/* ---- why ----------------------------------------------------------------------------------------- */
+
+core_reason core_cuda_reason(void)
+{
+    if (current_policy() == TERN_CPU_ONLY)
+        return CORE_REASON_DISABLED_BY_POLICY;
+    if (!cuda_enabled)
+        return CORE_REASON_DISABLED_BY_CALL;
+    if (core_cuda_forked())
+        return CORE_REASON_FORKED_AFTER_START;
+    const core_reason found = core_cuda()->reason;
+    const bool hidden =
+        found == CORE_REASON_HIDDEN_BY_EMPTY_LIST || found == CORE_REASON_HIDDEN_BY_BAD_LIST;
+    /* the program may have loaded a plugin after the search */
+    return !hidden && core_backend_of(TERN_KIND_CUDA) != NULL ? CORE_REASON_NONE : found;
+}
+
+static const char *text_of(core_reason reason)
+{
+    switch (reason) {
+    case CORE_REASON_DISABLED_BY_POLICY:
+        return "the device policy is cpu";
+    case CORE_REASON_DISABLED_BY_CALL:
+        return "the program switched CUDA off (tern_cuda_set_enabled)";
+    case CORE_REASON_FORKED_AFTER_START:
+        return "this process was forked after CUDA had been started, which a child cannot use";
+    default:
+        return core_cuda()->text;
+    }
 }
 
 bool tern_dev_fallback(tern_fallback_t *out_why)
 {
-    if (tern_dev_count(TERN_KIND_CUDA) > 0)
+    core_cuda_check_visible();
+    const core_reason reason = core_cuda_reason();
+    if (reason == CORE_REASON_NONE)
         return false;
-    const tern_fallback_t *why = current_policy() == TERN_CPU_ONLY ? &disabled_by_policy
-                                 : hidden                          ? &hidden_by_empty_list
-                                                                   : &plugin_missing;
-    tern_fallback_t unusable = plugin_unusable;
-    if (why == &plugin_missing) {
-        unusable.text = core_plugin_find_cuda();
-        why = unusable.text != NULL ? &unusable : why;
-    }
     if (out_why != NULL)
-        *out_why = *why;
+        *out_why = (tern_fallback_t){ core_reason_code(reason), text_of(reason),
+                                      core_reason_next(reason) };
     return true;
 }
 
-bool core_fall_back(tern_thread *self, tern_site_t site, const char *what)
+/* ---- falling back --------------------------------------------------------------------------------- */
+
+bool core_fall_back_for(tern_thread *self, tern_site_t site, const char *what,
+                        const tern_fallback_t *why)
 {
-    tern_fallback_t why = plugin_missing;
-    (void)tern_dev_fallback(&why);
     if (current_policy() == TERN_REQUIRE) {
         core_error(self, site, TERN_ERR_DEVICE, what,
-                   "a CUDA device is required, and there is none: %s [%s]\n  try %s", why.text,
-                   why.code, why.next_step);
+                   "a CUDA device is required, and there is none: %s [%s]\n  try %s", why->text,
+                   why->code, why->next_step);
         return false;
     }
     if (current_policy() == TERN_CPU_ONLY || atomic_flag_test_and_set(&said))
         return true;
     /* the one line that the library writes unasked */
-    fprintf(stderr, "tern: CUDA was asked for, using the CPU: %s [%s]\n", why.text, why.code);
-    tern_log_write(TERN_LOG_WARNING, site, "CUDA was asked for, using the CPU: %s [%s]", why.text,
-                   why.code);
+    fprintf(stderr, "tern: CUDA was asked for, using the CPU: %s [%s]  (tern explain %s)\n",
+            why->text, why->code, why->code);
+    tern_log_write(TERN_LOG_WARNING, site, "CUDA was asked for, using the CPU: %s [%s]", why->text,
+                   why->code);
     return true;
 }
 
-tern_dev_t tern_dev_auto_at(tern_site_t site)
+bool core_fall_back(tern_thread *self, tern_site_t site, const char *what)
 {
-    tern_dev_t dev;
-    return core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev) ? dev
-                                                                                     : TERN_CPU;
+    tern_fallback_t why = { "", "", "" };
+    (void)tern_dev_fallback(&why);
+    if (core_cuda_reason() == CORE_REASON_FORKED_AFTER_START) {
+        core_error(self, site, TERN_ERR_STATE, what, "%s [%s]\n  try to %s", why.text, why.code,
+                   why.next_step);
+        return false;
+    }
+    return core_fall_back_for(self, site, what, &why);
 }

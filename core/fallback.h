@@ -2,15 +2,19 @@
 #ifndef TERN_CORE_FALLBACK_H
 #define TERN_CORE_FALLBACK_H
 
+#include "core/cuda/reason.h"
 #include "core/thread.h"
 
+/* Why a request for CUDA cannot be met now, NONE when it can: policy and switches first, then what
+ * the search found, which the first call without such a switch starts. */
+core_reason core_cuda_reason(void);
+
 /* A CUDA device was asked for and none is usable: true under `prefer` and `cpu` (said once per
- * process under `prefer`), false with an error under `require`. */
+ * process under `prefer`), false with an error under `require` and in a child forked after CUDA
+ * was started. */
 bool core_fall_back(tern_thread *self, tern_site_t site, const char *what);
-/* Policy cpu or an empty CUDA_VISIBLE_DEVICES: CUDA devices are not shown even if a backend is there. */
-bool core_cuda_disabled(void);
-/* Looks for the CUDA backend once: the folders of TERN_PLUGIN_PATH, libtern's own, the installed one; never
- * the working directory. NULL, or why a plugin that was found cannot be used. */
-const char *core_plugin_find_cuda(void);
+/* The same for a reason that only this request has. */
+bool core_fall_back_for(tern_thread *self, tern_site_t site, const char *what,
+                        const tern_fallback_t *why);
 
 #endif

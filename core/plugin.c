@@ -1,6 +1,7 @@
 /* Opening backend plugins. A plugin stays open for the life of the process: kernels and device memory
  * may be in use until the very end. */
-#define _GNU_SOURCE
+#include "core/plugin.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,41 +10,71 @@
 #include <unistd.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/error.h"
-#include "core/fallback.h"
 
-static tern_status_t refuse(tern_site_t site, const char *path, const char *why)
+static void say(char why[CORE_PLUGIN_WHY], const char *text)
 {
-    return core_error(core_self(), site, TERN_ERR_BACKEND, "tern_plugin_load", "%s: %s", path, why);
+    (void)snprintf(why, CORE_PLUGIN_WHY, "%s", text);
+}
+
+bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_PLUGIN_WHY])
+{
+    *out_plugin = (core_plugin){ .handle = dlopen(path, RTLD_NOW | RTLD_LOCAL) };
+    if (out_plugin->handle == NULL) {
+        const char *words = dlerror();
+        const size_t n = strlen(path);
+        if (words != NULL && strncmp(words, path, n) == 0 && strncmp(words + n, ": ", 2) == 0)
+            words += n + 2; /* the path is said by the caller */
+        say(why, words != NULL ? words : "the loader refused it");
+        return false;
+    }
+    void *get = dlsym(out_plugin->handle, TERN_BACKEND_GET_NAME);
+    memcpy(&out_plugin->get, &get, sizeof get);
+    if (get == NULL) {
+        say(why, "it exports no " TERN_BACKEND_GET_NAME);
+        core_plugin_close(out_plugin);
+        return false;
+    }
+    tern_backend_needs_fn needs;
+    void *symbol = dlsym(out_plugin->handle, TERN_BACKEND_NEEDS_NAME);
+    memcpy(&needs, &symbol, sizeof needs);
+    if (needs != NULL && needs()->size >= sizeof(tern_backend_needs))
+        out_plugin->needs = needs();
+    return true;
 }
 
 /* One at a time, the plugin's own start included. */
-static bool take_backend(tern_backend_get_fn get, const char **out_why)
+static const tern_backend *take_backend(tern_backend_get_fn get, const char **out_why)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     *out_why = "it brings no backend for this version";
     (void)pthread_mutex_lock(&lock);
     const tern_backend *backend = get(&core_host, TERN_PLUGIN_VERSION, out_why);
-    const bool taken = backend != NULL && core_backend_register(backend, out_why) == TERN_OK;
+    if (backend != NULL && core_backend_register(backend, out_why) != TERN_OK)
+        backend = NULL;
     (void)pthread_mutex_unlock(&lock);
-    return taken;
+    return backend;
 }
 
-/* Opens a plugin and registers its backend. Else *out_why, which may be a text in the plugin: it stays
- * as long as *out_handle is open (NULL where nothing is). */
-static bool open_plugin(const char *path, void **out_handle, const char **out_why)
+bool core_plugin_start(core_plugin *plugin, char why[CORE_PLUGIN_WHY])
 {
-    *out_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (*out_handle == NULL) {
-        const char *why = dlerror();
-        *out_why = why != NULL ? why : "the loader refused it";
-        return false;
+    const char *words;
+    const tern_backend *backend = take_backend(plugin->get, &words);
+    if (backend != NULL) {
+        if (backend->kind == TERN_KIND_CUDA)
+            core_cuda_started();
+        return true;
     }
-    tern_backend_get_fn get;
-    void *symbol = dlsym(*out_handle, TERN_BACKEND_GET_NAME);
-    memcpy(&get, &symbol, sizeof get);
-    *out_why = "it exports no " TERN_BACKEND_GET_NAME;
-    return symbol != NULL && take_backend(get, out_why);
+    say(why, words);
+    core_plugin_close(plugin);
+    return false;
+}
+
+void core_plugin_close(core_plugin *plugin)
+{
+    (void)dlclose(plugin->handle);
+    *plugin = (core_plugin){ 0 };
 }
 
 tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
@@ -52,76 +83,61 @@ tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
         return core_error(
             core_self(), site, TERN_ERR_ARGUMENT, "tern_plugin_load",
             "a path with a directory is needed, the working directory is not searched");
-    const char *why = NULL;
-    void *handle = NULL;
-    if (open_plugin(path, &handle, &why))
+    core_plugin plugin;
+    char why[CORE_PLUGIN_WHY];
+    if (core_plugin_open(path, &plugin, why) && core_plugin_start(&plugin, why))
         return TERN_OK;
-    const tern_status_t code = refuse(site, path, why);
-    if (handle != NULL)
-        (void)dlclose(handle);
-    return code;
+    return core_error(core_self(), site, TERN_ERR_BACKEND, "tern_plugin_load", "%s: %s", path, why);
 }
 
-/* ---- the CUDA backend, looked for when a CUDA device is first asked for --------------------------- */
+/* ---- the search --------------------------------------------------------------------------------- */
 
-static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
-static char cuda_why[512];
+typedef struct search {
+    const char *file;
+    bool (*visit)(const char *path, void *user);
+    void (*missing)(const char *folder, void *user);
+    void *user;
+} search;
 
-/* Simulated devices replace real ones, and are there only when they are asked for. */
-static const char *cuda_file(void)
+static bool try_folder(const search *s, const char *folder, size_t length)
 {
-    const char *simulated = getenv("TERN_SIM_DEVICES");
-    return simulated != NULL && atoi(simulated) > 0 ? "libtern_sim.so" : "libtern_cuda.so";
-}
-
-/* True when the file is there: then it decides, whether it can be used or not. */
-static bool try_folder(const char *folder, size_t length, const char *file)
-{
-    char path[1024];
-    const char *why = NULL;
-    void *handle = NULL;
-    const int n = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, file);
-    if (length == 0 || n < 0 || (size_t)n >= sizeof path || access(path, R_OK) != 0)
+    char path[CORE_PLUGIN_PATH];
+    if (length == 0 || folder[0] != '/')
         return false;
-    if (!open_plugin(path, &handle, &why))
-        (void)snprintf(cuda_why, sizeof cuda_why, "%s: %s", file, why);
-    return true;
-}
-
-static bool try_list(const char *list, const char *file)
-{
-    for (; list != NULL && *list != '\0'; list += *list == ':') {
-        const size_t length = strcspn(list, ":");
-        if (try_folder(list, length, file))
-            return true;
-        list += length;
-    }
+    const int n = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, s->file);
+    if (n < 0 || n >= (int)sizeof path)
+        return false;
+    if (access(path, F_OK) == 0)
+        return s->visit(path, s->user);
+    path[length] = '\0';
+    if (s->missing != NULL)
+        s->missing(path, s->user);
     return false;
 }
 
-static bool try_own_folder(const char *file)
+static bool try_beside_this_code(const search *s)
 {
-    Dl_info self;
-    if (dladdr((void *)(uintptr_t)core_plugin_find_cuda, &self) == 0 || self.dli_fname == NULL)
+    static const char here = 0;
+    Dl_info info;
+    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
         return false;
-    const char *slash = strrchr(self.dli_fname, '/');
-    return slash != NULL && try_folder(self.dli_fname, (size_t)(slash - self.dli_fname), file);
+    char *real = realpath(info.dli_fname, NULL);
+    const char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    const bool found = slash != NULL && try_folder(s, real, (size_t)(slash - real));
+    free(real);
+    return found;
 }
 
-static void find_cuda(void)
+bool core_plugin_search(const char *file, bool (*visit)(const char *path, void *user),
+                        void (*missing)(const char *folder, void *user), void *user)
 {
-    const char *file = cuda_file();
-    if (core_backend_of(TERN_KIND_CUDA) != NULL || try_list(getenv("TERN_PLUGIN_PATH"), file) ||
-        try_own_folder(file) || try_list(TERN_INSTALL_LIBDIR, file))
-        return;
-    if (strcmp(file, "libtern_sim.so") == 0)
-        (void)snprintf(cuda_why, sizeof cuda_why,
-                       "TERN_SIM_DEVICES asks for simulated devices, and this build has none "
-                       "(libtern_sim.so)");
-}
-
-const char *core_plugin_find_cuda(void)
-{
-    (void)pthread_once(&cuda_once, find_cuda);
-    return cuda_why[0] != '\0' ? cuda_why : NULL;
+    const search s = { file, visit, missing, user };
+    for (const char *at = getenv("TERN_PLUGIN_PATH"); at != NULL && *at != '\0';) {
+        const size_t length = strcspn(at, ":");
+        if (try_folder(&s, at, length))
+            return true;
+        at += length + (at[length] == ':');
+    }
+    return try_beside_this_code(&s) ||
+           try_folder(&s, TERN_INSTALL_LIBDIR, strlen(TERN_INSTALL_LIBDIR));
 }

@@ -166,9 +166,11 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
                                          .major = 9,
                                          .multiProcessorCount = 4,
                                          .maxThreadsPerMultiProcessor = 2048,
-                                         .pciBusID = device + 1,
+                                         .pciBusID = sim_config.number[device] + 1,
                                          .l2CacheSize = 1 << 20 };
-        (void)snprintf(prop->name, sizeof prop->name, "simulated device %d", device);
+        (void)snprintf(prop->name, sizeof prop->name, "simulated device %d",
+                       sim_config.number[device]);
+        sim_uuid(sim_config.number[device], prop->uuid.bytes);
     }
     return sim_end(code);
 }

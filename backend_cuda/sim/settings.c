@@ -1,8 +1,10 @@
 /* TERN_SIM_*: what the environment or a test asks of simulated devices. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "core/visible/list.h"
 
 /* Orders of magnitude of published figures: a laptop GPU on PCIe 3, a data-centre GPU on PCIe 5. */
 static const sim_clock_model models[] = {
@@ -10,7 +12,14 @@ static const sim_clock_model models[] = {
     { "datacentre-pcie5", 50e9, 12e9, 3e12, 6e-6, 3e-6 },
 };
 
-sim_settings sim_config = { 1, (int64_t)4 << 30, SIM_FORWARD, 1, SIM_LAZY, 1, true, &models[0] };
+sim_settings sim_config = { .devices = 1,
+                            .memory = (int64_t)4 << 30,
+                            .order = SIM_FORWARD,
+                            .order_seed = 1,
+                            .async = SIM_LAZY,
+                            .async_seed = 1,
+                            .races = true,
+                            .clock = &models[0] };
 static bool loaded;
 
 /* "512M", "2G", plain bytes; -1 for nonsense. */
@@ -69,13 +78,20 @@ static int set_clock(const char *value)
     return -1;
 }
 
+static void show_all(int devices)
+{
+    sim_config.devices = devices;
+    for (int i = 0; i < devices; i++)
+        sim_config.number[i] = i;
+}
+
 static int set_number(const char *name, const char *value)
 {
     if (strcmp(name, "DEVICES") == 0) {
         const int n = atoi(value);
         if (n < 0 || n > SIM_DEVICES)
             return -1;
-        sim_config.devices = n;
+        show_all(n);
         return 0;
     }
     const int64_t bytes = parse_bytes(value);
@@ -103,6 +119,39 @@ static int set(const char *name, const char *value)
     return 0;
 }
 
+void sim_uuid(int number, char bytes[16])
+{
+    static const char prefix[] = "simulated";
+    memset(bytes, 0, 16);
+    memcpy(bytes, prefix, sizeof prefix - 1);
+    bytes[15] = (char)number;
+}
+
+/* CUDA_VISIBLE_DEVICES hides and renumbers simulated devices as the driver does real ones. */
+static void apply_visible_list(void)
+{
+    char text[SIM_DEVICES][48];
+    const char *uuids[SIM_DEVICES];
+    const int all = sim_config.devices;
+    for (int i = 0; i < all; i++) {
+        char b[16];
+        sim_uuid(i, b);
+        (void)snprintf(text[i], sizeof text[i],
+                       "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                       b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
+                       b[12], b[13], b[14], b[15]);
+        uuids[i] = text[i];
+    }
+    core_visible_list list;
+    core_visible_end end;
+    int index[CORE_VISIBLE_MOST];
+    core_visible_parse(getenv("CUDA_VISIBLE_DEVICES"), &list);
+    const int count = core_visible_resolve(&list, all, uuids, index, &end);
+    sim_config.devices = count > 0 ? count : 0;
+    for (int i = 0; i < sim_config.devices; i++)
+        sim_config.number[i] = index[i];
+}
+
 void sim_settings_load(void)
 {
     static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",
@@ -110,12 +159,14 @@ void sim_settings_load(void)
     if (loaded)
         return;
     loaded = true;
+    show_all(sim_config.devices);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char variable[32] = "TERN_SIM_";
         const char *value = getenv(strcat(variable, names[i]));
         if (value != NULL && value[0] != '\0' && set(names[i], value) != 0)
             sim_report(cudaErrorInvalidValue, "TERN_SIM_%s=%s is not understood", names[i], value);
     }
+    apply_visible_list();
 }
 
 int sim_set(const char *name, const char *value)

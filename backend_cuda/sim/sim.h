@@ -32,8 +32,9 @@ typedef struct sim_clock_model {
 } sim_clock_model;
 
 typedef struct sim_settings {
-    int devices;
-    int64_t memory; /* bytes of a device */
+    int devices;             /* visible ones */
+    int number[SIM_DEVICES]; /* of each of them, counted over all */
+    int64_t memory;          /* bytes of a device */
     sim_order order;
     uint64_t order_seed;
     sim_async async;
@@ -42,7 +43,9 @@ typedef struct sim_settings {
     const sim_clock_model *clock;
 } sim_settings;
 extern sim_settings sim_config;
-/* Reads the environment once. */
+/* 16 bytes, of which the last is the number. */
+void sim_uuid(int number, char bytes[16]);
+/* Reads the environment once, CUDA_VISIBLE_DEVICES too: it counts as the driver would. */
 void sim_settings_load(void);
 uint64_t sim_random(uint64_t *state);
 

@@ -51,12 +51,34 @@ typedef enum tern_device_policy {
 TERN_API void tern_set_device_policy(tern_device_policy_t policy);
 
 typedef struct tern_fallback {
-    const char *code; /* stable reason code, e.g. "hidden-by-empty-list" */
+    const char *code; /* stable reason code, e.g. "hidden-by-empty-list": `tern explain CODE` */
     const char *text;
     const char *next_step;
 } tern_fallback_t;
-/* True when a request for CUDA resolves to the CPU; then *out_why says why. */
+/* True when a request for CUDA resolves to the CPU; then *out_why says why. The first call of this, of
+ * tern_dev_count or of anything that asks for CUDA decides it: visible devices, plugin and driver are
+ * looked at once, the driver in a child process that gets TERN_PROBE_SECONDS (10) to answer. */
 TERN_API bool tern_dev_fallback(tern_fallback_t *out_why);
+
+/* false: from here on as if no CUDA device were visible (reason "disabled-by-call"); called before the
+ * first request no CUDA library is loaded. Tensors that live on a device stay there. */
+TERN_API void tern_cuda_set_enabled(bool enabled);
+TERN_API bool tern_cuda_enabled(void);
+/* false: the CUDA backend uses its own kernels where it would call cuDNN. */
+TERN_API void tern_cudnn_set_enabled(bool enabled);
+TERN_API bool tern_cudnn_enabled(void);
+
+typedef struct tern_best_args {
+    size_t size_;
+    int64_t bytes_needed;
+    tern_fallback_t *why; /* written when the answer is the CPU; empty texts else */
+} tern_best_args;
+/* tern_dev_best(bytes) or tern_dev_best(bytes, .why = &why): the visible CUDA device with the most free
+ * memory of those that have `bytes` free (the first of equals; a device that cannot tell counts as one
+ * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. */
+TERN_API tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args);
+#define tern_dev_best(...) \
+    tern_dev_best_at(TERN_HERE, &(tern_best_args){ .size_ = sizeof(tern_best_args), __VA_ARGS__ })
 
 /* Waits until all work of a device is done, and reports faults that happened there. */
 TERN_API tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev);

@@ -49,6 +49,8 @@ typedef struct tern_host {
     /* Memory of the kernel's device that lives until the kernel returns (on an asynchronous device:
      * until the work queued so far has run). NULL when there is none; the error is recorded. */
     void *(*scratch)(const struct tern_call *call, int64_t bytes);
+    /* tern_cudnn_set_enabled. */
+    bool (*cudnn_enabled)(void);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not
@@ -134,6 +136,23 @@ typedef struct tern_backend_event {
     tern_status_t (*destroy)(void *context, int index, void *event);
 } tern_backend_event;
 
+/* A device for reports; members that are not known stay zero (bytes: -1). */
+typedef struct tern_backend_device {
+    uint32_t size;
+    int32_t capability; /* 90 */
+    int32_t multiprocessors;
+    bool simulated;
+    char name[128];
+    char uuid[48];
+} tern_backend_device;
+
+typedef struct tern_backend_info {
+    uint32_t size;
+    int32_t driver_version, runtime_version; /* 13000 */
+    const char *libraries;                   /* "cuBLAS 13.1, cuDNN 9.19"; NULL: none */
+    tern_status_t (*device)(void *context, int index, tern_backend_device *out_device);
+} tern_backend_info;
+
 typedef struct tern_backend {
     uint32_t size;
     uint32_t version; /* TERN_PLUGIN_VERSION */
@@ -149,6 +168,7 @@ typedef struct tern_backend {
     int64_t kernel_count;
     const tern_backend_event *event; /* NULL: freed memory of several streams waits for them */
     const tern_backend_vmm *vmm;     /* NULL: no expandable segments */
+    const tern_backend_info *info;   /* NULL: reports show the name and the count */
 } tern_backend;
 
 /* The one exported function of a plugin: returns its backend, or NULL with *out_why set to a text
@@ -157,6 +177,19 @@ typedef struct tern_backend {
 typedef const tern_backend *(*tern_backend_get_fn)(const tern_host *host, uint32_t version,
                                                    const char **out_why);
 #define TERN_BACKEND_GET_NAME "tern_backend_get"
+
+/* Optional second export of a CUDA plugin: what it needs of the driver and of devices,
+ * so that the library can say so before it starts the plugin. Machine code for x.y runs on devices of
+ * x.y and of the same x with a larger y, PTX for x.y on all from x.y on. */
+typedef struct tern_backend_needs {
+    uint32_t size;
+    int32_t driver_version; /* the least (13000); 0: any */
+    int32_t ptx;            /* least capability that the PTX in it is for (75); 0: it has none */
+    int32_t code_count;
+    const int32_t *code; /* capabilities that it has machine code for: 75, 80, 90 */
+} tern_backend_needs;
+typedef const tern_backend_needs *(*tern_backend_needs_fn)(void);
+#define TERN_BACKEND_NEEDS_NAME "tern_backend_needs_get"
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
 #include "tern/memory.h"
 #include "tern/nn.h"
 #include "tern/ops.h"
+#include "tern/system.h"
 #include "tern/tensor.h"
 
 #endif

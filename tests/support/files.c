@@ -83,17 +83,26 @@ file_bytes file_gzip(const file_bytes *plain)
 
 static char folder[FILE_PATH_BYTES];
 
-static void remove_folder(void)
+static void remove_tree(const char *name)
 {
-    DIR *stream = opendir(folder);
+    DIR *stream = opendir(name);
     for (struct dirent *entry; stream && (entry = readdir(stream)) != NULL;) {
         char path[2 * FILE_PATH_BYTES];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        unlink(path);
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", name, entry->d_name) >= (int)sizeof path)
+            continue;
+        if (unlink(path) != 0)
+            remove_tree(path);
     }
     if (stream)
         closedir(stream);
-    rmdir(folder);
+    rmdir(name);
+}
+
+static void remove_folder(void)
+{
+    remove_tree(folder);
 }
 
 const char *file_folder(void)

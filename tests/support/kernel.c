@@ -121,8 +121,9 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return block;
 }
 
-static const tern_host host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail, NULL,
-                                host_scratch };
+static const tern_host host = { sizeof(tern_host), TERN_PLUGIN_VERSION,
+                                host_fail,         NULL,
+                                host_scratch,      NULL };
 
 tern_status_t kernel_call(const kernel_run *run)
 {

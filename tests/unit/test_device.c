@@ -124,7 +124,7 @@ static void test_without_cuda_a_request_falls_back_with_a_reason(void **state)
     assert_int_equal(tern_device(t).kind, TERN_KIND_CPU);
     tern_fallback_t why;
     assert_true(tern_dev_fallback(&why));
-    assert_string_equal(why.code, "plugin-missing");
+    assert_non_null(strstr("plugin-missing built-without no-driver-library", why.code));
     assert_true(strlen(why.text) > 0 && strlen(why.next_step) > 0);
     assert_ptr_equal(tern_cuda(t), t);
 }
@@ -135,7 +135,7 @@ static void test_required_cuda_is_an_error(void **state)
     TERN_SCOPE;
     tern_set_device_policy(TERN_REQUIRE);
     assert_null(tern_zeros(TERN_SHAPE(2), .device = TERN_CUDA(0)));
-    assert_error(TERN_ERR_DEVICE, "plugin-missing");
+    assert_error(TERN_ERR_DEVICE, "there is none");
     (void)tern_dev_auto();
     assert_error(TERN_ERR_DEVICE, "required");
     tern_set_device_policy(TERN_CPU_ONLY);

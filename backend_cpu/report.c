@@ -1,0 +1,71 @@
+/* What the CPU backend uses, for tern_cpu_report. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend_cpu/bridge.h"
+#include "backend_cpu/cpu.h"
+#include "tern/system.h"
+
+static int usable_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+static void read_model(char model[TERN_DEV_LABEL_BYTES])
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        (void)snprintf(model, TERN_DEV_LABEL_BYTES, "%.120s", colon + 1 + (colon[1] == ' '));
+        break;
+    }
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+static const char *missing_libraries(const cpu_blas_report *bridge)
+{
+    static _Thread_local char text[2048];
+    text[0] = '\0';
+    for (int i = 0; i < bridge->reason_count; i++) {
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%.900s\n", bridge->reasons[i]);
+    }
+    return text;
+}
+
+void tern_cpu_report(tern_cpu_report_t *out_report)
+{
+    cpu_blas_report bridge;
+    cpu_blas_get_report(&bridge);
+    memset(out_report, 0, sizeof *out_report);
+    read_model(out_report->model);
+    out_report->processors = usable_processors();
+    out_report->threads = tern_num_threads();
+    out_report->isa = cpu_isa_name(cpu_isa());
+    out_report->libraries = bridge.loaded ? bridge.path : NULL;
+    out_report->libraries_missing = bridge.loaded ? "" : missing_libraries(&bridge);
+    if (bridge.core_reason != NULL)
+        (void)snprintf(out_report->blas_reason, sizeof out_report->blas_reason, "%s",
+                       bridge.core_reason);
+    if (!bridge.loaded)
+        return;
+    const cpu_blas_info *info = &bridge.info;
+    if (info->openblas_corename != NULL)
+        (void)snprintf(out_report->blas, sizeof out_report->blas, "%.60s, kernels %.40s",
+                       info->openblas_config != NULL ? info->openblas_config : "OpenBLAS",
+                       info->openblas_corename);
+    if (info->onednn_version != NULL)
+        (void)snprintf(out_report->dnn, sizeof out_report->dnn, "oneDNN %.40s, %.60s",
+                       info->onednn_version, info->onednn_isa != NULL ? info->onednn_isa : "");
+}

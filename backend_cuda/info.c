@@ -1,0 +1,55 @@
+/* What reports show of devices, and what this plugin needs of a driver. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_cuda/cuda.h"
+
+static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t size)
+{
+    unsigned char b[16];
+    memcpy(b, prop->uuid.bytes, sizeof b);
+    (void)snprintf(text, size,
+                   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                   b[14], b[15]);
+}
+
+/* Properties are read without a context. */
+static tern_status_t describe(void *context, int index, tern_backend_device *out_device)
+{
+    struct cudaDeviceProp prop;
+    (void)context;
+    CUDA_TRY(cuda_check(index, cudaGetDeviceProperties(&prop, index), "reading its properties"));
+    out_device->capability = 10 * prop.major + prop.minor;
+    out_device->multiprocessors = prop.multiProcessorCount;
+    out_device->simulated = cuda_is_simulated();
+    (void)snprintf(out_device->name, sizeof out_device->name, "%.100s", prop.name);
+    write_uuid(&prop, out_device->uuid, sizeof out_device->uuid);
+    return TERN_OK;
+}
+
+const tern_backend_info *cuda_info(void)
+{
+    static tern_backend_info info = { .size = sizeof info, .device = describe };
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) == cudaSuccess)
+        info.driver_version = driver;
+    if (cudaRuntimeGetVersion(&runtime) == cudaSuccess)
+        info.runtime_version = runtime;
+    return &info;
+}
+
+/* Simulated devices need nothing. The build says which machine code there is beside PTX for 7.5. */
+#ifdef TERN_CUDA_ARCH_LIST
+TERN_API const tern_backend_needs *tern_backend_needs_get(void);
+const tern_backend_needs *tern_backend_needs_get(void)
+{
+    static const int32_t code[] = { TERN_CUDA_ARCH_LIST };
+    static const tern_backend_needs needs = { .size = sizeof needs,
+                                              .driver_version = CUDART_VERSION / 1000 * 1000,
+                                              .ptx = 75,
+                                              .code_count = sizeof code / sizeof *code,
+                                              .code = code };
+    return &needs;
+}
+#endif

@@ -1,0 +1,133 @@
+/* Choosing a device, and what is known of each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/cuda/cuda.h"
+#include "core/error.h"
+#include "core/fallback.h"
+#include "tern/system.h"
+
+tern_dev_t tern_dev_auto_at(tern_site_t site)
+{
+    tern_dev_t dev;
+    return core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev) ? dev
+                                                                                     : TERN_CPU;
+}
+
+/* Free bytes of the device, -1 where it cannot tell. */
+static int64_t free_bytes(const tern_backend *b, int index, int64_t *out_total)
+{
+    int64_t free = -1, total = -1;
+    *out_total = -1;
+    if (b->memory->size < sizeof *b->memory || b->memory->info == NULL ||
+        b->memory->info(b->context, index, &free, &total) != TERN_OK)
+        return -1;
+    *out_total = total;
+    return free;
+}
+
+/* Index of the device with the most free bytes of those with enough, -1 for none; *out_most is what
+ * the best has. */
+static int roomiest(int64_t bytes_needed, int64_t *out_most)
+{
+    const tern_backend *b = core_backend_of(TERN_KIND_CUDA);
+    int best = -1;
+    int64_t most = -1, total;
+    *out_most = -1;
+    for (int i = 0; i < tern_dev_count(TERN_KIND_CUDA); i++) {
+        const int64_t free = free_bytes(b, i, &total);
+        *out_most = free > *out_most ? free : *out_most;
+        if (free >= 0 && free < bytes_needed)
+            continue;
+        if (best < 0 || free > most) {
+            best = i;
+            most = free;
+        }
+    }
+    return best;
+}
+
+tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args)
+{
+    const int64_t bytes_needed = args != NULL ? args->bytes_needed : 0;
+    static _Thread_local char text[128];
+    tern_thread *self = core_self();
+    tern_fallback_t none = { "", "", "" }, why = none;
+    tern_fallback_t *out_why = args != NULL && args->why != NULL ? args->why : &none;
+    *out_why = why;
+    if (self->error_code != TERN_OK)
+        return TERN_CPU;
+    if (tern_dev_fallback(&why)) {
+        *out_why = why;
+        (void)core_fall_back(self, site, "tern_dev_best");
+        return TERN_CPU;
+    }
+    int64_t most;
+    const int index = roomiest(bytes_needed, &most);
+    if (index >= 0)
+        return TERN_CUDA(index);
+    (void)snprintf(text, sizeof text, "no device has %lld bytes free, the most are %lld",
+                   (long long)bytes_needed, (long long)most);
+    why = (tern_fallback_t){ core_reason_code(CORE_REASON_NOT_ENOUGH_MEMORY), text,
+                             core_reason_next(CORE_REASON_NOT_ENOUGH_MEMORY) };
+    *out_why = why;
+    (void)core_fall_back_for(self, site, "tern_dev_best", &why);
+    return TERN_CPU;
+}
+
+/* ---- reports -------------------------------------------------------------------------------------- */
+
+static void fill(const tern_backend *b, int index, tern_dev_info_t *out)
+{
+    tern_backend_device device = { .size = sizeof device };
+    out->free_bytes = free_bytes(b, index, &out->total_bytes);
+    (void)snprintf(out->name, sizeof out->name, "%s", b->name);
+    out->libraries = "";
+    if (b->info == NULL)
+        return;
+    out->driver_version = b->info->driver_version;
+    out->runtime_version = b->info->runtime_version;
+    out->libraries = b->info->libraries != NULL ? b->info->libraries : "";
+    if (b->info->device == NULL || b->info->device(b->context, index, &device) != TERN_OK)
+        return;
+    out->capability = device.capability;
+    out->multiprocessors = device.multiprocessors;
+    out->simulated = device.simulated;
+    (void)snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof device.name - 1, device.name);
+    (void)snprintf(out->uuid, sizeof out->uuid, "%.*s", (int)sizeof device.uuid - 1, device.uuid);
+}
+
+bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info)
+{
+    memset(out_info, 0, sizeof *out_info);
+    if (dev.kind <= TERN_KIND_NONE || !tern_dev_available(dev))
+        return false;
+    const tern_backend *b = core_backend_of(dev.kind);
+    if (b != NULL) {
+        fill(b, dev.index < 0 ? tern_dev_current(dev.kind).index : dev.index, out_info);
+        return true;
+    }
+    (void)snprintf(out_info->name, sizeof out_info->name, "cpu");
+    out_info->total_bytes = out_info->free_bytes = -1;
+    out_info->libraries = "";
+    return true;
+}
+
+void tern_cuda_report(tern_cuda_report_t *out_report)
+{
+    tern_fallback_t why = { "", "", "" };
+    (void)tern_dev_fallback(&why);
+    const bool off = strncmp(why.code, "disabled-", 9) == 0;
+    static const core_cuda_state nothing;
+    const core_cuda_state *s = off ? &nothing : core_cuda();
+    *out_report = (tern_cuda_report_t){ .reason = why.code,
+                                        .reason_text = why.text,
+                                        .visible = s->visible,
+                                        .plugin = s->plugin[0] != '\0' ? s->plugin : NULL,
+                                        .tried = s->tried,
+                                        .driver_library = s->probe.library,
+                                        .kernel_driver = s->kernel_driver,
+                                        .driver_version = s->probe.driver_version,
+                                        .simulated = s->simulated };
+}

@@ -1,0 +1,289 @@
+/* The search for CUDA. The order is from what is cheap and certain to what loads code: the list of
+ * visible devices, a plugin's file, the driver in a child process, the plugin itself. */
+#include "core/cuda/cuda.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/plugin.h"
+#include "core/visible/list.h"
+
+#ifndef TERN_HAVE_CUDA
+#define TERN_HAVE_CUDA 0
+#endif
+
+enum { DEFAULT_PROBE_SECONDS = 10, MOST_SIM_DEVICES = 16 };
+
+static core_cuda_state state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool done;
+static _Thread_local bool inside; /* a callback of the log may ask again */
+static _Atomic bool forked;
+static atomic_flag watches_forks = ATOMIC_FLAG_INIT;
+static atomic_flag said_changed = ATOMIC_FLAG_INIT;
+
+static core_reason says(core_reason reason, const char *format, ...) TERN_PRINTF(2, 3);
+static core_reason says(core_reason reason, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(state.text, sizeof state.text, format, arguments);
+    va_end(arguments);
+    return reason;
+}
+
+/* ---- visible devices ----------------------------------------------------------------------------- */
+
+static core_reason bad_list(const core_visible_list *list, core_visible_end end)
+{
+    switch (end) {
+    case CORE_VISIBLE_END_REPEATED:
+        return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
+                    "CUDA_VISIBLE_DEVICES=%.200s names a device twice, which hides all",
+                    state.visible);
+    case CORE_VISIBLE_END_GARBAGE:
+    case CORE_VISIBLE_END_NEGATIVE:
+        return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
+                    "CUDA_VISIBLE_DEVICES=%.200s ends before its first device: '%.*s' is none",
+                    state.visible, list->ended_by.length < 80 ? list->ended_by.length : 80,
+                    list->ended_by.text);
+    default:
+        return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
+                    "CUDA_VISIBLE_DEVICES=%.200s begins with a device that is not there",
+                    state.visible);
+    }
+}
+
+static int sim_devices(void)
+{
+    const char *wish = getenv("TERN_SIM_DEVICES");
+    const long n = wish != NULL ? strtol(wish, NULL, 10) : 0;
+    return n < 0 ? 0 : n > MOST_SIM_DEVICES ? MOST_SIM_DEVICES : (int)n;
+}
+
+static core_reason check_list(void)
+{
+    const char *value = getenv("CUDA_VISIBLE_DEVICES");
+    state.visible = value != NULL ? strdup(value) : NULL;
+    core_visible_list list;
+    core_visible_parse(state.visible, &list);
+    if (list.form == CORE_VISIBLE_NONE)
+        return says(CORE_REASON_HIDDEN_BY_EMPTY_LIST, "CUDA_VISIBLE_DEVICES is %s",
+                    strchr(state.visible, '-') != NULL ? "-1" : "empty");
+    if (core_visible_hides_all(&list))
+        return bad_list(&list, list.end);
+    int index[CORE_VISIBLE_MOST];
+    core_visible_end end;
+    if (state.simulated && list.form == CORE_VISIBLE_INDEX &&
+        core_visible_resolve(&list, sim_devices(), NULL, index, &end) == 0)
+        return bad_list(&list, end);
+    return CORE_REASON_NONE;
+}
+
+/* ---- the plugin ---------------------------------------------------------------------------------- */
+
+static const char *plugin_file(void)
+{
+    return state.simulated ? "libtern_sim.so" : "libtern_cuda.so";
+}
+
+static void add_tried(const char *path, const char *what)
+{
+    const size_t used = strlen(state.tried);
+    (void)snprintf(state.tried + used, sizeof state.tried - used, "%s: %s\n", path, what);
+}
+
+static void no_such_file(const char *folder, void *user)
+{
+    (void)user;
+    add_tried(folder, "has no such file");
+}
+
+static bool is_there(const char *path, void *user)
+{
+    (void)path, (void)user;
+    return true;
+}
+
+static bool runs_on(const tern_backend_needs *needs, int capability)
+{
+    if (capability == 0 || (needs->code_count == 0 && needs->ptx == 0))
+        return true; /* not known: the plugin will tell */
+    for (int i = 0; i < needs->code_count; i++)
+        if (needs->code[i] / 10 == capability / 10 && needs->code[i] <= capability)
+            return true;
+    return needs->ptx != 0 && needs->ptx <= capability;
+}
+
+/* What the plugin says it needs, against what the driver said it is. */
+static core_reason check_needs(const tern_backend_needs *needs)
+{
+    const core_probe *p = &state.probe;
+    if (needs == NULL || p->outcome != CORE_PROBE_ANSWERED)
+        return CORE_REASON_NONE;
+    const int has = p->driver_version, least = needs->driver_version;
+    if (has > 0 && has / 1000 < least / 1000) /* within a major version any driver will do */
+        return says(CORE_REASON_DRIVER_TOO_OLD,
+                    "the driver is for CUDA %d.%d, this plugin needs one for CUDA %d.%d",
+                    has / 1000, has % 1000 / 10, least / 1000, least % 1000 / 10);
+    for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++)
+        if (runs_on(needs, p->capability[i]))
+            return CORE_REASON_NONE;
+    return says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
+                "the plugin has no code for compute capability %d.%d", p->capability[0] / 10,
+                p->capability[0] % 10);
+}
+
+/* True ends the search: the plugin runs, or what is wrong is not the plugin's fault. */
+static bool load(const char *path, void *user)
+{
+    core_reason *reason = user;
+    core_plugin plugin;
+    char why[CORE_PLUGIN_WHY];
+    if (!core_plugin_open(path, &plugin, why)) {
+        add_tried(path, why);
+        *reason = says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+        return false;
+    }
+    const core_reason lacking = check_needs(plugin.needs);
+    if (lacking != CORE_REASON_NONE) {
+        core_plugin_close(&plugin);
+        *reason = lacking;
+        return true;
+    }
+    if (!core_plugin_start(&plugin, why)) {
+        add_tried(path, why);
+        *reason = says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+        return false;
+    }
+    (void)snprintf(state.plugin, sizeof state.plugin, "%s", path);
+    *reason = CORE_REASON_NONE;
+    state.text[0] = '\0';
+    return true;
+}
+
+static core_reason find_plugin(void)
+{
+    if (core_plugin_search(plugin_file(), is_there, no_such_file, NULL))
+        return CORE_REASON_NONE;
+    if (!state.simulated && !TERN_HAVE_CUDA)
+        return says(CORE_REASON_BUILT_WITHOUT, "this build of tern has no CUDA backend");
+    return says(CORE_REASON_PLUGIN_MISSING, "there is no %s where tern looks for plugins",
+                plugin_file());
+}
+
+/* ---- the driver ---------------------------------------------------------------------------------- */
+
+/* 0: the driver is not asked beforehand. */
+static int64_t probe_ms(void)
+{
+    const char *wish = getenv("TERN_PROBE_SECONDS");
+    char *end = NULL;
+    const double seconds = wish != NULL ? strtod(wish, &end) : DEFAULT_PROBE_SECONDS;
+    if (wish != NULL && (end == wish || *end != '\0' || !(seconds >= 0) || seconds > 3600))
+        return (int64_t)DEFAULT_PROBE_SECONDS * 1000;
+    return (int64_t)(seconds * 1000);
+}
+
+/* "No device" with a list of visible ones may mean that the list is at fault: asked again without. */
+static bool list_is_to_blame(int64_t timeout_ms)
+{
+    const core_probe *p = &state.probe;
+    const bool none = p->outcome == CORE_PROBE_ANSWERED &&
+                      (p->code == 100 || (p->stage == CORE_PROBE_DONE && p->device_count == 0));
+    if (!none || state.visible == NULL)
+        return false;
+    core_probe all;
+    core_probe_driver(true, timeout_ms, &all);
+    return all.stage == CORE_PROBE_DONE && all.device_count > 0;
+}
+
+static core_reason ask_driver(void)
+{
+    const int64_t timeout_ms = probe_ms();
+    if (state.simulated || timeout_ms == 0)
+        return CORE_REASON_NONE;
+    core_probe_driver(false, timeout_ms, &state.probe);
+    if (list_is_to_blame(timeout_ms))
+        return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
+    return core_probe_reason(&state.probe, state.text);
+}
+
+/* ---- the search ---------------------------------------------------------------------------------- */
+
+static core_reason search(void)
+{
+    state.probe.outcome = CORE_PROBE_SKIPPED;
+    state.simulated = sim_devices() > 0;
+    core_probe_kernel_driver(state.kernel_driver);
+    core_reason reason = check_list();
+    if (reason != CORE_REASON_NONE || core_backend_of(TERN_KIND_CUDA) != NULL)
+        return reason;
+    reason = find_plugin();
+    if (reason == CORE_REASON_NONE)
+        reason = ask_driver();
+    if (reason != CORE_REASON_NONE)
+        return reason;
+    reason = CORE_REASON_PLUGIN_MISSING; /* should its file have gone since */
+    (void)core_plugin_search(plugin_file(), load, NULL, &reason);
+    /* a list of UUIDs that no device has: simulated devices are counted by their plugin alone */
+    if (reason == CORE_REASON_PLUGIN_BROKEN && state.visible != NULL &&
+        strstr(state.text, "cudaErrorNoDevice") != NULL)
+        return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
+    return reason;
+}
+
+const core_cuda_state *core_cuda(void)
+{
+    if (atomic_load_explicit(&done, memory_order_acquire) || inside)
+        return &state;
+    (void)pthread_mutex_lock(&lock);
+    if (!done) {
+        inside = true;
+        state.reason = search();
+        inside = false;
+        atomic_store_explicit(&done, true, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return &state;
+}
+
+void core_cuda_check_visible(void)
+{
+    if (!atomic_load_explicit(&done, memory_order_acquire))
+        return;
+    const char *now = getenv("CUDA_VISIBLE_DEVICES");
+    const char *then = state.visible;
+    if ((now == NULL) == (then == NULL) && (now == NULL || strcmp(now, then) == 0))
+        return;
+    if (!atomic_flag_test_and_set(&said_changed))
+        tern_log_write(
+            TERN_LOG_WARNING, NULL,
+            "CUDA_VISIBLE_DEVICES is %s%s now and was %s%s when tern read it: it is read "
+            "once, so the change has no effect. Set it before the program starts",
+            now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
+            then != NULL ? then : "");
+}
+
+/* ---- forks --------------------------------------------------------------------------------------- */
+
+static void in_child(void)
+{
+    atomic_store(&forked, true);
+}
+
+void core_cuda_started(void)
+{
+    if (!atomic_flag_test_and_set(&watches_forks))
+        (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+bool core_cuda_forked(void)
+{
+    return atomic_load_explicit(&forked, memory_order_relaxed);
+}

@@ -1,0 +1,27 @@
+/* Whether CUDA is usable and why not: found out once, at the first request. */
+#ifndef TERN_CORE_CUDA_CUDA_H
+#define TERN_CORE_CUDA_CUDA_H
+
+#include "core/cuda/probe.h"
+
+typedef struct core_cuda_state {
+    core_reason reason; /* NONE: a backend is registered */
+    char text[CORE_REASON_BYTES];
+    char *visible; /* CUDA_VISIBLE_DEVICES as it was read; NULL: not set */
+    bool simulated;
+    char plugin[1024]; /* path of the one that is loaded, or "" */
+    char tried[2048];  /* lines */
+    char kernel_driver[32];
+    core_probe probe; /* outcome SKIPPED where the driver was not asked */
+} core_cuda_state;
+
+/* Searches at the first call: visible devices, plugin, driver. Never fails; any thread. */
+const core_cuda_state *core_cuda(void);
+/* A CUDA backend has been registered: forks are watched from here on. */
+void core_cuda_started(void);
+/* This process was forked from one that had started CUDA. */
+bool core_cuda_forked(void);
+/* Logs, once, that CUDA_VISIBLE_DEVICES is no longer what was read, if so. */
+void core_cuda_check_visible(void);
+
+#endif

@@ -1,0 +1,215 @@
+/* The driver asked in a child process: see probe.h. */
+#include "core/cuda/probe.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_* */
+
+typedef struct driver {
+    int (*init)(unsigned flags);
+    int (*version)(int *out_version);
+    int (*count)(int *out_count);
+    int (*get)(int *out_device, int ordinal);
+    int (*attribute)(int *out_value, int attribute, int device);
+} driver;
+
+_Static_assert(sizeof(core_probe) <= 4096, "a report is one atomic write (PIPE_BUF)");
+
+/* ---- in the child ------------------------------------------------------------------------------ */
+
+static void tell(int to, core_probe *p, int stage, int code)
+{
+    p->stage = stage;
+    p->code = code;
+    const ssize_t wrote = write(to, p, sizeof *p);
+    if (wrote < 0)
+        _exit(1);
+}
+
+static void find(void *library, const char *name, void *out_function)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(out_function, &symbol, sizeof symbol);
+}
+
+static void copy_text(char text[CORE_PROBE_TEXT], const char *from)
+{
+    (void)snprintf(text, CORE_PROBE_TEXT, "%s", from != NULL ? from : "");
+}
+
+static bool open_driver(int to, core_probe *p, driver *out_driver)
+{
+    tell(to, p, CORE_PROBE_OPEN, 0);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        copy_text(p->words, dlerror());
+        tell(to, p, CORE_PROBE_OPEN, 1);
+        return false;
+    }
+    find(library, "cuInit", &out_driver->init);
+    find(library, "cuDriverGetVersion", &out_driver->version);
+    find(library, "cuDeviceGetCount", &out_driver->count);
+    find(library, "cuDeviceGet", &out_driver->get);
+    find(library, "cuDeviceGetAttribute", &out_driver->attribute);
+    if (out_driver->init == NULL || out_driver->count == NULL) {
+        copy_text(p->words, "libcuda.so.1: undefined symbol: cuInit or cuDeviceGetCount");
+        tell(to, p, CORE_PROBE_OPEN, 1);
+        return false;
+    }
+    Dl_info info;
+    void *address;
+    memcpy(&address, &out_driver->init, sizeof address);
+    if (dladdr(address, &info) != 0) {
+        char *real = realpath(info.dli_fname, NULL);
+        copy_text(p->library, real != NULL ? real : info.dli_fname);
+        free(real);
+    }
+    return true;
+}
+
+static void ask_devices(const driver *d, core_probe *p)
+{
+    if (d->get == NULL || d->attribute == NULL)
+        return;
+    for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++) {
+        int device, major, minor;
+        if (d->get(&device, i) == 0 && d->attribute(&major, ATTRIBUTE_MAJOR, device) == 0 &&
+            d->attribute(&minor, ATTRIBUTE_MINOR, device) == 0)
+            p->capability[i] = 10 * major + minor;
+    }
+}
+
+static void ask(int to)
+{
+    core_probe p = { .outcome = CORE_PROBE_ANSWERED };
+    driver d;
+    if (!open_driver(to, &p, &d))
+        return;
+    int value = 0;
+    tell(to, &p, CORE_PROBE_VERSION, 0);
+    if (d.version != NULL && d.version(&value) == 0)
+        p.driver_version = value;
+    tell(to, &p, CORE_PROBE_INIT, 0);
+    int code = d.init(0);
+    if (code != 0) {
+        tell(to, &p, CORE_PROBE_INIT, code);
+        return;
+    }
+    tell(to, &p, CORE_PROBE_COUNT, 0);
+    value = 0;
+    code = d.count(&value);
+    if (code != 0) {
+        tell(to, &p, CORE_PROBE_COUNT, code);
+        return;
+    }
+    p.device_count = value;
+    ask_devices(&d, &p);
+    tell(to, &p, CORE_PROBE_DONE, 0);
+}
+
+/* The child must not outlive its parent, dump core, run the program's handlers or write anywhere. */
+static _Noreturn void be_child(int to, bool unhide)
+{
+    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGPIPE };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        (void)signal(signals[i], SIG_DFL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+    const int nothing = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd <= 2 && nothing >= 0; fd++)
+        (void)dup2(nothing, fd);
+    if (unhide)
+        (void)unsetenv("CUDA_VISIBLE_DEVICES");
+    ask(to);
+    _exit(0);
+}
+
+/* ---- in the parent ----------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Keeps the latest report; false when the deadline passed before the child closed the pipe. */
+static bool listen(int from, int64_t deadline, core_probe *out_probe)
+{
+    for (;;) {
+        const int64_t left = deadline - now_ms();
+        struct pollfd wait = { .fd = from, .events = POLLIN };
+        const int ready = poll(&wait, 1, left > 0 ? (int)left : 0);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return false;
+        core_probe report;
+        const ssize_t got = read(from, &report, sizeof report);
+        if (got == (ssize_t)sizeof report)
+            *out_probe = report;
+        else if (got >= 0 || errno != EINTR)
+            return true;
+    }
+}
+
+/* Waits for a child that has been killed or has ended, but not for one that the kernel cannot end.
+ * Somebody else may have reaped it (a handler of SIGCHLD): then nothing is known, 0. */
+static int reap(pid_t child)
+{
+    int status = 0;
+    for (int tries = 0; tries < 200; tries++) {
+        const pid_t done = waitpid(child, &status, WNOHANG);
+        if (done == child)
+            return status;
+        if (done < 0 && errno != EINTR)
+            return 0;
+        (void)poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
+void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe)
+{
+    int ends[2];
+    memset(out_probe, 0, sizeof *out_probe);
+    out_probe->outcome = CORE_PROBE_IMPOSSIBLE;
+    out_probe->stage = CORE_PROBE_START;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        out_probe->code = errno;
+        return;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)close(ends[0]);
+        be_child(ends[1], unhide);
+    }
+    out_probe->code = child < 0 ? errno : 0;
+    (void)close(ends[1]);
+    if (child > 0) {
+        const bool in_time = listen(ends[0], now_ms() + timeout_ms, out_probe);
+        if (!in_time)
+            (void)kill(child, SIGKILL);
+        const int status = reap(child);
+        out_probe->outcome = CORE_PROBE_ANSWERED;
+        if (!in_time) {
+            out_probe->outcome = CORE_PROBE_HUNG;
+        } else if (WIFSIGNALED(status)) {
+            out_probe->outcome = CORE_PROBE_CRASHED;
+            out_probe->code = WTERMSIG(status);
+        }
+    }
+    (void)close(ends[0]);
+}

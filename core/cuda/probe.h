@@ -1,0 +1,66 @@
+/* What there is of NVIDIA's driver, found without loading it into this process.
+ *
+ * cuInit can hang, crash or leave a process unable to fork, so it is called in a child that gets a
+ * deadline. The child reports after each stage, so that a crash says where. Looking at files never
+ * loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev and /proc that are looked
+ * at; it changes no library that is loaded. */
+#ifndef TERN_CORE_CUDA_PROBE_H
+#define TERN_CORE_CUDA_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cuda/reason.h"
+
+enum { CORE_PROBE_DEVICES = 64, CORE_PROBE_TEXT = 256 };
+
+typedef enum core_probe_stage {
+    CORE_PROBE_START = 1,
+    CORE_PROBE_OPEN,    /* dlopen */
+    CORE_PROBE_VERSION, /* cuDriverGetVersion */
+    CORE_PROBE_INIT,    /* cuInit */
+    CORE_PROBE_COUNT,   /* cuDeviceGetCount and properties */
+    CORE_PROBE_DONE
+} core_probe_stage;
+
+typedef enum core_probe_outcome {
+    CORE_PROBE_ANSWERED = 1, /* stage says how far it came, code what the driver said there */
+    CORE_PROBE_HUNG,
+    CORE_PROBE_CRASHED,    /* code is the signal */
+    CORE_PROBE_IMPOSSIBLE, /* no child could be made: code is errno */
+    CORE_PROBE_SKIPPED
+} core_probe_outcome;
+
+/* Small enough for one atomic write to a pipe. */
+typedef struct core_probe {
+    int32_t outcome; /* core_probe_outcome */
+    int32_t stage;   /* the stage that was entered last */
+    int32_t code;
+    int32_t driver_version; /* 13000; 0: not known */
+    int32_t device_count;
+    int32_t capability[CORE_PROBE_DEVICES]; /* 90; 0: not known */
+    char library[CORE_PROBE_TEXT];          /* file of libcuda */
+    char words[CORE_PROBE_TEXT];            /* the loader's, when it refused */
+} core_probe;
+
+/* Asks the driver in a child; takes at most `timeout_ms` and a little. With `unhide` the child forgets
+ * CUDA_VISIBLE_DEVICES first. */
+void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe);
+
+/* The reason for what a probe found, NONE when devices are usable; `text` says it. */
+core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYTES]);
+
+/* Name of a driver code ("CUDA_ERROR_NO_DEVICE" is "no device"), or NULL. */
+const char *core_probe_code_name(int code);
+
+/* ---- files (probe_files.c) ---- */
+
+/* Device nodes: NO_DEVICE_NODE or NO_PERMISSION with a text, NONE when nothing is wrong with them. */
+core_reason core_probe_nodes(char text[CORE_REASON_BYTES]);
+/* Where a libcuda.so.1 lies that the loader did not take, and what is wrong with it; "" for nowhere. */
+void core_probe_stray_library(char text[CORE_PROBE_TEXT]);
+/* Version of the loaded kernel driver ("580.95.05"), "" for none. */
+void core_probe_kernel_driver(char version[32]);
+
+#endif

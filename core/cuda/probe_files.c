@@ -1,0 +1,145 @@
+/* What /dev, /proc and the library folders say of the driver, without loading anything. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/cuda/probe.h"
+
+enum { MOST_NODES = 32 };
+
+/* Ignored in a set-user-id program, as the loader ignores LD_LIBRARY_PATH there. */
+static const char *under_root(const char *path, char buffer[PATH_MAX])
+{
+    const char *root = secure_getenv("TERN_PROBE_ROOT");
+    const int n = snprintf(buffer, PATH_MAX, "%s%s", root != NULL ? root : "", path);
+    return n > 0 && n < PATH_MAX ? buffer : path;
+}
+
+/* 0 when the node can be opened, else errno. */
+static int node_error(const char *path)
+{
+    char buffer[PATH_MAX];
+    const int fd = open(under_root(path, buffer), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    (void)close(fd);
+    return 0;
+}
+
+static bool exists(const char *path)
+{
+    char buffer[PATH_MAX];
+    struct stat status;
+    return stat(under_root(path, buffer), &status) == 0;
+}
+
+void core_probe_kernel_driver(char version[32])
+{
+    char buffer[PATH_MAX], line[256] = "";
+    version[0] = '\0';
+    FILE *file = fopen(under_root("/proc/driver/nvidia/version", buffer), "re");
+    if (file == NULL)
+        return;
+    const char *read = fgets(line, sizeof line, file);
+    (void)fclose(file);
+    /* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build": the first
+     * word that is a number with a point, in every flavour of the driver */
+    for (const char *at = read; at != NULL && *at != '\0'; at += strcspn(at, " \t\n")) {
+        at += strspn(at, " \t\n");
+        const size_t n = strspn(at, "0123456789.");
+        if (n > 0 && n < 32 && memchr(at, '.', n) != NULL && strcspn(at, " \t\n") == n) {
+            memcpy(version, at, n);
+            version[n] = '\0';
+            return;
+        }
+    }
+}
+
+static core_reason say_node(const char *path, int error, char text[CORE_REASON_BYTES])
+{
+    char version[32], driver[96];
+    core_probe_kernel_driver(version);
+    (void)snprintf(driver, sizeof driver,
+                   version[0] != '\0' ? "the kernel driver %s is loaded"
+                                      : "no NVIDIA kernel driver is loaded",
+                   version);
+    if (error == EACCES || error == EPERM) {
+        (void)snprintf(text, CORE_REASON_BYTES, "%s may not be opened: %s; %s", path,
+                       strerror(error), driver);
+        return CORE_REASON_NO_PERMISSION;
+    }
+    (void)snprintf(text, CORE_REASON_BYTES, "%s %s; %s", path,
+                   error == ENOENT ? "is missing" : "has no driver behind it", driver);
+    return CORE_REASON_NO_DEVICE_NODE;
+}
+
+/* The first device node that is there decides; none is as bad as a missing nvidiactl. */
+static core_reason numbered_nodes(char text[CORE_REASON_BYTES])
+{
+    char path[32];
+    int error = ENOENT;
+    for (int i = 0; i < MOST_NODES; i++) {
+        (void)snprintf(path, sizeof path, "/dev/nvidia%d", i);
+        const int this_error = node_error(path);
+        if (this_error == 0)
+            return CORE_REASON_NONE;
+        if (this_error != ENOENT && error == ENOENT)
+            error = this_error;
+    }
+    return say_node(error == ENOENT ? "/dev/nvidia0" : "/dev/nvidia*", error, text);
+}
+
+core_reason core_probe_nodes(char text[CORE_REASON_BYTES])
+{
+    static const char *const always[] = { "/dev/nvidiactl", "/dev/nvidia-uvm" };
+    /* WSL and Tegra have nodes of other names */
+    if (exists("/dev/dxg") || exists("/dev/nvgpu") || exists("/dev/nvhost-gpu"))
+        return CORE_REASON_NONE;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+        const int error = node_error(always[i]);
+        if (error != 0)
+            return say_node(always[i], error, text);
+    }
+    return numbered_nodes(text);
+}
+
+/* ---- libraries ---------------------------------------------------------------------------------- */
+
+static bool describe_stray(const char *folder, size_t length, char text[CORE_PROBE_TEXT])
+{
+    char path[PATH_MAX];
+    struct stat status;
+    const int n = snprintf(path, sizeof path, "%.*s/libcuda.so.1", (int)length, folder);
+    if (length == 0 || n < 0 || n >= (int)sizeof path || lstat(path, &status) != 0)
+        return false;
+    const char *fault = "is there, where the loader does not look or does not take it";
+    if (stat(path, &status) != 0)
+        fault = "is a link to nothing";
+    else if (access(path, R_OK) != 0)
+        fault = "may not be read";
+    else if (status.st_size == 0)
+        fault = "is empty";
+    (void)snprintf(text, CORE_PROBE_TEXT, "%.180s %s", path, fault);
+    return true;
+}
+
+void core_probe_stray_library(char text[CORE_PROBE_TEXT])
+{
+    static const char usual[] =
+        "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/lib/wsl/lib:"
+        "/usr/local/nvidia/lib64:/run/opengl-driver/lib:/usr/lib/x86_64-linux-gnu/nvidia/current";
+    const char *lists[] = { secure_getenv("LD_LIBRARY_PATH"), usual };
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const char *at = lists[i]; at != NULL && *at != '\0';) {
+            const size_t length = strcspn(at, ":");
+            if (describe_stray(at, length, text))
+                return;
+            at += length + (at[length] == ':');
+        }
+}

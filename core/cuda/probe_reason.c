@@ -1,0 +1,119 @@
+/* From what a probe found to a reason and its text. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/cuda/probe.h"
+
+enum { NO_DEVICE = 100 };
+
+/* Names of the driver's codes that are met while it starts. */
+static const struct {
+    int code;
+    const char *name;
+} names[] = {
+    { 1, "invalid value" },
+    { 2, "out of memory" },
+    { 3, "not initialized" },
+    { 34, "this libcuda is a stub of the toolkit" },
+    { 36, "the call needs a newer driver" },
+    { 46, "the device is unavailable" },
+    { NO_DEVICE, "no device" },
+    { 101, "invalid device" },
+    { 102, "the device is not licensed" },
+    { 302, "a symbol of the driver is missing" },
+    { 303, "a library of the driver failed to start" },
+    { 304, "the operating system refused" },
+    { 800, "not permitted" },
+    { 802, "the system is not ready" },
+    { 803, "the kernel driver and libcuda differ in version" },
+    { 804, "forward compatibility is not supported on this device" },
+    { 805, "the MPS server is not there" },
+    { 999, "unknown error" },
+};
+
+const char *core_probe_code_name(int code)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].code == code)
+            return names[i].name;
+    return NULL;
+}
+
+static const char *function_of(int stage)
+{
+    switch (stage) {
+    case CORE_PROBE_START:
+    case CORE_PROBE_OPEN:
+        return "opening libcuda.so.1";
+    case CORE_PROBE_VERSION:
+        return "cuDriverGetVersion";
+    case CORE_PROBE_INIT:
+        return "cuInit";
+    default:
+        return "cuDeviceGetCount";
+    }
+}
+
+/* dlerror says "No such file" for a dangling link and for a file that may not be read, too. */
+static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
+{
+    char stray[CORE_PROBE_TEXT];
+    core_probe_stray_library(stray);
+    (void)snprintf(text, CORE_REASON_BYTES, "NVIDIA's driver library cannot be loaded: %s%s%s",
+                   p->words, stray[0] != '\0' ? "; " : "", stray);
+    return CORE_REASON_NO_DRIVER_LIBRARY;
+}
+
+static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
+{
+    const core_reason nodes = p->code == 34 ? CORE_REASON_NONE : core_probe_nodes(text);
+    if (nodes != CORE_REASON_NONE)
+        return nodes;
+    if (p->code == NO_DEVICE) {
+        (void)snprintf(text, CORE_REASON_BYTES, "the driver finds no device (%s gave 100)",
+                       function_of(p->stage));
+        return CORE_REASON_NO_DEVICE;
+    }
+    const char *name = core_probe_code_name(p->code);
+    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s", function_of(p->stage), p->code,
+                   name != NULL ? name : "a code without a name here", p->library);
+    return CORE_REASON_INIT_FAILED;
+}
+
+static core_reason answered(const core_probe *p, char text[CORE_REASON_BYTES])
+{
+    if (p->stage == CORE_PROBE_OPEN)
+        return no_library(p, text);
+    if (p->stage != CORE_PROBE_DONE)
+        return failed(p, text);
+    if (p->device_count > 0)
+        return CORE_REASON_NONE;
+    core_probe none = *p;
+    none.code = NO_DEVICE;
+    none.stage = CORE_PROBE_COUNT;
+    return failed(&none, text);
+}
+
+core_reason core_probe_reason(const core_probe *p, char text[CORE_REASON_BYTES])
+{
+    switch (p->outcome) {
+    case CORE_PROBE_HUNG:
+        (void)snprintf(text, CORE_REASON_BYTES,
+                       "the driver did not come back from %s before the deadline",
+                       function_of(p->stage));
+        return CORE_REASON_DRIVER_HANGS;
+    case CORE_PROBE_CRASHED:
+        (void)snprintf(text, CORE_REASON_BYTES, "the driver crashed in %s (signal %d: %s)",
+                       function_of(p->stage), p->code, strsignal(p->code));
+        return CORE_REASON_DRIVER_CRASHES;
+    case CORE_PROBE_IMPOSSIBLE:
+        (void)snprintf(text, CORE_REASON_BYTES, "the driver could not be asked in a child: %s",
+                       strerror(p->code));
+        return CORE_REASON_INIT_FAILED;
+    case CORE_PROBE_ANSWERED:
+        return answered(p, text);
+    default:
+        return CORE_REASON_NONE;
+    }
+}

@@ -1,0 +1,20 @@
+/* The reasons for not using CUDA, and texts for them. */
+#ifndef TERN_CORE_CUDA_REASON_H
+#define TERN_CORE_CUDA_REASON_H
+
+#include "tern/device.h"
+
+typedef enum core_reason {
+    CORE_REASON_NONE, /* CUDA is usable */
+#define REASON(id, code, next) CORE_REASON_##id,
+#include "core/cuda/reasons.def"
+#undef REASON
+    CORE_REASONS
+} core_reason;
+
+enum { CORE_REASON_BYTES = 768 };
+
+const char *core_reason_code(core_reason reason); /* "hidden-by-empty-list"; "" for NONE */
+const char *core_reason_next(core_reason reason);
+
+#endif

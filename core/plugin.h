@@ -1,0 +1,31 @@
+/* Plugins: where they are looked for, how they are opened. */
+#ifndef TERN_CORE_PLUGIN_H
+#define TERN_CORE_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tern/plugin.h"
+
+enum { CORE_PLUGIN_WHY = 512, CORE_PLUGIN_PATH = 1024 };
+
+typedef struct core_plugin {
+    void *handle;
+    tern_backend_get_fn get;
+    const tern_backend_needs *needs; /* or NULL */
+} core_plugin;
+
+/* Loads the file; false with the loader's own words. */
+bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_PLUGIN_WHY]);
+/* Asks for its backend and registers it: from here on it stays open for the life of the process. On
+ * failure it is closed. */
+bool core_plugin_start(core_plugin *plugin, char why[CORE_PLUGIN_WHY]);
+void core_plugin_close(core_plugin *plugin);
+
+/* Calls `visit` with each existing path of `file` until it returns true: the folders in
+ * TERN_PLUGIN_PATH, the folder of this code, the install folder. Relative folders are not searched.
+ * Where there is no such file `missing` is called with the folder, if it is not NULL. */
+bool core_plugin_search(const char *file, bool (*visit)(const char *path, void *user),
+                        void (*missing)(const char *folder, void *user), void *user);
+
+#endif

@@ -1,0 +1,92 @@
+/* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and
+ * 9.0; FAKE_PTX=1 makes it name PTX for 7.5, too. FAKE_BACKEND=refuse: it brings nothing. FAKE_FREE is
+ * what device 0 has free, device 1 has twice that. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tern/plugin.h"
+
+static void *fake_alloc(void *context, int index, int64_t bytes, void *stream)
+{
+    (void)context, (void)index, (void)stream;
+    return aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64);
+}
+
+static void fake_free(void *context, int index, void *data, int64_t bytes, void *stream)
+{
+    (void)context, (void)index, (void)bytes, (void)stream;
+    free(data);
+}
+
+static tern_status_t fake_memory_info(void *context, int index, int64_t *out_free,
+                                      int64_t *out_total)
+{
+    const char *value = getenv("FAKE_FREE");
+    (void)context;
+    *out_free = (value != NULL ? atoll(value) : 1000) * (index + 1);
+    *out_total = 1 << 20;
+    return TERN_OK;
+}
+
+static tern_status_t fake_copy(void *context, int index, void *dst, const void *src, int64_t bytes,
+                               void *stream)
+{
+    (void)context, (void)index, (void)stream;
+    memcpy(dst, src, (size_t)bytes);
+    return TERN_OK;
+}
+
+static tern_status_t fake_device(void *context, int index, tern_backend_device *out)
+{
+    (void)context;
+    out->capability = 90;
+    out->multiprocessors = 7;
+    (void)snprintf(out->name, sizeof out->name, "Fake GPU %d", index);
+    (void)snprintf(out->uuid, sizeof out->uuid, "GPU-fake-%d", index);
+    return TERN_OK;
+}
+
+static const tern_backend_memory memory = {
+    .size = sizeof memory, .alloc = fake_alloc, .free = fake_free, .info = fake_memory_info
+};
+static const tern_backend_copy copy = {
+    .size = sizeof copy, .from_host = fake_copy, .to_host = fake_copy, .on_device = fake_copy
+};
+static const tern_backend_info info = { .size = sizeof info,
+                                        .driver_version = 13000,
+                                        .runtime_version = 12090,
+                                        .libraries = "fakeBLAS 1.0",
+                                        .device = fake_device };
+static const tern_backend backend = { .size = sizeof backend,
+                                      .version = TERN_PLUGIN_VERSION,
+                                      .name = "cuda",
+                                      .kind = TERN_KIND_CUDA,
+                                      .device_count = 2,
+                                      .host_readable = true,
+                                      .memory = &memory,
+                                      .copy = &copy,
+                                      .info = &info };
+
+static const int32_t code[] = { 80, 90 };
+
+TERN_API const tern_backend_needs *tern_backend_needs_get(void);
+const tern_backend_needs *tern_backend_needs_get(void)
+{
+    static tern_backend_needs needs = { sizeof needs, 12000, 0, 2, code };
+    if (getenv("FAKE_PTX") != NULL)
+        needs.ptx = 75;
+    return &needs;
+}
+
+TERN_API const tern_backend *tern_backend_get(const tern_host *host, uint32_t version,
+                                              const char **out_why);
+const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, const char **out_why)
+{
+    const char *wish = getenv("FAKE_BACKEND");
+    (void)host;
+    *out_why = "the fake backend was told to refuse";
+    return version != TERN_PLUGIN_VERSION || (wish != NULL && strcmp(wish, "refuse") == 0)
+               ? NULL
+               : &backend;
+}

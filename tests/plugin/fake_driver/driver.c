@@ -1,0 +1,70 @@
+/* A libcuda.so.1 that does what FAKE_* in the environment says: FAKE_INIT (a code, "hang" or "crash"),
+ * FAKE_VERSION (13000), FAKE_DEVICES (1; fewer by CUDA_VISIBLE_DEVICES, of which it reads one index),
+ * FAKE_CAPABILITY (90). */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tern/base.h"
+
+enum { INVALID = 1, NO_DEVICE = 100 };
+
+TERN_API int cuInit(unsigned flags);
+TERN_API int cuDriverGetVersion(int *out_version);
+TERN_API int cuDeviceGetCount(int *out_count);
+TERN_API int cuDeviceGet(int *out_device, int ordinal);
+TERN_API int cuDeviceGetAttribute(int *out_value, int attribute, int device);
+
+static int setting(const char *name, int otherwise)
+{
+    const char *value = getenv(name);
+    return value != NULL ? atoi(value) : otherwise;
+}
+
+static int devices(void)
+{
+    const int count = setting("FAKE_DEVICES", 1);
+    return setting("CUDA_VISIBLE_DEVICES", 0) < count ? count : 0;
+}
+
+int cuInit(unsigned flags)
+{
+    const char *wish = getenv("FAKE_INIT");
+    (void)flags;
+    (void)!write(STDERR_FILENO, "noise of the driver\n", 20);
+    if (wish != NULL && strcmp(wish, "hang") == 0)
+        for (;;)
+            (void)pause();
+    if (wish != NULL && strcmp(wish, "crash") == 0)
+        (void)raise(SIGSEGV);
+    if (wish != NULL)
+        return atoi(wish);
+    return devices() > 0 ? 0 : NO_DEVICE;
+}
+
+int cuDriverGetVersion(int *out_version)
+{
+    *out_version = setting("FAKE_VERSION", 13000);
+    return 0;
+}
+
+int cuDeviceGetCount(int *out_count)
+{
+    *out_count = devices();
+    return 0;
+}
+
+int cuDeviceGet(int *out_device, int ordinal)
+{
+    *out_device = ordinal;
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *out_value, int attribute, int device)
+{
+    const int capability = setting("FAKE_CAPABILITY", 90);
+    (void)device;
+    *out_value = attribute == 75 ? capability / 10 : capability % 10;
+    return attribute == 75 || attribute == 76 ? 0 : INVALID;
+}

@@ -1,0 +1,352 @@
+/* Every reason for not using CUDA, each made by fake libraries and folders. The program starts itself
+ * again with "--ask" in the environment of a case, since a process decides only once. The child
+ * asks for a tensor on CUDA and prints "CODE|device kind|mapped CUDA libraries|error code|text". */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/cuda/reason.h"
+#include "tern/system.h"
+#include "tests/support/check.h"
+#include "tests/support/files.h"
+
+enum { ANSWER = 4096, NOBODY = 65534 };
+
+/* ---- the child ------------------------------------------------------------------------------------ */
+
+static int mapped_cuda_libraries(void)
+{
+    char line[1024];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        count += strstr(line, "libcuda") != NULL || strstr(line, "libtern_cuda") != NULL ||
+                 strstr(line, "libcudart") != NULL || strstr(line, "libnvidia") != NULL;
+    if (maps != NULL)
+        (void)fclose(maps);
+    return count;
+}
+
+static int ask(void)
+{
+    if (getenv("TEST_AS_NOBODY") != NULL && geteuid() == 0 &&
+        setresuid(NOBODY, NOBODY, NOBODY) != 0)
+        return 3;
+    if (getenv("TEST_SWITCH_OFF") != NULL)
+        tern_cuda_set_enabled(false);
+    int kind = 0;
+    {
+        TERN_SCOPE;
+        tern_tensor *t = tern_empty(TERN_SHAPE(2), .device = TERN_CUDA(0));
+        if (t != NULL)
+            kind = tern_device(t).kind;
+        (void)tern_cuda(t);
+    }
+    const int error = (int)tern_error_code();
+    char text[2048];
+    (void)snprintf(text, sizeof text, "%s", tern_error_text());
+    tern_error_clear();
+    tern_fallback_t why = { "", "", "" };
+    (void)tern_dev_fallback(&why);
+    printf("%s|%d|%d|%d|%s|%s|%s", why.code, kind, mapped_cuda_libraries(), error, why.text,
+           why.next_step, text);
+    return 0;
+}
+
+/* ---- the parent ----------------------------------------------------------------------------------- */
+
+static char answer[ANSWER], said[ANSWER];
+
+static void read_file(const char *name, char text[ANSWER])
+{
+    char path[2 * FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/%s", file_folder(), name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    text[fread(text, 1, ANSWER - 1, file)] = '\0';
+    (void)fclose(file);
+}
+
+/* Starts this program with `settings` ("A=1 B=2") before it; its answer and what it wrote on stderr. */
+static void run(const char *settings)
+{
+    char command[8 * FILE_PATH_BYTES], self[FILE_PATH_BYTES];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    (void)snprintf(
+        command, sizeof command,
+        "cd '%s' && env -u CUDA_VISIBLE_DEVICES -u TERN_SIM_DEVICES -u TERN_DEVICE_POLICY "
+        "TERN_PROBE_ROOT=\"$PWD\" TERN_PLUGIN_PATH=\"$PWD/plugin\" %s '%s' --ask "
+        ">out.txt 2>err.txt",
+        file_folder(), settings, self);
+    const int status = system(command);
+    read_file("out.txt", answer);
+    read_file("err.txt", said);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("%s ended with status %d:\n%s%s", settings, status, answer, said);
+}
+
+static int lines(const char *text)
+{
+    int count = 0;
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
+/* Under `prefer`: the reason, the words, a CPU tensor, exactly one line, and require says the same. */
+static void expect(const char *settings, const char *code, const char *words)
+{
+    char start[64], both[1024];
+    run(settings);
+    (void)snprintf(start, sizeof start, "%s|%d|", code, TERN_KIND_CPU);
+    if (strncmp(answer, start, strlen(start)) != 0 || strstr(answer, words) == NULL)
+        fail_msg("%s: not [%s] '%s' but:\n%s\n%s", settings, code, words, answer, said);
+    if (lines(said) != 1 || strstr(said, "tern: CUDA was asked for, using the CPU: ") != said ||
+        strstr(said, code) == NULL)
+        fail_msg("%s: not one line on stderr but:\n%s", settings, said);
+    (void)snprintf(both, sizeof both, "TERN_DEVICE_POLICY=require %s", settings);
+    run(both);
+    (void)snprintf(start, sizeof start, "%s|0|", code);
+    (void)snprintf(both, sizeof both, "there is none: ");
+    if (strncmp(answer, start, strlen(start)) != 0 || strstr(answer, both) == NULL)
+        fail_msg("%s under require: %s", settings, answer);
+    assert_string_equal(said, "");
+}
+
+static void expect_no_cuda_mapped(void)
+{
+    const char *at = strchr(strchr(answer, '|') + 1, '|');
+    assert_int_equal(atoi(at + 1), 0);
+}
+
+#define PLUGIN "LD_LIBRARY_PATH=\"$PWD/driver\" "
+
+static void test_an_empty_list(void **state)
+{
+    (void)state;
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=", "hidden-by-empty-list", "is empty");
+    expect_no_cuda_mapped();
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=-1", "hidden-by-empty-list", "is -1");
+    expect_no_cuda_mapped();
+}
+
+static void test_a_bad_list(void **state)
+{
+    (void)state;
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=one,0", "hidden-by-bad-list", "'one' is none");
+    expect_no_cuda_mapped();
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=0,0", "hidden-by-bad-list", "a device twice");
+    expect_no_cuda_mapped();
+    /* only the driver knows that there is no device 5; it is asked in a child */
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=5", "hidden-by-bad-list", "a device that is not there");
+    expect_no_cuda_mapped();
+}
+
+static void test_policy_and_switch(void **state)
+{
+    (void)state;
+    run(PLUGIN "TERN_DEVICE_POLICY=cpu");
+    assert_ptr_equal(strstr(answer, "disabled-by-policy|1|0|0|"), answer);
+    assert_string_equal(said, "");
+    expect(PLUGIN "TEST_SWITCH_OFF=1", "disabled-by-call", "tern_cuda_set_enabled");
+    expect_no_cuda_mapped();
+}
+
+static void test_no_plugin(void **state)
+{
+    (void)state;
+    expect("TERN_PLUGIN_PATH=\"$PWD\" TERN_SIM_DEVICES=2", "plugin-missing", "libtern_sim.so");
+    /* which of the two depends on what was configured */
+    run("TERN_PLUGIN_PATH=\"$PWD\"");
+    const bool without = strstr(answer, "built-without|") == answer;
+    expect("TERN_PLUGIN_PATH=\"$PWD\"", without ? "built-without" : "plugin-missing",
+           without ? "has no CUDA backend" : "libtern_cuda.so");
+}
+
+static void test_a_broken_plugin(void **state)
+{
+    (void)state;
+    expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/short\"", "plugin-broken", "file too short");
+    expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/other\"", "plugin-broken",
+           "exports no tern_backend_get");
+    expect(PLUGIN "FAKE_BACKEND=refuse", "plugin-broken", "told to refuse");
+}
+
+static void test_no_driver_library(void **state)
+{
+    (void)state;
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != NULL)
+        skip(); /* this machine has one */
+    expect("", "no-driver-library", "libcuda.so.1: cannot open shared object file");
+    expect("LD_LIBRARY_PATH=\"$PWD/short\"", "no-driver-library", "file too short");
+    expect("LD_LIBRARY_PATH=\"$PWD/dangling\"", "no-driver-library", "is a link to nothing");
+    expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library", "cuInit");
+}
+
+static void test_an_old_driver(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_VERSION=11080", "driver-too-old", "the driver is for CUDA 11.8");
+}
+
+static void test_no_device_node(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_INIT=999 TERN_PROBE_ROOT=\"$PWD/bare\"", "no-device-node",
+           "/dev/nvidiactl is missing; the kernel driver 580.95.05 is loaded");
+}
+
+static void test_no_permission(void **state)
+{
+    (void)state;
+    if (geteuid() != 0 && access("/proc/self", R_OK) != 0)
+        skip();
+    expect(PLUGIN "FAKE_INIT=100 TEST_AS_NOBODY=1 TERN_PROBE_ROOT=\"$PWD/closed\"", "no-permission",
+           "/dev/nvidiactl may not be opened: Permission denied");
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_DEVICES=0", "no-device", "finds no device");
+}
+
+static void test_a_driver_that_fails(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_INIT=803", "init-failed", "cuInit gave 803 (the kernel driver and libcuda");
+    expect(PLUGIN "FAKE_INIT=34", "init-failed", "a stub of the toolkit");
+}
+
+static void test_a_driver_that_hangs_is_given_up(void **state)
+{
+    (void)state;
+    struct timespec before, after;
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    run(PLUGIN "FAKE_INIT=hang TERN_PROBE_SECONDS=0.3");
+    (void)clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_ptr_equal(strstr(answer, "driver-hangs|1|0|0|"), answer);
+    assert_non_null(strstr(answer, "did not come back from cuInit"));
+    assert_true(after.tv_sec - before.tv_sec < 9); /* the default would be 10 */
+}
+
+static void test_a_driver_that_crashes(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_INIT=crash", "driver-crashes", "crashed in cuInit (signal 11");
+}
+
+static void test_no_code_for_the_architecture(void **state)
+{
+    (void)state;
+    expect(PLUGIN "FAKE_CAPABILITY=75", "no-code-for-architecture", "compute capability 7.5");
+    expect(PLUGIN "FAKE_CAPABILITY=120", "no-code-for-architecture", "compute capability 12.0");
+    run(PLUGIN "FAKE_CAPABILITY=86"); /* code for 8.0 runs on it */
+    assert_ptr_equal(strstr(answer, "|2|"), answer);
+    run(PLUGIN "FAKE_CAPABILITY=120 FAKE_PTX=1");
+    assert_ptr_equal(strstr(answer, "|2|"), answer);
+}
+
+static void test_a_usable_device_is_used(void **state)
+{
+    (void)state;
+    run(PLUGIN "CUDA_VISIBLE_DEVICES=0");
+    assert_ptr_equal(strstr(answer, "|2|"), answer);
+    assert_string_equal(said, "");
+    run("TERN_PROBE_SECONDS=0"); /* the driver is not asked */
+    assert_ptr_equal(strstr(answer, "|2|"), answer);
+}
+
+/* ---- folders --------------------------------------------------------------------------------------- */
+
+static void make_folder(const char *name)
+{
+    assert_true(mkdir(file_path(name), 0755) == 0);
+}
+
+static void copy(const char *from, const char *name)
+{
+    const char *folder = getenv("TERN_TEST_PLUGINS");
+    char path[FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : ".", from);
+    file_bytes bytes = file_read(path);
+    assert_true(bytes.count > 0);
+    assert_int_equal(chmod(file_write(name, bytes), 0755), 0);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    file_bytes bytes = { NULL, 0 };
+    file_bytes_add(&bytes, text, strlen(text));
+    (void)file_write(name, bytes);
+}
+
+static int make_folders(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {
+        "plugin",
+        "driver",
+        "short",
+        "other",
+        "dangling",
+        "dev",
+        "bare",
+        "bare/proc",
+        "bare/proc/driver",
+        "bare/proc/driver/nvidia",
+        "bare/dev",
+        "closed",
+        "closed/dev",
+    };
+    assert_int_equal(chmod(file_folder(), 0777), 0);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        make_folder(folders[i]);
+    copy("tern_fake_cuda.so", "plugin/libtern_cuda.so");
+    copy("tern_fake_driver.so", "driver/libcuda.so.1");
+    copy("tern_fake_driver.so", "other/libtern_cuda.so"); /* a library, but no plugin */
+    copy("tern_fake_cuda.so", "other/libcuda.so.1");
+    write_text("short/libtern_cuda.so", "");
+    write_text("short/libcuda.so.1", "");
+    assert_int_equal(symlink("/nowhere/libcuda.so.580", file_path("dangling/libcuda.so.1")), 0);
+    write_text("dev/nvidiactl", "");
+    write_text("dev/nvidia-uvm", "");
+    write_text("dev/nvidia0", "");
+    write_text("closed/dev/nvidiactl", "");
+    assert_int_equal(chmod(file_path("closed/dev/nvidiactl"), 0), 0);
+    write_text(
+        "bare/proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+        return ask();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_empty_list),
+        cmocka_unit_test(test_a_bad_list),
+        cmocka_unit_test(test_policy_and_switch),
+        cmocka_unit_test(test_no_plugin),
+        cmocka_unit_test(test_a_broken_plugin),
+        cmocka_unit_test(test_no_driver_library),
+        cmocka_unit_test(test_an_old_driver),
+        cmocka_unit_test(test_no_device_node),
+        cmocka_unit_test(test_no_permission),
+        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_a_driver_that_fails),
+        cmocka_unit_test(test_a_driver_that_hangs_is_given_up),
+        cmocka_unit_test(test_a_driver_that_crashes),
+        cmocka_unit_test(test_no_code_for_the_architecture),
+        cmocka_unit_test(test_a_usable_device_is_used),
+    };
+    return cmocka_run_group_tests(tests, make_folders, NULL);
+}
