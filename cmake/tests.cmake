@@ -210,6 +210,9 @@ endif()
 
 # The tern command: what it reads, refuses and writes; and the page in a browser, where there is one.
 if(TARGET tern_command)
+  add_test(NAME front/devices COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_devices.sh
+           $<TARGET_FILE:tern_command> ${PROJECT_BINARY_DIR}/examples)
+  tern_test_properties(front/devices front)
   foreach(part memory_report memory_page)
     add_test(NAME front/${part} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_${part}.sh
              $<TARGET_FILE:tern_command>)

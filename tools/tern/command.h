@@ -17,6 +17,7 @@ int command_usage(const char *name, const char *format, ...) __attribute__((form
 /* Prints "tern NAME: ..."; returns COMMAND_FAILED. */
 int command_fail(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+extern const command devices_command, env_command, explain_command;
 extern const command memory_report_command;
 
 #endif

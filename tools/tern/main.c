@@ -24,9 +24,8 @@ static const command version_command = {
 };
 
 static const command *const commands[] = {
-    &memory_report_command,
-    &version_command,
-    &help_command,
+    &devices_command,       &env_command,     &explain_command,
+    &memory_report_command, &version_command, &help_command,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

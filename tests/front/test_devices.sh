@@ -1,0 +1,82 @@
+#!/bin/sh
+# tern devices, env, explain; and what a program says when CUDA is hidden.
+# usage: test_devices.sh TERN EXAMPLES
+set -eu
+
+tern=$1
+examples=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/tern-devices.XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+cd "$work"
+unset CUDA_VISIBLE_DEVICES TERN_SIM_DEVICES TERN_DEVICE_POLICY
+failed=0
+
+wrong() {
+    echo "devices: $*"
+    head -c 2000 output | sed 's/^/    /'
+    failed=1
+}
+
+# expect STATUS TEXT COMMAND...: the exit status and a part of the output.
+expect() {
+    want=$1
+    text=$2
+    shift 2
+    status=0
+    "$@" >output 2>&1 </dev/null || status=$?
+    if [ "$status" != "$want" ] || ! grep -qF -- "$text" output; then
+        wrong "'$*' gave status $status, wanted $want and '$text':"
+    fi
+}
+
+# Every code has a page and every page a code.
+"$tern" explain | sort >pages
+"$tern" explain --codes | sort >codes
+cmp -s pages codes || { diff pages codes >output || :; wrong "pages and codes differ:"; }
+while read -r code; do
+    expect 0 "How to repair" "$tern" explain "$code"
+done <codes
+expect 1 "'no-such' is no code" "$tern" explain no-such
+expect 2 "one argument too many" "$tern" explain ok ok
+
+# Devices as text and as JSON.
+expect 0 "threads in use" env CUDA_VISIBLE_DEVICES= "$tern" devices
+expect 0 "CUDA is not used: CUDA_VISIBLE_DEVICES is empty [hidden-by-empty-list]" \
+    env CUDA_VISIBLE_DEVICES= "$tern" devices
+expect 0 '"reason":	"hidden-by-bad-list"' env CUDA_VISIBLE_DEVICES=x "$tern" devices --json
+expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
+expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
+expect 2 "no option of this command" "$tern" env --yaml
+if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
+    expect 0 "cuda:2   simulated device 2 (simulated)" env TERN_SIM_DEVICES=3 "$tern" devices
+    expect 0 "cuda:0   simulated device 2 (simulated)" \
+        env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=2,0 "$tern" devices
+    expect 0 "cuda:1   simulated device 0 (simulated)" \
+        env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=2,0 "$tern" devices
+    expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
+    expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
+        env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
+    expect 0 "[hidden-by-bad-list]" env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=GPU-0 "$tern" devices
+    expect 0 '"uuid":	"GPU-73696d75-6c61-7465-6400-000000000001"' \
+        env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=GPU-73696d75-6c61-7465-6400-000000000001 \
+        "$tern" devices --json
+fi
+
+# A program that asked for CUDA: one line, the CPU, success, and the reason in its results.
+if [ -x "$examples/mlp_mnist" ]; then
+    run="$examples/mlp_mnist --data digits --device cuda --steps 3 --quiet --json r.json"
+    # shellcheck disable=SC2086
+    env CUDA_VISIBLE_DEVICES= $run >output 2>said || wrong "a run without CUDA failed:"
+    [ "$(wc -l <said)" = 1 ] || { cp said output; wrong "not one line on stderr:"; }
+    grep -q '^tern: CUDA was asked for.*\[hidden-by-empty-list\]' said || wrong "another line"
+    if ! grep -q '"device":.*"cpu"' r.json || ! grep -q 'hidden-by-empty-list' r.json; then
+        cp r.json output
+        wrong "the results do not name the reason:"
+    fi
+    # shellcheck disable=SC2086
+    if env CUDA_VISIBLE_DEVICES= TERN_DEVICE_POLICY=require $run >output 2>&1; then
+        wrong "require was no error:"
+    fi
+    grep -q 'hidden-by-empty-list' output || wrong "require gave another reason:"
+fi
+exit "$failed"

@@ -1,0 +1,149 @@
+/* tern devices and tern env: what there is. */
+#include <stdio.h>
+#include <string.h>
+#include <tern/tern.h>
+
+#include "tools/tern/command.h"
+#include "tools/tern/facts.h"
+#include "tools/tern/text.h"
+
+/* 1: --json, 0: nothing, -1: anything else, which has been reported. */
+static int wants_json(const char *name, int argc, char **argv)
+{
+    if (argc < 2)
+        return 0;
+    if (argc == 2 && strcmp(argv[1], "--json") == 0)
+        return 1;
+    (void)command_usage(name, "'%s' is no option of this command", argv[argc - 1]);
+    return -1;
+}
+
+static int put_json(const char *name, cJSON *root)
+{
+    char *json = cJSON_Print(root);
+    if (json == NULL)
+        return command_fail(name, "not enough memory");
+    puts(json);
+    cJSON_free(json);
+    return COMMAND_OK;
+}
+
+/* ---- tern devices --------------------------------------------------------------------------------- */
+
+static const char *string_of(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+static double number_of(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : -1;
+}
+
+static void put_device(const cJSON *d)
+{
+    char free[TEXT_SIZE_BYTES], total[TEXT_SIZE_BYTES];
+    const bool simulated = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "simulated"));
+    printf("%-8s %s%s\n", string_of(d, "device"), string_of(d, "name") ? string_of(d, "name") : "",
+           simulated ? " (simulated)" : "");
+    if (string_of(d, "capability") != NULL)
+        printf("         compute capability %s, %.0f multiprocessors\n", string_of(d, "capability"),
+               number_of(d, "multiprocessors"));
+    if (number_of(d, "total_bytes") >= 0)
+        printf("         %s free of %s\n", text_size((int64_t)number_of(d, "free_bytes"), free),
+               text_size((int64_t)number_of(d, "total_bytes"), total));
+    if (string_of(d, "driver_version") != NULL)
+        printf("         driver for CUDA %s", string_of(d, "driver_version"));
+    if (string_of(d, "runtime_version") != NULL)
+        printf(", runtime %s", string_of(d, "runtime_version"));
+    if (string_of(d, "driver_version") != NULL)
+        puts("");
+    if (string_of(d, "libraries") != NULL)
+        printf("         %s\n", string_of(d, "libraries"));
+    if (number_of(d, "processors") >= 0)
+        printf("         %.0f processors, %.0f threads in use, kernels for %s\n"
+               "         BLAS: %s\n         DNN: %s\n",
+               number_of(d, "processors"), number_of(d, "threads"), string_of(d, "instruction_set"),
+               string_of(d, "blas"), string_of(d, "dnn"));
+}
+
+static void put_reason(void)
+{
+    tern_fallback_t why;
+    if (tern_dev_fallback(&why))
+        printf("\nCUDA is not used: %s [%s]\n  try: %s\n  more: tern explain %s\n", why.text,
+               why.code, why.next_step, why.code);
+}
+
+static int devices(int argc, char **argv)
+{
+    const int json = wants_json(argv[0], argc, argv);
+    if (json < 0)
+        return COMMAND_USAGE;
+    cJSON *list = facts_devices();
+    int status = COMMAND_OK;
+    if (json > 0) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "schema", 1);
+        cJSON_AddItemToObject(root, "cuda", facts_cuda());
+        cJSON_AddItemToObject(root, "devices", list);
+        status = put_json(argv[0], root);
+        cJSON_Delete(root);
+        return status;
+    }
+    for (const cJSON *d = list->child; d != NULL; d = d->next)
+        put_device(d);
+    put_reason();
+    cJSON_Delete(list);
+    return status;
+}
+
+const command devices_command = {
+    .name = "devices",
+    .summary = "every device, and why CUDA is not used",
+    .help = "usage: tern devices [--json]\n"
+            "\n"
+            "Lists CUDA devices with name, compute capability, memory, driver, runtime and "
+            "libraries, and\n"
+            "the CPU with its processors, threads, instruction set and libraries. Where CUDA is "
+            "not used\n"
+            "it says why and what to try. The exit status is 0 with and without a GPU.\n",
+    .run = devices,
+};
+
+/* ---- tern env ------------------------------------------------------------------------------------- */
+
+static int env(int argc, char **argv)
+{
+    const int json = wants_json(argv[0], argc, argv);
+    if (json < 0)
+        return COMMAND_USAGE;
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "schema", 1);
+    cJSON_AddItemToObject(root, "system", facts_system());
+    cJSON_AddItemToObject(root, "cuda", facts_cuda());
+    cJSON_AddItemToObject(root, "devices", facts_devices());
+    cJSON_AddItemToObject(root, "environment", facts_environment());
+    int status = COMMAND_OK;
+    if (json > 0)
+        status = put_json(argv[0], root);
+    else
+        facts_print(root, 0);
+    cJSON_Delete(root);
+    return status;
+}
+
+const command env_command = {
+    .name = "env",
+    .summary = "the whole stack, for a bug report",
+    .help = "usage: tern env [--json]\n"
+            "\n"
+            "Prints versions, system, CUDA's state with all that was looked at, devices, the CPU's "
+            "libraries\n"
+            "and the variables that change what tern does (TERN_, CUDA_, NVIDIA_, OMP_, ..., "
+            "LD_LIBRARY_PATH):\n"
+            "paste it into a report.\n",
+    .run = env,
+};

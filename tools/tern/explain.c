@@ -1,0 +1,89 @@
+/* tern explain: a page for each reason and error code. */
+#include <stdio.h>
+#include <string.h>
+#include <tern/tern.h>
+
+#include "tools/tern/command.h"
+
+static const char name[] = "explain";
+
+typedef struct page_of_code {
+    const char *code, *means, *check, *repair;
+} page_of_code;
+
+/* clang-format off */
+static const page_of_code pages[] = {
+#define PAGE(code, means, check, repair) { code, means, check, repair },
+#include "tools/tern/explain_pages.def"
+#undef PAGE
+};
+/* clang-format on */
+enum { PAGES = sizeof pages / sizeof *pages };
+
+static const page_of_code *find(const char *code)
+{
+    for (int i = 0; i < PAGES; i++)
+        if (strcmp(pages[i].code, code) == 0)
+            return &pages[i];
+    return NULL;
+}
+
+static void put_part(const char *head, const char *text)
+{
+    printf("\n%s\n", head);
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "\n");
+        printf("  %.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void list_pages(void)
+{
+    for (int i = 0; i < PAGES; i++)
+        printf("%s\n", pages[i].code);
+}
+
+/* What the library can give, asked of the library itself. */
+static void list_codes(void)
+{
+    for (int i = 0; tern_reason_code(i) != NULL; i++)
+        printf("%s\n", tern_reason_code(i));
+    for (int i = 0; strcmp(tern_status_name((tern_status_t)i), "?") != 0; i++)
+        printf("%s\n", tern_status_name((tern_status_t)i));
+}
+
+static int explain(int argc, char **argv)
+{
+    if (argc > 2)
+        return command_usage(name, "'%s' is one argument too many", argv[2]);
+    if (argc < 2) {
+        list_pages();
+        return COMMAND_OK;
+    }
+    if (strcmp(argv[1], "--codes") == 0) {
+        list_codes();
+        return COMMAND_OK;
+    }
+    const page_of_code *page = find(argv[1]);
+    if (page == NULL)
+        return command_fail(name, "'%s' is no code: tern explain lists them all", argv[1]);
+    printf("%s\n", page->code);
+    put_part("What it means", page->means);
+    put_part("How to check", page->check);
+    put_part("How to repair", page->repair);
+    return COMMAND_OK;
+}
+
+const command explain_command = {
+    .name = name,
+    .summary = "what a reason or error code means, how to check, how to repair",
+    .help =
+        "usage: tern explain [CODE]\n"
+        "       tern explain --codes\n"
+        "\n"
+        "Explains a code: the word in brackets of the line that tern writes when it uses the CPU\n"
+        "instead of CUDA, or an error code (tern_status_name). Without CODE it lists the pages;\n"
+        "--codes lists what the library of this installation can give.\n",
+    .run = explain,
+};

@@ -1,0 +1,119 @@
+/* The stack below tern: system, compiler, environment; and JSON for people. */
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <tern/tern.h>
+
+#include "tools/tern/facts.h"
+
+extern char **environ;
+
+/* VALUE of a line KEY=VALUE or KEY="VALUE" in /etc/os-release. */
+static void add_distribution(cJSON *object)
+{
+    char line[256];
+    FILE *file = fopen("/etc/os-release", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "PRETTY_NAME=", 12) != 0)
+            continue;
+        char *value = line + 12 + strspn(line + 12, "\"'");
+        value[strcspn(value, "\"'\n")] = '\0';
+        cJSON_AddStringToObject(object, "distribution", value);
+    }
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+static const char *container(void)
+{
+    if (access("/.dockerenv", F_OK) == 0)
+        return "docker";
+    if (access("/run/.containerenv", F_OK) == 0)
+        return "podman";
+    if (getenv("KUBERNETES_SERVICE_HOST") != NULL)
+        return "kubernetes";
+    return getenv("container");
+}
+
+cJSON *facts_system(void)
+{
+    cJSON *object = cJSON_CreateObject();
+    char text[64];
+    (void)snprintf(text, sizeof text, "%d.%d.%d", TERN_VERSION_MAJOR, TERN_VERSION_MINOR,
+                   TERN_VERSION_PATCH);
+    cJSON_AddStringToObject(object, "tern", text);
+    cJSON_AddStringToObject(object, "compiler", __VERSION__);
+    cJSON_AddStringToObject(object, "libc", gnu_get_libc_version());
+    struct utsname names;
+    if (uname(&names) == 0) {
+        (void)snprintf(text, sizeof text, "%.20s %.40s", names.sysname, names.release);
+        cJSON_AddStringToObject(object, "kernel", text);
+        cJSON_AddStringToObject(object, "machine", names.machine);
+    }
+    add_distribution(object);
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page_bytes > 0)
+        cJSON_AddNumberToObject(object, "memory_bytes", (double)pages * (double)page_bytes);
+    if (container() != NULL)
+        cJSON_AddStringToObject(object, "container", container());
+    return object;
+}
+
+/* Nothing here names a person, a key or a path of a home unless the user put it there. */
+cJSON *facts_environment(void)
+{
+    static const char *const prefixes[] = {
+        "TERN_",   "CUDA_",    "NVIDIA_",          "OMP_",       "GOMP_", "OPENBLAS_", "DNNL_",
+        "ONEDNN_", "MKL_NUM_", "LD_LIBRARY_PATH=", "LD_PRELOAD="
+    };
+    cJSON *object = cJSON_CreateObject();
+    for (char **entry = environ; *entry != NULL; entry++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+            const char *equals = strchr(*entry, '=');
+            char key[128];
+            if (equals == NULL || strncmp(*entry, prefixes[i], strlen(prefixes[i])) != 0)
+                continue;
+            (void)snprintf(key, sizeof key, "%.*s", (int)(equals - *entry), *entry);
+            cJSON_AddStringToObject(object, key, equals + 1);
+            break;
+        }
+    return object;
+}
+
+/* ---- for people ----------------------------------------------------------------------------------- */
+
+static void print_value(const cJSON *item)
+{
+    if (cJSON_IsBool(item))
+        printf("%s", cJSON_IsTrue(item) ? "yes" : "no");
+    else if (cJSON_IsNumber(item))
+        printf("%.0f", item->valuedouble);
+    else
+        printf("%s", item->valuestring[0] != '\0' ? item->valuestring : "(empty)");
+}
+
+void facts_print(const cJSON *object, int indent)
+{
+    for (const cJSON *item = object->child; item != NULL; item = item->next) {
+        if (cJSON_IsObject(item) && item->string != NULL) {
+            printf("%*s%s\n", indent, "", item->string);
+            facts_print(item, indent + 2);
+        } else if (cJSON_IsObject(item)) {
+            facts_print(item, indent);
+            printf("%s", item->next != NULL ? "\n" : "");
+        } else if (cJSON_IsArray(item)) {
+            printf("%*s%s\n", indent, "", item->string);
+            facts_print(item, indent + 2);
+        } else {
+            if (item->string != NULL)
+                printf("%*s%-20s", indent, "", item->string);
+            else
+                printf("%*s", indent, "");
+            print_value(item);
+            printf("\n");
+        }
+    }
+}
