@@ -129,6 +129,17 @@ static const amp_line *by_order(const struct core_autocast *amp, int64_t order)
     return NULL;
 }
 
+static bool computes_low_on_cpu(const struct core_autocast *amp)
+{
+    for (int64_t i = 0; i < amp->line_capacity; i++) {
+        const amp_line *line = &amp->lines[i];
+        if (line->op != NULL && line->kind == TERN_KIND_CPU &&
+            (line->dtype == TERN_F16 || line->dtype == TERN_BF16))
+            return true;
+    }
+    return false;
+}
+
 int64_t tern_amp_explain(char *out_text, size_t bytes)
 {
     const struct core_autocast *amp = core_self()->amp;
@@ -148,5 +159,8 @@ int64_t tern_amp_explain(char *out_text, size_t bytes)
     const tern_amp_counts total = tern_amp_counted();
     put(&t, "%-44s ", "all");
     put_counts(&t, &total);
+    if (amp != NULL && computes_low_on_cpu(amp))
+        put(&t,
+            "cpu: f16 and bf16 are what lies in memory; computed in f32, converted in blocks\n");
     return t.whole;
 }
