@@ -79,30 +79,51 @@ void cpu_narrow_c(const cpu_product *f, int dtype, const cpu_product *g, int thr
     cpu_parallel(threads, g->m, 16, narrow_rows, &t);
 }
 
-/* Rows of A at a time, so that not all of A and C has to be there in f32. */
-static bool run_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                     cpu_product_room *room)
+/* All rows of a product whose B is in f32 already: some of A at a time. */
+static bool run_rows(const tern_call *call, int dtype, const cpu_wide_product *wide,
+                     const cpu_product *g, int64_t block, int threads, cpu_product_room *room)
 {
-    cpu_product g = *product;
-    if (g.m == 0 || g.n == 0)
-        return true;
-    const int64_t widest = g.k > g.n ? g.k : g.n;
-    const int64_t most = HALF_ELEMENTS / widest + 1, block = most < g.m ? most : g.m;
-    const cpu_wide_product wide = { cpu_room_take(call, &room->a, block * g.k * 4 + 64),
-                                    cpu_room_take(call, &room->b, g.k * g.n * 4 + 64),
-                                    cpu_room_take(call, &room->c, block * g.n * 4 + 64),
-                                    cpu_room_take(call, &room->bias, g.n * 4 + 64) };
-    if (wide.a == NULL || wide.b == NULL || wide.c == NULL || wide.bias == NULL)
-        return false;
-    cpu_widen_b(&wide, dtype, &g, threads);
-    for (int64_t m0 = 0; m0 < g.m; m0 += block) {
-        const int64_t end = m0 + block < g.m ? m0 + block : g.m;
-        const cpu_product rows = cpu_product_part(&g, dtype, true, m0, end);
+    for (int64_t m0 = 0; m0 < g->m; m0 += block) {
+        const int64_t end = m0 + block < g->m ? m0 + block : g->m;
+        const cpu_product rows = cpu_product_part(g, dtype, true, m0, end);
         cpu_product f = rows;
-        cpu_widen_a(&wide, dtype, &f, threads);
+        cpu_widen_a(wide, dtype, &f, threads);
         if (!cpu_product_run(call, TERN_F32, &f, threads, room))
             return false;
         cpu_narrow_c(&f, dtype, &rows, threads);
+    }
+    return true;
+}
+
+static int64_t at_most(int64_t all, int64_t most)
+{
+    return all < most ? all : most;
+}
+
+/* Columns of B and rows of A at a time, so that neither has to be there in f32 as a whole. */
+static bool run_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                     cpu_product_room *room)
+{
+    const cpu_product *p = product;
+    if (p->m == 0 || p->n == 0)
+        return true;
+    const int64_t columns = at_most(p->n, HALF_ELEMENTS / (p->k + 1) + 1);
+    const int64_t widest = p->k > columns ? p->k : columns;
+    const int64_t block = at_most(p->m, HALF_ELEMENTS / widest + 1);
+    const cpu_wide_product wide = { cpu_room_take(call, &room->a, block * p->k * 4 + 64),
+                                    cpu_room_take(call, &room->b, columns * p->k * 4 + 64),
+                                    cpu_room_take(call, &room->c, block * columns * 4 + 64),
+                                    cpu_room_take(call, &room->bias, columns * 4 + 64) };
+    if (wide.a == NULL || wide.b == NULL || wide.c == NULL || wide.bias == NULL)
+        return false;
+    for (int64_t n0 = 0; n0 < p->n; n0 += columns) {
+        /* rows of A convert once more for each part of B: little beside their product */
+        const int64_t end = at_most(p->n, n0 + columns);
+        cpu_product part = cpu_product_part(p, dtype, false, n0, end);
+        cpu_widen_b(&wide, dtype, &part, threads);
+        /* its B and bias are f32, its A and C are still `dtype`: rows move by their sizes */
+        if (!run_rows(call, dtype, &wide, &part, block, threads, room))
+            return false;
     }
     return true;
 }

@@ -158,12 +158,44 @@ static int close_golden(void **state)
     return 0;
 }
 
+static double largest(tern_tensor *t)
+{
+    return tern_item(tern_amax(tern_abs(tern_cast(t, TERN_F32))));
+}
+
+/* Converted block by block: 4100 x 2100 weights take 34 MB in f32, a block of them half of that. */
+static void test_large_products_need_no_whole_copy_in_f32(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_BF16, TERN_F16 };
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_seed(3);
+        tern_tensor *x = tern_randn(TERN_SHAPE(5, 2100), .dtype = dtypes[i]);
+        tern_tensor *w = tern_randn(TERN_SHAPE(4100, 2100), .dtype = dtypes[i]);
+        tern_tensor *bias = tern_randn(TERN_SHAPE(4100), .dtype = dtypes[i]);
+        tern_memory_reset_peak(TERN_CPU);
+        const int64_t before = tern_memory(TERN_CPU).allocated_bytes;
+        tern_tensor *y = tern_linear(x, w, bias);
+        assert_true(tern_memory(TERN_CPU).peak_allocated_bytes - before < 20 << 20);
+        tern_tensor *wide =
+            tern_linear(tern_cast(x, TERN_F32), tern_cast(w, TERN_F32), tern_cast(bias, TERN_F32));
+        const double step = dtypes[i] == TERN_BF16 ? 1 / 256.0 : 1 / 2048.0;
+        assert_no_error();
+        assert_close(largest(tern_sub(tern_cast(y, TERN_F32), wide)), 0, step * largest(wide));
+        tern_tensor *turned = tern_matmul(x, tern_transpose(w, 0, 1));
+        assert_close(largest(tern_sub(tern_add(turned, bias), y)), 0, 3 * step * largest(wide));
+    }
+    assert_no_error();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_beside_half_tensors),
         cmocka_unit_test(test_the_gradient_keeps_the_number_too),
         cmocka_unit_test(test_wider_operands_in_place),
+        cmocka_unit_test(test_large_products_need_no_whole_copy_in_f32),
     };
     return cmocka_run_group_tests_name("half", tests, open_golden, close_golden);
 }
