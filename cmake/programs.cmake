@@ -46,6 +46,10 @@ if(TERN_BENCH)
     tern_program(${name} ${source} bench "${helper}")
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
   endforeach()
+  # The device allocator is no public interface: its bench compiles it in.
+  file(GLOB alloc CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/alloc/*.c)
+  target_sources(bench_alloc PRIVATE ${alloc} ${PROJECT_SOURCE_DIR}/core/fault.c)
+  target_include_directories(bench_alloc PRIVATE ${PROJECT_SOURCE_DIR})
 endif()
 
 # tern_embed(FILE SYMBOL result): a C source with the file's bytes as SYMBOL and SYMBOL_bytes.
