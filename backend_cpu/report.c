@@ -44,6 +44,14 @@ static const char *missing_libraries(const cpu_blas_report *bridge)
     return text;
 }
 
+/* Length of the first two words of "OpenBLAS 0.3.21 NO_LAPACKE ...". */
+static int name_and_version(const char *config)
+{
+    size_t n = strcspn(config, " ");
+    n += config[n] == ' ' ? 1 + strcspn(config + n + 1, " ") : 0;
+    return n < 60 ? (int)n : 60;
+}
+
 void tern_cpu_report(tern_cpu_report_t *out_report)
 {
     cpu_blas_report bridge;
@@ -61,10 +69,10 @@ void tern_cpu_report(tern_cpu_report_t *out_report)
     if (!bridge.loaded)
         return;
     const cpu_blas_info *info = &bridge.info;
+    const char *config = info->openblas_config != NULL ? info->openblas_config : "OpenBLAS";
     if (info->openblas_corename != NULL)
-        (void)snprintf(out_report->blas, sizeof out_report->blas, "%.60s, kernels %.40s",
-                       info->openblas_config != NULL ? info->openblas_config : "OpenBLAS",
-                       info->openblas_corename);
+        (void)snprintf(out_report->blas, sizeof out_report->blas, "%.*s, kernels %.40s",
+                       name_and_version(config), config, info->openblas_corename);
     if (info->onednn_version != NULL)
         (void)snprintf(out_report->dnn, sizeof out_report->dnn, "oneDNN %.40s, %.60s",
                        info->onednn_version, info->onednn_isa != NULL ? info->onednn_isa : "");

@@ -245,8 +245,11 @@ const core_cuda_state *core_cuda(void)
     (void)pthread_mutex_lock(&lock);
     if (!done) {
         inside = true;
+        state.reason = says(CORE_REASON_PLUGIN_MISSING, "CUDA is still being looked for");
         state.reason = search();
         inside = false;
+        if (state.reason == CORE_REASON_NONE)
+            state.text[0] = '\0';
         atomic_store_explicit(&done, true, memory_order_release);
     }
     (void)pthread_mutex_unlock(&lock);

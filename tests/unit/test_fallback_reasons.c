@@ -120,10 +120,15 @@ static void expect(const char *settings, const char *code, const char *words)
     assert_string_equal(said, "");
 }
 
-static void expect_no_cuda_mapped(void)
+static int cuda_libraries_mapped(void)
 {
     const char *at = strchr(strchr(answer, '|') + 1, '|');
-    assert_int_equal(atoi(at + 1), 0);
+    return atoi(at + 1);
+}
+
+static void expect_no_cuda_mapped(void)
+{
+    assert_int_equal(cuda_libraries_mapped(), 0);
 }
 
 #define PLUGIN "LD_LIBRARY_PATH=\"$PWD/driver\" "
@@ -176,6 +181,8 @@ static void test_a_broken_plugin(void **state)
     expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/short\"", "plugin-broken", "file too short");
     expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/other\"", "plugin-broken",
            "exports no tern_backend_get");
+    expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/lacking\"", "plugin-broken",
+           "libq.so.6: cannot open shared object file");
     expect(PLUGIN "FAKE_BACKEND=refuse", "plugin-broken", "told to refuse");
 }
 
@@ -259,6 +266,7 @@ static void test_a_usable_device_is_used(void **state)
     (void)state;
     run(PLUGIN "CUDA_VISIBLE_DEVICES=0");
     assert_ptr_equal(strstr(answer, "|2|"), answer);
+    assert_true(cuda_libraries_mapped() > 0); /* the plugin: the count sees it */
     assert_string_equal(said, "");
     run("TERN_PROBE_SECONDS=0"); /* the driver is not asked */
     assert_ptr_equal(strstr(answer, "|2|"), answer);
@@ -281,6 +289,17 @@ static void copy(const char *from, const char *name)
     assert_int_equal(chmod(file_write(name, bytes), 0755), 0);
 }
 
+/* The plugin, wanting a library that no machine has. */
+static void copy_lacking(void)
+{
+    static const char needed[] = "libc.so.6";
+    file_bytes bytes = file_read(file_path("plugin/libtern_cuda.so"));
+    char *at = memmem(bytes.data, bytes.count, needed, sizeof needed);
+    assert_non_null(at);
+    at[3] = 'q';
+    (void)file_write("lacking/libtern_cuda.so", bytes);
+}
+
 static void write_text(const char *name, const char *text)
 {
     file_bytes bytes = { NULL, 0 };
@@ -293,6 +312,7 @@ static int make_folders(void **state)
     (void)state;
     static const char *const folders[] = {
         "plugin",
+        "lacking",
         "driver",
         "short",
         "other",
@@ -313,6 +333,7 @@ static int make_folders(void **state)
     copy("tern_fake_driver.so", "driver/libcuda.so.1");
     copy("tern_fake_driver.so", "other/libtern_cuda.so"); /* a library, but no plugin */
     copy("tern_fake_cuda.so", "other/libcuda.so.1");
+    copy_lacking();
     write_text("short/libtern_cuda.so", "");
     write_text("short/libcuda.so.1", "");
     assert_int_equal(symlink("/nowhere/libcuda.so.580", file_path("dangling/libcuda.so.1")), 0);
