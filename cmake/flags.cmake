@@ -29,7 +29,9 @@ if(TERN_SANITIZE)
     -O1 -g1 -fno-omit-frame-pointer -fsanitize=${TERN_SANITIZE})
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
   if(TERN_SANITIZE MATCHES "undefined")
-    target_compile_options(tern_flags INTERFACE -fno-sanitize-recover=undefined)
+    # Two checks want clang's C++ runtime, which programs that are linked as C do not have.
+    target_compile_options(tern_flags INTERFACE -fno-sanitize-recover=undefined
+      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=function,vptr>)
   endif()
 endif()
 if(TERN_COVERAGE)

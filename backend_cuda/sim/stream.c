@@ -11,9 +11,11 @@ struct CUevent_st {
     sim_op *record; /* of the last cudaEventRecord, or NULL */
     bool timed;
     int queries;
+    struct CUevent_st *next, **link; /* of all events, for sim_reset */
 };
 
 static struct CUstream_st *streams;
+static struct CUevent_st *events;
 static int64_t pending;
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -244,18 +246,31 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
         *event = calloc(1, sizeof **event);
         code = *event != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
     }
-    if (code == cudaSuccess)
+    if (code == cudaSuccess) {
         (*event)->timed = !(flags & cudaEventDisableTiming);
+        (*event)->next = events;
+        (*event)->link = &events;
+        if (events != NULL)
+            events->link = &(*event)->next;
+        events = *event;
+    }
     return sim_end(code);
+}
+
+static void drop_event(cudaEvent_t event)
+{
+    *event->link = event->next;
+    if (event->next != NULL)
+        event->next->link = event->link;
+    sim_op_release(event->record);
+    free(event);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     const cudaError_t code = sim_begin("cudaEventDestroy");
-    if (code == cudaSuccess && event != NULL) {
-        sim_op_release(event->record);
-        free(event);
-    }
+    if (code == cudaSuccess && event != NULL)
+        drop_event(event);
     return sim_end(event != NULL ? code : cudaErrorInvalidResourceHandle);
 }
 
@@ -335,6 +350,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 
 void sim_streams_reset(void)
 {
+    while (events != NULL)
+        drop_event(events);
     while (streams != NULL) {
         struct CUstream_st *s = streams;
         while (s->first != NULL) {
