@@ -1,37 +1,10 @@
 /* Matrix products by own kernels: out[b][m][n] = sum over k of x[b][m][k] y[b][k][n] (+ bias[n]), any
- * strides.
- *
- * A block owns a tile of 64 x 64 of one product, a thread 8 x 8 of it; x and y pass through shared
- * memory 16 columns of k at a time, read along whichever dimension has unit stride. Sums are kept in
- * f32 (f64 for f64, i64 for integers), in the order of k: deterministic. cuBLAS takes over the types
- * that it has where it is there; this is what remains without it. */
+ * strides; tiles as in gemm_tile.cuh. f32 sums (f64 for f64, i64 for integers). cuBLAS takes over the
+ * types that it has where it is there; this is what remains without it. */
+#include "backend_cuda/gemm_tile.cuh"
 #include "backend_cuda/launch.h"
-#include "backend_cuda/types.cuh"
 
 using namespace cuda;
-
-constexpr int TILE = 64, DEPTH = 16, EACH = 8, THREADS = (TILE / EACH) * (TILE / EACH);
-
-template <typename S> __device__ __forceinline__ int64_t read_number(S x)
-{
-    return (int64_t)x;
-}
-__device__ __forceinline__ float read_number(float x)
-{
-    return x;
-}
-__device__ __forceinline__ double read_number(double x)
-{
-    return x;
-}
-__device__ __forceinline__ float read_number(__half x)
-{
-    return widen(x);
-}
-__device__ __forceinline__ float read_number(__nv_bfloat16 x)
-{
-    return widen(x);
-}
 
 struct gemm_shape {
     int64_t m, n, k;
@@ -39,58 +12,33 @@ struct gemm_shape {
     int64_t bias_stride;
 };
 
-/* tile[d][i] = source[first + i][depth + d], 0 outside. */
-template <typename S, typename A>
-static __device__ __forceinline__ void load_tile(A (&tile)[DEPTH][TILE + 4], const S *source,
-                                                 int64_t first, int64_t count, int64_t depth,
-                                                 int64_t depths, int64_t stride,
-                                                 int64_t depth_stride)
-{
-    const bool depth_inner = depth_stride == 1;
-    for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += THREADS) {
-        const int d = depth_inner ? e % DEPTH : e / TILE;
-        const int i = depth_inner ? e / DEPTH : e % TILE;
-        const bool inside = first + i < count && depth + d < depths;
-        tile[d][i] =
-            inside ? read_number(source[(first + i) * stride + (depth + d) * depth_stride]) : (A)0;
+/* A matrix in memory, by (row, k). */
+template <typename S> struct matrix_side {
+    const S *data;
+    int64_t stride, depth_stride;
+    bool depth_inner;
+    __device__ __forceinline__ auto operator()(int64_t i, int64_t d) const
+    {
+        return read_number(data[i * stride + d * depth_stride]);
     }
-}
+};
 
 template <typename S, typename A>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(TILE_THREADS)
     k_gemm(S *out, const S *x, const S *y, const S *bias, gemm_shape g)
 {
     __shared__ A xs[DEPTH][TILE + 4], ys[DEPTH][TILE + 4];
-    const int64_t row = (int64_t)blockIdx.y * TILE, column = (int64_t)blockIdx.x * TILE;
     const int64_t b = blockIdx.z;
-    const int my_row = (int)threadIdx.x / (TILE / EACH) * EACH;
-    const int my_column = (int)threadIdx.x % (TILE / EACH) * EACH;
-    A sum[EACH][EACH] = {};
-    for (int64_t depth = 0; depth < g.k; depth += DEPTH) {
-        load_tile(xs, x + b * g.x_stride[0], row, g.m, depth, g.k, g.x_stride[1], g.x_stride[2]);
-        load_tile(ys, y + b * g.y_stride[0], column, g.n, depth, g.k, g.y_stride[2], g.y_stride[1]);
-        __syncthreads();
-        for (int d = 0; d < DEPTH; d++) {
-            A left[EACH], right[EACH];
-            for (int i = 0; i < EACH; i++) {
-                left[i] = xs[d][my_row + i];
-                right[i] = ys[d][my_column + i];
-            }
-            for (int i = 0; i < EACH; i++)
-                for (int j = 0; j < EACH; j++)
-                    sum[i][j] += left[i] * right[j];
-        }
-        __syncthreads();
-    }
-    for (int i = 0; i < EACH && row + my_row + i < g.m; i++)
-        for (int j = 0; j < EACH && column + my_column + j < g.n; j++) {
-            const int64_t n = column + my_column + j;
-            A value = sum[i][j];
-            if (bias != nullptr)
-                value += read_number(bias[n * g.bias_stride]);
-            out[b * g.out_stride[0] + (row + my_row + i) * g.out_stride[1] + n * g.out_stride[2]] =
-                narrow<S>(value);
-        }
+    const matrix_side<S> left = { x + b * g.x_stride[0], g.x_stride[1], g.x_stride[2],
+                                  g.x_stride[2] == 1 };
+    const matrix_side<S> right = { y + b * g.y_stride[0], g.y_stride[2], g.y_stride[1],
+                                   g.y_stride[1] == 1 };
+    const auto write = [&](int64_t m, int64_t n, A sum) {
+        if (bias != nullptr)
+            sum += read_number(bias[n * g.bias_stride]);
+        out[b * g.out_stride[0] + m * g.out_stride[1] + n * g.out_stride[2]] = narrow<S>(sum);
+    };
+    multiply_tile<A>(xs, ys, g.m, g.n, g.k, left, right, write);
 }
 
 template <typename S, typename A>
@@ -106,9 +54,8 @@ static cudaError_t launch(const cuda_gemm_args *g, cudaStream_t stream)
     if ((g->m + TILE - 1) / TILE > most)
         return cudaErrorInvalidConfiguration;
     for (int64_t b = 0; b < g->batch; b += most) {
-        cudaLaunchConfig_t c = shape((g->n + TILE - 1) / TILE, THREADS, stream);
-        c.gridDim.y = (unsigned)((g->m + TILE - 1) / TILE);
-        c.gridDim.z = (unsigned)(g->batch - b < most ? g->batch - b : most);
+        const cudaLaunchConfig_t c =
+            tiles_for(g->m, g->n, g->batch - b < most ? g->batch - b : most, stream);
         const cudaError_t code =
             cudaLaunchKernelEx(&c, k_gemm<S, A>, (S *)g->out + b * s.out_stride[0],
                                (const S *)g->x + b * s.x_stride[0],

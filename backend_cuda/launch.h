@@ -128,6 +128,62 @@ cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStream_t strea
 cudaError_t cuda_launch_loss_total(const cuda_loss_args *l, cudaStream_t stream);
 cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream_t stream);
 
+/* ---- conv2d.cu: x [n, c, h, w], weight [o, c / groups, kh, kw], grad [n, o, oh, ow]; any strides ---- */
+typedef struct cuda_conv_shape {
+    int64_t n, c, o, groups;
+    int64_t in[2], out[2], kernel[2];
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t x_stride[4], w_stride[4], y_stride[4];
+} cuda_conv_shape;
+cudaError_t cuda_launch_conv2d(void *y, const void *x, const void *w, const void *bias, int dtype,
+                               const cuda_conv_shape *s, cudaStream_t stream);
+cudaError_t cuda_launch_conv2d_grad_input(void *x, const void *y, const void *w, int dtype,
+                                          const cuda_conv_shape *s, cudaStream_t stream);
+cudaError_t cuda_launch_conv2d_grad_weight(void *w, const void *y, const void *x, int dtype,
+                                           const cuda_conv_shape *s, cudaStream_t stream);
+/* bias[o] = sum of grad's channel o; one element apart. */
+cudaError_t cuda_launch_conv2d_grad_bias(void *bias, const void *y, int dtype,
+                                         const cuda_conv_shape *s, cudaStream_t stream);
+
+/* ---- pool2d.cu: x [n, c, h, w], y [n, c, oh, ow]; any strides ---- */
+typedef struct cuda_pool_shape {
+    int64_t n, c;
+    int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+    int64_t x_stride[4], y_stride[4], index_stride[4];
+    int include_pad;
+    int narrow_index; /* u8, else i32 */
+} cuda_pool_shape;
+cudaError_t cuda_launch_max_pool(void *y, void *index, const void *x, int dtype,
+                                 const cuda_pool_shape *s, cudaStream_t stream);
+cudaError_t cuda_launch_max_pool_grad(void *x, const void *y, const void *index, int dtype,
+                                      const cuda_pool_shape *s, cudaStream_t stream);
+cudaError_t cuda_launch_avg_pool(void *y, const void *x, int dtype, const cuda_pool_shape *s,
+                                 cudaStream_t stream);
+cudaError_t cuda_launch_avg_pool_grad(void *x, const void *y, int dtype, const cuda_pool_shape *s,
+                                      cudaStream_t stream);
+
+/* ---- batch_norm.cu, layer_norm.cu: parameters are x's dtype or, `wide`, f32 beside half types ---- */
+typedef struct cuda_norm_args {
+    void *out;         /* y, or the gradient of x */
+    void *mean, *rstd; /* real type: results of forward, inputs of the gradient */
+    const void *x, *grad;
+    const void *weight, *bias;        /* or NULL */
+    void *running_mean, *running_var; /* or NULL */
+    void *weight_grad, *bias_grad;
+    void *sums; /* scratch of batch_norm's gradient: 2 real per channel */
+    int dtype;
+    int wide, wide_running;
+    int training;
+    double eps, momentum;
+    /* batch_norm: x [n, c, inner]; channels_last: inner before c. layer_norm: n rows of c. */
+    int64_t n, c, inner;
+    int channels_last, grad_channels_last;
+} cuda_norm_args;
+cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_batch_norm_grad(const cuda_norm_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_layer_norm(const cuda_norm_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_layer_norm_grad(const cuda_norm_args *a, cudaStream_t stream);
+
 /* ---- step.cu: operands of the walk: p, g, c, d ---- */
 typedef struct cuda_step_args {
     void *p, *c, *d;

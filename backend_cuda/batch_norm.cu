@@ -1,0 +1,159 @@
+/* batch_norm and its gradient: x [n, c, inner] in memory, or [n, inner, c] (channels_last); statistics of
+ * each channel over n and inner.
+ *
+ * A block owns a channel for its sums (fixed order, f32; f64 for f64), then a thread takes an element.
+ * Bytes: two reads of x and one write forward, two reads of x and the gradient backward. */
+#include "backend_cuda/launch.h"
+#include "backend_cuda/norm.cuh"
+
+using namespace cuda;
+
+struct norm_shape {
+    int64_t n, c, inner;
+    int last, grad_last; /* channels_last: of x and the results, of the gradient */
+    int wide, wide_running, training;
+    double eps, momentum;
+};
+
+/* Where (sample, channel, place) lies. */
+static __device__ __forceinline__ int64_t at_of(const norm_shape &s, int last, int64_t n, int64_t c,
+                                                int64_t i)
+{
+    return last ? (n * s.inner + i) * s.c + c : (n * s.c + c) * s.inner + i;
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_statistics(real<S> *mean, real<S> *rstd, void *running_mean, void *running_var,
+                       const S *x, norm_shape s)
+{
+    using T = real<S>;
+    __shared__ moments<T> cells[BLOCK];
+    const int64_t c = blockIdx.x, count = s.n * s.inner;
+    moments<T> own = { 0, 0, 0 };
+    for (int64_t k = threadIdx.x; k < count && s.training; k += BLOCK)
+        own.add(widen(x[at_of(s, s.last, k / s.inner, c, k % s.inner)]));
+    block_merge(cells, own);
+    if (threadIdx.x != 0)
+        return;
+    T center = parameter<S>(running_mean, s.wide_running, c, 0);
+    T variance = parameter<S>(running_var, s.wide_running, c, 0);
+    if (s.training) {
+        const T m = (T)s.momentum, all = (T)count;
+        if (running_mean != nullptr)
+            set_parameter<S>(running_mean, s.wide_running, c, (1 - m) * center + m * cells[0].mean);
+        if (running_var != nullptr)
+            set_parameter<S>(running_var, s.wide_running, c,
+                             (1 - m) * variance + m * (cells[0].square / (all - 1)));
+        center = cells[0].mean;
+        variance = cells[0].square / all;
+    }
+    mean[c] = center;
+    rstd[c] = (T)1 / (T)sqrt(variance + (T)s.eps);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_norm(S *y, const S *x, const void *weight, const void *bias, const real<S> *mean,
+                 const real<S> *rstd, norm_shape s)
+{
+    const int64_t count = s.n * s.c * s.inner;
+    for (int64_t e = first_item(); e < count; e += item_step()) {
+        const int64_t c = s.last ? e % s.c : e / s.inner % s.c;
+        const real<S> scale = rstd[c] * parameter<S>(weight, s.wide, c, 1);
+        y[e] = narrow<S>((widen(x[e]) - mean[c]) * scale + parameter<S>(bias, s.wide, c, 0));
+    }
+}
+
+/* sums[2c]: of the gradient; sums[2c + 1]: of gradient (x - mean) r. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_norm_sums(real<S> *sums, void *weight_grad, void *bias_grad, const S *grad, const S *x,
+                      const real<S> *mean, const real<S> *rstd, norm_shape s)
+{
+    using T = real<S>;
+    __shared__ two<T> cells[BLOCK];
+    const int64_t c = blockIdx.x, count = s.n * s.inner;
+    two<T> own = { 0, 0 };
+    for (int64_t k = threadIdx.x; k < count; k += BLOCK) {
+        const int64_t n = k / s.inner, i = k % s.inner;
+        const T g = widen(grad[at_of(s, s.grad_last, n, c, i)]);
+        own.merge({ g, g * (widen(x[at_of(s, s.last, n, c, i)]) - mean[c]) });
+    }
+    block_merge(cells, own);
+    if (threadIdx.x != 0)
+        return;
+    sums[2 * c] = cells[0].first;
+    sums[2 * c + 1] = cells[0].second * rstd[c];
+    set_parameter<S>(weight_grad, s.wide, c, cells[0].second * rstd[c]);
+    set_parameter<S>(bias_grad, s.wide, c, cells[0].first);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_norm_grad(S *out, const S *grad, const S *x, const void *weight, const real<S> *mean,
+                      const real<S> *rstd, const real<S> *sums, norm_shape s)
+{
+    using T = real<S>;
+    const int64_t count = s.n * s.c * s.inner;
+    const T share = s.training ? (T)1 / (T)(s.n * s.inner) : (T)0;
+    for (int64_t e = first_item(); e < count; e += item_step()) {
+        const int64_t c = s.last ? e % s.c : e / s.inner % s.c;
+        const int64_t i = s.last ? e / s.c % s.inner : e % s.inner, n = e / (s.c * s.inner);
+        const T normal = (widen(x[e]) - mean[c]) * rstd[c];
+        const T g = widen(grad[at_of(s, s.grad_last, n, c, i)]);
+        const T rest = share * (sums[2 * c] + normal * sums[2 * c + 1]);
+        out[e] = narrow<S>((g - rest) * (rstd[c] * parameter<S>(weight, s.wide, c, 1)));
+    }
+}
+
+static norm_shape shape_of(const cuda_norm_args *a)
+{
+    return { a->n,
+             a->c,
+             a->inner,
+             a->channels_last,
+             a->grad_channels_last,
+             a->wide,
+             a->wide_running,
+             a->training,
+             a->eps,
+             a->momentum };
+}
+
+extern "C" cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStream_t stream)
+{
+    const norm_shape s = shape_of(a);
+    return float_switch(a->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        const cudaLaunchConfig_t first = shape(s.c, BLOCK, stream);
+        const cudaError_t code =
+            cudaLaunchKernelEx(&first, k_batch_statistics<S>, (T *)a->mean, (T *)a->rstd,
+                               a->running_mean, a->running_var, (const S *)a->x, s);
+        if (code != cudaSuccess)
+            return code;
+        const cudaLaunchConfig_t second = shape_for(s.n * s.c * s.inner, stream);
+        return cudaLaunchKernelEx(&second, k_batch_norm<S>, (S *)a->out, (const S *)a->x, a->weight,
+                                  a->bias, (const T *)a->mean, (const T *)a->rstd, s);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_batch_norm_grad(const cuda_norm_args *a, cudaStream_t stream)
+{
+    const norm_shape s = shape_of(a);
+    return float_switch(a->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        const cudaLaunchConfig_t first = shape(s.c, BLOCK, stream);
+        const cudaError_t code = cudaLaunchKernelEx(
+            &first, k_batch_norm_sums<S>, (T *)a->sums, a->weight_grad, a->bias_grad,
+            (const S *)a->grad, (const S *)a->x, (const T *)a->mean, (const T *)a->rstd, s);
+        if (code != cudaSuccess)
+            return code;
+        const cudaLaunchConfig_t second = shape_for(s.n * s.c * s.inner, stream);
+        return cudaLaunchKernelEx(&second, k_batch_norm_grad<S>, (S *)a->out, (const S *)a->grad,
+                                  (const S *)a->x, a->weight, (const T *)a->mean,
+                                  (const T *)a->rstd, (const T *)a->sums, s);
+    });
+}

@@ -1,0 +1,144 @@
+/* batch_norm, layer_norm and their gradients. */
+#include "backend_cuda/kernels.h"
+#include "backend_cuda/launch.h"
+
+static const void *data_of(const tern_view *view)
+{
+    return view != NULL ? view->data : NULL;
+}
+
+/* Parameters beside half types may be f32. */
+static int is_wide(const tern_view *parameter, const tern_view *x)
+{
+    return parameter != NULL && parameter->dtype != x->dtype;
+}
+
+static tern_status_t zero(const tern_call *call, const tern_view *view, cudaStream_t stream)
+{
+    const int64_t bytes = view->numel * cuda_dtype_size(view->dtype);
+    return bytes == 0
+               ? TERN_OK
+               : cuda_check(call->dev.index, cudaMemsetAsync(view->data, 0, (size_t)bytes, stream),
+                            "cudaMemsetAsync");
+}
+
+/* ---- batch_norm ------------------------------------------------------------------------------ */
+
+static void set_batch(cuda_norm_args *a, const tern_view *x, const tern_attr_norm *attr)
+{
+    a->x = x->data;
+    a->dtype = x->dtype;
+    a->n = x->shape[0];
+    a->c = x->shape[1];
+    a->inner = 1;
+    for (int d = 2; d < x->ndim; d++)
+        a->inner *= x->shape[d];
+    a->channels_last = !(x->flags & TERN_VIEW_CONTIGUOUS);
+    a->eps = attr->eps;
+    a->momentum = attr->momentum;
+    a->training = attr->training;
+}
+
+tern_status_t cuda_batch_norm(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *x = call->in[0], *weight = call->in[1], *bias = call->in[2];
+    const tern_view *running = call->in[3];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .mean = call->out[1]->data,
+                         .rstd = call->out[2]->data,
+                         .weight = data_of(weight),
+                         .bias = data_of(bias),
+                         .running_mean = running != NULL ? running->data : NULL,
+                         .running_var = call->in[4] != NULL ? call->in[4]->data : NULL };
+    set_batch(&a, x, call->attr);
+    a.wide = is_wide(weight, x) || is_wide(bias, x);
+    a.wide_running = is_wide(running, x);
+    if (a.c == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    if (x->numel == 0) { /* no statistics, and the running ones stay; all bits set is NaN */
+        for (int i = 1; i < 3; i++) {
+            const tern_view *out = call->out[i];
+            const size_t bytes = (size_t)(out->numel * cuda_dtype_size(out->dtype));
+            CUDA_TRY(cuda_check(call->dev.index, cudaMemsetAsync(out->data, 0xFF, bytes, stream),
+                                "cudaMemsetAsync"));
+        }
+        return TERN_OK;
+    }
+    return cuda_launched(call, cuda_launch_batch_norm(&a, stream), "batch_norm");
+}
+
+tern_status_t cuda_batch_norm_grad(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *grad = call->in[0], *x = call->in[1], *weight = call->in[2];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .mean = call->in[3]->data,
+                         .rstd = call->in[4]->data,
+                         .grad = grad->data,
+                         .weight = data_of(weight),
+                         .weight_grad = call->out[1]->data,
+                         .bias_grad = call->out[2]->data };
+    set_batch(&a, x, call->attr);
+    a.grad_channels_last = !(grad->flags & TERN_VIEW_CONTIGUOUS);
+    a.wide = is_wide(weight, x);
+    CUDA_TRY(cuda_enter(call, &stream));
+    if (x->numel == 0) {
+        CUDA_TRY(zero(call, call->out[1], stream));
+        return zero(call, call->out[2], stream);
+    }
+    a.sums = cuda_scratch(call, a.c * 2 * (int64_t)sizeof(double));
+    if (a.sums == NULL)
+        return TERN_ERR_OOM;
+    return cuda_launched(call, cuda_launch_batch_norm_grad(&a, stream), "batch_norm_grad");
+}
+
+/* ---- layer_norm ------------------------------------------------------------------------------ */
+
+static void set_rows(cuda_norm_args *a, const tern_view *x, const tern_attr_norm *attr)
+{
+    a->x = x->data;
+    a->dtype = x->dtype;
+    a->eps = attr->eps;
+    a->c = 1;
+    for (int d = x->ndim - attr->dims; d < x->ndim; d++)
+        a->c *= x->shape[d];
+    a->n = x->numel > 0 ? x->numel / a->c : 0;
+}
+
+tern_status_t cuda_layer_norm(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *x = call->in[0], *weight = call->in[1], *bias = call->in[2];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .mean = call->out[1]->data,
+                         .rstd = call->out[2]->data,
+                         .weight = data_of(weight),
+                         .bias = data_of(bias) };
+    set_rows(&a, x, call->attr);
+    a.wide = is_wide(weight, x) || is_wide(bias, x);
+    if (a.n == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_layer_norm(&a, stream), "layer_norm");
+}
+
+tern_status_t cuda_layer_norm_grad(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *grad = call->in[0], *x = call->in[1], *weight = call->in[2];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .mean = call->in[3]->data,
+                         .rstd = call->in[4]->data,
+                         .grad = grad->data,
+                         .weight = data_of(weight),
+                         .weight_grad = call->out[1]->data,
+                         .bias_grad = call->out[2]->data };
+    set_rows(&a, x, call->attr);
+    a.wide = is_wide(weight, x);
+    if (a.c == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_layer_norm_grad(&a, stream), "layer_norm_grad");
+}

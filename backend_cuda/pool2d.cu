@@ -1,0 +1,200 @@
+/* Pooling in two dimensions: x [n, c, h, w], y [n, c, oh, ow], any strides.
+ *
+ * A thread makes one result; in gradients one element of x, from all windows that hold it, so that
+ * nothing is added by atomics: deterministic. max_pool2d's index is the window's cell, row by row; NaN
+ * beats numbers, a later NaN an earlier one, else the first of equal values wins. */
+#include "backend_cuda/launch.h"
+#include "backend_cuda/types.cuh"
+
+using namespace cuda;
+
+struct place {
+    int64_t n, c, h, w;
+};
+static __device__ __forceinline__ place place_of(int64_t i, int64_t c, int64_t h, int64_t w)
+{
+    return { i / (w * h * c), i / (w * h) % c, i / w % h, i % w };
+}
+static __device__ __forceinline__ int64_t at_strides(const int64_t *stride, int64_t n, int64_t c,
+                                                     int64_t h, int64_t w)
+{
+    return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3];
+}
+
+static __device__ __forceinline__ int64_t read_index(const void *index, int narrow_index, int64_t i)
+{
+    return narrow_index ? (int64_t)((const uint8_t *)index)[i] : ((const int32_t *)index)[i];
+}
+
+template <typename S> __device__ __forceinline__ S comparable(S x)
+{
+    return x;
+}
+__device__ __forceinline__ float comparable(__half x)
+{
+    return widen(x);
+}
+__device__ __forceinline__ float comparable(__nv_bfloat16 x)
+{
+    return widen(x);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_max_pool(S *y, void *index, const S *x, cuda_pool_shape s, int64_t count)
+{
+    for (int64_t i = first_item(); i < count; i += item_step()) {
+        const place p = place_of(i, s.c, s.out[0], s.out[1]);
+        int64_t best_at = -1, cell = 0;
+        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
+            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+                const int64_t h = p.h * s.stride[0] - s.padding[0] + kh * s.dilation[0];
+                const int64_t w = p.w * s.stride[1] - s.padding[1] + kw * s.dilation[1];
+                if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1])
+                    continue;
+                const int64_t at = at_strides(s.x_stride, p.n, p.c, h, w);
+                const auto v = comparable(x[at]);
+                if (best_at >= 0 && !(v > comparable(x[best_at])) && v == v)
+                    continue;
+                best_at = at;
+                cell = kh * s.kernel[1] + kw;
+            }
+        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] = x[best_at];
+        const int64_t to = at_strides(s.index_stride, p.n, p.c, p.h, p.w);
+        if (s.narrow_index)
+            ((uint8_t *)index)[to] = (uint8_t)cell;
+        else
+            ((int32_t *)index)[to] = (int32_t)cell;
+    }
+}
+
+/* The result whose window has (at) in its cell k, or -1. */
+static __device__ __forceinline__ int64_t result_of(const cuda_pool_shape &s, int d, int64_t at,
+                                                    int64_t k)
+{
+    const int64_t from = at + s.padding[d] - k * s.dilation[d];
+    if (from < 0 || from % s.stride[d] != 0 || from / s.stride[d] >= s.out[d])
+        return -1;
+    return from / s.stride[d];
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_max_pool_grad(S *x, const S *y, const void *index, cuda_pool_shape s, int64_t count)
+{
+    for (int64_t i = first_item(); i < count; i += item_step()) {
+        const place p = place_of(i, s.c, s.in[0], s.in[1]);
+        real<S> sum = 0;
+        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
+            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+                const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
+                if (oh < 0 || ow < 0 ||
+                    read_index(index, s.narrow_index,
+                               at_strides(s.index_stride, p.n, p.c, oh, ow)) !=
+                        kh * s.kernel[1] + kw)
+                    continue;
+                sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]);
+            }
+        x[at_strides(s.x_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum);
+    }
+}
+
+/* Cells that count along one dimension: the window cut by the padded input, or by the input. */
+static __device__ __forceinline__ int64_t cells_of(const cuda_pool_shape &s, int d, int64_t out)
+{
+    const int64_t first = out * s.stride[d] - s.padding[d];
+    const int64_t most = s.in[d] + (s.include_pad ? s.padding[d] : 0);
+    const int64_t end = first + s.kernel[d] < most ? first + s.kernel[d] : most;
+    return end - (first < 0 && !s.include_pad ? 0 : first);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_avg_pool(S *y, const S *x, cuda_pool_shape s, int64_t count)
+{
+    for (int64_t i = first_item(); i < count; i += item_step()) {
+        const place p = place_of(i, s.c, s.out[0], s.out[1]);
+        real<S> sum = 0;
+        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
+            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+                const int64_t h = p.h * s.stride[0] - s.padding[0] + kh;
+                const int64_t w = p.w * s.stride[1] - s.padding[1] + kw;
+                if (h >= 0 && h < s.in[0] && w >= 0 && w < s.in[1])
+                    sum += widen(x[at_strides(s.x_stride, p.n, p.c, h, w)]);
+            }
+        const int64_t cells = cells_of(s, 0, p.h) * cells_of(s, 1, p.w);
+        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum / (real<S>)cells);
+    }
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_avg_pool_grad(S *x, const S *y, cuda_pool_shape s, int64_t count)
+{
+    for (int64_t i = first_item(); i < count; i += item_step()) {
+        const place p = place_of(i, s.c, s.in[0], s.in[1]);
+        real<S> sum = 0;
+        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
+            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+                const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
+                if (oh < 0 || ow < 0)
+                    continue;
+                sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]) /
+                       (real<S>)(cells_of(s, 0, oh) * cells_of(s, 1, ow));
+            }
+        x[at_strides(s.x_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum);
+    }
+}
+
+static int64_t results(const cuda_pool_shape *s)
+{
+    return s->n * s->c * s->out[0] * s->out[1];
+}
+static int64_t inputs(const cuda_pool_shape *s)
+{
+    return s->n * s->c * s->in[0] * s->in[1];
+}
+
+extern "C" cudaError_t cuda_launch_max_pool(void *y, void *index, const void *x, int dtype,
+                                            const cuda_pool_shape *s, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(results(s), stream);
+    const auto run = [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_max_pool<S>, (S *)y, index, (const S *)x, *s, results(s));
+    };
+    return tern_dtype_is_float((tern_dtype_t)dtype) ? float_switch(dtype, run)
+                                                    : integer_switch(dtype, run);
+}
+
+extern "C" cudaError_t cuda_launch_max_pool_grad(void *x, const void *y, const void *index,
+                                                 int dtype, const cuda_pool_shape *s,
+                                                 cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(inputs(s), stream);
+    return float_switch(dtype, [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_max_pool_grad<S>, (S *)x, (const S *)y, index, *s,
+                                  inputs(s));
+    });
+}
+
+extern "C" cudaError_t cuda_launch_avg_pool(void *y, const void *x, int dtype,
+                                            const cuda_pool_shape *s, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(results(s), stream);
+    return float_switch(dtype, [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_avg_pool<S>, (S *)y, (const S *)x, *s, results(s));
+    });
+}
+
+extern "C" cudaError_t cuda_launch_avg_pool_grad(void *x, const void *y, int dtype,
+                                                 const cuda_pool_shape *s, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(inputs(s), stream);
+    return float_switch(dtype, [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_avg_pool_grad<S>, (S *)x, (const S *)y, *s, inputs(s));
+    });
+}
