@@ -60,9 +60,10 @@ tern_status_t cuda_fill(const tern_call *call)
     return TERN_OK;
 }
 
-tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *out, void *data)
+tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
+                                  const tern_view *out, void *data)
 {
-    tern_view dense = *out;
+    tern_view dense = *like;
     int64_t stride = 1;
     dense.data = data;
     for (int d = out->ndim - 1; d >= 0; d--) {
@@ -92,5 +93,5 @@ tern_status_t cuda_arange(const tern_call *call)
     CUDA_TRY(cuda_enter(call, &stream));
     CUDA_TRY(cuda_launched(
         call, cuda_launch_arange(data, out->dtype, call->attr, out->numel, stream), "arange"));
-    return data == out->data ? TERN_OK : cuda_from_row_major(call, out, data);
+    return data == out->data ? TERN_OK : cuda_from_row_major(call, out, out, data);
 }

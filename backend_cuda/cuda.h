@@ -60,12 +60,14 @@ tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what);
 extern const tern_backend_memory cuda_memory;
 extern const tern_backend_copy cuda_copy_table;
 extern const tern_backend_stream cuda_stream_table;
+extern const tern_backend_event cuda_event_table;
 extern const tern_kernel_entry cuda_kernels[];
 extern const int64_t cuda_kernel_count;
 
 int64_t cuda_dtype_size(int dtype);
-/* Spreads row-major elements of out's dtype over `out`. */
-tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *out, void *data);
+/* Spreads row-major elements of like's dtype over `out`, which has like's shape. */
+tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
+                                  const tern_view *out, void *data);
 
 /* Scratch memory of the call's device, or NULL: recorded. */
 static inline void *cuda_scratch(const tern_call *call, int64_t bytes)

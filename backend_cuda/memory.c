@@ -35,6 +35,26 @@ static tern_status_t device_info(void *context, int index, int64_t *out_free, in
     return TERN_OK;
 }
 
-const tern_backend_memory cuda_memory = {
-    .size = sizeof cuda_memory, .alloc = device_alloc, .free = device_free, .info = device_info
-};
+/* Of no device: a failure is the caller's out of memory. */
+static void *host_alloc(void *context, int64_t bytes)
+{
+    (void)context;
+    void *data = NULL;
+    const cudaError_t code = cudaHostAlloc(&data, (size_t)bytes, cudaHostAllocPortable);
+    if (code != cudaSuccess)
+        (void)cudaGetLastError();
+    return code == cudaSuccess ? data : NULL;
+}
+
+static void host_free(void *context, void *data, int64_t bytes)
+{
+    (void)context, (void)bytes;
+    (void)cudaFreeHost(data);
+}
+
+const tern_backend_memory cuda_memory = { .size = sizeof cuda_memory,
+                                          .alloc = device_alloc,
+                                          .free = device_free,
+                                          .info = device_info,
+                                          .host_alloc = host_alloc,
+                                          .host_free = host_free };

@@ -26,6 +26,7 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
                               .stream = &cuda_stream_table,
                               .kernels = cuda_kernels,
                               .kernel_count = cuda_kernel_count,
+                              .event = &cuda_event_table,
                               .info = cuda_info() };
     return &backend;
 }

@@ -1,8 +1,10 @@
-/* rand, randn, dropout and its gradient. */
+/* rand, randn, randperm, dropout and its gradient. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
+#include "core/philox.h"
 
 typedef cudaError_t (*draw_fn)(void *out, int dtype, uint64_t seed, uint64_t draw, int64_t n,
                                cudaStream_t stream);
@@ -23,7 +25,7 @@ static tern_status_t run(const tern_call *call, draw_fn launch, const char *name
     CUDA_TRY(cuda_enter(call, &stream));
     CUDA_TRY(cuda_launched(
         call, launch(data, out->dtype, attr->seed, attr->call, out->numel, stream), name));
-    return data == out->data ? TERN_OK : cuda_from_row_major(call, out, data);
+    return data == out->data ? TERN_OK : cuda_from_row_major(call, out, out, data);
 }
 
 tern_status_t cuda_rand(const tern_call *call)
@@ -69,4 +71,50 @@ tern_status_t cuda_dropout_grad(const tern_call *call)
                                                   grad->dtype, scale_of(call->attr), grad->numel,
                                                   stream),
                          "dropout_grad");
+}
+
+/* ---- randperm: each step of the shuffle depends on the one before, so the host makes it ---------- */
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* Fisher-Yates from the end, as docs/design/random.md says. */
+static void shuffle(int64_t *order, int64_t n, const tern_attr_random *attr)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint32_t lanes[4];
+        core_philox(attr->seed, attr->call, (uint64_t)i / 2, lanes);
+        const uint32_t *half = lanes + 2 * (i % 2);
+        const uint64_t draw = (uint64_t)half[1] << 32 | half[0];
+        const int64_t other = (int64_t)((uint128)draw * (uint64_t)(i + 1) >> 64);
+        const int64_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
+tern_status_t cuda_randperm(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *out = call->out[0];
+    const size_t bytes = (size_t)out->numel * sizeof(int64_t);
+    if (out->numel == 0)
+        return TERN_OK;
+    int64_t *order = malloc(bytes);
+    if (order == NULL)
+        return call->host->fail(TERN_ERR_OOM, "no host memory for %zu bytes", bytes);
+    shuffle(order, out->numel, call->attr);
+    void *there = cuda_scratch(call, (int64_t)bytes);
+    tern_status_t code = there != NULL ? cuda_enter(call, &stream) : TERN_ERR_OOM;
+    if (code == TERN_OK) /* pageable: read when the call returns */
+        code = cuda_check(call->dev.index,
+                          cudaMemcpyAsync(there, order, bytes, cudaMemcpyHostToDevice, stream),
+                          "cudaMemcpyAsync");
+    free(order);
+    if (code != TERN_OK)
+        return code;
+    tern_view numbers = *out;
+    numbers.dtype = TERN_I64;
+    return cuda_from_row_major(call, &numbers, out, there);
 }

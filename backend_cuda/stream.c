@@ -41,5 +41,73 @@ static tern_status_t synchronize(void *context, int index)
     return d->slot->kind == 0 ? TERN_OK : report_slot(index, d->slot);
 }
 
+static tern_status_t synchronize_stream(void *context, int index, void *stream)
+{
+    (void)context;
+    const cuda_device *d = cuda_device_enter(cuda_host, index);
+    if (d == NULL)
+        return TERN_ERR_BACKEND;
+    return cuda_wait(index, stream != NULL ? (cudaStream_t)stream : d->stream, "synchronize");
+}
+
 const tern_backend_stream cuda_stream_table = { .size = sizeof cuda_stream_table,
-                                                .synchronize = synchronize };
+                                                .synchronize = synchronize,
+                                                .synchronize_stream = synchronize_stream };
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static tern_status_t create(void *context, int index, void **out_event)
+{
+    (void)context;
+    cudaEvent_t event = NULL;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(cuda_check(index, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                        "cudaEventCreateWithFlags"));
+    *out_event = event;
+    return TERN_OK;
+}
+
+static tern_status_t record(void *context, int index, void *event, void *stream)
+{
+    (void)context;
+    const cuda_device *d = cuda_device_enter(cuda_host, index);
+    if (d == NULL)
+        return TERN_ERR_BACKEND;
+    const cudaStream_t queue = stream != NULL ? (cudaStream_t)stream : d->stream;
+    return cuda_check(index, cudaEventRecord((cudaEvent_t)event, queue), "cudaEventRecord");
+}
+
+static tern_status_t query(void *context, int index, void *event, bool *out_done)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    const cudaError_t code = cudaEventQuery((cudaEvent_t)event);
+    *out_done = code == cudaSuccess;
+    if (code != cudaErrorNotReady)
+        return cuda_check(index, code, "cudaEventQuery");
+    (void)cudaGetLastError();
+    return TERN_OK;
+}
+
+static tern_status_t wait_event(void *context, int index, void *event)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    return cuda_check(index, cudaEventSynchronize((cudaEvent_t)event), "cudaEventSynchronize");
+}
+
+static tern_status_t destroy(void *context, int index, void *event)
+{
+    (void)context;
+    return cuda_check(index, cudaEventDestroy((cudaEvent_t)event), "cudaEventDestroy");
+}
+
+const tern_backend_event cuda_event_table = { .size = sizeof cuda_event_table,
+                                              .create = create,
+                                              .record = record,
+                                              .query = query,
+                                              .synchronize = wait_event,
+                                              .destroy = destroy };

@@ -132,7 +132,8 @@ int tern_dev_count(int kind)
 
 bool tern_dev_available(tern_dev_t dev)
 {
-    return dev.index < tern_dev_count(dev.kind);
+    const int count = tern_dev_count(dev.kind);
+    return count > 0 && dev.index < count; /* -1: the current one, if there is any */
 }
 
 tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
