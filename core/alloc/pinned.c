@@ -53,7 +53,7 @@ static int64_t rounded(const core_pinned *p, int64_t bytes)
     const int64_t threshold = p->settings.pinned_max_round_bytes;
     if (threshold > 0 && bytes > threshold)
         return (bytes + PAGE - 1) / PAGE * PAGE;
-    int64_t size = UNIT;
+    int64_t size = 1;
     while (size < bytes)
         size *= 2;
     return size;
