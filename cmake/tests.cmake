@@ -194,6 +194,8 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
     tern_sim_test(${source})
   endforeach()
   tern_on_device(ops/conformance 1)
+  tern_on_device(unit/scaler_golden 1)
+  tern_on_device(api/amp_training 1)
 endif()
 
 if(TERN_FUZZ)
