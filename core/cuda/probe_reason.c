@@ -65,9 +65,15 @@ static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
     return CORE_REASON_NO_DRIVER_LIBRARY;
 }
 
+/* Codes that say little: device nodes may explain them. Others name their cause themselves. */
+static bool is_vague(int code)
+{
+    return code == 3 || code == NO_DEVICE || code == 101 || code == 304 || code == 999;
+}
+
 static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
 {
-    const core_reason nodes = p->code == 34 ? CORE_REASON_NONE : core_probe_nodes(text);
+    const core_reason nodes = is_vague(p->code) ? core_probe_nodes(text) : CORE_REASON_NONE;
     if (nodes != CORE_REASON_NONE)
         return nodes;
     if (p->code == NO_DEVICE) {
