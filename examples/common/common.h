@@ -28,6 +28,7 @@ typedef struct example {
     /* options; where none was given, first the loaded run's, then the program's */
     const char *data; /* folder, or "digits" */
     tern_dev_t device;
+    bool cpu_asked; /* --device cpu, rather than what auto came to */
     int64_t epochs; /* the plan */
     int64_t steps;  /* the run ends after this many in total; 0: at the end of the plan */
     int64_t batch;

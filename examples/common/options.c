@@ -141,6 +141,7 @@ static void read_option(example *run, int option, const char *name, const char *
         break;
     case OPTION_DEVICE:
         run->device = read_device(run, text);
+        run->cpu_asked = run->device.kind == TERN_KIND_CPU && strcmp(text, "auto") != 0;
         break;
     case OPTION_EPOCHS:
         run->epochs = read_int(run, name, text, 1, EXAMPLE_EPOCHS_MAX);

@@ -9,13 +9,15 @@
 static void add_device(cJSON *root, const example *run, tern_dev_t used)
 {
     char name[TERN_DEV_NAME_BYTES];
-    char reason[512];
+    char reason[512] = "it is usable";
     tern_fallback_t why;
-    snprintf(reason, sizeof reason, "%s",
-             run->device.kind == TERN_KIND_CPU ? "the CPU was asked for" : "it is usable");
-    if (used.kind == TERN_KIND_CPU && tern_dev_fallback(&why)) {
+    tern_dev_info_t info;
+    if (run->cpu_asked)
+        snprintf(reason, sizeof reason, "the CPU was asked for");
+    else if (used.kind == TERN_KIND_CPU && tern_dev_fallback(&why))
         snprintf(reason, sizeof reason, "%s: %s", why.code, why.text);
-    }
+    else if (tern_dev_info(used, &info) && info.simulated)
+        snprintf(reason, sizeof reason, "simulated: TERN_SIM_DEVICES asks for it");
     cJSON_AddStringToObject(root, "device", tern_dev_name(used, name));
     cJSON_AddStringToObject(root, "device_reason", reason);
 }

@@ -117,7 +117,7 @@ static void test_json_holds_what_was_promised(void **state)
     assert_string_equal(err_text, "");
     char text[TEXT_BYTES];
     read_text("r.json", text);
-    const char *keys[] = { "\"device\":\t\"cpu\"", "\"device_reason\":\t\"",
+    const char *keys[] = { "\"device\":\t\"cpu\"", "\"device_reason\":\t\"the CPU was asked for\"",
                            "\"epochs\":\t[{",      "\"loss\":\t",
                            "\"train_seconds\":\t", "\"samples_per_second\":\t",
                            "\"test_accuracy\":\t", "\"peak_allocated_bytes\":\t",
