@@ -117,7 +117,7 @@ if(TERN_HAVE_CUDA)
   target_include_directories(tern_cuda PRIVATE ${TERN_INCLUDES})
   target_include_directories(tern_cuda SYSTEM PRIVATE ${cuda_root}/include)
   target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
-    ${CMAKE_DL_LIBS} rt m)
+    ${CMAKE_DL_LIBS} rt m stdc++)
   list(JOIN TERN_CUDA_ARCHS "," cuda_arch_list)
   target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
   target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--exclude-libs,ALL)

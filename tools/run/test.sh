@@ -64,9 +64,24 @@ run_lint() {
     fi
 }
 
+# The CUDA backend where nvcc is: PTX and one architecture, all of them in the full run.
+build_cuda() {
+    [ -d build/release/cuda ] || return 0
+    note "release: CUDA backend"
+    archs=90
+    [ "$mode" != full ] || archs='75;80;86;89;90'
+    if cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null &&
+        cmake --build build/release -j "$jobs" --target tern_cuda; then
+        return 0
+    fi
+    broken=$((broken + 1))
+    echo "test: libtern_cuda.so does not build" >&2
+}
+
 root=$(pwd)
 started=$(date +%s)
 run_preset release
+build_cuda
 run_preset asan-ubsan
 if [ "$mode" = full ]; then
     run_preset minimal
