@@ -120,8 +120,10 @@ tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args)
     if (!maker_begin(&m, site, "empty", args, TERN_DTYPE_NONE))
         return NULL;
 #ifndef NDEBUG
-    if (tern_dtype_is_float(m.dtype))
-        return filled(&m, (double)NAN); /* what is read before it is written shows */
+    /* what is read before it is written shows, on backends that can fill */
+    const tern_kernel *kernels = core_kernels[m.dev.kind];
+    if (tern_dtype_is_float(m.dtype) && kernels != NULL && kernels[TERN_OP_fill] != NULL)
+        return filled(&m, (double)NAN);
 #endif
     return maker_end(&m, maker_tensor(&m), true);
 }
