@@ -348,8 +348,10 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     e.plan = plan;
     const bool grad_mode = self->grad_mode;
     const bool owned_mode = self->owned_mode;
+    const bool in_backward = self->in_backward;
     const uint8_t autocast = self->autocast;
     const tern_site_t site = self->site;
+    self->in_backward = true;
     self->autocast = 0; /* gradients have the dtypes that forward chose */
     self->grad_mode = plan->create_graph;
     self->owned_mode = false;
@@ -372,6 +374,7 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     core_node_release(self, root);
     self->grad_mode = grad_mode;
     self->owned_mode = owned_mode;
+    self->in_backward = in_backward;
     self->autocast = autocast;
     self->site = site;
     return ok;

@@ -355,7 +355,7 @@ int64_t tern_oom_fallback_count(void)
 
 bool core_oom_to_cpu(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
 {
-    if (dev.kind == TERN_KIND_CPU || self->error_code != TERN_ERR_OOM ||
+    if (dev.kind == TERN_KIND_CPU || self->in_backward || self->error_code != TERN_ERR_OOM ||
         tern_get_oom_policy() != TERN_OOM_CPU)
         return false;
     char name[TERN_DEV_NAME_BYTES];

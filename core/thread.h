@@ -57,6 +57,7 @@ typedef struct tern_thread {
     bool grad_mode;
     bool owned_mode;
     bool releasing;   /* the tape's release loop is running */
+    bool in_backward; /* gradients live where their tensors live: TERN_OOM=cpu moves none */
     uint8_t autocast; /* bit k: a region is on for devices of kind k */
     tern_site_t site; /* of the outermost public call that is open, else NULL */
     core_scope_stack scope;

@@ -234,6 +234,20 @@ static void test_the_policy_moves_factories_to_the_cpu(void **state)
     assert_error(TERN_ERR_OOM, "out of memory on test:0");
 }
 
+static void test_the_policy_moves_no_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    tern_tensor *x = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
+    tern_tensor *loss = tern_sum(tern_cpu(tern_set_requires_grad(x, true)));
+    assert_no_error();
+    assert_int_equal(tern_backward(loss), TERN_ERR_OOM);
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    assert_int_equal(tern_oom_fallback_count(), before);
+}
+
 static void test_a_fraction_limits(void **state) /* M029 M038 M061 */
 {
     (void)state;
@@ -459,6 +473,7 @@ int main(void)
         TEST(test_a_callback_may_make_room),
         TEST(test_a_callback_that_always_says_again_ends),
         TEST(test_the_policy_moves_factories_to_the_cpu),
+        TEST(test_the_policy_moves_no_gradient),
         TEST(test_a_fraction_limits),
         TEST(test_settings_of_one_device),
         TEST(test_bytes_for_other_libraries),
