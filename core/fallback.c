@@ -113,7 +113,7 @@ bool core_fall_back_for(tern_thread *self, tern_site_t site, const char *what,
 {
     if (current_policy() == TERN_REQUIRE) {
         core_error(self, site, TERN_ERR_DEVICE, what,
-                   "a CUDA device is required, and there is none: %s [%s]\n  try %s", why->text,
+                   "a CUDA device is required, and there is none: %s [%s]\n  next: %s", why->text,
                    why->code, why->next_step);
         return false;
     }

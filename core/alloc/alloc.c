@@ -272,7 +272,7 @@ tern_status_t core_alloc_configure(core_alloc *a, const core_alloc_settings *set
     if (a->used && settings->no_cache != a->settings.no_cache)
         code = TERN_ERR_STATE;
     else if (settings->has_fraction && device_total(a) == 0)
-        code = TERN_ERR_UNSUPPORTED;
+        code = TERN_ERR_STATE;
     if (code == TERN_OK) {
         a->settings = *settings;
         a->settings.expandable_segments &= a->raw.vmm != NULL;
