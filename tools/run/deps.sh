@@ -24,7 +24,7 @@ done
 packages_of() {
     case $1 in
     build)
-        echo gcc libc6-dev cmake ninja-build pkg-config \
+        echo gcc g++ libc6-dev cmake ninja-build pkg-config \
             libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
         ;;
     test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ;;
@@ -41,7 +41,7 @@ packages_of() {
 probes_of() {
     case $1 in
     build)
-        echo cc cmake ninja pkg-config \
+        echo cc c++ cmake ninja pkg-config \
             h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h
         ;;
     test) echo h:cmocka.h python3 clang ;;
