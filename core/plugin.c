@@ -44,8 +44,9 @@ bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_P
     return true;
 }
 
-/* One at a time, the plugin's own start included. */
-static const tern_backend *take_backend(tern_backend_get_fn get, const char **out_why)
+/* One at a time, the plugin's own start included, which may write its table anew. The kind of its
+ * devices, 0: none. */
+static int take_backend(tern_backend_get_fn get, const char **out_why)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     *out_why = "it brings no backend for this version";
@@ -53,16 +54,17 @@ static const tern_backend *take_backend(tern_backend_get_fn get, const char **ou
     const tern_backend *backend = get(&core_host, TERN_PLUGIN_VERSION, out_why);
     if (backend != NULL && core_backend_register(backend, out_why) != TERN_OK)
         backend = NULL;
+    const int kind = backend != NULL ? backend->kind : 0;
     (void)pthread_mutex_unlock(&lock);
-    return backend;
+    return kind;
 }
 
 bool core_plugin_start(core_plugin *plugin, char why[CORE_PLUGIN_WHY])
 {
     const char *words;
-    const tern_backend *backend = take_backend(plugin->get, &words);
-    if (backend != NULL) {
-        if (backend->kind == TERN_KIND_CUDA)
+    const int kind = take_backend(plugin->get, &words);
+    if (kind != 0) {
+        if (kind == TERN_KIND_CUDA)
             core_cuda_started();
         return true;
     }
