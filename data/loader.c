@@ -273,7 +273,11 @@ static bool next_batch(tern_loader *loader, tern_batch *batch)
         show_progress(loader);
     }
     if (tern_failed() || loader->step >= loader->plan.steps || !make_batch(loader, batch)) {
-        loader->stopped = loader->stopped > 0 ? loader->stopped : now_seconds();
+        if (loader->stopped == 0) {
+            /* the pass is over when its work is: a device may be behind */
+            (void)tern_dev_synchronize(loader->device);
+            loader->stopped = now_seconds();
+        }
         data_progress_end(&loader->progress);
         return false;
     }

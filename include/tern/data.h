@@ -161,7 +161,8 @@ TERN_API double tern_loader_mean_at(tern_site_t site, tern_loader *loader, const
 
 /* Batches in a whole pass. */
 TERN_API int64_t tern_loader_steps(const tern_loader *loader);
-/* Samples handed out, and seconds between the first tern_loader_next and its end (or now). */
+/* Samples handed out, and seconds between the first tern_loader_next and its end (or now); at its end
+ * the loader's device is waited for. */
 TERN_API int64_t tern_loader_samples(const tern_loader *loader);
 TERN_API double tern_loader_seconds(const tern_loader *loader);
 
