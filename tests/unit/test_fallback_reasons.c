@@ -55,6 +55,10 @@ static int ask(void)
     (void)tern_dev_fallback(&why);
     printf("%s|%d|%d|%d|%s|%s|%s", why.code, kind, mapped_cuda_libraries(), error, why.text,
            why.next_step, text);
+    if (getenv("TEST_AS_NOBODY") != NULL) {
+        (void)fflush(NULL);
+        _exit(0); /* nobody may not write the coverage preset's counters: gcov would complain */
+    }
     return 0;
 }
 
