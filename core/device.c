@@ -11,6 +11,7 @@
 #include "core/cuda/cuda.h"
 #include "core/error.h"
 #include "core/fallback.h"
+#include "core/transfers.h"
 
 enum { MAX_INDEX = 511 };
 
@@ -146,6 +147,7 @@ tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
     if (b == NULL || b->stream == NULL || b->stream->synchronize == NULL)
         return TERN_OK;
     const tern_status_t code = b->stream->synchronize(b->context, real.index);
+    core_transfer_note_sync(core_site(self, site));
     if (code == TERN_OK)
         return TERN_OK;
     const char *why = self->message_code != TERN_OK ? self->message : "work on the device failed";

@@ -4,6 +4,7 @@
 #include "core/call.h"
 #include "core/error.h"
 #include "core/tape.h"
+#include "core/transfers.h"
 
 /* ---- inputs ----------------------------------------------------------------------------------- */
 
@@ -158,6 +159,9 @@ static bool move_bytes(core_call *call, tern_tensor *out, tern_tensor *in)
     const int64_t bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype);
     const tern_status_t code =
         core_copy_bytes(out->view.dev, out->view.data, in->view.dev, in->view.data, bytes);
+    if (bytes > 0) /* the host waits for what it reads, itself or to hand it on */
+        core_transfer_note(call->site, out->view.dev, in->view.dev, bytes,
+                           in->view.dev.kind != TERN_KIND_CPU);
     return code == TERN_OK || kernel_failed(call, code);
 }
 

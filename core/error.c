@@ -64,6 +64,15 @@ void core_text_addv(core_text *text, const char *format, va_list arguments)
         text->length += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
+void core_text_add_bytes(core_text *text, double bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    int unit = 0;
+    for (; bytes >= 1000 && unit < 4; unit++)
+        bytes /= 1024;
+    core_text_add(text, "%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, units[unit]);
+}
+
 /* "train.c:42: linear (in blocks.2.up): " */
 static void add_head(core_text *text, const tern_thread *self, tern_site_t site, const char *what)
 {

@@ -14,6 +14,8 @@ typedef struct core_text {
 } core_text;
 void core_text_add(core_text *text, const char *format, ...) TERN_PRINTF(2, 3);
 void core_text_addv(core_text *text, const char *format, va_list arguments);
+/* "512 B", "1.2 MiB". */
+void core_text_add_bytes(core_text *text, double bytes);
 
 /* Records an error unless one is pending; returns the code that stands. */
 tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,

@@ -249,15 +249,6 @@ void core_live_free(core_live_list *list)
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
-static void add_bytes(core_text *text, double bytes)
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    int unit = 0;
-    for (; bytes >= 1000 && unit < 4; unit++)
-        bytes /= 1024;
-    core_text_add(text, "%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, units[unit]);
-}
-
 /* "2" or "0.5": averages are rarely whole. */
 static void add_number(core_text *text, double value, const char *one, const char *many)
 {
@@ -279,7 +270,7 @@ void core_live_add(core_text *text, double tensors, double nodes, double bytes)
     }
     if (bytes != 0 || between[0] == '\0') {
         core_text_add(text, "%s", between);
-        add_bytes(text, bytes);
+        core_text_add_bytes(text, bytes);
     }
 }
 

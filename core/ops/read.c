@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/promote.h"
 #include "core/rules.h"
+#include "core/transfers.h"
 
 static bool may_read(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
 {
@@ -41,9 +42,14 @@ static bool fetch(tern_site_t site, tern_tensor *t, char out_bytes[8])
     }
     const tern_status_t code =
         core_copy_bytes(TERN_CPU, out_bytes, t->view.dev, t->view.data, bytes);
-    if (code != TERN_OK)
-        core_error(self, core_site(self, site), code, "item", "the element could not be copied");
-    return code == TERN_OK;
+    core_transfer_note_read(core_site(self, site), bytes);
+    if (code == TERN_OK)
+        return true;
+    const char *why =
+        self->message_code != TERN_OK ? self->message : "the element could not be copied";
+    self->message_code = TERN_OK;
+    core_error(self, core_site(self, site), code, "item", "%s", why);
+    return false;
 }
 
 double tern_item_at(tern_site_t site, tern_tensor *t)

@@ -18,5 +18,6 @@
 #include "tern/ops.h"
 #include "tern/system.h"
 #include "tern/tensor.h"
+#include "tern/transfers.h"
 
 #endif
