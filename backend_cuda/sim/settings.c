@@ -113,6 +113,10 @@ static int set(const char *name, const char *value)
         return set_clock(value);
     if (strcmp(name, "FAIL") == 0)
         return sim_fault_parse(value) ? 0 : -1;
+    if (strcmp(name, "ABSENT") == 0) {
+        sim_library_hide(value);
+        return 0;
+    }
     if (strcmp(name, "RACES") != 0)
         return -1;
     sim_config.races = strcmp(value, "off") != 0;
@@ -155,7 +159,7 @@ static void apply_visible_list(void)
 void sim_settings_load(void)
 {
     static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",
-                                         "CLOCK",   "FAIL",   "RACES" };
+                                         "CLOCK",   "FAIL",   "RACES", "ABSENT" };
     if (loaded)
         return;
     loaded = true;

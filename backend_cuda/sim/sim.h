@@ -225,6 +225,31 @@ void sim_clock_place(sim_op *op, sim_engine engine, double seconds);
 void sim_clock_host_waits(const sim_op *op);
 void sim_clock_reset(void);
 
+/* ---- libraries (library.c) ------------------------------------------------------------------- */
+
+/* A simulated library is a list of functions that ends with a NULL name; library.c has the list of
+ * libraries by soname. Its functions enter with sim_begin("cudnnCreate") and leave with
+ * sim_end(cudaSuccess): an injected code is the library's own number. */
+typedef struct sim_function {
+    const char *name;
+    void (*function)(void);
+} sim_function;
+/* The backend's way to them (backend_cuda/library.c). *out_found: the file is there. */
+SIM_HIDDEN void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void);
+/* "cublas,cudnn": libraries that are not there when they are opened from now on. */
+void sim_library_hide(const char *names);
+
+/* Work of a library on a stream: run(arguments) when its turn comes. NULL: no stream, no memory. The
+ * caller fills *out_arguments, zero at first, then submits or cancels. */
+sim_op *sim_work_new(cudaStream_t stream, const char *what, void (*run)(void *arguments),
+                     size_t bytes, void **out_arguments);
+/* The work reads or writes what lies there, at *out_alias when it runs. What no kernel could reach
+ * becomes a fault of the work (700, sticky). False: not ordered after another access, reported. */
+bool sim_work_use(sim_op *op, const char *name, const void *view, size_t bytes, bool writes,
+                  void **out_alias);
+void sim_work_submit(sim_op *op);
+void sim_work_cancel(sim_op *op);
+
 /* ---- names (symbol.c) ------------------------------------------------------------------------ */
 
 /* The plain name of a function of this program, without parameters: "k_add"; lives for ever. */

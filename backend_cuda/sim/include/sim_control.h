@@ -15,7 +15,7 @@ const char *sim_last_report(void);
 int64_t sim_report_count(void);
 
 /* Sets what the environment variable TERN_SIM_<name> sets ("ORDER", "ASYNC", "FAIL", "MEMORY",
- * "CLOCK", "RACES", "DEVICES"), for calls from now on; DEVICES and MEMORY before the first use of a
+ * "CLOCK", "RACES", "ABSENT", "DEVICES"), for calls from now on; DEVICES and MEMORY before the first use of a
  * device. 0, or -1 for a name or value that there is not. */
 int sim_set(const char *name, const char *value);
 

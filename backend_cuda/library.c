@@ -1,0 +1,111 @@
+/* Opening libraries by name, once. */
+#include "backend_cuda/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_cuda/cuda.h"
+#include "tern/error.h"
+
+typedef void (*any_function)(void);
+enum { UNTRIED, OPEN, ABSENT };
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* The simulator's, where it is linked in (sim/library.c): a function of a simulated library. *out_found:
+ * it has the file. */
+any_function sim_library_symbol(const char *file, const char *symbol, bool *out_found)
+    __attribute__((weak, visibility("hidden")));
+
+static void add_reason(cuda_library *l, const char *file, const char *text)
+{
+    const size_t used = strlen(l->why);
+    (void)snprintf(l->why + used, sizeof l->why - used, "%s%s: %s", used > 0 ? "; " : "", file,
+                   text);
+}
+
+static any_function find(const cuda_library *l, const char *file, const char *symbol)
+{
+    bool found = false;
+    if (l->handle == NULL)
+        return sim_library_symbol(file, symbol, &found);
+    /* POSIX gives functions as pointers to data. */
+    void *address = dlsym(l->handle, symbol);
+    any_function function = NULL;
+    memcpy(&function, &address, sizeof function);
+    return function;
+}
+
+static bool fill(cuda_library *l, const char *file)
+{
+    size_t n = 0;
+    for (; l->symbols[n] != NULL; n++) {
+        const any_function function = find(l, file, l->symbols[n]);
+        if (function == NULL || (n + 1) * sizeof function > l->bytes) {
+            char text[128];
+            (void)snprintf(text, sizeof text, "it has no %s", l->symbols[n]);
+            add_reason(l, file, text);
+            return false;
+        }
+        memcpy((char *)l->functions + n * sizeof function, &function, sizeof function);
+    }
+    return true;
+}
+
+static bool open_file(cuda_library *l, const char *file)
+{
+    if (sim_library_symbol != NULL) {
+        bool found = false;
+        (void)sim_library_symbol(file, "", &found);
+        if (found)
+            return fill(l, file);
+        add_reason(l, file, "absent from the simulated machine");
+        return false;
+    }
+    l->handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    if (l->handle == NULL) {
+        const char *text = dlerror();
+        const size_t length = strlen(file);
+        /* the loader's text begins with the name */
+        if (text != NULL && strncmp(text, file, length) == 0 &&
+            strncmp(text + length, ": ", 2) == 0)
+            text += length + 2;
+        add_reason(l, file, text != NULL ? text : "it cannot be opened");
+        return false;
+    }
+    if (fill(l, file))
+        return true;
+    (void)dlclose(l->handle);
+    l->handle = NULL;
+    return false;
+}
+
+static int open_first(cuda_library *l)
+{
+    for (int i = 0; l->files[i] != NULL; i++)
+        if (open_file(l, l->files[i])) {
+            l->why[0] = '\0';
+            return OPEN;
+        }
+    memset(l->functions, 0, l->bytes);
+    if (l->without != NULL)
+        cuda_host->event(TERN_LOG_WARNING, "%s is not used, %s: %s", l->name, l->without, l->why);
+    return ABSENT;
+}
+
+bool cuda_library_open(cuda_library *l)
+{
+    int state = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
+    if (state == UNTRIED) {
+        (void)pthread_mutex_lock(&opening);
+        state = l->state;
+        if (state == UNTRIED) {
+            state = open_first(l);
+            __atomic_store_n(&l->state, state, __ATOMIC_RELEASE);
+        }
+        (void)pthread_mutex_unlock(&opening);
+    }
+    return state == OPEN;
+}

@@ -1,0 +1,160 @@
+/* Libraries of the simulated machine: which there are, and how their work gets into streams. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cuda/sim/sim.h"
+
+static const struct {
+    const char *file;
+    const sim_function *functions;
+} libraries[] = {
+    { NULL, NULL },
+};
+static char absent[128];
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+void sim_library_hide(const char *names)
+{
+    (void)snprintf(absent, sizeof absent, "%s", names);
+}
+
+/* Is "libcudnn.so.9" in "cublas,cudnn"? */
+static bool is_hidden(const char *file)
+{
+    const char *name = strncmp(file, "lib", 3) == 0 ? file + 3 : file;
+    const size_t length = strcspn(name, ".");
+    for (const char *at = absent; *at != '\0'; at += strcspn(at, ",")) {
+        at += *at == ',';
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void (*function_of(const sim_function *f, const char *symbol))(void)
+{
+    for (; f->name != NULL; f++)
+        if (strcmp(f->name, symbol) == 0)
+            return f->function;
+    return NULL;
+}
+
+void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void)
+{
+    sim_settings_load();
+    *out_found = false;
+    for (size_t i = 0; libraries[i].file != NULL; i++)
+        if (strcmp(libraries[i].file, file) == 0 && !is_hidden(file)) {
+            *out_found = true;
+            return function_of(libraries[i].functions, symbol);
+        }
+    return NULL;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+typedef struct work {
+    void (*run)(void *arguments);
+    double bytes;  /* that it touches, for the clock */
+    char why[256]; /* a fault when it runs, or "" */
+    _Alignas(16) char arguments[];
+} work;
+
+static void run_work(sim_op *op)
+{
+    work *w = op->snapshot;
+    char call[128];
+    sim_device *d = &sim_devices[op->stream->device];
+    (void)snprintf(call, sizeof call, "launch:%s", op->what);
+    d->lost = sim_fault(call);
+    if (d->lost != cudaSuccess) {
+        sim_report(d->lost, "injected into %s", op->what);
+    } else if (w->why[0] != '\0') {
+        d->lost = cudaErrorIllegalAddress;
+        sim_report(d->lost, "%s", w->why);
+    } else {
+        w->run(w->arguments);
+    }
+}
+
+static void drop_work(sim_op *op)
+{
+    free(op->snapshot);
+    op->snapshot = NULL;
+}
+
+sim_op *sim_work_new(cudaStream_t stream, const char *what, void (*run)(void *arguments),
+                     size_t bytes, void **out_arguments)
+{
+    struct CUstream_st *s = sim_stream_of(stream);
+    work *w = s != NULL ? calloc(1, sizeof *w + bytes) : NULL;
+    sim_op *op = w != NULL ? sim_op_new(s, what) : NULL;
+    if (op == NULL) {
+        free(w);
+        return NULL;
+    }
+    w->run = run;
+    op->snapshot = w;
+    op->run = run_work;
+    op->drop = drop_work;
+    *out_arguments = w->arguments;
+    return op;
+}
+
+/* A fault that shows when the work runs, as on a GPU; the first one counts. */
+static void refuse(sim_op *op, const char *name, const void *view, size_t bytes, const char *where)
+{
+    work *w = op->snapshot;
+    if (w->why[0] == '\0')
+        (void)snprintf(w->why, sizeof w->why, "%s of %s, %zu bytes at %p, lies in %s", name,
+                       op->what, bytes, view, where);
+}
+
+static bool reachable(const sim_op *op, int device)
+{
+    const int own = op->stream->device;
+    return device < 0 || device == own || sim_devices[own].peers[device];
+}
+
+bool sim_work_use(sim_op *op, const char *name, const void *view, size_t bytes, bool writes,
+                  void **out_alias)
+{
+    int device = -1;
+    char text[256];
+    *out_alias = NULL;
+    if (bytes == 0)
+        return true;
+    if (!sim_memory_is_ours(view, &device)) {
+        refuse(op, name, view, bytes, "the host's memory");
+        return true;
+    }
+    sim_allocation *x = sim_memory_find(view);
+    const int64_t from = x != NULL ? (const char *)view - x->view : 0;
+    if (x == NULL || !x->live || from + (int64_t)bytes > x->bytes || !reachable(op, device)) {
+        (void)snprintf(text, sizeof text, "no allocation");
+        if (x != NULL)
+            sim_memory_describe(x, text, sizeof text);
+        refuse(op, name, view, bytes, text);
+        return true;
+    }
+    *out_alias = sim_memory_alias(view);
+    ((work *)op->snapshot)->bytes += (double)bytes;
+    return sim_order_access(op, x, view, writes);
+}
+
+void sim_work_cancel(sim_op *op)
+{
+    drop_work(op);
+    sim_op_release(op);
+}
+
+void sim_work_submit(sim_op *op)
+{
+    const work *w = op->snapshot;
+    sim_clock_place(op, SIM_ENGINE_COMPUTE,
+                    sim_config.clock->launch_latency + w->bytes / sim_config.clock->device_bytes);
+    sim_counters.launches++;
+    sim_op_submit(op);
+}
