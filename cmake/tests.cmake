@@ -128,13 +128,22 @@ function(tern_sim_test source)
   tern_test_properties(sim/${name} sim)
 endfunction()
 
-# tern_on_device(TEST DEVICES): an existing test program once more, on simulated devices.
-function(tern_on_device test devices)
+# tern_on_device(TEST NAME DEVICES DEVICE): an existing test program once more, on a simulated device.
+function(tern_on_device test name devices device)
   string(REPLACE "/" "_" program test_${test})
-  add_test(NAME ${test}_simulated COMMAND ${program})
-  tern_test_properties(${test}_simulated sim)
-  set_property(TEST ${test}_simulated APPEND PROPERTY ENVIRONMENT
-    TERN_SIM_DEVICES=${devices} TERN_TEST_DEVICE=cuda)
+  add_test(NAME ${test}_${name} COMMAND ${program})
+  tern_test_properties(${test}_${name} sim)
+  set_property(TEST ${test}_${name} APPEND PROPERTY ENVIRONMENT
+    TERN_SIM_DEVICES=${devices} TERN_TEST_DEVICE=${device})
+endfunction()
+
+# tern_on_devices(TESTS...): each on the one device there is, and on the second of two, which is not
+# the current one.
+function(tern_on_devices)
+  foreach(test IN LISTS ARGN)
+    tern_on_device(${test} simulated 1 cuda)
+    tern_on_device(${test} simulated_two 2 cuda:1)
+  endforeach()
 endfunction()
 
 # tern_fuzzer(SOURCE): new inputs go to the build folder, the committed corpus is only read.
@@ -193,9 +202,13 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   foreach(source IN LISTS sources)
     tern_sim_test(${source})
   endforeach()
-  tern_on_device(ops/conformance 1)
-  tern_on_device(unit/scaler_golden 1)
-  tern_on_device(api/amp_training 1)
+  tern_on_devices(
+    ops/conformance ops/conv2d ops/golden ops/golden_training ops/half ops/linear ops/pool2d
+    api/cat api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
+    api/optimizers api/placement api/schedules api/threads
+    unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
+    fault/allocation fault/amp_allocation)
+  tern_on_device(api/amp_training simulated 1 cuda)
 endif()
 
 if(TERN_FUZZ)

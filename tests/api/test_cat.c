@@ -130,5 +130,5 @@ int main(void)
         cmocka_unit_test_teardown(test_what_cat_passes_over_has_an_empty_gradient, clear),
         cmocka_unit_test_teardown(test_many_of_them_are_passed_over, clear),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

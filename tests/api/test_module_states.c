@@ -312,6 +312,6 @@ int main(void)
         cmocka_unit_test(test_accuracy_counts_and_puts_modes_back),
         cmocka_unit_test(test_accuracy_refuses_what_it_cannot_count),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
 }

@@ -386,6 +386,6 @@ int main(void)
         cmocka_unit_test(test_a_forward_without_a_result_is_an_error),
         cmocka_unit_test(test_the_general_form_has_several_results),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
 }

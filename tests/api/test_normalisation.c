@@ -268,5 +268,5 @@ int main(void)
         cmocka_unit_test(test_dropout_that_drops_nothing_is_x_itself),
         cmocka_unit_test(test_dropout_explains_mistakes_and_spends_no_draw),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

@@ -425,6 +425,6 @@ int main(void)
         cmocka_unit_test(test_a_state_has_torchs_names),
         cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
 }

@@ -313,6 +313,6 @@ int main(void)
         cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
         cmocka_unit_test(test_clip_grad_value_limits_each_element),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
 }

@@ -173,6 +173,6 @@ int main(void)
         cmocka_unit_test(test_each_allocation_of_a_step_may_fail),
         cmocka_unit_test(test_a_write_happens_whole_or_not_at_all),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
 }

@@ -2,17 +2,13 @@
  * and second order against differences. Describe ops in opinfo_*.c.
  * TERN_TEST_OP=name runs the cases of one op alone; TERN_TEST_SEED=n other numbers.
  * TERN_TEST_DEVICE=cuda runs them there: what has no kernel has a reason in backend_cuda/missing.def. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/backend.h"
 #include "core/call.h"
 #include "tests/ops/opinfo.h"
+#include "tests/support/check.h"
 
 static int failures, checks;
 static tern_dev_t device = { TERN_KIND_CPU, -1 };
@@ -245,33 +241,20 @@ static void test_every_row_has_a_kernel_or_a_reason(void **state)
                       missing[i].why);
 }
 
-static int choose_device(void)
-{
-    const char *wish = getenv("TERN_TEST_DEVICE");
-    if (wish == NULL)
-        return 0;
-    if (tern_dev_parse(wish, &device) == TERN_OK && tern_dev_count(device.kind) > 0 &&
-        tern_set_default_device(device) == TERN_OK)
-        return 0;
-    tern_fallback_t why = { "", "", "" };
-    (void)tern_dev_fallback(&why);
-    print_error("TERN_TEST_DEVICE=%s: %s%s\n", wish, tern_error_text(), why.text);
-    return 1;
-}
-
 int main(void)
 {
     const char *wish = getenv("TERN_TEST_SEED");
     if (wish != NULL)
         opinfo_seed = strtoull(wish, NULL, 10);
-    if (choose_device() != 0)
+    if (!check_device_ready())
         return 1;
+    device = tern_default_device();
     if (device.kind == TERN_KIND_CUDA) {
         const struct CMUnitTest on_device[] = {
             cmocka_unit_test(test_every_row_agrees_with_its_reference),
             cmocka_unit_test(test_every_row_has_a_kernel_or_a_reason)
         };
-        const int failed = cmocka_run_group_tests(on_device, NULL, NULL);
+        const int failed = check_run(on_device, NULL, NULL);
         (void)tern_finish();
         return failed;
     }

@@ -429,5 +429,5 @@ int main(void)
         cmocka_unit_test(test_second_order_gradients),
         cmocka_unit_test(test_every_case_has_a_test),
     };
-    return cmocka_run_group_tests_name("golden", tests, open_golden, close_golden);
+    return check_run(tests, open_golden, close_golden);
 }

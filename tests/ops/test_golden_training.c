@@ -309,5 +309,5 @@ int main(void)
         cmocka_unit_test(test_conversions_round_alike),
         cmocka_unit_test(test_dtypes_meet_as_in_pytorch),
     };
-    return cmocka_run_group_tests_name("golden training", tests, open_golden, close_golden);
+    return check_run(tests, open_golden, close_golden);
 }

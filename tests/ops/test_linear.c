@@ -84,5 +84,5 @@ int main(void)
         cmocka_unit_test(test_linear_names_what_does_not_fit),
         cmocka_unit_test(test_linear_gradients_of_gradients),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

@@ -164,5 +164,5 @@ int main(void)
         cmocka_unit_test(test_pool2d_of_no_images),
         cmocka_unit_test(test_pool2d_gradients_of_gradients),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

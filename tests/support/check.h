@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,38 @@
         const double a_ = (a), b_ = (b);                                              \
         if (!(a_ - b_ <= (tolerance) && b_ - a_ <= (tolerance)))                      \
             fail_msg("%.10g is not within %g of %.10g", a_, (double)(tolerance), b_); \
+    } while (0)
+
+/* ---- devices --------------------------------------------------------------------------------------
+ * A suite that runs with check_run makes its tensors on the device that TERN_TEST_DEVICE names
+ * ("cuda", "cuda:1"), which becomes the default device; without it on the CPU. */
+
+/* Chooses the device; false, with the reason printed, when there is none. */
+bool check_device_ready(void);
+bool check_on_cpu(void);
+/* Waits for the device; an error that no test has asked for counts as one failure more. */
+int check_device_done(int failed);
+
+#define check_run(tests, setup, teardown) \
+    (check_device_ready() ? check_device_done(cmocka_run_group_tests(tests, setup, teardown)) : 1)
+
+/* Bad values are an error at once on the CPU, and elsewhere at the next wait. */
+#define assert_refused(tensor)                                                          \
+    do {                                                                                \
+        const tern_tensor *t_ = (tensor);                                               \
+        if (check_on_cpu())                                                             \
+            assert_null(t_);                                                            \
+        else                                                                            \
+            assert_int_not_equal(tern_dev_synchronize(tern_default_device()), TERN_OK); \
+    } while (0)
+
+/* In a test that is about the CPU, or about what another device's suite holds. */
+#define check_cpu_only(why)                        \
+    do {                                           \
+        if (!check_on_cpu()) {                     \
+            print_message("skipped: %s\n", (why)); \
+            skip();                                \
+        }                                          \
     } while (0)
 
 #endif

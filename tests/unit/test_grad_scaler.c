@@ -75,6 +75,7 @@ static void listen(tern_log_level_t level, tern_site_t site, const char *text, v
 static void test_without_cuda_a_cuda_scaler_is_disabled(void **state) /* A043 */
 {
     (void)state;
+    check_cpu_only("there is a CUDA device");
     tern_log_set_callback(listen, NULL);
     tern_grad_scaler *s = tern_grad_scaler_create(.device = TERN_CUDA(0));
     tern_log_set_callback(NULL, NULL);
@@ -327,7 +328,7 @@ static double trained_in_f16(bool scaling)
     tern_tensor *w = tern_full(1, TERN_SHAPE(4, 4), .requires_grad = true), *loss;
     tern_optimizer *opt = tern_sgd(TERN_TENSORS(w), .lr = 1e6);
     {
-        TERN_AUTOCAST(TERN_CPU, TERN_F16);
+        TERN_AUTOCAST(tern_default_device(), TERN_F16);
         tern_tensor *y = tern_matmul(tern_full(1e-4, TERN_SHAPE(4, 4)), w);
         loss = tern_mul(tern_sum(y, .dtype = TERN_F32), 1e-5);
     }
@@ -421,6 +422,6 @@ int main(void)
         CASE(test_a_skip_names_its_parameter),
         CASE(test_the_history_keeps_the_last),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 || failed;
 }

@@ -187,5 +187,5 @@ int main(void)
         cmocka_unit_test(test_elements_convert_both_ways),
         cmocka_unit_test(test_halves_round_to_nearest_even),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

@@ -19,12 +19,6 @@ typedef struct run {
     int line;
 } run;
 
-/* TERN_TEST_DEVICE=cuda runs the script there. */
-static tern_dev_t device(void)
-{
-    return getenv("TERN_TEST_DEVICE") != NULL ? TERN_CUDA(0) : TERN_CPU;
-}
-
 /* Numbers after the command; how many. */
 static int numbers(const char *text, double *out)
 {
@@ -42,7 +36,7 @@ static tern_tensor *vector(const double *values, int n)
     float data[2 * MOST];
     for (int i = 0; i < n; i++)
         data[i] = (float)values[i];
-    return tern_from_data(data, TERN_SHAPE(n), .device = device());
+    return tern_from_data(data, TERN_SHAPE(n), .device = tern_default_device());
 }
 
 static void end_scenario(run *r)
@@ -227,8 +221,6 @@ static void test_scales_skips_and_parameters_are_pytorchs(void **state)
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     run r = { 0 };
-    if (device().kind == TERN_KIND_CUDA)
-        assert_true(tern_dev_available(device()));
     for (r.line = 1; fgets(line, sizeof line, file) != NULL; r.line++)
         play(&r, line);
     end_scenario(&r);
@@ -243,6 +235,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scales_skips_and_parameters_are_pytorchs),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 || failed;
 }

@@ -401,6 +401,6 @@ int main(void)
         cmocka_unit_test(test_nothing_happens_while_an_error_is_pending),
         cmocka_unit_test(test_loading_what_is_not_there_says_why),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
 }

@@ -203,5 +203,5 @@ int main(void)
         cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
         cmocka_unit_test(test_detach_shares_data_but_no_history),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(tests, NULL, NULL);
 }

@@ -1,0 +1,33 @@
+/* See check.h. */
+#include "tests/support/check.h"
+
+#include <stdlib.h>
+
+bool check_device_ready(void)
+{
+    const char *wish = getenv("TERN_TEST_DEVICE");
+    tern_dev_t dev = TERN_CPU;
+    if (wish == NULL)
+        return true;
+    if (tern_dev_parse(wish, &dev) == TERN_OK && tern_dev_count(dev.kind) > dev.index &&
+        tern_set_default_device(dev) == TERN_OK)
+        return true;
+    tern_fallback_t why = { "", "", "" };
+    (void)tern_dev_fallback(&why);
+    print_error("TERN_TEST_DEVICE=%s: %s%s\n", wish, tern_error_text(), why.text);
+    return false;
+}
+
+bool check_on_cpu(void)
+{
+    return tern_default_device().kind == TERN_KIND_CPU;
+}
+
+int check_device_done(int failed)
+{
+    if (check_on_cpu() || tern_dev_synchronize(tern_default_device()) == TERN_OK)
+        return failed;
+    print_error("after the last test: %s\n", tern_error_text());
+    tern_error_clear();
+    return failed + 1;
+}
