@@ -3,8 +3,7 @@
 #define TERN_SIM_CUDA_BF16_H
 
 #include <cuda_runtime.h>
-
-#include <string.h>
+#include <sim_half.h>
 
 struct __nv_bfloat16 {
     unsigned short x;
@@ -12,21 +11,13 @@ struct __nv_bfloat16 {
 
 static inline float __bfloat162float(__nv_bfloat16 h)
 {
-    const uint32_t bits = (uint32_t)h.x << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return sim_bf16_to_float(h.x);
 }
 
 static inline __nv_bfloat16 __float2bfloat16_rn(float f)
 {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
     __nv_bfloat16 h;
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
-        h.x = 0x7FFFu;
-    else
-        h.x = (unsigned short)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+    h.x = sim_float_to_bf16(f);
     return h;
 }
 
