@@ -122,6 +122,14 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 enum { INTERPOSED = 0 };
 #endif
 
+static void need_interposed(void)
+{
+    if (!INTERPOSED) {
+        print_message("skipped: a sanitizer stands where this program would count calls\n");
+        skip();
+    }
+}
+
 /* ---- models ------------------------------------------------------------------------------------ */
 
 typedef struct trainee {
@@ -230,8 +238,7 @@ static void expect_quiet(trainee t, const char *name, int threads)
 static void test_a_steady_step_asks_the_system_for_nothing(void **state)
 {
     (void)state;
-    if (!INTERPOSED)
-        skip();
+    need_interposed();
     for (int threads = 1; threads <= 2; threads++) {
         expect_quiet(make_mlp(), "an MLP", threads);
         expect_quiet(make_lenet(), "LeNet-5", threads);
@@ -250,8 +257,7 @@ static void *train_alone(void *argument)
 static void test_independent_threads_share_no_lock(void **state)
 {
     (void)state;
-    if (!INTERPOSED)
-        skip();
+    need_interposed();
     tern_set_num_threads(1);
     trainee models[2] = { make_mlp(), make_lenet() };
     pthread_t threads[2];
@@ -274,8 +280,7 @@ static void test_independent_threads_share_no_lock(void **state)
 static void test_the_counters_count(void **state)
 {
     (void)state;
-    if (!INTERPOSED)
-        skip();
+    need_interposed();
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     trainee t = make_mlp();
     start_counting();
@@ -295,8 +300,7 @@ static void test_the_counters_count(void **state)
 static void test_a_header_without_memory_is_no_bad_file(void **state)
 {
     (void)state;
-    if (!INTERPOSED)
-        skip();
+    need_interposed();
     tern_state *out = tern_state_create();
     tern_state_set_number(out, "first", 1);
     tern_state_set_number(out, "second", 2);
