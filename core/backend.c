@@ -9,6 +9,7 @@
 
 #include "core/call.h"
 #include "core/log.h"
+#include "core/owner.h"
 
 /* Into tables, once registered; never changed again. Who sees an entry sees its kernels, too. */
 static const tern_backend *_Atomic backends[TERN_KINDS];
@@ -64,8 +65,8 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return t->view.data != NULL ? t->view.data : (void *)t;
 }
 
-const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail,
-                              host_event,        host_scratch,        tern_cudnn_enabled };
+const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail,    host_event,
+                              host_scratch,      tern_cudnn_enabled,  core_owner_of };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

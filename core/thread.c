@@ -11,7 +11,7 @@
 _Thread_local tern_thread *core_thread_state __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static tern_thread *all_threads;
+static _Atomic(tern_thread *) all_threads; /* only grows, at its head */
 static uint64_t thread_number;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
@@ -52,7 +52,7 @@ static void reset_modes(tern_thread *self)
 
 static tern_thread *take_parked(void)
 {
-    for (tern_thread *t = all_threads; t != NULL; t = t->next)
+    for (tern_thread *t = atomic_load(&all_threads); t != NULL; t = t->next)
         if (t->parked) {
             t->parked = false;
             return t;
@@ -74,8 +74,8 @@ tern_thread *core_thread_create(void)
             memset(self, 0, sizeof *self);
             /* marks that this thread's backward leaves in nodes differ from any other thread's */
             self->backward_epoch = ++thread_number << 40;
-            self->next = all_threads;
-            all_threads = self;
+            self->next = atomic_load(&all_threads);
+            atomic_store(&all_threads, self);
         }
     }
     pthread_mutex_unlock(&list_lock);
@@ -87,10 +87,8 @@ tern_thread *core_thread_create(void)
 
 void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user)
 {
-    pthread_mutex_lock(&list_lock);
-    for (tern_thread *t = all_threads; t != NULL; t = t->next)
+    for (tern_thread *t = atomic_load(&all_threads); t != NULL; t = t->next)
         visit(t, user);
-    pthread_mutex_unlock(&list_lock);
 }
 
 static void add_live(tern_thread *thread, void *user)

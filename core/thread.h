@@ -98,7 +98,7 @@ static inline tern_thread *core_self(void)
     return __builtin_expect(self != NULL, 1) ? self : core_thread_create();
 }
 
-/* Visits every state, parked ones too, under the list's lock. */
+/* Visits every state, parked ones too; takes no lock. */
 void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user);
 
 /* Sum of live_tensors over all threads. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "tern/plugin.h"
 
 enum { STACK_BYTES = 64 << 10, SIGNALS = 2 };
 
@@ -82,20 +83,46 @@ static void fault_in_kernel(const siginfo_t *info, const void *context)
 
 /* ---- of the host ----------------------------------------------------------------------------- */
 
-static void fault_of_host(const char *address, const void *context)
+/* The library's table, where the simulator is part of its plugin: it knows tensors and lines. */
+extern const tern_host *cuda_host __attribute__((weak));
+
+static bool find_owner(const char *address, int device, tern_owner *out)
+{
+    return &cuda_host != NULL && cuda_host != NULL && device >= 0 &&
+           cuda_host->size >= offsetof(tern_host, owner_of) + sizeof cuda_host->owner_of &&
+           cuda_host->owner_of(TERN_CUDA(device), address, out);
+}
+
+static int say_owner(const tern_owner *owner, const char *access, int device, char *text,
+                     size_t size)
+{
+    const bool past = owner->offset >= owner->bytes;
+    const long long at = past ? owner->offset - owner->bytes : owner->offset;
+    return snprintf(text, size, "tern: host %s %lld bytes %s %s on cuda:%d (simulated)%s%s; %s\n",
+                    access, at, past ? "past the end of" : "into", owner->what, device,
+                    owner->site != NULL ? ", made at " : "", owner->site != NULL ? owner->site : "",
+                    owner->is_tensor ? "copy it with tern_cpu"
+                                     : "the host cannot reach it, kernels and copies can");
+}
+
+static void fault_of_host(const char *address, int device, const void *context)
 {
     char place[400], text[640];
-    const sim_allocation *x = sim_memory_find(address);
+    tern_owner owner;
+    const char *access = access_of(context);
+    int n;
     say_place(address, place, sizeof place);
-    const int n =
-        x != NULL && x->device < 0
-            ? snprintf(text, sizeof text,
-                       "tern: host %s while a copy is under way, %s; synchronise first\n",
-                       access_of(context), place)
-            : snprintf(text, sizeof text,
-                       "tern: host %s of device memory, %s; copy it to the host first: tern_cpu, "
-                       "tern_read\n",
-                       access_of(context), place);
+    if (device < 0)
+        n = snprintf(text, sizeof text,
+                     "tern: host %s while a copy is under way, %s; synchronise first\n", access,
+                     place);
+    else if (find_owner(address, device, &owner))
+        n = say_owner(&owner, access, device, text, sizeof text);
+    else
+        n = snprintf(text, sizeof text,
+                     "tern: host %s of device memory, %s; copy it to the host first: tern_cpu, "
+                     "tern_read\n",
+                     access, place);
     const ssize_t wrote = write(STDERR_FILENO, text, (size_t)n);
     (void)wrote;
 }
@@ -110,7 +137,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         fault_in_kernel(info, context);
     }
     if (ours)
-        fault_of_host(info->si_addr, context);
+        fault_of_host(info->si_addr, device, context);
     /* who handled it before us sees it again */
     for (int i = 0; i < SIGNALS; i++)
         if (signals[i] == number)

@@ -254,6 +254,10 @@ typedef struct core_alloc_snapshot {
 tern_status_t core_alloc_snapshot_init(core_alloc *a, core_alloc_snapshot *out_snapshot);
 void core_alloc_snapshot_deinit(core_alloc_snapshot *snapshot);
 
+/* The block that an address lies in, in use or not; false when there is none. For signal handlers: it
+ * waits for no lock that its own thread may hold, and then says false, too. */
+bool core_alloc_look(core_alloc *a, const void *address, core_alloc_block_info *out_block);
+
 /* Keeps the last `max_entries` events; 0 switches off and clears (M072). While it is on, operations of
  * all streams take turns. */
 tern_status_t core_alloc_record_history(core_alloc *a, int64_t max_entries);

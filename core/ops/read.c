@@ -82,6 +82,11 @@ void *tern_data_at(tern_site_t site, tern_tensor *t)
     return NULL;
 }
 
+void *tern_data_ptr_at(tern_site_t site, tern_tensor *t)
+{
+    return may_read(core_self(), site, "data_ptr", t) && t->view.numel > 0 ? t->view.data : NULL;
+}
+
 static void not_released(void *user)
 {
     (void)user;

@@ -39,6 +39,15 @@ typedef struct tern_view {
 
 struct tern_call;
 
+/* Whose a device address is. */
+typedef struct tern_owner {
+    char what[128]; /* "tensor f32 [10, 10]", "memory of 4096 bytes" */
+    bool is_tensor;
+    int64_t offset; /* of the address in it; not below `bytes`: past its end */
+    int64_t bytes;
+    tern_site_t site; /* that made it; NULL: not known */
+} tern_owner;
+
 /* Services of the library for plugins. All may be called from any thread. */
 typedef struct tern_host {
     uint32_t size;
@@ -51,6 +60,9 @@ typedef struct tern_host {
     void *(*scratch)(const struct tern_call *call, int64_t bytes);
     /* tern_cudnn_set_enabled. */
     bool (*cudnn_enabled)(void);
+    /* The tensor, or else the memory, that an address of a device belongs to; false: none is known. A
+     * best effort, also in a signal handler. */
+    bool (*owner_of)(tern_dev_t dev, const void *address, tern_owner *out_owner);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not

@@ -112,6 +112,11 @@ TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
  * needs was changed so. */
 TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
 #define tern_data(t) tern_data_at(TERN_HERE, t)
+/* Address of the first element where the tensor lies, for kernels and libraries of one's own; work on it
+ * goes behind what is queued on the device. Of a tensor on a device the host must not read it. NULL for
+ * an empty one, and while an error is pending. */
+TERN_API void *tern_data_ptr_at(tern_site_t site, tern_tensor *t);
+#define tern_data_ptr(t) tern_data_ptr_at(TERN_HERE, t)
 /* Copies all elements, row-major, converted to `dtype`, to host memory of `bytes` bytes. */
 TERN_API tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
                                     void *out_data, int64_t bytes);

@@ -121,9 +121,10 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return block;
 }
 
-static const tern_host host = { sizeof(tern_host), TERN_PLUGIN_VERSION,
-                                host_fail,         NULL,
-                                host_scratch,      NULL };
+static const tern_host host = { .size = sizeof(tern_host),
+                                .version = TERN_PLUGIN_VERSION,
+                                .fail = host_fail,
+                                .scratch = host_scratch };
 
 tern_status_t kernel_call(const kernel_run *run)
 {
