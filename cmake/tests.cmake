@@ -203,7 +203,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
     tern_sim_test(${source})
   endforeach()
   tern_on_devices(
-    ops/conformance ops/conv2d ops/golden ops/golden_training ops/half ops/linear ops/pool2d
+    ops/conformance ops/conv2d ops/dtypes ops/golden ops/golden_training ops/half ops/linear ops/pool2d
     api/cat api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
     api/optimizers api/placement api/schedules api/threads
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views

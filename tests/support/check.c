@@ -9,7 +9,8 @@ bool check_device_ready(void)
     tern_dev_t dev = TERN_CPU;
     if (wish == NULL)
         return true;
-    if (tern_dev_parse(wish, &dev) == TERN_OK && tern_dev_count(dev.kind) > dev.index &&
+    if (tern_dev_parse(wish, &dev) == TERN_OK &&
+        tern_dev_count(dev.kind) > (dev.index > 0 ? dev.index : 0) &&
         tern_set_default_device(dev) == TERN_OK)
         return true;
     tern_fallback_t why = { "", "", "" };

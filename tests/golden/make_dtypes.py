@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Writes dtypes.txt: the dtypes that PyTorch's ops take on CUDA, forward and backward, for each row of
+core/ops.def, from PyTorch's own op metadata (torch.testing._internal: op_db). Needs no GPU.
+
+    python3 -m venv venv && venv/bin/pip install torch==2.15.0 expecttest
+    venv/bin/python tests/golden/make_dtypes.py
+
+Complex, quantised, float8 and unsigned dtypes wider than u8 are left out: tern has none of them.
+Where the metadata asks the hardware, the answer of a device of compute capability 8.0 or more counts.
+"""
+
+import os
+import re
+
+import torch
+import torch.testing._internal.common_cuda as common_cuda
+
+# Asked for when op_db is imported.
+for name in dir(common_cuda):
+    if re.fullmatch(r"SM\d+OrLater", name):
+        setattr(common_cuda, name, int(re.search(r"\d+", name).group()) <= 80)
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+PINNED = "2.15.0"
+NAMES = {torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16",
+         torch.int32: "i32", torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16",
+         torch.float32: "f32", torch.float64: "f64"}
+
+# row of core/ops.def: the entry of op_db, where it is not the row's own name
+F = "nn.functional."
+ENTRIES = {
+    "fill": "fill", "rand": "rand_like", "randn": "randn", "copy": "to", "relu": F + "relu",
+    "gelu": F + "gelu", "gelu_tanh": F + "gelu", "silu": F + "silu",
+    "div": "div no_rounding_mode", "max": "max reduction_with_dim", "gemm": "mm",
+    "linear": F + "linear", "embedding": F + "embedding", "conv2d": F + "conv2d",
+    "max_pool2d": F + "max_pool2d", "avg_pool2d": F + "avg_pool2d",
+    "max_pool2d_grad": "max_pool2d_with_indices_backward", "batch_norm": F + "batch_norm",
+    "layer_norm": F + "layer_norm", "softmax_grad": "_softmax_backward_data",
+    "dropout": F + "dropout", "dropout_grad": "native_dropout_backward",
+    "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
+    "binary_cross_entropy": F + "binary_cross_entropy",
+    "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
+}
+# These are in no entry of their own: what the op's backward takes.
+BACKWARD_OF = {"embedding_grad": "embedding", "gather_grad": "gather",
+               "conv2d_grad_input": "conv2d", "conv2d_grad_weight": "conv2d"}
+# randperm, optimizers' steps and the scaler are in no entry of op_db.
+NO_ENTRY = {"randperm", "sgd_step", "adam_step", "unscale", "scale_update"}
+
+
+def rows():
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "../../core/ops.def"), encoding="utf-8") as file:
+        return re.findall(r"^(?:OP|VIEW|COMPOSED)\((\w+),", file.read(), flags=re.M)
+
+
+def names(dtypes):
+    return " ".join(n for d, n in NAMES.items() if d in dtypes) or "-"
+
+
+def gradients(entry):
+    """Only floats have any; the metadata repeats the forward dtypes where nobody said so."""
+    if not entry.supports_autograd:
+        return ()
+    return {d for d in entry.backward_dtypesIfCUDA or () if d.is_floating_point}
+
+
+def main():
+    assert torch.__version__.startswith(PINNED), torch.__version__
+    entries = {f"{o.name} {o.variant_test_name}".strip(): o for o in op_db}
+    lines = [f"# Made by make_dtypes.py with PyTorch {PINNED}; do not edit.",
+             "# row: dtypes on CUDA : dtypes of its gradient on CUDA : entry of op_db"]
+    for row in rows():
+        if row in NO_ENTRY:
+            lines.append(f"{row}: - : - : none")
+            continue
+        forward = BACKWARD_OF.get(row)
+        if forward is None and row.endswith("_grad") and row not in ENTRIES:
+            forward = row[:-len("_grad")]
+        if forward is not None:
+            name = ENTRIES.get(forward, forward)
+            given = names(gradients(entries[name]))
+            lines.append(f"{row}: {given} : - : {name}, backward")
+            continue
+        name = ENTRIES.get(row, row)
+        o = entries[name]
+        lines.append(f"{row}: {names(o.dtypesIfCUDA)} : {names(gradients(o))} : {name}")
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "dtypes.txt"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+/* Each op takes the dtypes that PyTorch's takes on CUDA, forward and backward: tests/golden/dtypes.txt,
+ * made from PyTorch's own metadata. What is left out has a reason in missing_dtypes.def. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/call.h"
+#include "core/op_id.h"
+#include "tests/ops/opinfo.h"
+#include "tests/support/check.h"
+
+static const struct {
+    const char *row, *dtype, *why;
+} missing[] = {
+#define MISSING(row, dtype, why) { #row, #dtype, why },
+#define NO_GRADIENT(row, why)
+#include "tests/ops/missing_dtypes.def"
+#undef MISSING
+#undef NO_GRADIENT
+    { NULL, NULL, NULL } /* the list may be empty */
+};
+enum { MISSING_COUNT = sizeof missing / sizeof *missing - 1 };
+
+static const struct {
+    const char *row, *why;
+} no_gradient[] = {
+#define MISSING(row, dtype, why)
+#define NO_GRADIENT(row, why) { #row, why },
+#include "tests/ops/missing_dtypes.def"
+#undef MISSING
+#undef NO_GRADIENT
+};
+enum { NO_GRADIENTS = sizeof no_gradient / sizeof *no_gradient };
+
+static int failures, taken, gradients;
+
+static const char *reason(const char *row, tern_dtype_t dtype)
+{
+    for (int i = 0; i < MISSING_COUNT; i++)
+        if (strcmp(missing[i].row, row) == 0 &&
+            strcmp(missing[i].dtype, tern_dtype_name(dtype)) == 0)
+            return missing[i].why;
+    return NULL;
+}
+
+static bool has_no_gradient(const char *row)
+{
+    for (int i = 0; i < NO_GRADIENTS; i++)
+        if (strcmp(no_gradient[i].row, row) == 0)
+            return true;
+    return false;
+}
+
+static void complain(const char *row, tern_dtype_t dtype, const char *what)
+{
+    failures++;
+    print_error("%s in %s: %s\n", row, tern_dtype_name(dtype), what);
+}
+
+/* The result of the op's case in a dtype, with `backward` after a walk back; NULL: not taken. */
+static tern_tensor *run(const opinfo *info, tern_dtype_t dtype, bool backward)
+{
+    value values[MAX_IN];
+    tern_tensor *in[MAX_IN];
+    opinfo_values(info, dtype, values);
+    opinfo_tensors(info, dtype, LAYOUT_ROW_MAJOR, values, in);
+    for (int i = 0; i < MAX_IN; i++) {
+        value_free(&values[i]);
+        if (backward && info->in[i].kind == INPUT_REAL)
+            in[i] = tern_set_requires_grad(in[i], true);
+    }
+    assert_no_error();
+    tern_tensor *out = info->run(in);
+    if (out != NULL && tern_requires_grad(out))
+        (void)tern_backward(out, tern_ones(tern_shape(out), tern_dtype(out)));
+    if (out != NULL && !tern_failed()) /* bad values are found at a wait */
+        (void)tern_dev_synchronize(tern_default_device());
+    return tern_failed() ? NULL : out;
+}
+
+static void check_forward(const char *row, const opinfo *info, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    if (info->skip_dtypes & (1u << dtype)) /* a gradient's case whose inputs have several dtypes */
+        return;
+    const bool takes = run(info, dtype, false) != NULL;
+    if (!takes && reason(row, dtype) == NULL)
+        complain(row, dtype, tern_error_text());
+    if (takes && reason(row, dtype) != NULL)
+        complain(row, dtype, "is taken, and is in missing_dtypes.def");
+    taken += takes;
+    tern_error_clear();
+}
+
+static void check_backward(const char *row, const opinfo *info, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    const tern_tensor *out = run(info, dtype, true);
+    if (out == NULL)
+        complain(row, dtype, tern_error_text());
+    else if (tern_requires_grad(out) == has_no_gradient(row))
+        complain(row, dtype,
+                 tern_requires_grad(out) ? "has a gradient, against missing_dtypes.def"
+                                         : "PyTorch's has a gradient");
+    gradients++;
+    tern_error_clear();
+}
+
+static const opinfo *case_of(const char *row)
+{
+    for (int i = 0; opinfo_at(i) != NULL; i++)
+        if (strcmp(opinfo_at(i)->op, row) == 0)
+            return opinfo_at(i);
+    fail_msg("no case for %s", row);
+    return NULL;
+}
+
+/* Calls `check` for each dtype named in a field: "f16 f32" or "-". */
+static void each_dtype(const char *field, const char *row,
+                       void (*check)(const char *, const opinfo *, tern_dtype_t))
+{
+    char name[16];
+    int used = 0;
+    for (const char *at = field; sscanf(at, "%15s%n", name, &used) == 1; at += used) {
+        if (strcmp(name, "-") == 0)
+            return;
+        const tern_dtype_t dtype = tern_dtype_parse(name);
+        assert_int_not_equal(dtype, TERN_DTYPE_NONE);
+        check(row, case_of(row), dtype);
+    }
+}
+
+static void test_rows_take_pytorchs_dtypes(void **state)
+{
+    (void)state;
+    const char *source = getenv("TERN_TEST_SOURCE");
+    char path[512], line[512], row[48], forward[128], backward[128];
+    bool listed[TERN_OP_COUNT] = { false };
+    int lines = 0;
+    (void)snprintf(path, sizeof path, "%s/tests/golden/dtypes.txt", source ? source : ".");
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (; fgets(line, sizeof line, file) != NULL; lines++) {
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%47[^:]:%127[^:]:%127[^:]", row, forward, backward), 3);
+        assert_non_null(opinfo_row(row));
+        listed[opinfo_row(row)->id_] = true;
+        each_dtype(forward, row, check_forward);
+        each_dtype(backward, row, check_backward);
+    }
+    (void)fclose(file);
+    for (int id = 1; id < TERN_OP_COUNT; id++)
+        if (!listed[id])
+            fail_msg("%s is not in the table: run make_dtypes.py", core_op_table[id].name);
+    for (int i = 0; i < NO_GRADIENTS; i++)
+        print_message("no gradient: %s: %s\n", no_gradient[i].row, no_gradient[i].why);
+    print_message("%d rows: %d dtypes, %d of gradients\n", lines, taken, gradients);
+    for (int i = 0; i < MISSING_COUNT; i++)
+        print_message("not taken: %s in %s: %s\n", missing[i].row, missing[i].dtype,
+                      missing[i].why);
+    assert_int_equal(failures, 0);
+    assert_true(taken > 400 && gradients > 150);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_take_pytorchs_dtypes) };
+    return check_run(tests, NULL, NULL);
+}
