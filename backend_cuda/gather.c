@@ -2,6 +2,25 @@
  * wait. */
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
+#include "tern/error.h"
+
+/* Atomics add in any order on a GPU. */
+static tern_status_t check_repeatable(const tern_call *call, const char *op)
+{
+    const uint32_t numerics = call->host->numerics();
+    if (!(numerics & TERN_NUMERICS_DETERMINISTIC))
+        return TERN_OK;
+    if (numerics & TERN_NUMERICS_WARN_ONLY) {
+        call->host->event(TERN_LOG_WARNING, "%s has no deterministic implementation on CUDA", op);
+        return TERN_OK;
+    }
+    return call->host->fail(
+        TERN_ERR_UNSUPPORTED,
+        "%s does not have a deterministic implementation on CUDA, and "
+        "tern_use_deterministic_algorithms asks for one; .warn_only = true lets "
+        "it run",
+        op);
+}
 
 /* ---- sums of gradients ----------------------------------------------------------------------- */
 
@@ -59,6 +78,7 @@ tern_status_t cuda_embedding_grad(const tern_call *call)
     cuda_device *d = cuda_device_enter(call->host, call->dev.index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
+    CUDA_TRY(check_repeatable(call, "embedding_grad"));
     CUDA_TRY(cuda_enter(call, &stream));
     void *sums = sums_of(call, stream);
     if (sums == NULL)
@@ -126,6 +146,7 @@ tern_status_t cuda_gather_grad(const tern_call *call)
     cuda_device *d = cuda_device_enter(call->host, call->dev.index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
+    CUDA_TRY(check_repeatable(call, "gather_grad"));
     CUDA_TRY(cuda_enter(call, &stream));
     void *sums = sums_of(call, stream);
     if (sums == NULL)

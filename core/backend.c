@@ -9,7 +9,9 @@
 
 #include "core/call.h"
 #include "core/log.h"
+#include "core/numerics.h"
 #include "core/owner.h"
+#include "core/workspace.h"
 
 /* Into tables, once registered; never changed again. Who sees an entry sees its kernels, too. */
 static const tern_backend *_Atomic backends[TERN_KINDS];
@@ -65,8 +67,15 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return t->view.data != NULL ? t->view.data : (void *)t;
 }
 
-const tern_host core_host = { sizeof(tern_host), TERN_PLUGIN_VERSION, host_fail,    host_event,
-                              host_scratch,      tern_cudnn_enabled,  core_owner_of };
+const tern_host core_host = { .size = sizeof(tern_host),
+                              .version = TERN_PLUGIN_VERSION,
+                              .fail = host_fail,
+                              .event = host_event,
+                              .scratch = host_scratch,
+                              .cudnn_enabled = tern_cudnn_enabled,
+                              .owner_of = core_owner_of,
+                              .numerics = core_numerics,
+                              .workspace = core_workspace };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

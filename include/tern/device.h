@@ -96,6 +96,9 @@ TERN_API tern_memory_t tern_memory(tern_dev_t dev);
 TERN_API void tern_memory_reset_peak(tern_dev_t dev);
 /* Returns cached, unused memory of a device to the system. */
 TERN_API void tern_empty_cache(tern_dev_t dev);
+/* Gives the work memory that cuBLAS keeps per stream of a device back to its cache; the next product
+ * takes it again. No thread may run products there meanwhile. */
+TERN_API void tern_clear_workspaces(tern_dev_t dev);
 
 /* Loads a backend plugin; its devices appear as the kind that its table names. */
 TERN_API tern_status_t tern_plugin_load_at(tern_site_t site, const char *path);

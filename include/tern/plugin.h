@@ -47,6 +47,20 @@ typedef struct tern_owner {
     int64_t bytes;
     tern_site_t site; /* that made it; NULL: not known */
 } tern_owner;
+/* Bits of tern_host.numerics: what tern/numerics.h sets, for kernels of a device. */
+enum {
+    TERN_NUMERICS_TF32_MATMUL = 1u << 0, /* f32 products may round their inputs to TF32 */
+    TERN_NUMERICS_TF32_CONV = 1u << 1,
+    TERN_NUMERICS_FP16_REDUCTION = 1u << 2, /* partial sums may be added in f16 */
+    TERN_NUMERICS_FP16_SPLITK = 1u << 3,    /* and products be split along k */
+    TERN_NUMERICS_BF16_REDUCTION = 1u << 4,
+    TERN_NUMERICS_BF16_SPLITK = 1u << 5,
+    TERN_NUMERICS_FP16_ACCUMULATION = 1u << 6,
+    TERN_NUMERICS_CUDNN_BENCHMARK = 1u << 7,
+    TERN_NUMERICS_CUDNN_DETERMINISTIC = 1u << 8,
+    TERN_NUMERICS_DETERMINISTIC = 1u << 9, /* kernels that repeat bit for bit, or an error */
+    TERN_NUMERICS_WARN_ONLY = 1u << 10     /* with DETERMINISTIC: a line in the log instead */
+};
 
 /* Services of the library for plugins. All may be called from any thread. */
 typedef struct tern_host {
@@ -63,6 +77,11 @@ typedef struct tern_host {
     /* The tensor, or else the memory, that an address of a device belongs to; false: none is known. A
      * best effort, also in a signal handler. */
     bool (*owner_of)(tern_dev_t dev, const void *address, tern_owner *out_owner);
+    /* TERN_NUMERICS_* bits, as they are now. */
+    uint32_t (*numerics)(void);
+    /* Memory of the call's device for what libraries need between kernels of one stream: the same piece
+     * at each call until the user clears it, so it is asked for at each. NULL: recorded. */
+    void *(*workspace)(const struct tern_call *call, int64_t bytes);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not

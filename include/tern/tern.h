@@ -15,6 +15,7 @@
 #include "tern/io.h"
 #include "tern/memory.h"
 #include "tern/nn.h"
+#include "tern/numerics.h"
 #include "tern/ops.h"
 #include "tern/system.h"
 #include "tern/tensor.h"

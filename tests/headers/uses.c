@@ -135,6 +135,8 @@ static void training(tern_module *net)
     schedule = tern_warmup_schedule(opt, 10, .warmup = 2);
     schedule = tern_custom_schedule(opt, .factor = factor);
     tern_schedule_step(schedule);
+    tern_use_deterministic_algorithms(true, .warn_only = true);
+    tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false, .no_splitk = true);
 }
 
 static void data(tern_tensor *x, tern_tensor *y)

@@ -1,0 +1,10 @@
+/* Settings of precision and repetition for those who run ops (tern/numerics.h). */
+#ifndef TERN_CORE_NUMERICS_H
+#define TERN_CORE_NUMERICS_H
+
+#include "tern/plugin.h"
+
+/* TERN_NUMERICS_* bits. */
+uint32_t core_numerics(void);
+
+#endif

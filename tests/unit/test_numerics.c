@@ -1,0 +1,103 @@
+/* Settings of precision and repetition: PyTorch's defaults, inheritance of scopes, refusals. */
+#include <math.h>
+
+#include "core/numerics.h"
+#include "tern/tern.h"
+#include "tests/support/check.h"
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    assert_false(tern_cuda_matmul_allow_tf32());
+    assert_false(tern_cudnn_allow_tf32());
+    assert_true(tern_cuda_matmul_allow_fp16_reduced_precision_reduction());
+    assert_true(tern_cuda_matmul_allow_bf16_reduced_precision_reduction());
+    assert_false(tern_cuda_matmul_allow_fp16_accumulation());
+    assert_false(tern_cudnn_benchmark());
+    assert_false(tern_cudnn_deterministic());
+    assert_false(tern_deterministic_algorithms());
+    assert_true(tern_fill_uninitialized_memory());
+    for (int scope = TERN_FP32_ALL; scope <= TERN_FP32_CUDNN_CONV; scope++)
+        assert_int_equal(tern_fp32_precision((tern_fp32_scope_t)scope), TERN_FP32_IEEE);
+}
+
+static void test_scopes_inherit_until_they_are_set(void **state)
+{
+    (void)state;
+    tern_set_fp32_precision(TERN_FP32_ALL, TERN_FP32_TF32);
+    assert_true(tern_cuda_matmul_allow_tf32());
+    assert_true(tern_cudnn_allow_tf32());
+    tern_set_fp32_precision(TERN_FP32_CUDNN, TERN_FP32_IEEE);
+    assert_true(tern_cuda_matmul_allow_tf32());
+    assert_false(tern_cudnn_allow_tf32());
+    tern_set_fp32_precision(TERN_FP32_CUDNN_CONV, TERN_FP32_TF32);
+    assert_int_equal(tern_fp32_precision(TERN_FP32_CUDNN), TERN_FP32_IEEE);
+    assert_true(tern_cudnn_allow_tf32());
+    tern_set_fp32_precision(TERN_FP32_CUDNN_CONV, TERN_FP32_NONE);
+    assert_false(tern_cudnn_allow_tf32());
+    tern_set_fp32_precision(TERN_FP32_CUDNN, TERN_FP32_NONE);
+    tern_set_fp32_precision(TERN_FP32_ALL, TERN_FP32_NONE);
+    assert_false(tern_cuda_matmul_allow_tf32());
+}
+
+static void test_old_names_are_the_same_settings(void **state)
+{
+    (void)state;
+    tern_cuda_matmul_set_allow_tf32(true);
+    assert_int_equal(tern_fp32_precision(TERN_FP32_CUDA_MATMUL), TERN_FP32_TF32);
+    assert_false(tern_cudnn_allow_tf32());
+    tern_cuda_matmul_set_allow_tf32(false);
+    tern_cudnn_set_allow_tf32(true);
+    assert_int_equal(tern_fp32_precision(TERN_FP32_CUDNN_CONV), TERN_FP32_TF32);
+    tern_cudnn_set_allow_tf32(false);
+    assert_int_equal(core_numerics() & (TERN_NUMERICS_TF32_MATMUL | TERN_NUMERICS_TF32_CONV), 0);
+}
+
+static void test_reductions_without_a_split_are_refused(void **state)
+{
+    (void)state;
+    const uint32_t before = core_numerics();
+    assert_int_equal(tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(true, true),
+                     TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "no_splitk goes with allow = false");
+    assert_int_equal(core_numerics(), before);
+    assert_int_equal(tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false, true),
+                     TERN_OK);
+    assert_int_equal(tern_cuda_matmul_set_allow_bf16_reduced_precision_reduction(false), TERN_OK);
+    assert_int_equal(before ^ core_numerics(), TERN_NUMERICS_FP16_REDUCTION |
+                                                   TERN_NUMERICS_FP16_SPLITK |
+                                                   TERN_NUMERICS_BF16_REDUCTION);
+    (void)tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(true);
+    (void)tern_cuda_matmul_set_allow_bf16_reduced_precision_reduction(true);
+    assert_int_equal(core_numerics(), before);
+}
+
+static void test_empty_is_filled_under_deterministic_algorithms(void **state)
+{
+    (void)state;
+    tern_use_deterministic_algorithms(true);
+    tern_tensor *f = tern_empty(TERN_SHAPE(3), .dtype = TERN_F16);
+    tern_tensor *i = tern_empty(TERN_SHAPE(3), .dtype = TERN_I64);
+    tern_tensor *u = tern_empty(TERN_SHAPE(3), .dtype = TERN_U8);
+    tern_tensor *b = tern_empty(TERN_SHAPE(3), .dtype = TERN_BOOL);
+    assert_true(isnan(tern_item(tern_select(f, 0, 1))));
+    assert_int_equal(((const int64_t *)tern_data(i))[2], INT64_MAX);
+    assert_int_equal(((const uint8_t *)tern_data(u))[2], 255);
+    assert_int_equal(((const uint8_t *)tern_data(b))[2], 1);
+    tern_set_fill_uninitialized_memory(false);
+    assert_false(tern_fill_uninitialized_memory());
+    tern_set_fill_uninitialized_memory(true);
+    tern_use_deterministic_algorithms(false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_scopes_inherit_until_they_are_set),
+        cmocka_unit_test(test_old_names_are_the_same_settings),
+        cmocka_unit_test(test_reductions_without_a_split_are_refused),
+        cmocka_unit_test(test_empty_is_filled_under_deterministic_algorithms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
