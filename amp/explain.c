@@ -3,6 +3,7 @@
 
 #include "amp/autocast.h"
 #include "core/error.h"
+#include "tern/system.h"
 
 enum { FIRST_LINES = 64 };
 
@@ -78,6 +79,15 @@ tern_amp_counts tern_amp_counted(void)
     return amp != NULL ? amp->total : (tern_amp_counts){ 0 };
 }
 
+/* Products are counted from now on. */
+static void count_from_here(struct core_autocast *amp)
+{
+    tern_cpu_half_t half;
+    tern_cpu_half(&half);
+    amp->native = half.native;
+    amp->widened = half.widened;
+}
+
 void tern_amp_reset(void)
 {
     struct core_autocast *amp = core_self()->amp;
@@ -87,6 +97,7 @@ void tern_amp_reset(void)
         amp->lines[i].op = NULL;
     amp->line_count = 0;
     amp->total = (tern_amp_counts){ 0 };
+    count_from_here(amp);
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -129,15 +140,27 @@ static const amp_line *by_order(const struct core_autocast *amp, int64_t order)
     return NULL;
 }
 
-static bool computes_low_on_cpu(const struct core_autocast *amp)
+static bool has_low_on_cpu(const struct core_autocast *amp)
 {
-    for (int64_t i = 0; i < amp->line_capacity; i++) {
+    for (int64_t i = 0; amp != NULL && i < amp->line_capacity; i++) {
         const amp_line *line = &amp->lines[i];
         if (line->op != NULL && line->kind == TERN_KIND_CPU &&
             (line->dtype == TERN_F16 || line->dtype == TERN_BF16))
             return true;
     }
     return false;
+}
+
+/* Which way products took, backward's among them. */
+static void put_cpu(long_text *t, const struct core_autocast *amp)
+{
+    tern_cpu_half_t half;
+    tern_cpu_half(&half);
+    put(t,
+        "cpu: half products %lld by bf16 instructions, %lld in f32 converted in blocks (%s)\n"
+        "cpu: everything else of f16 and bf16 is what lies in memory, computed in f32\n",
+        (long long)(half.native - amp->native), (long long)(half.widened - amp->widened),
+        half.reason);
 }
 
 int64_t tern_amp_explain(char *out_text, size_t bytes)
@@ -159,8 +182,7 @@ int64_t tern_amp_explain(char *out_text, size_t bytes)
     const tern_amp_counts total = tern_amp_counted();
     put(&t, "%-44s ", "all");
     put_counts(&t, &total);
-    if (amp != NULL && computes_low_on_cpu(amp))
-        put(&t,
-            "cpu: f16 and bf16 are what lies in memory; computed in f32, converted in blocks\n");
+    if (has_low_on_cpu(amp))
+        put_cpu(&t, amp);
     return t.whole;
 }

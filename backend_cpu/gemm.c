@@ -60,12 +60,30 @@ void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
 
 /* ---- own kernels ----------------------------------------------------------------------------- */
 
+static bool is_half(int dtype)
+{
+    return dtype == TERN_F16 || dtype == TERN_BF16;
+}
+
+/* Decided for the whole product: how it is cut for threads changes no bits. */
+static void settle_half(int dtype, cpu_product *g, int64_t products)
+{
+    g->native = cpu_half_native(dtype, g->m, g->n, g->k);
+    cpu_half_count(g->native, products);
+}
+
 static void run_own(int dtype, const cpu_product *g, void *scratch)
 {
     if (dtype == TERN_F64)
         CPU_ISA_PICK(cpu_gemm_f64)(g, scratch);
-    else
+    else if (dtype == TERN_F32)
         CPU_ISA_PICK(cpu_gemm_f32)(g, scratch);
+    else if (dtype == TERN_F16)
+        CPU_ISA_PICK(cpu_gemm_f16)(g, scratch);
+    else if (g->native)
+        CPU_ISA_PICK(cpu_gemm_bf16_pairs)(g, scratch);
+    else
+        CPU_ISA_PICK(cpu_gemm_bf16)(g, scratch);
 }
 
 static int64_t in_lines(int64_t bytes)
@@ -75,6 +93,11 @@ static int64_t in_lines(int64_t bytes)
 
 static int64_t scratch_bytes(int dtype, const cpu_product *g)
 {
+    if (is_half(dtype)) { /* a pair takes the place of one element, and k may be odd */
+        const int64_t whole = cpu_half_sizes_of(g->m, g->n, g->k, 1).floats;
+        const int64_t pairs = cpu_half_sizes_of(g->m, g->n, g->k, 2).floats;
+        return in_lines(4 * (whole > pairs ? whole : pairs));
+    }
     return in_lines(cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype));
 }
 
@@ -124,7 +147,9 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
                              cpu_room *room)
 {
-    own_parts own = { .whole = g, .dtype = dtype, .by_rows = g->m >= g->n };
+    /* each part of rows packs all of B, which has to be converted or turned for half types */
+    own_parts own = { .whole = g, .dtype = dtype };
+    own.by_rows = g->m >= (is_half(dtype) ? 4 : 1) * g->n;
     const int64_t extent = own.by_rows ? g->m : g->n;
     own.units = (extent + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN;
     own.parts = threads == 1 ? 1 : 2 * threads;
@@ -149,34 +174,27 @@ static bool run_own_small(const tern_call *call, int dtype, const cpu_product *g
     return true;
 }
 
-/* Half types: scratch, A, B and C in f32, bias. */
 int64_t cpu_product_piece_bytes(int dtype, const cpu_product *g)
 {
-    if (dtype == TERN_F32 || dtype == TERN_F64)
-        return scratch_bytes(dtype, g);
-    return scratch_bytes(TERN_F32, g) + in_lines(g->m * g->k * 4) + in_lines(g->k * g->n * 4) +
-           in_lines(g->m * g->n * 4) + in_lines(g->n * 4);
+    return scratch_bytes(dtype, g);
 }
 
 void cpu_product_alone(int dtype, const cpu_product *g, void *piece)
 {
-    if (dtype == TERN_F32 || dtype == TERN_F64) {
-        run_own(dtype, g, piece);
-        return;
-    }
-    char *at = (char *)piece + scratch_bytes(TERN_F32, g);
-    cpu_wide_product wide = { .a = (float *)(void *)at };
-    at += in_lines(g->m * g->k * 4);
-    wide.b = (float *)(void *)at;
-    at += in_lines(g->k * g->n * 4);
-    wide.c = (float *)(void *)at;
-    at += in_lines(g->m * g->n * 4);
-    wide.bias = (float *)(void *)at;
-    cpu_product f = *g;
-    cpu_widen_b(&wide, dtype, &f, 1);
-    cpu_widen_a(&wide, dtype, &f, 1);
-    run_own(TERN_F32, &f, piece);
-    cpu_narrow_c(&f, dtype, g, 1);
+    run_own(dtype, g, piece);
+}
+
+bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                      cpu_product_room *room)
+{
+    cpu_product g = *product;
+    if (g.m == 0 || g.n == 0)
+        return true;
+    settle_strides(&g);
+    settle_half(dtype, &g, 1);
+    if (threads == 1 && flops_of(&g) <= OWN_FLOPS)
+        return run_own_small(call, dtype, &g, &room->own);
+    return run_own_parallel(call, dtype, &g, threads, &room->own);
 }
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -280,6 +298,8 @@ static bool run_batch_alone(product_batch *batch, int threads)
 {
     const tern_call *call = batch->call;
     settle_strides(&batch->first);
+    if (is_half(batch->dtype))
+        settle_half(batch->dtype, &batch->first, batch->count);
     batch->parts = threads == 1 ? 1 : 4 * threads;
     if (batch->parts > batch->count)
         batch->parts = batch->count;

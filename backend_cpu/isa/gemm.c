@@ -2,7 +2,7 @@
  * contiguous) packed for the second-level cache, tiles of C held in registers. The sum over k runs
  * in order, with one rounding per step where the CPU has fused multiply-add. */
 #include "backend_cpu/gemm.h"
-#include "backend_cpu/isa/tile.h"
+#include "backend_cpu/isa/lanes.h"
 
 /* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one
  * broadcast. */
@@ -50,3 +50,38 @@ TILE_INLINE void transpose4_f64(double *dst, int64_t dst_row, const double *src,
 #define FN(name) name##_f64
 #define LANES TILE_F64_LANES
 #include "backend_cpu/isa/gemm_tile.inc"
+#undef T
+#undef X
+#undef FN
+#undef LANES
+
+/* ---- half types ------------------------------------------------------------------------------ */
+
+#define K(name) f16_##name
+#define H(name) name##_f16
+#define TO_F32 cpu_f16_to_f32
+#include "backend_cpu/isa/gemm_half_f32.inc"
+#undef K
+#undef H
+#undef TO_F32
+
+#define K(name) bf16_##name
+#define H(name) name##_bf16
+#define TO_F32 cpu_bf16_to_f32
+#include "backend_cpu/isa/gemm_half_f32.inc"
+#undef K
+#undef H
+#undef TO_F32
+
+#if defined(__AVX512F__)
+#include "backend_cpu/isa/gemm_pairs.inc"
+void CPU_ISA_NAME(cpu_gemm_bf16_pairs)(const cpu_product *g, void *scratch)
+{
+    run_half_pairs(g, scratch);
+}
+#else
+void CPU_ISA_NAME(cpu_gemm_bf16_pairs)(const cpu_product *g, void *scratch)
+{
+    run_half_bf16(g, scratch);
+}
+#endif

@@ -230,27 +230,35 @@ static void test_gemm_infinity_times_zero(void **state)
     karray_free(&out);
 }
 
-static void test_gemm_same_bits_with_any_threads(void **state)
+static void same_bits(tern_dtype_t dtype)
 {
-    (void)state;
     const int64_t a_dims[2] = { 150, 301 }, b_dims[2] = { 301, 130 }, out_dims[2] = { 150, 130 };
-    karray a = operand(TERN_F64, 2, a_dims, 1), b = operand(TERN_F64, 2, b_dims, 2);
+    karray a = operand(dtype, 2, a_dims, 1), b = operand(dtype, 2, b_dims, 2);
     karray out[2];
     for (int t = 0; t < 2; t++) {
-        out[t] = karray_filled(TERN_F64, 2, out_dims, 0);
+        out[t] = karray_filled(dtype, 2, out_dims, 0);
         const kernel_run run = { .kernel = cpu_gemm,
-                                 .threads = 2,
+                                 .threads = dtype == TERN_F64 ? 2 : 1 + t,
                                  .in = { &a, &b },
                                  .out = { &out[t] },
                                  .n_in = 2,
                                  .n_out = 1 };
         assert_int_equal(kernel_call(&run), TERN_OK);
     }
-    assert_memory_equal(out[0].view.data, out[1].view.data, 150 * 130 * sizeof(double));
+    assert_memory_equal(out[0].view.data, out[1].view.data,
+                        (size_t)(150 * 130 * tern_dtype_size(dtype)));
     karray_free(&a);
     karray_free(&b);
     karray_free(&out[0]);
     karray_free(&out[1]);
+}
+
+static void test_gemm_same_bits_with_any_threads(void **state)
+{
+    (void)state;
+    same_bits(TERN_F64);
+    same_bits(TERN_F16);
+    same_bits(TERN_BF16);
 }
 
 /* ---- linear ---------------------------------------------------------------------------------- */
