@@ -205,8 +205,10 @@ static bool set_scale(tern_site_t site, tern_grad_scaler *scaler, const tern_sca
         return false;
     }
     scaler->known_scale = NAN;
-    return tern_copy_at(site, scaler->scale,
-                        tern_reshape(a->new_scale_tensor, TERN_SCALAR_SHAPE)) != NULL;
+    const tern_copy_args copy = { .size_ = sizeof copy,
+                                  .dst = scaler->scale,
+                                  .src = tern_reshape(a->new_scale_tensor, TERN_SCALAR_SHAPE) };
+    return tern_copy_at(site, &copy) != NULL;
 }
 
 /* The sum of all flags on the scale's device; NULL after an error. *out_skips: how many steps were left

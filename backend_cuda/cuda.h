@@ -29,9 +29,9 @@ typedef struct cuda_fault_slot {
 
 enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS };
 
+/* A call that names no stream means the device's own, CUDA's legacy null stream (S001). */
 typedef struct cuda_device {
-    cudaStream_t stream;   /* of calls that name none */
-    cuda_fault_slot *slot; /* pinned */
+    cuda_fault_slot *slot; /* pinned; NULL: not opened */
     int multiprocessors;
 } cuda_device;
 

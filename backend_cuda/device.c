@@ -34,23 +34,19 @@ bool cuda_is_simulated(void)
     return known == 2;
 }
 
-/* With the lock. What was made stays for the next try, should one of the steps fail. */
+/* With the lock. */
 static cudaError_t open_device(cuda_device *d, int index)
 {
     struct cudaDeviceProp prop;
+    void *slot = NULL;
     cudaError_t code = cudaGetDeviceProperties(&prop, index);
-    if (code == cudaSuccess && d->slot == NULL) {
-        void *slot = NULL;
-        code = cudaHostAlloc(&slot, sizeof *d->slot, cudaHostAllocMapped | cudaHostAllocPortable);
-        d->slot = slot;
-        if (slot != NULL)
-            memset(slot, 0, sizeof *d->slot);
-    }
     if (code == cudaSuccess)
-        code = cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+        code = cudaHostAlloc(&slot, sizeof *d->slot, cudaHostAllocMapped | cudaHostAllocPortable);
     if (code != cudaSuccess)
         return code;
+    memset(slot, 0, sizeof *d->slot);
     d->multiprocessors = prop.multiProcessorCount;
+    __atomic_store_n(&d->slot, slot, __ATOMIC_RELEASE);
     return cudaSuccess;
 }
 
@@ -59,9 +55,9 @@ cuda_device *cuda_device_enter(const tern_host *host, int index)
     (void)host;
     cuda_device *d = &devices[index];
     cudaError_t code = cudaSetDevice(index);
-    if (code == cudaSuccess && __atomic_load_n(&d->stream, __ATOMIC_ACQUIRE) == NULL) {
+    if (code == cudaSuccess && __atomic_load_n(&d->slot, __ATOMIC_ACQUIRE) == NULL) {
         (void)pthread_mutex_lock(&opening);
-        if (d->stream == NULL)
+        if (d->slot == NULL)
             code = open_device(d, index);
         (void)pthread_mutex_unlock(&opening);
     }
@@ -70,11 +66,8 @@ cuda_device *cuda_device_enter(const tern_host *host, int index)
 
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)
 {
-    const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
-    *out_stream = call->stream != NULL ? (cudaStream_t)call->stream : d->stream;
-    return TERN_OK;
+    *out_stream = (cudaStream_t)call->stream;
+    return cuda_device_enter(call->host, call->dev.index) != NULL ? TERN_OK : TERN_ERR_BACKEND;
 }
 
 int64_t cuda_dtype_size(int dtype)

@@ -44,38 +44,100 @@ static tern_status_t synchronize(void *context, int index)
 static tern_status_t synchronize_stream(void *context, int index, void *stream)
 {
     (void)context;
-    const cuda_device *d = cuda_device_enter(cuda_host, index);
-    if (d == NULL)
+    return cuda_wait(index, (cudaStream_t)stream, "synchronize");
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static tern_status_t priorities(void *context, int index, int *out_lowest, int *out_highest)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    return cuda_wait(index, stream != NULL ? (cudaStream_t)stream : d->stream, "synchronize");
+    return cuda_check(index, cudaDeviceGetStreamPriorityRange(out_lowest, out_highest),
+                      "cudaDeviceGetStreamPriorityRange");
+}
+
+static tern_status_t stream_create(void *context, int index, int priority, void **out_stream)
+{
+    (void)context;
+    cudaStream_t stream = NULL;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(cuda_check(index,
+                        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+                        "cudaStreamCreateWithPriority"));
+    *out_stream = stream;
+    return TERN_OK;
+}
+
+/* cudaErrorNotReady is an answer, which cudaGetLastError forgets (S011). */
+static tern_status_t answer(int index, cudaError_t code, const char *what, bool *out_done)
+{
+    *out_done = code == cudaSuccess;
+    if (code != cudaErrorNotReady)
+        return cuda_check(index, code, what);
+    (void)cudaGetLastError();
+    return TERN_OK;
+}
+
+static tern_status_t stream_query(void *context, int index, void *stream, bool *out_done)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    return answer(index, cudaStreamQuery((cudaStream_t)stream), "cudaStreamQuery", out_done);
+}
+
+static tern_status_t stream_wait_event(void *context, int index, void *stream, void *event)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    return cuda_check(index, cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0),
+                      "cudaStreamWaitEvent");
 }
 
 const tern_backend_stream cuda_stream_table = { .size = sizeof cuda_stream_table,
                                                 .synchronize = synchronize,
-                                                .synchronize_stream = synchronize_stream };
+                                                .synchronize_stream = synchronize_stream,
+                                                .create = stream_create,
+                                                .priorities = priorities,
+                                                .query = stream_query,
+                                                .wait_event = stream_wait_event };
 
 /* ---- events ---------------------------------------------------------------------------------- */
+
+static tern_status_t make(int index, unsigned flags, void **out_event)
+{
+    cudaEvent_t event = NULL;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(
+        cuda_check(index, cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags"));
+    *out_event = event;
+    return TERN_OK;
+}
 
 static tern_status_t create(void *context, int index, void **out_event)
 {
     (void)context;
-    cudaEvent_t event = NULL;
-    if (cuda_device_enter(cuda_host, index) == NULL)
-        return TERN_ERR_BACKEND;
-    CUDA_TRY(cuda_check(index, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                        "cudaEventCreateWithFlags"));
-    *out_event = event;
-    return TERN_OK;
+    return make(index, cudaEventDisableTiming, out_event);
+}
+
+static tern_status_t create_timed(void *context, int index, void **out_event)
+{
+    (void)context;
+    return make(index, cudaEventDefault, out_event);
 }
 
 static tern_status_t record(void *context, int index, void *event, void *stream)
 {
     (void)context;
-    const cuda_device *d = cuda_device_enter(cuda_host, index);
-    if (d == NULL)
+    if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    const cudaStream_t queue = stream != NULL ? (cudaStream_t)stream : d->stream;
-    return cuda_check(index, cudaEventRecord((cudaEvent_t)event, queue), "cudaEventRecord");
+    return cuda_check(index, cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
+                      "cudaEventRecord");
 }
 
 static tern_status_t query(void *context, int index, void *event, bool *out_done)
@@ -83,12 +145,7 @@ static tern_status_t query(void *context, int index, void *event, bool *out_done
     (void)context;
     if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    const cudaError_t code = cudaEventQuery((cudaEvent_t)event);
-    *out_done = code == cudaSuccess;
-    if (code != cudaErrorNotReady)
-        return cuda_check(index, code, "cudaEventQuery");
-    (void)cudaGetLastError();
-    return TERN_OK;
+    return answer(index, cudaEventQuery((cudaEvent_t)event), "cudaEventQuery", out_done);
 }
 
 static tern_status_t wait_event(void *context, int index, void *event)
@@ -97,6 +154,18 @@ static tern_status_t wait_event(void *context, int index, void *event)
     if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check(index, cudaEventSynchronize((cudaEvent_t)event), "cudaEventSynchronize");
+}
+
+static tern_status_t elapsed(void *context, int index, void *start, void *end, double *out_ms)
+{
+    (void)context;
+    float ms = 0;
+    if (cuda_device_enter(cuda_host, index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(cuda_check(index, cudaEventElapsedTime(&ms, (cudaEvent_t)start, (cudaEvent_t)end),
+                        "cudaEventElapsedTime"));
+    *out_ms = (double)ms;
+    return TERN_OK;
 }
 
 static tern_status_t destroy(void *context, int index, void *event)
@@ -110,4 +179,6 @@ const tern_backend_event cuda_event_table = { .size = sizeof cuda_event_table,
                                               .record = record,
                                               .query = query,
                                               .synchronize = wait_event,
-                                              .destroy = destroy };
+                                              .destroy = destroy,
+                                              .create_timed = create_timed,
+                                              .elapsed = elapsed };

@@ -1,41 +1,102 @@
-/* Copies of plain bytes between host and device, and on a device. The op "copy" is in copy.c. */
+/* Copies of plain bytes between host and device, on a device, and between devices. The op "copy" is in
+ * copy.c. */
 #include "backend_cuda/cuda.h"
 
-static tern_status_t run(int index, void *dst, const void *src, int64_t bytes,
-                         enum cudaMemcpyKind kind, void *stream)
+#include <pthread.h>
+
+static tern_status_t queue(int index, void *dst, const void *src, int64_t bytes,
+                           enum cudaMemcpyKind kind, void *stream)
 {
-    const cuda_device *d = cuda_device_enter(cuda_host, index);
-    if (d == NULL)
+    if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    const cudaStream_t queue = stream != NULL ? (cudaStream_t)stream : d->stream;
-    CUDA_TRY(cuda_check(index, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, queue),
-                        "cudaMemcpyAsync"));
-    return kind == cudaMemcpyDeviceToHost ? cuda_wait(index, queue, "a copy to the host") : TERN_OK;
+    return cuda_check(index, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, (cudaStream_t)stream),
+                      "cudaMemcpyAsync");
 }
 
-/* Pageable memory has been read when cudaMemcpyAsync returns. */
 static tern_status_t from_host(void *context, int index, void *dst, const void *src, int64_t bytes,
                                void *stream)
 {
     (void)context;
-    return run(index, dst, src, bytes, cudaMemcpyHostToDevice, stream);
+    CUDA_TRY(queue(index, dst, src, bytes, cudaMemcpyHostToDevice, stream));
+    return cuda_wait(index, (cudaStream_t)stream, "a copy from the host");
 }
 
 static tern_status_t to_host(void *context, int index, void *dst, const void *src, int64_t bytes,
                              void *stream)
 {
     (void)context;
-    return run(index, dst, src, bytes, cudaMemcpyDeviceToHost, stream);
+    CUDA_TRY(queue(index, dst, src, bytes, cudaMemcpyDeviceToHost, stream));
+    return cuda_wait(index, (cudaStream_t)stream, "a copy to the host");
+}
+
+/* Pageable memory has been read when cudaMemcpyAsync returns. */
+static tern_status_t from_host_later(void *context, int index, void *dst, const void *src,
+                                     int64_t bytes, void *stream)
+{
+    (void)context;
+    return queue(index, dst, src, bytes, cudaMemcpyHostToDevice, stream);
+}
+
+static tern_status_t to_host_later(void *context, int index, void *dst, const void *src,
+                                   int64_t bytes, void *stream)
+{
+    (void)context;
+    return queue(index, dst, src, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
 static tern_status_t on_device(void *context, int index, void *dst, const void *src, int64_t bytes,
                                void *stream)
 {
     (void)context;
-    return run(index, dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
+    return queue(index, dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+/* ---- between devices ------------------------------------------------------------------------- */
+
+enum { MOST_DEVICES = 64 };
+
+/* The first copy of a pair opens the short way where there is one; without it the driver goes over the
+ * host by itself (T027). */
+static tern_status_t open_way(int from_index, int to_index)
+{
+    static bool asked[MOST_DEVICES][MOST_DEVICES];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int can = 0;
+    tern_status_t status = TERN_OK;
+    (void)pthread_mutex_lock(&lock);
+    if (!asked[from_index][to_index]) {
+        status = cuda_check(from_index, cudaDeviceCanAccessPeer(&can, from_index, to_index),
+                            "cudaDeviceCanAccessPeer");
+        const cudaError_t code =
+            status == TERN_OK && can ? cudaDeviceEnablePeerAccess(to_index, 0) : cudaSuccess;
+        if (code == cudaErrorPeerAccessAlreadyEnabled)
+            (void)cudaGetLastError();
+        else if (code != cudaSuccess)
+            status = cuda_check(from_index, code, "cudaDeviceEnablePeerAccess");
+        asked[from_index][to_index] = status == TERN_OK;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static tern_status_t peer(void *context, int to_index, void *dst, int from_index, const void *src,
+                          int64_t bytes, void *stream)
+{
+    (void)context;
+    if (cuda_device_enter(cuda_host, to_index) == NULL ||
+        cuda_device_enter(cuda_host, from_index) == NULL)
+        return TERN_ERR_BACKEND;
+    CUDA_TRY(open_way(from_index, to_index));
+    return cuda_check(
+        from_index,
+        cudaMemcpyPeerAsync(dst, to_index, src, from_index, (size_t)bytes, (cudaStream_t)stream),
+        "cudaMemcpyPeerAsync");
 }
 
 const tern_backend_copy cuda_copy_table = { .size = sizeof cuda_copy_table,
                                             .from_host = from_host,
                                             .to_host = to_host,
-                                            .on_device = on_device };
+                                            .on_device = on_device,
+                                            .from_host_later = from_host_later,
+                                            .to_host_later = to_host_later,
+                                            .peer = peer };

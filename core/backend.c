@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/call.h"
+#include "core/error.h"
 #include "core/log.h"
 #include "core/numerics.h"
 #include "core/owner.h"
@@ -129,32 +130,13 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
     return TERN_OK;
 }
 
-/* ---- copies between devices: bytes of dense tensors of one dtype and layout ---------------------- */
+/* ---- failures ---------------------------------------------------------------------------------- */
 
-tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
-                              int64_t bytes)
+tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,
+                                  const char *what)
 {
-    if (bytes == 0)
-        return TERN_OK;
-    const tern_backend *target = core_backend_of(to.kind);
-    const tern_backend *source = core_backend_of(from.kind);
-    if (target == NULL && source == NULL) {
-        memcpy(dst, src, (size_t)bytes);
-        return TERN_OK;
-    }
-    if (source == NULL)
-        return target->copy->from_host(target->context, to.index, dst, src, bytes, NULL);
-    if (target == NULL)
-        return source->copy->to_host(source->context, from.index, dst, src, bytes, NULL);
-    if (tern_dev_equal(to, from) && target->copy->on_device != NULL)
-        return target->copy->on_device(target->context, to.index, dst, src, bytes, NULL);
-    void *staging = malloc((size_t)bytes);
-    if (staging == NULL)
-        return TERN_ERR_OOM;
-    tern_status_t code =
-        source->copy->to_host(source->context, from.index, staging, src, bytes, NULL);
-    if (code == TERN_OK)
-        code = target->copy->from_host(target->context, to.index, dst, staging, bytes, NULL);
-    free(staging);
-    return code;
+    const bool said = self->message_code != TERN_OK;
+    self->message_code = TERN_OK;
+    return core_error(self, site, code, what, "%s",
+                      said ? self->message : "the device's backend failed");
 }

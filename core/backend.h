@@ -6,7 +6,10 @@
 #include "core/thread.h"
 #include "tern/plugin.h"
 
-enum { CORE_MAX_DEVICES = 64 }; /* of one kind */
+/* A member that a plugin's table is too short for counts as NULL. */
+#define CORE_HAS(table, type, member)                                                      \
+    ((table) != NULL && (table)->size >= offsetof(type, member) + sizeof(table)->member && \
+     (table)->member != NULL)
 
 /* Kernels by kind and op id; NULL: the backend has none. Written at registration only. */
 extern const tern_kernel *core_kernels[TERN_KINDS];
@@ -18,9 +21,19 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
 /* Services for kernels. */
 extern const tern_host core_host;
 
-/* Plain bytes between any two devices; returns when dst has them or the source has been read. */
+/* Plain bytes between any two devices, on the thread's current streams (core/copy_across.c); the host
+ * waits when it is one side. */
 tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
                               int64_t bytes);
+/* All of `in` to `out`: dense, of one dtype and shape, on different devices. non_blocking: with
+ * page-locked memory the host does not wait, with other memory only until it has been read.
+ * *out_waited: it did, for the device's work before the copy. */
+tern_status_t core_copy_across(const tern_tensor *out, const tern_tensor *in, bool non_blocking,
+                               bool *out_waited);
+
+/* Records a failure of a backend's call, in the backend's words where it gave some. */
+tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,
+                                  const char *what);
 
 /* Turns a device as given into one a tensor can have: default, current index, fallback, range check.
  * False after recording an error. */

@@ -148,11 +148,7 @@ tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
         return TERN_OK;
     const tern_status_t code = b->stream->synchronize(b->context, real.index);
     core_transfer_note_sync(core_site(self, site));
-    if (code == TERN_OK)
-        return TERN_OK;
-    const char *why = self->message_code != TERN_OK ? self->message : "work on the device failed";
-    self->message_code = TERN_OK;
-    return core_error(self, site, code, "synchronize", "%s", why);
+    return code == TERN_OK ? TERN_OK : core_backend_failed(self, site, code, "synchronize");
 }
 
 /* ---- resolving ---------------------------------------------------------------------------------- */

@@ -19,11 +19,6 @@ typedef struct device_slot {
 static device_slot slots[TERN_KINDS][CORE_MAX_DEVICES];
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A member that a plugin's table is too short for counts as NULL. */
-#define HAS(table, type, member)                                                           \
-    ((table) != NULL && (table)->size >= offsetof(type, member) + sizeof(table)->member && \
-     (table)->member != NULL)
-
 /* ---- raw calls -------------------------------------------------------------------------------------- */
 
 static tern_status_t raw_alloc(void *context, int64_t bytes, void *stream, void **out_data)
@@ -86,7 +81,7 @@ static tern_status_t raw_stream_synchronize(void *context, void *stream)
 {
     const device_slot *d = context;
     const tern_backend_stream *s = d->backend->stream;
-    if (HAS(s, tern_backend_stream, synchronize_stream))
+    if (CORE_HAS(s, tern_backend_stream, synchronize_stream))
         return s->synchronize_stream(d->backend->context, d->index, stream);
     return s->synchronize(d->backend->context, d->index);
 }
@@ -133,7 +128,7 @@ static core_alloc_raw raw_of(device_slot *d)
                                         vmm_map,         vmm_unmap,   vmm_release };
     const tern_backend *b = d->backend;
     core_alloc_raw raw = { .context = d, .alloc = raw_alloc, .free = raw_free };
-    if (HAS(b->memory, tern_backend_memory, info))
+    if (CORE_HAS(b->memory, tern_backend_memory, info))
         raw.info = raw_info;
     if (b->event != NULL) {
         raw.event_create = raw_event_create;
@@ -142,7 +137,7 @@ static core_alloc_raw raw_of(device_slot *d)
         raw.event_synchronize = raw_event_synchronize;
         raw.event_destroy = raw_event_destroy;
     }
-    if (HAS(b->stream, tern_backend_stream, synchronize))
+    if (CORE_HAS(b->stream, tern_backend_stream, synchronize))
         raw.stream_synchronize = raw_stream_synchronize;
     if (b->vmm != NULL && d->user.alloc == NULL)
         raw.vmm = &vmm;
@@ -228,12 +223,6 @@ void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), 
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------ */
-
-void *core_device_stream(tern_dev_t dev)
-{
-    (void)dev;
-    return NULL; /* every backend has one stream so far */
-}
 
 core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                      int64_t bytes, void *stream)

@@ -18,8 +18,6 @@ core_alloc *core_device_allocator_of(tern_dev_t dev);
 core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                      int64_t bytes, void *stream);
 void core_device_free(tern_dev_t dev, core_alloc_block *block);
-/* The stream on which the thread's work for the device runs. */
-void *core_device_stream(tern_dev_t dev);
 
 /* Visits the allocators there are. */
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);

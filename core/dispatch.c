@@ -3,6 +3,7 @@
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/error.h"
+#include "core/stream.h"
 #include "core/tape.h"
 #include "core/transfers.h"
 
@@ -154,22 +155,23 @@ static inline tern_kernel find_kernel(const core_call *call)
     return core_kernels[kind] != NULL ? core_kernels[kind][call->op->id_] : NULL;
 }
 
-static bool move_bytes(core_call *call, tern_tensor *out, tern_tensor *in)
+static bool move_bytes(core_call *call, const tern_tensor *out, const tern_tensor *in)
 {
+    const tern_attr_copy *attr = call->attr;
     const int64_t bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype);
+    bool waited = false;
     const tern_status_t code =
-        core_copy_bytes(out->view.dev, out->view.data, in->view.dev, in->view.data, bytes);
-    if (bytes > 0) /* the host waits for what it reads, itself or to hand it on */
-        core_transfer_note(call->site, out->view.dev, in->view.dev, bytes,
-                           in->view.dev.kind != TERN_KIND_CPU);
+        core_copy_across(out, in, attr != NULL && attr->non_blocking, &waited);
+    if (bytes > 0)
+        core_transfer_note(call->site, out->view.dev, in->view.dev, bytes, waited);
     return code == TERN_OK || kernel_failed(call, code);
 }
 
-/* Into a strided destination: over a dense tensor on its device. */
-static bool scatter_across(core_call *call, tern_tensor *out, tern_tensor *dense)
+/* Into a destination of other strides or dtype: over a dense tensor on its device. */
+static bool land_across(core_call *call, tern_tensor *out, tern_tensor *dense)
 {
     tern_tensor *landed =
-        core_tensor_new(call->self, call->site, out->view.dev, (tern_dtype_t)out->view.dtype,
+        core_tensor_new(call->self, call->site, out->view.dev, (tern_dtype_t)dense->view.dtype,
                         out->view.ndim, out->view.shape);
     if (landed == NULL)
         return false;
@@ -184,20 +186,31 @@ static bool scatter_across(core_call *call, tern_tensor *out, tern_tensor *dense
     return ok;
 }
 
-/* copy between devices: conversion and packing happen at the source, spreading at the target. */
+/* T023: on the CPU when the host waits anyway, on the device when it does not, between devices at the
+ * source. */
+static bool converts_at_source(const core_call *call)
+{
+    const bool to_cpu = call->out[0]->view.dev.kind == TERN_KIND_CPU;
+    const bool from_cpu = call->in[0]->view.dev.kind == TERN_KIND_CPU;
+    const tern_attr_copy *attr = call->attr;
+    const bool on_cpu = attr == NULL || !attr->non_blocking;
+    return from_cpu == to_cpu || on_cpu == from_cpu;
+}
+
+/* copy between devices: packing happens at the source, spreading at the target. */
 static bool copy_across(core_call *call)
 {
     tern_tensor *out = call->out[0], *in = call->in[0];
-    const bool ready = in->view.dtype == out->view.dtype &&
-                       (in->view.flags & TERN_VIEW_CONTIGUOUS) &&
+    const uint8_t dtype = converts_at_source(call) ? out->view.dtype : in->view.dtype;
+    const bool ready = in->view.dtype == dtype && (in->view.flags & TERN_VIEW_CONTIGUOUS) &&
                        core_view_same_shape(&in->view, &out->view);
     tern_tensor *dense =
         ready ? core_retain(in)
-              : copied(call, in, (tern_dtype_t)out->view.dtype, out->view.ndim, out->view.shape);
+              : copied(call, in, (tern_dtype_t)dtype, out->view.ndim, out->view.shape);
     if (dense == NULL)
         return false;
-    const bool ok = (out->view.flags & TERN_VIEW_CONTIGUOUS) ? move_bytes(call, out, dense)
-                                                             : scatter_across(call, out, dense);
+    const bool fits = out->view.dtype == dtype && (out->view.flags & TERN_VIEW_CONTIGUOUS);
+    const bool ok = fits ? move_bytes(call, out, dense) : land_across(call, out, dense);
     core_release(call->self, dense);
     return ok;
 }
@@ -214,7 +227,7 @@ static inline bool launch(core_call *call, tern_kernel kernel, const tern_view *
     record.in = in;
     record.out = out;
     record.attr = call->attr;
-    record.stream = NULL;
+    record.stream = core_stream_on(call->self, call->dev);
     record.host = &core_host;
     record.backend =
         call->dev.kind == TERN_KIND_CPU ? NULL : core_backend_of(call->dev.kind)->context;

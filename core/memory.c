@@ -8,6 +8,7 @@
 
 #include "core/device_memory.h"
 #include "core/log.h"
+#include "core/stream.h"
 
 enum { HUGE_BYTES = 2 << 20 };
 
@@ -173,7 +174,7 @@ static bool data_alloc(tern_thread *self, tern_site_t site, core_storage *s)
         return false;
     if (s->dev.kind != TERN_KIND_CPU) {
         core_alloc_block *block = core_device_malloc(self, core_site(self, site), s->dev, s->bytes,
-                                                     core_device_stream(s->dev));
+                                                     core_stream_on(self, s->dev));
         s->cache_class = CORE_CACHE_BACKEND;
         s->user = block;
         s->data = block != NULL ? block->data : NULL;

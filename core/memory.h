@@ -8,6 +8,7 @@
 #define TERN_CORE_MEMORY_H
 
 #include "core/tensor.h"
+#include "tern/stream.h"
 
 enum { CORE_INLINE_BYTES = 448 };
 /* storage.cache_class: a class of the block lists, or one of these */
@@ -62,7 +63,9 @@ core_storage *core_storage_new(tern_thread *self, tern_site_t site, tern_dev_t d
 core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
                                    void (*release)(void *user), void *user);
 
-void core_pinned_storage_free(core_storage *s); /* core/pinned_memory.c */
+/* core/pinned_memory.c. Recorded: the memory is not used again before that stream's work is done. */
+void core_pinned_storage_free(core_storage *s);
+tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t stream);
 
 /* The CPU's numbers, summed over threads; the calling thread's cache is the one that is emptied. */
 void core_cpu_memory(tern_memory_t *out_memory);

@@ -100,21 +100,6 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
                       data);
 }
 
-tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, void *stream)
-{
-    tern_thread *self = core_self();
-    if (t == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "record_stream", "the tensor is NULL");
-    const core_storage *s = t->storage;
-    if (s->cache_class != CORE_CACHE_BACKEND || s->data == NULL)
-        return TERN_OK; /* S026: memory that is not the allocator's */
-    core_alloc *a = core_device_allocator_of(s->dev);
-    const tern_status_t code = core_alloc_record_stream(a, s->user, stream);
-    if (code != TERN_OK)
-        return core_error(self, site, code, "record_stream", "no host memory");
-    return TERN_OK;
-}
-
 /* ---- pools --------------------------------------------------------------------------------------------- */
 
 struct tern_memory_pool {

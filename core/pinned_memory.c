@@ -1,5 +1,6 @@
 /* Page-locked host memory for tensors (T064, T065, M090-M094), from the first backend that has it. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc/pinned.h"
@@ -28,36 +29,82 @@ static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *st
     b->memory->host_free(b->context, data, bytes);
     return TERN_OK;
 }
+/* Streams of several devices use one cache, whose records are made on the stream's device: what the
+ * cache gets as a stream is one of these, as an event the other. */
+typedef struct user_stream {
+    tern_stream_t stream;
+    struct user_stream *next;
+} user_stream;
+
+typedef struct user_event {
+    int index;
+    void *native; /* NULL before the record */
+} user_event;
+
+static user_stream *users; /* all that ever used pinned memory */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static user_stream *user_of(tern_stream_t stream)
+{
+    (void)pthread_mutex_lock(&users_lock);
+    user_stream *user = users;
+    while (user != NULL && !tern_stream_equal(user->stream, stream))
+        user = user->next;
+    if (user == NULL && !core_fault()) {
+        user = malloc(sizeof *user);
+        if (user != NULL)
+            *user = (user_stream){ stream, users };
+        users = user != NULL ? user : users;
+    }
+    (void)pthread_mutex_unlock(&users_lock);
+    return user;
+}
+
 static tern_status_t event_create(void *context, void **out_event)
 {
-    const tern_backend *b = context;
-    return b->event->create(b->context, 0, out_event);
+    (void)context;
+    *out_event = calloc(1, sizeof(user_event));
+    return *out_event != NULL ? TERN_OK : TERN_ERR_OOM;
 }
 static tern_status_t event_record(void *context, void *event, void *stream)
 {
     const tern_backend *b = context;
-    return b->event->record(b->context, 0, event, stream);
+    const user_stream *user = stream;
+    user_event *e = event;
+    tern_status_t code = TERN_OK;
+    e->index = user->stream.device.index;
+    if (e->native == NULL)
+        code = b->event->create(b->context, e->index, &e->native);
+    if (code == TERN_OK)
+        code = b->event->record(b->context, e->index, e->native, user->stream.handle);
+    return code;
 }
 static tern_status_t event_query(void *context, void *event, bool *out_done)
 {
     const tern_backend *b = context;
-    return b->event->query(b->context, 0, event, out_done);
+    const user_event *e = event;
+    return b->event->query(b->context, e->index, e->native, out_done);
 }
 static tern_status_t event_synchronize(void *context, void *event)
 {
     const tern_backend *b = context;
-    return b->event->synchronize(b->context, 0, event);
+    const user_event *e = event;
+    return b->event->synchronize(b->context, e->index, e->native);
 }
 static tern_status_t event_destroy(void *context, void *event)
 {
     const tern_backend *b = context;
-    return b->event->destroy(b->context, 0, event);
+    user_event *e = event;
+    const tern_status_t code =
+        e->native != NULL ? b->event->destroy(b->context, e->index, e->native) : TERN_OK;
+    free(e);
+    return code;
 }
 static tern_status_t stream_synchronize(void *context, void *stream)
 {
-    (void)stream;
+    const user_stream *user = stream;
     const tern_backend *b = context;
-    return b->stream->synchronize(b->context, 0);
+    return b->stream->synchronize(b->context, user->stream.device.index);
 }
 
 static bool can_pin(const tern_backend *b)
@@ -98,6 +145,12 @@ void core_pinned_storage_free(core_storage *s)
     (void)core_pinned_free(cache, s->user);
 }
 
+tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t stream)
+{
+    user_stream *user = user_of(stream);
+    return user != NULL ? core_pinned_record_stream(cache, s->user, user) : TERN_ERR_OOM;
+}
+
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
 static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site_t site,
@@ -124,21 +177,40 @@ bool tern_is_pinned(const tern_tensor *t)
     return t != NULL && t->storage->cache_class == CORE_CACHE_PINNED;
 }
 
+static tern_tensor *new_pinned(tern_thread *self, core_pinned *p, tern_site_t site,
+                               tern_dtype_t dtype, int ndim, const int64_t *dims)
+{
+    core_storage *s =
+        pinned_storage(self, p, site, core_numel(ndim, dims) * tern_dtype_size(dtype));
+    tern_tensor *t = s == NULL ? NULL : core_tensor_adopt(self, site, s, dtype, ndim, dims);
+    if (t == NULL && s != NULL)
+        core_storage_release(self, s);
+    return t;
+}
+
+tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dtype_t dtype,
+                                    int ndim, const int64_t *dims, const int64_t *strides)
+{
+    core_pinned *p = core_numel(ndim, dims) > 0 ? pinned_cache() : NULL;
+    tern_tensor *t = p == NULL ? NULL : new_pinned(self, p, site, dtype, ndim, dims);
+    if (t == NULL) {
+        tern_error_clear(); /* memory of the usual kind may do */
+        return NULL;
+    }
+    memcpy(t->view.stride, strides, (size_t)ndim * sizeof *strides);
+    core_view_update(&t->view);
+    return t;
+}
+
 /* A row-major copy over pinned memory; reference count 1. */
 static tern_tensor *pinned_copy(tern_thread *self, core_pinned *p, tern_site_t site, tern_tensor *t)
 {
     const tern_view *v = &t->view;
-    const int64_t bytes = v->numel * tern_dtype_size((tern_dtype_t)v->dtype);
-    core_storage *s = pinned_storage(self, p, site, bytes);
-    tern_tensor *copy =
-        s == NULL ? NULL
-                  : core_tensor_adopt(self, site, s, (tern_dtype_t)v->dtype, v->ndim, v->shape);
+    tern_tensor *copy = new_pinned(self, p, site, (tern_dtype_t)v->dtype, v->ndim, v->shape);
     if (copy == NULL) {
-        if (s != NULL)
-            core_storage_release(self, s);
         if (!tern_failed())
             core_error(self, site, TERN_ERR_OOM, "pin", "no page-locked memory for %lld bytes",
-                       (long long)bytes);
+                       (long long)(v->numel * tern_dtype_size((tern_dtype_t)v->dtype)));
         return NULL;
     }
     if (core_op_into(TERN_OP_copy, site, NULL, copy, t) == TERN_OK)

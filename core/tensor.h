@@ -74,6 +74,9 @@ tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev
 tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                      tern_dtype_t dtype, int ndim, const int64_t *dims,
                                      const int64_t *strides);
+/* Dense, with given strides, in page-locked memory; NULL without an error: there is none to have. */
+tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dtype_t dtype,
+                                    int ndim, const int64_t *dims, const int64_t *strides);
 /* A new tensor over t's storage with t's geometry; no history, no base. Reference count 1. */
 tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor *t);
 

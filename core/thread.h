@@ -17,7 +17,8 @@ enum {
     CORE_ERROR_BYTES = 4096,
     CORE_MESSAGE_BYTES = 512,
     CORE_PATH_DEPTH = 64,
-    CORE_BLOCK_CLASSES = 160
+    CORE_BLOCK_CLASSES = 160,
+    CORE_MAX_DEVICES = 64 /* of one kind */
 };
 
 struct tern_generator {
@@ -68,6 +69,7 @@ typedef struct tern_thread {
     int32_t default_dtype;
     tern_dev_t default_device;
     int16_t current_index[TERN_KINDS];
+    uint16_t streams[TERN_KINDS][CORE_MAX_DEVICES]; /* current ones: numbers (core/stream.h) */
     struct tern_generator generator;
     int64_t live_tensors; /* made minus released by this thread; the sum over threads counts */
     uint64_t backward_epoch;

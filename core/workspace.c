@@ -43,9 +43,8 @@ static void give_back(workspace *w)
 /* With the lock. Not at the user's line: whoever multiplies next uses the same piece. */
 static bool fill(workspace *w, int64_t bytes)
 {
-    void *stream = w->stream != NULL ? w->stream : core_device_stream(w->dev);
     give_back(w);
-    w->block = core_device_malloc(core_self(), "workspace of cuBLAS", w->dev, bytes, stream);
+    w->block = core_device_malloc(core_self(), "workspace of cuBLAS", w->dev, bytes, w->stream);
     return w->block != NULL;
 }
 

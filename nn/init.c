@@ -58,8 +58,9 @@ static tern_tensor *overwrite(tern_site_t site, const char *what, tern_tensor *t
         tern_mul_(drawn, scale);
     if (drawn && shift != 0)
         tern_add_(drawn, shift);
+    const tern_copy_args copy = { .size_ = sizeof copy, .dst = t, .src = drawn };
     if (!tern_failed())
-        tern_copy_at(site, t, drawn);
+        tern_copy_at(site, &copy);
     tern_set_grad_enabled(recording);
     return nn_leave_with(&frame, tern_failed() ? NULL : t);
 }

@@ -195,9 +195,13 @@ static void convert(restore *r)
 
 static void write_all(const restore *r)
 {
-    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++)
-        if (r->sources[i] && r->sources[i] != r->index->entries[i].tensor)
-            tern_copy_at(r->site, r->index->entries[i].tensor, r->sources[i]);
+    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
+        const tern_copy_args copy = { .size_ = sizeof copy,
+                                      .dst = r->index->entries[i].tensor,
+                                      .src = r->sources[i] };
+        if (copy.src && copy.src != copy.dst)
+            tern_copy_at(r->site, &copy);
+    }
 }
 
 /* Copies the names into one block that the module owns, and points the caller's lists there. */

@@ -198,7 +198,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
     if (code == cudaSuccess && (device < 0 || device >= count || peer < 0 || peer >= count))
         code = cudaErrorInvalidDevice;
     if (code == cudaSuccess)
-        *can = device != peer;
+        *can = device != peer && sim_config.peer;
     return sim_end(code);
 }
 
@@ -209,6 +209,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
         code = cudaErrorInvalidDevice;
     if (code == cudaSuccess && flags != 0)
         code = cudaErrorInvalidValue;
+    if (code == cudaSuccess && !sim_config.peer)
+        code = cudaErrorPeerAccessUnsupported;
     if (code == cudaSuccess && sim_devices[current].peers[peer])
         code = cudaErrorPeerAccessAlreadyEnabled;
     if (code == cudaSuccess)

@@ -19,6 +19,7 @@ sim_settings sim_config = { .devices = 1,
                             .async = SIM_LAZY,
                             .async_seed = 1,
                             .races = true,
+                            .peer = true,
                             .clock = &models[0] };
 static bool loaded;
 
@@ -117,10 +118,12 @@ static int set(const char *name, const char *value)
         sim_library_hide(value);
         return 0;
     }
-    if (strcmp(name, "RACES") != 0)
-        return -1;
-    sim_config.races = strcmp(value, "off") != 0;
-    return 0;
+    bool *is_on = strcmp(name, "RACES") == 0  ? &sim_config.races
+                  : strcmp(name, "PEER") == 0 ? &sim_config.peer
+                                              : NULL;
+    if (is_on != NULL)
+        *is_on = strcmp(value, "off") != 0;
+    return is_on != NULL ? 0 : -1;
 }
 
 void sim_uuid(int number, char bytes[16])
@@ -158,8 +161,8 @@ static void apply_visible_list(void)
 
 void sim_settings_load(void)
 {
-    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",
-                                         "CLOCK",   "FAIL",   "RACES", "ABSENT" };
+    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC", "CLOCK",
+                                         "FAIL",    "RACES",  "PEER",  "ABSENT" };
     if (loaded)
         return;
     loaded = true;

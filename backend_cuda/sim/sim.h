@@ -14,7 +14,7 @@
 enum {
     SIM_DEVICES = 16,
     SIM_THREADS = 1024, /* of a block, at most */
-    SIM_CLOCKS = 32,    /* streams that the order checker tells apart */
+    SIM_CLOCKS = 64,    /* streams that the order checker tells apart */
     SIM_DYNAMIC_SHARED = 48 << 10,
     SIM_PENDING = 8192 /* ops that may wait before the oldest run */
 };
@@ -40,6 +40,7 @@ typedef struct sim_settings {
     sim_async async;
     uint64_t async_seed;
     bool races;
+    bool peer; /* devices reach each other's memory */
     const sim_clock_model *clock;
 } sim_settings;
 extern sim_settings sim_config;

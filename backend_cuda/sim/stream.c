@@ -10,7 +10,7 @@ enum { MOST_QUERIES = 64 }; /* a program that only polls must get on */
 struct CUevent_st {
     sim_op *record; /* of the last cudaEventRecord, or NULL */
     bool timed;
-    int queries;
+    int device, queries;
     struct CUevent_st *next, **link; /* of all events, for sim_reset */
 };
 
@@ -181,14 +181,36 @@ struct CUstream_st *sim_stream_of(cudaStream_t stream)
     return NULL;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+static cudaError_t make_stream(const char *call, cudaStream_t *stream, unsigned int flags)
 {
-    cudaError_t code = sim_begin_device("cudaStreamCreateWithFlags");
+    cudaError_t code = sim_begin_device(call);
     if (code == cudaSuccess && flags > cudaStreamNonBlocking)
         code = cudaErrorInvalidValue;
     if (code == cudaSuccess) {
         *stream = new_stream(sim_current_device(), flags == cudaStreamDefault);
         code = *stream != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    }
+    return sim_end(code);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+{
+    return make_stream("cudaStreamCreateWithFlags", stream, flags);
+}
+
+/* Priorities outside the range are cut to it, so none is wrong. */
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
+{
+    (void)priority;
+    return make_stream("cudaStreamCreateWithPriority", stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    const cudaError_t code = sim_begin_device("cudaDeviceGetStreamPriorityRange");
+    if (code == cudaSuccess) {
+        *least = 0;
+        *greatest = -5;
     }
     return sim_end(code);
 }
@@ -248,6 +270,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
     }
     if (code == cudaSuccess) {
         (*event)->timed = !(flags & cudaEventDisableTiming);
+        (*event)->device = sim_current_device();
         (*event)->next = events;
         (*event)->link = &events;
         if (events != NULL)
@@ -278,7 +301,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     cudaError_t code = sim_begin_device("cudaEventRecord");
     struct CUstream_st *s = code == cudaSuccess ? sim_stream_of(stream) : NULL;
-    if (code == cudaSuccess && (s == NULL || event == NULL))
+    if (code == cudaSuccess && (s == NULL || event == NULL || event->device != s->device))
         code = cudaErrorInvalidResourceHandle;
     sim_op *op = code == cudaSuccess ? sim_op_new(s, "cudaEventRecord") : NULL;
     if (code == cudaSuccess && op == NULL)

@@ -109,6 +109,35 @@ static bool check_to(tern_site_t site, const tern_view *v, const tern_to_args *a
     return true;
 }
 
+/* Without waiting, what comes to the CPU comes to page-locked memory (T010). */
+static tern_tensor *moved_later(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
+                                tern_dtype_t dtype, const int64_t *strides)
+{
+    const tern_view *v = &t->view;
+    tern_attr_copy attr = { .non_blocking = true };
+    tern_tensor *out = NULL;
+    site = core_site(self, site);
+    if (dev.kind == TERN_KIND_CPU)
+        out = core_tensor_new_pinned(self, site, dtype, v->ndim, v->shape, strides);
+    if (out == NULL)
+        out = core_tensor_new_strided(self, site, dev, dtype, v->ndim, v->shape, strides);
+    if (out == NULL || core_op_into(TERN_OP_copy, site, &attr, out, t) == TERN_OK)
+        return out;
+    core_release(self, out);
+    return NULL;
+}
+
+static tern_tensor *moved(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
+                          tern_dtype_t dtype, const tern_to_args *args)
+{
+    const tern_view *v = &t->view;
+    int64_t strides[TERN_MAX_DIMS];
+    format_strides(v, args->format, strides);
+    if (args->non_blocking && !tern_dev_equal(dev, v->dev))
+        return moved_later(self, site, t, dev, dtype, strides);
+    return core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides);
+}
+
 tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)
 {
     tern_thread *self = core_self();
@@ -124,12 +153,10 @@ tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *ar
     if (!args->copy && tern_dev_equal(dev, v->dev) && dtype == v->dtype &&
         has_format(v, args->format))
         return core_same(self, t);
-    int64_t strides[TERN_MAX_DIMS];
-    format_strides(v, args->format, strides);
-    tern_tensor *moved = core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides);
-    if (moved == NULL && core_oom_to_cpu(self, site, "to", dev))
-        moved = core_copied(self, site, t, TERN_CPU, dtype, v->ndim, v->shape, strides);
-    return core_scope_add(self, moved);
+    tern_tensor *result = moved(self, site, t, dev, dtype, args);
+    if (result == NULL && core_oom_to_cpu(self, site, "to", dev))
+        result = moved(self, site, t, TERN_CPU, dtype, args);
+    return core_scope_add(self, result);
 }
 
 void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
@@ -150,12 +177,14 @@ static void cut_history(tern_thread *self, tern_tensor *t)
     t->requires_grad = false;
 }
 
-tern_tensor *tern_copy_at(tern_site_t site, tern_tensor *dst, tern_tensor *src)
+tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
 {
     tern_thread *self = core_self();
+    tern_tensor *dst = args->dst, *src = args->src;
     if (!may_run(self, site, "copy", src))
         return NULL;
-    if (core_op_into(TERN_OP_copy, site, NULL, dst, src) != TERN_OK)
+    tern_attr_copy attr = { .non_blocking = args->non_blocking };
+    if (core_op_into(TERN_OP_copy, site, &attr, dst, src) != TERN_OK)
         return NULL;
     if (!src->requires_grad)
         cut_history(self, dst);

@@ -153,10 +153,6 @@ TERN_API void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t by
 TERN_API tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data);
 #define tern_memory_free(dev, data) tern_memory_free_at(TERN_HERE, dev, data)
 
-/* `stream` works with the tensor too: after the tensor's end its memory waits for that work. */
-TERN_API tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, void *stream);
-#define tern_record_stream(t, stream) tern_record_stream_at(TERN_HERE, t, stream)
-
 /* ---- pools ----------------------------------------------------------------------------------------- */
 
 typedef struct tern_memory_pool tern_memory_pool;

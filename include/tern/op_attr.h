@@ -18,6 +18,11 @@ typedef struct tern_number {
     int64_t i; /* valid for INT and BOOL */
 } tern_number;
 
+/* copy: optional, and of no meaning to kernels; the library's part between devices reads it */
+typedef struct tern_attr_copy {
+    bool non_blocking;
+} tern_attr_copy;
+
 /* fill: out = value */
 typedef struct tern_attr_fill {
     tern_number value;

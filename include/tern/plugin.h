@@ -139,7 +139,9 @@ typedef struct tern_backend_vmm {
 } tern_backend_vmm;
 
 /* Copies of plain bytes; both sides dense. Ordered after the work queued so far on `stream`.
- * to_host returns when the bytes are there; from_host may return once the source has been read. */
+ * to_host returns when the bytes are there; from_host may return once the source has been read. The
+ * _later forms are for page-locked memory (from_host_later: for any): they return when the copy is
+ * queued, or is done. */
 typedef struct tern_backend_copy {
     uint32_t size;
     tern_status_t (*from_host)(void *context, int index, void *dst, const void *src, int64_t bytes,
@@ -148,16 +150,32 @@ typedef struct tern_backend_copy {
                              void *stream);
     tern_status_t (*on_device)(void *context, int index, void *dst, const void *src, int64_t bytes,
                                void *stream);
+    /* Optional. */
+    tern_status_t (*from_host_later)(void *context, int index, void *dst, const void *src,
+                                     int64_t bytes, void *stream);
+    tern_status_t (*to_host_later)(void *context, int index, void *dst, const void *src,
+                                   int64_t bytes, void *stream);
+    /* Optional: between two devices of the backend, on a stream of the source's. */
+    tern_status_t (*peer)(void *context, int to_index, void *dst, int from_index, const void *src,
+                          int64_t bytes, void *stream);
 } tern_backend_copy;
 
+/* A stream is a handle of the backend's; NULL is the default stream of a device. */
 typedef struct tern_backend_stream {
     uint32_t size;
     tern_status_t (*synchronize)(void *context, int index); /* all streams of the device */
     /* Optional: one stream. */
     tern_status_t (*synchronize_stream)(void *context, int index, void *stream);
+    /* Optional, all four or none: more streams than the default one. `priority` is in the range; they
+     * are never destroyed. wait_event: later work of the stream waits, the host does not; the event
+     * may be of another device. */
+    tern_status_t (*create)(void *context, int index, int priority, void **out_stream);
+    tern_status_t (*priorities)(void *context, int index, int *out_lowest, int *out_highest);
+    tern_status_t (*query)(void *context, int index, void *stream, bool *out_done);
+    tern_status_t (*wait_event)(void *context, int index, void *stream, void *event);
 } tern_backend_stream;
 
-/* Marks in a stream's work, without timing. query: has the work before the record been done? */
+/* Marks in a stream's work. query: has the work before the record been done? */
 typedef struct tern_backend_event {
     uint32_t size;
     tern_status_t (*create)(void *context, int index, void **out_event);
@@ -165,6 +183,9 @@ typedef struct tern_backend_event {
     tern_status_t (*query)(void *context, int index, void *event, bool *out_done);
     tern_status_t (*synchronize)(void *context, int index, void *event);
     tern_status_t (*destroy)(void *context, int index, void *event);
+    /* Optional, both or none: events that know their time; milliseconds between two that are done. */
+    tern_status_t (*create_timed)(void *context, int index, void **out_event);
+    tern_status_t (*elapsed)(void *context, int index, void *start, void *end, double *out_ms);
 } tern_backend_event;
 
 /* A device for reports; members that are not known stay zero (bytes: -1). */

@@ -138,19 +138,27 @@ typedef struct tern_to_args {
     tern_memory_format_t format;
 } tern_to_args;
 /* `t` itself when device, dtype and format are what they should be, else a copy (T rows).
- * Differentiable. non_blocking lets a copy between page-locked host memory and a device return before
- * it is done. It changes nothing between tensors of one device, nor with memory that is not
- * page-locked, which is all that the CPU backend has (T002, T019, T022): then the source may be
- * overwritten, and the result read, as soon as the call returns. */
+ * Differentiable. A copy between the CPU and a device is on the device's current stream, and the host
+ * waits for that stream (T017). non_blocking: it does not. Then page-locked memory (tern_pin) must not
+ * be written, or read, before the copy is done: wait for the stream or an event (T020, T021). What
+ * comes to the CPU is page-locked by itself (T010); a source that is not page-locked may be overwritten
+ * when the call returns (T019). Between devices, and on one, the host never waits (T022). */
 TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args);
 #define tern_to(t, ...) \
     tern_to_at(TERN_HERE, t, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })
 #define tern_cpu(t) tern_to(t, TERN_CPU)
 #define tern_cuda(t) tern_to(t, TERN_CUDA(-1))
 #define tern_cast(t, to_dtype) tern_to(t, .dtype = to_dtype)
-/* Writes src into dst (broadcast, converted, across devices); returns dst. Differentiable in src. */
-TERN_API tern_tensor *tern_copy_at(tern_site_t site, tern_tensor *dst, tern_tensor *src);
-#define tern_copy(dst, src) tern_copy_at(TERN_HERE, dst, src)
+typedef struct tern_copy_args {
+    size_t size_;
+    tern_tensor *dst, *src; /* required */
+    bool non_blocking;
+} tern_copy_args;
+/* tern_copy(dst, src) or tern_copy(dst, src, .non_blocking = true) writes src into dst (broadcast,
+ * converted, across devices); returns dst. Differentiable in src. */
+TERN_API tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args);
+#define tern_copy(...) \
+    tern_copy_at(TERN_HERE, &(tern_copy_args){ .size_ = sizeof(tern_copy_args), __VA_ARGS__ })
 TERN_API tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t);
 #define tern_clone(t) tern_clone_at(TERN_HERE, t)
 /* `t` itself when contiguous, else a copy that is. */

@@ -17,6 +17,7 @@
 #include "tern/nn.h"
 #include "tern/numerics.h"
 #include "tern/ops.h"
+#include "tern/stream.h"
 #include "tern/system.h"
 #include "tern/tensor.h"
 #include "tern/transfers.h"

@@ -15,8 +15,8 @@ const char *sim_last_report(void);
 int64_t sim_report_count(void);
 
 /* Sets what the environment variable TERN_SIM_<name> sets ("ORDER", "ASYNC", "FAIL", "MEMORY",
- * "CLOCK", "RACES", "ABSENT", "DEVICES"), for calls from now on; DEVICES and MEMORY before the first use of a
- * device. 0, or -1 for a name or value that there is not. */
+ * "CLOCK", "RACES", "PEER", "ABSENT", "DEVICES"), for calls from now on; DEVICES and MEMORY before the
+ * first use of a device. 0, or -1 for a name or value that there is not. */
 int sim_set(const char *name, const char *value);
 
 /* Back to the state before the first call: memory, streams and faults of all devices go. Handles

@@ -1,0 +1,142 @@
+/* Plain bytes between devices, on the thread's current streams. Who waits for whom is said at
+ * core_copy_across and in docs/design/streams.md. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/memory.h"
+#include "core/stream.h"
+
+typedef struct transfer {
+    tern_dev_t to, from;
+    void *dst;
+    const void *src;
+    int64_t bytes;
+    void *to_stream, *from_stream; /* current ones; NULL on the CPU */
+    bool non_blocking;
+    const core_storage *pinned; /* of the host's side, or NULL */
+    bool waited;                /* the host, for the device's work before the copy */
+} transfer;
+
+/* ---- between the host and a device ----------------------------------------------------------- */
+
+/* The copy is queued and the pinned memory must outlive it. Where that cannot be noted, the host waits. */
+static tern_status_t keep_pinned(transfer *t, const tern_backend *b, tern_stream_t stream)
+{
+    if (t->pinned == NULL || core_pinned_storage_record(t->pinned, stream) == TERN_OK)
+        return TERN_OK;
+    t->waited = true;
+    return b->stream->synchronize(b->context, stream.device.index);
+}
+
+/* A backend that can queue a copy waits when it is not asked to; others only read the source. */
+static tern_status_t to_device(transfer *t, const tern_backend *b)
+{
+    const int index = t->to.index;
+    const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, from_host_later);
+    if (!t->non_blocking || !can_queue) {
+        t->waited = can_queue;
+        return b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
+    }
+    const tern_status_t code =
+        b->copy->from_host_later(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
+    return code == TERN_OK ? keep_pinned(t, b, (tern_stream_t){ t->to, t->to_stream }) : code;
+}
+
+static tern_status_t to_host(transfer *t, const tern_backend *b)
+{
+    const int index = t->from.index;
+    if (!t->non_blocking || t->pinned == NULL ||
+        !CORE_HAS(b->copy, tern_backend_copy, to_host_later)) {
+        t->waited = true;
+        return b->copy->to_host(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
+    }
+    const tern_status_t code =
+        b->copy->to_host_later(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
+    return code == TERN_OK ? keep_pinned(t, b, (tern_stream_t){ t->from, t->from_stream }) : code;
+}
+
+/* ---- between devices ------------------------------------------------------------------------- */
+
+/* On the source's stream, after what the target's stream has queued, and before what it will (T025). */
+static tern_status_t to_peer(transfer *t, const tern_backend *b)
+{
+    const tern_stream_t to = { t->to, t->to_stream }, from = { t->from, t->from_stream };
+    tern_status_t code = core_stream_order(from, to);
+    if (code == TERN_OK)
+        code = b->copy->peer(b->context, t->to.index, t->dst, t->from.index, t->src, t->bytes,
+                             t->from_stream);
+    return code == TERN_OK ? core_stream_order(to, from) : code;
+}
+
+/* Through memory of the host, which waits. */
+static tern_status_t over_the_host(transfer *t, const tern_backend *source,
+                                   const tern_backend *target)
+{
+    void *staging = malloc((size_t)t->bytes);
+    t->waited = true;
+    if (staging == NULL)
+        return TERN_ERR_OOM;
+    tern_status_t code = source->copy->to_host(source->context, t->from.index, staging, t->src,
+                                               t->bytes, t->from_stream);
+    if (code == TERN_OK)
+        code = target->copy->from_host(target->context, t->to.index, t->dst, staging, t->bytes,
+                                       t->to_stream);
+    free(staging);
+    return code;
+}
+
+static tern_status_t run(transfer *t)
+{
+    const tern_backend *target = core_backend_of(t->to.kind);
+    const tern_backend *source = core_backend_of(t->from.kind);
+    if (t->bytes == 0)
+        return TERN_OK;
+    if (target == NULL && source == NULL) {
+        memcpy(t->dst, t->src, (size_t)t->bytes);
+        return TERN_OK;
+    }
+    if (source == NULL)
+        return to_device(t, target);
+    if (target == NULL)
+        return to_host(t, source);
+    if (tern_dev_equal(t->to, t->from) && target->copy->on_device != NULL)
+        return target->copy->on_device(target->context, t->to.index, t->dst, t->src, t->bytes,
+                                       t->to_stream);
+    if (target == source && CORE_HAS(target->copy, tern_backend_copy, peer))
+        return to_peer(t, target);
+    return over_the_host(t, source, target);
+}
+
+tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
+                              int64_t bytes)
+{
+    const tern_thread *self = core_self();
+    transfer t = { .to = to,
+                   .from = from,
+                   .dst = dst,
+                   .src = src,
+                   .bytes = bytes,
+                   .to_stream = core_stream_on(self, to),
+                   .from_stream = core_stream_on(self, from) };
+    return run(&t);
+}
+
+tern_status_t core_copy_across(const tern_tensor *out, const tern_tensor *in, bool non_blocking,
+                               bool *out_waited)
+{
+    const tern_thread *self = core_self();
+    const core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
+    transfer t = { .to = out->view.dev,
+                   .from = in->view.dev,
+                   .dst = out->view.data,
+                   .src = in->view.data,
+                   .bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype),
+                   .to_stream = core_stream_on(self, out->view.dev),
+                   .from_stream = core_stream_on(self, in->view.dev),
+                   .non_blocking = non_blocking,
+                   .pinned = host->cache_class == CORE_CACHE_PINNED ? host : NULL };
+    const tern_status_t code = run(&t);
+    *out_waited = t.waited;
+    return code;
+}

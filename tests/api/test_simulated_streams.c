@@ -1,0 +1,286 @@
+/* Streams and events on simulated CUDA devices: what a program may do, and what a missing wait says.
+ * Rows S001-S025, T017, T018. */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
+
+static int setup(void **state)
+{
+    (void)state;
+    return tern_dev_count(TERN_KIND_CUDA) == 2 ? 0 : -1;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    tern_set_stream(tern_default_stream(dev1));
+    tern_set_stream(tern_default_stream(dev0));
+    tern_dev_synchronize(dev0);
+    tern_dev_synchronize(dev1);
+    tern_error_clear();
+    return 0;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void *current_of_a_thread(void *out)
+{
+    *(tern_stream_t *)out = tern_current_stream(dev0);
+    return NULL;
+}
+
+static void test_the_current_stream_belongs_to_a_thread(void **state) /* S001 S002 */
+{
+    (void)state;
+    tern_stream_t side = tern_stream_from_pool(dev0), theirs = side;
+    assert_null(tern_default_stream(dev0).handle);
+    assert_true(tern_stream_equal(tern_current_stream(dev0), tern_default_stream(dev0)));
+    assert_int_equal(tern_set_stream(side), TERN_OK);
+    assert_true(tern_stream_equal(tern_current_stream(dev0), side));
+    assert_null(tern_current_stream(dev1).handle);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, current_of_a_thread, &theirs), 0);
+    pthread_join(thread, NULL);
+    assert_true(tern_stream_equal(theirs, tern_default_stream(dev0)));
+}
+
+static void test_the_pool_has_32_of_a_priority(void **state) /* S003 S005 S012 */
+{
+    (void)state;
+    tern_stream_t first = tern_stream_from_pool(dev1), last = first;
+    for (int i = 1; i < 32; i++) {
+        last = tern_stream_from_pool(dev1);
+        assert_false(tern_stream_equal(last, first));
+    }
+    assert_non_null(first.handle);
+    assert_true(tern_stream_equal(tern_stream_from_pool(dev1), first));
+    tern_stream_t urgent = tern_stream_from_pool(dev1, .priority = -3);
+    for (int i = 1; i < 32; i++)
+        assert_int_equal(tern_stream_priority(tern_stream_from_pool(dev1, .priority = -100)), -3);
+    assert_true(tern_stream_equal(tern_stream_from_pool(dev1, .priority = -4), urgent));
+    assert_int_equal(tern_stream_priority(first), 0);
+    assert_false(tern_stream_equal(urgent, last));
+    assert_no_error();
+    assert_null(tern_stream_from_pool(dev1, .priority = 1).handle);
+    assert_error(TERN_ERR_ARGUMENT, "to be less than or equal to 0, got 1");
+}
+
+static void test_a_guard_restores_streams_and_device(void **state) /* S006 S007 */
+{
+    (void)state;
+    tern_stream_t a = tern_stream_from_pool(dev0), b = tern_stream_from_pool(dev1);
+    tern_set_stream(a);
+    {
+        TERN_STREAM(b);
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+        assert_true(tern_stream_equal(tern_current_stream(dev1), b));
+        assert_true(tern_stream_equal(tern_current_stream(dev0), a));
+        tern_set_stream(tern_stream_from_pool(dev0));
+        TERN_STREAM((tern_stream_t){ 0 });
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    }
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    assert_true(tern_stream_equal(tern_current_stream(dev0), a));
+    assert_null(tern_current_stream(dev1).handle);
+    assert_int_equal(tern_set_stream((tern_stream_t){ 0 }), TERN_OK);
+    assert_true(tern_stream_equal(tern_current_stream(dev0), a));
+    assert_no_error();
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static tern_tensor *ones_on(tern_stream_t stream, int64_t n)
+{
+    TERN_STREAM(stream);
+    return tern_ones(TERN_SHAPE(n), .device = stream.device);
+}
+
+static void test_a_missing_wait_is_named(void **state) /* S004 S023 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(100), .device = dev0);
+    TERN_STREAM(tern_stream_from_pool(dev0));
+    assert_null(tern_add(x, 1));
+    assert_error(TERN_ERR_BACKEND, "stream race (read after write)");
+}
+
+static void test_a_wait_orders_two_streams(void **state) /* S009 S014 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t side = tern_stream_from_pool(dev0), main = tern_current_stream(dev0);
+    tern_tensor *x = tern_ones(TERN_SHAPE(100), .device = dev0), *y;
+    assert_int_equal(tern_stream_wait_stream(side, main), TERN_OK);
+    {
+        TERN_STREAM(side);
+        y = tern_add(x, 1);
+    }
+    assert_non_null(y);
+    assert_false(tern_stream_query(side));
+    assert_int_equal(tern_stream_synchronize(side), TERN_OK);
+    assert_true(tern_stream_query(side));
+    assert_close(tern_item(tern_sum(y)), 200, 0);
+    assert_no_error();
+}
+
+static void test_an_event_orders_two_streams(void **state) /* S010 S016 S017 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t a = tern_stream_from_pool(dev0), b = tern_stream_from_pool(dev0);
+    tern_event *done = tern_event_create();
+    assert_int_equal(tern_stream_wait_event(b, done), TERN_OK); /* no mark yet */
+    tern_tensor *x = ones_on(a, 100);
+    assert_int_equal(tern_event_record(done, a), TERN_OK);
+    assert_int_equal(tern_stream_wait_event(b, done), TERN_OK);
+    assert_int_equal(tern_stream_wait_event(tern_default_stream(dev1), done), TERN_OK);
+    {
+        TERN_STREAM(b);
+        assert_close(tern_item(tern_sum(x)), 100, 0);
+    }
+    assert_no_error();
+    assert_int_equal(tern_event_record(done, tern_default_stream(dev1)), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE,
+                 "event device cuda:0 does not match recording stream's device cuda:1");
+    tern_event_release(done);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void test_an_event_without_a_record_is_no_mark(void **state) /* S015 S018 S019 */
+{
+    (void)state;
+    tern_event *event = tern_event_create();
+    assert_int_equal(tern_event_device(event).kind, TERN_KIND_NONE);
+    assert_null(tern_event_handle(event));
+    assert_true(tern_event_query(event));
+    assert_int_equal(tern_event_synchronize(event), TERN_OK);
+    (void)ones_on(tern_default_stream(dev0), 10);
+    assert_int_equal(tern_event_record(event, tern_current_stream(dev0)), TERN_OK);
+    assert_non_null(tern_event_handle(event));
+    assert_true(tern_dev_equal(tern_event_device(event), dev0));
+    assert_false(tern_event_query(event));
+    assert_int_equal(tern_event_synchronize(event), TERN_OK);
+    assert_true(tern_event_query(event));
+    tern_event_release(event);
+    assert_true(tern_event_query(event));
+    assert_error(TERN_ERR_ARGUMENT, "the event was released");
+    tern_event_release(event);
+    tern_event_release(NULL);
+}
+
+static void test_times_between_events(void **state) /* S020 S021 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t stream = tern_current_stream(dev0);
+    tern_event *plain = tern_event_create(), *start = tern_event_create(.timing = true);
+    tern_event *end = tern_event_create(.timing = true);
+    assert_true(isnan(tern_event_elapsed(plain, end)));
+    assert_error(TERN_ERR_ARGUMENT, "both events must be created with timing");
+    assert_int_equal(tern_event_record(start, stream), TERN_OK);
+    assert_true(isnan(tern_event_elapsed(start, end)));
+    assert_error(TERN_ERR_ARGUMENT, "both events must be recorded");
+    (void)tern_ones(TERN_SHAPE(1 << 20), .device = dev0);
+    assert_int_equal(tern_event_record(end, stream), TERN_OK);
+    assert_true(isnan(tern_event_elapsed(start, end)));
+    assert_error(TERN_ERR_STATE, "both events must be completed");
+    assert_int_equal(tern_event_synchronize(end), TERN_OK);
+    assert_true(tern_event_elapsed(start, end) > 0);
+    assert_no_error();
+    tern_event_release(plain);
+    tern_event_release(start);
+    tern_event_release(end);
+}
+
+static void test_the_cpus_stream_is_always_done(void **state) /* S006 */
+{
+    (void)state;
+    tern_stream_t cpu = tern_stream_from_pool(TERN_CPU);
+    tern_event *a = tern_event_create(.timing = true), *b = tern_event_create(.timing = true);
+    assert_true(tern_stream_equal(cpu, tern_default_stream(TERN_CPU)));
+    assert_true(tern_stream_query(cpu));
+    assert_int_equal(tern_set_stream(cpu), TERN_OK);
+    assert_int_equal(tern_stream_synchronize(cpu), TERN_OK);
+    assert_int_equal(tern_event_record(a, cpu), TERN_OK);
+    assert_int_equal(tern_stream_wait_event(tern_default_stream(dev0), a), TERN_OK);
+    assert_int_equal(tern_stream_wait_stream(tern_default_stream(dev0), cpu), TERN_OK);
+    assert_int_equal(tern_event_record(b, cpu), TERN_OK);
+    assert_true(tern_event_elapsed(a, b) >= 0);
+    assert_no_error();
+    assert_int_equal(tern_stream_wait_stream(cpu, tern_default_stream(dev0)), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE, "try tern_stream_synchronize(other)");
+    tern_event_release(a);
+    tern_event_release(b);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void test_a_copy_that_blocks_waits_for_its_stream(void **state) /* T017 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t side = tern_stream_from_pool(dev0), main = tern_current_stream(dev0);
+    (void)ones_on(side, 100);
+    (void)ones_on(main, 100);
+    assert_non_null(tern_to(tern_ones(TERN_SHAPE(10)), dev0));
+    assert_true(tern_stream_query(main));
+    assert_false(tern_stream_query(side));
+}
+
+static void test_a_pinned_copy_need_not_block(void **state) /* T010 T018 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *host = tern_pin(tern_ones(TERN_SHAPE(1000)));
+    tern_tensor *there = tern_to(host, dev0, .non_blocking = true);
+    assert_false(tern_stream_query(tern_current_stream(dev0)));
+    tern_tensor *back = tern_to(tern_add(there, 1), TERN_CPU, .non_blocking = true);
+    assert_true(tern_is_pinned(back));
+    assert_false(tern_stream_query(tern_current_stream(dev0)));
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    assert_close(tern_item(tern_sum(back)), 2000, 0);
+    assert_no_error();
+}
+
+static void test_devices_wait_for_each_other(void **state) /* T025 */
+{
+    (void)state;
+    TERN_SCOPE;
+    TERN_STREAM(tern_stream_from_pool(dev0));
+    tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev0);
+    tern_tensor *y = tern_to(tern_add(x, 1), dev1);
+    assert_false(tern_stream_query(tern_current_stream(dev0)));
+    assert_false(tern_stream_query(tern_current_stream(dev1)));
+    assert_close(tern_item(tern_sum(tern_add(y, 1))), 3000, 0);
+    assert_no_error();
+}
+
+int main(void)
+{
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_current_stream_belongs_to_a_thread),
+        TEST(test_a_guard_restores_streams_and_device),
+        TEST(test_a_missing_wait_is_named),
+        TEST(test_a_wait_orders_two_streams),
+        TEST(test_an_event_orders_two_streams),
+        TEST(test_an_event_without_a_record_is_no_mark),
+        TEST(test_times_between_events),
+        TEST(test_the_cpus_stream_is_always_done),
+        TEST(test_a_copy_that_blocks_waits_for_its_stream),
+        TEST(test_a_pinned_copy_need_not_block),
+        TEST(test_devices_wait_for_each_other),
+        /* last: the order checker tells 64 streams apart */
+        TEST(test_the_pool_has_32_of_a_priority),
+    };
+    const int failed = cmocka_run_group_tests(tests, setup, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
