@@ -4,15 +4,26 @@
 #include "backend_cpu/kernels.h"
 
 enum {
-    /* Below, a call of a library costs more than its kernels win (bench: own 0.9 to 1.9 times the
-     * better of OpenBLAS and oneDNN up to here, 0.88 to 1.03 times above). */
-    OWN_FLOPS = 1400000,
-    /* Of these, narrow products leave tiles half empty: few columns, or few rows of A for all the
-     * columns of B that are transposed (bench: there the libraries take 0.45 to 0.9 of the time). */
+    /* Products that one thread makes with own kernels: below, a library's call costs more than its
+     * kernels win; up to OWN_FLOPS own tiles of AVX-512 take 0.96 to 1.03 of the faster library's
+     * time (bench_gemm), and a program needs neither library before it has larger ones: oneDNN takes
+     * 20 ms to load and to write its first code. */
+    SMALL_FLOPS = 1400000,
+    OWN_FLOPS = 400000000,
+    /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS
+     * the libraries have kernels for them (they take 0.2 to 0.9 of the time). */
     NARROW_FLOPS = 300000,
     NARROW_COLUMNS = 16,
     NARROW_ROWS = 24,
-    STACK_BYTES = 16384 /* scratch of small products */
+    SHALLOW = 24,
+    LONG_DEPTH = 256,    /* dot products along rows of both are as good as tiles */
+    STACK_BYTES = 16384, /* scratch of small products */
+    /* Edges of parts fall on whole vectors and tiles. A part packs what it reads: parts are rows
+     * only where columns would be too few for full tiles, and more than threads (so that a thread
+     * which was held up leaves some to the others) only where packing is little of the work. */
+    PART_ALIGN = 16,
+    WIDE_PART = 96,
+    EVEN_FLOPS = 100000000
 };
 
 static int64_t flops_of(const cpu_product *g)
@@ -20,18 +31,27 @@ static int64_t flops_of(const cpu_product *g)
     return 2 * g->m * g->n * g->k;
 }
 
-static bool own_is_best(const cpu_product *g)
+static bool is_narrow(const cpu_product *g)
 {
-    const int64_t flops = flops_of(g);
-    if (flops <= NARROW_FLOPS || flops > OWN_FLOPS)
-        return flops <= NARROW_FLOPS;
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
-    return !(g->n <= NARROW_COLUMNS && g->m >= 3 * NARROW_COLUMNS) &&
-           !(is_nt && g->m <= NARROW_ROWS);
+    if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1)
+        return false;
+    return (g->n <= NARROW_COLUMNS && g->m >= 3 * NARROW_COLUMNS) || g->m == 1 || g->n == 1 ||
+           (is_nt && g->m <= NARROW_ROWS);
 }
 
-/* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. */
-static void settle_strides(cpu_product *g)
+static bool own_is_best(int dtype, const cpu_product *g)
+{
+    const int64_t flops = flops_of(g);
+    if (flops <= NARROW_FLOPS)
+        return true;
+    const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && g->k >= SHALLOW;
+    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g);
+}
+
+/* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what
+ * depends on the whole product is decided. */
+static void settle(cpu_product *g)
 {
     if (g->k == 1) {
         g->a_col = 1;
@@ -41,6 +61,7 @@ static void settle_strides(cpu_product *g)
         g->a_row = g->a_col == 1 ? g->k : 1;
     if (g->n == 1)
         g->b_col = 1;
+    g->by_dots = cpu_product_prefers_dots(g);
 }
 
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, int64_t count)
@@ -124,7 +145,7 @@ typedef struct own_parts {
     int dtype;
     bool by_rows;
     int64_t parts;
-    int64_t units; /* of CPU_GEMM_ALIGN rows or columns */
+    int64_t units; /* of PART_ALIGN rows or columns */
     char *scratch;
     int64_t scratch_bytes;
 } own_parts;
@@ -134,8 +155,8 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     const own_parts *own = context;
     const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i * own->units / own->parts * CPU_GEMM_ALIGN;
-        const int64_t last = (i + 1) * own->units / own->parts * CPU_GEMM_ALIGN;
+        const int64_t first = i * own->units / own->parts * PART_ALIGN;
+        const int64_t last = (i + 1) * own->units / own->parts * PART_ALIGN;
         const cpu_product part = cpu_product_part(own->whole, own->dtype, own->by_rows, first,
                                                   last < extent ? last : extent);
         run_own(own->dtype, &part, own->scratch + i * own->scratch_bytes);
@@ -147,12 +168,14 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
                              cpu_room *room)
 {
-    /* each part of rows packs all of B, which has to be converted or turned for half types */
-    own_parts own = { .whole = g, .dtype = dtype };
-    own.by_rows = g->m >= (is_half(dtype) ? 4 : 1) * g->n;
+    own_parts own = { .whole = g, .dtype = dtype, .parts = threads };
+    if (threads > 1 && flops_of(g) > EVEN_FLOPS * threads)
+        own.parts = 2 * threads;
+    /* each part of rows packs all of B, which has to be converted for half types */
+    own.by_rows =
+        g->n < WIDE_PART * own.parts && (is_half(dtype) ? g->m >= 4 * g->n : g->m >= g->n / 4);
     const int64_t extent = own.by_rows ? g->m : g->n;
-    own.units = (extent + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN;
-    own.parts = threads == 1 ? 1 : 2 * threads;
+    own.units = (extent + PART_ALIGN - 1) / PART_ALIGN;
     if (own.parts > own.units)
         own.parts = own.units;
     own.scratch_bytes = scratch_bytes(dtype, g);
@@ -190,7 +213,7 @@ bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *produ
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
-    settle_strides(&g);
+    settle(&g);
     settle_half(dtype, &g, 1);
     if (threads == 1 && flops_of(&g) <= OWN_FLOPS)
         return run_own_small(call, dtype, &g, &room->own);
@@ -249,8 +272,8 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
-    settle_strides(&g);
-    const bool own = own_is_best(&g);
+    settle(&g);
+    const bool own = own_is_best(dtype, &g);
     if (own && threads == 1)
         return run_own_small(call, dtype, &g, &room->own);
     if (!own && run_library(dtype, &g, threads))
@@ -297,7 +320,7 @@ static void run_batch_parts(void *context, int64_t begin, int64_t end)
 static bool run_batch_alone(product_batch *batch, int threads)
 {
     const tern_call *call = batch->call;
-    settle_strides(&batch->first);
+    settle(&batch->first);
     if (is_half(batch->dtype))
         settle_half(batch->dtype, &batch->first, batch->count);
     batch->parts = threads == 1 ? 1 : 4 * threads;
@@ -314,7 +337,7 @@ static bool run_batch_alone(product_batch *batch, int threads)
 static bool run_batch(product_batch *batch, int threads)
 {
     if (tern_dtype_is_float((tern_dtype_t)batch->dtype) && batch->count > 1 &&
-        flops_of(&batch->first) <= OWN_FLOPS)
+        flops_of(&batch->first) <= SMALL_FLOPS)
         return run_batch_alone(batch, threads);
     cpu_product_room room = { .own = { .data = NULL } };
     for (int64_t i = 0; i < batch->count; i++) {

@@ -1,5 +1,5 @@
-/* tern's own matrix product: what is used below the size where a library's call pays, and
- * everywhere when there is no library. cpu_product_run (gemm.c) chooses. */
+/* tern's own matrix product: what is used up to the size where a library's call pays, and everywhere
+ * when there is no library. cpu_product_run (gemm.c) chooses. */
 #ifndef TERN_BACKEND_CPU_GEMM_H
 #define TERN_BACKEND_CPU_GEMM_H
 
@@ -16,7 +16,18 @@ typedef struct cpu_product {
     int64_t a_row, a_col, b_row, b_col, c_row;
     bool accumulate; /* C is added to; then there is no bias */
     bool native;     /* bf16: by instructions of its own, as cpu_half_native has said */
+    bool by_dots;    /* of the whole product, so that its parts sum in the same order */
 } cpu_product;
+
+/* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
+ * transposing B for a few rows of A, or than tiles whose lanes are mostly idle; a total over lanes
+ * costs as much as some 16 steps. */
+static inline bool cpu_product_prefers_dots(const cpu_product *g)
+{
+    const bool is_long = g->k >= 256;
+    return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
+           (g->n <= (is_long ? 32 : 16) || g->m <= (is_long ? 32 : 8));
+}
 
 /* Scratch that a call has taken so far and later products may use again; zero at first. */
 typedef struct cpu_room {
@@ -58,17 +69,39 @@ CPU_ISA_DECLARE(void, cpu_gemm_f16, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_bf16, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_bf16_pairs, const cpu_product *product, void *scratch);
 
-/* Block sizes: a packed block of B fills half of a 1 MiB second-level cache. All instruction sets'
- * tiles (8 x 48 elements and less) divide them. */
-enum { CPU_GEMM_KC = 256, CPU_GEMM_NC = 480, CPU_GEMM_MC = 96, CPU_GEMM_ALIGN = 48 };
+/* Block sizes: a packed block of B (KC x NC) fills half of a 1 MiB second-level cache. All
+ * instruction sets' tiles (8 x 48 elements and less) divide them. */
+enum {
+    CPU_GEMM_KC = 256,
+    CPU_GEMM_NC = 480,
+    CPU_GEMM_STRIP = 8, /* rows of A that are packed at a time, at most */
+    CPU_GEMM_ALIGN = 48
+};
+
+/* Blocks of at most `most`, a multiple of `align`, and as even as that allows: a small rest would
+ * pack A anew for little work. */
+static inline int64_t cpu_gemm_even(int64_t extent, int64_t most, int64_t align)
+{
+    const int64_t count = extent > most ? (extent + most - 1) / most : 1;
+    const int64_t even = (extent + count - 1) / count;
+    return even < 1 ? align : (even + align - 1) / align * align;
+}
+/* Rows and columns of B's blocks; a shallow block is so much the wider. */
+static inline int64_t cpu_gemm_depth(int64_t k)
+{
+    return cpu_gemm_even(k, CPU_GEMM_KC, 1);
+}
+static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
+{
+    const int64_t most = (int64_t)CPU_GEMM_KC * CPU_GEMM_NC / kc;
+    return cpu_gemm_even(n, most / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN, CPU_GEMM_ALIGN);
+}
 
 /* Elements of scratch for a product of these sizes. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k)
 {
-    const int64_t kc = k < CPU_GEMM_KC ? k : CPU_GEMM_KC;
-    const int64_t mc = m < CPU_GEMM_MC ? m : CPU_GEMM_MC;
-    const int64_t columns = (n + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN;
-    const int64_t nc = columns < CPU_GEMM_NC ? columns : CPU_GEMM_NC;
+    const int64_t kc = cpu_gemm_depth(k), nc = cpu_gemm_columns(n, kc);
+    const int64_t mc = m < CPU_GEMM_STRIP ? m : CPU_GEMM_STRIP;
     return kc * (nc + mc) + 16;
 }
 

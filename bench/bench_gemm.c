@@ -39,11 +39,12 @@ static void find(void *out_function, const char *file, const char *name)
     memcpy(out_function, &symbol, sizeof symbol);
 }
 
-/* A large product makes tern open its libraries, with the kernels that fit the CPU. */
+/* A product of doubles makes tern open its libraries, with the kernels that fit the CPU; those of
+ * floats are its own up to a size. */
 static void find_libraries(void)
 {
     TERN_SCOPE;
-    tern_tensor *a = tern_ones(TERN_SHAPE(256, 256));
+    tern_tensor *a = tern_ones(TERN_SHAPE(256, 256), .dtype = TERN_F64);
     (void)tern_matmul(a, a);
     find(&libraries.sgemm, "libopenblas.so.0", "cblas_sgemm");
     find(&libraries.openblas_threads, "libopenblas.so.0", "openblas_set_num_threads");
