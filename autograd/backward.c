@@ -5,6 +5,14 @@
 
 /* ---- captures ------------------------------------------------------------------------------------ */
 
+bool autograd_captures_node(const backward_plan *plan, const core_node *node)
+{
+    for (int64_t i = 0; i < plan->n_captures; i++)
+        if (plan->captures[i].tensor->node == node)
+            return true;
+    return false;
+}
+
 bool autograd_captures_leaf(const backward_plan *plan, const tern_tensor *leaf)
 {
     for (int64_t i = 0; i < plan->n_captures; i++)

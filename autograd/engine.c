@@ -16,6 +16,7 @@ typedef struct engine {
     core_node *running;
     int64_t mark; /* of the running node's scope */
     core_node *ready;
+    backward_streams streams;
 } engine;
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ static bool fits_leaf(const engine *e, const core_node *node, const tern_tensor 
     return false;
 }
 
-static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
+static bool leaf_takes(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
 {
     if (leaf->hooks != NULL)
         grad = run_hooks(leaf->hooks->first, 0, leaf, grad);
@@ -121,6 +122,30 @@ static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, t
     }
     leaf->grad = tern_retain(tern_clone_at(NULL, grad));
     return leaf->grad != NULL;
+}
+
+/* On the streams of the thread that called backward: leaves are the program's. */
+static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
+{
+    if (__builtin_expect(!e->streams.mixed, 1))
+        return leaf_takes(e, node, leaf, grad);
+    const bool ok =
+        backward_streams_to_caller(&e->streams, grad) && leaf_takes(e, node, leaf, grad);
+    backward_streams_enter(&e->streams, node);
+    return ok;
+}
+
+/* A node's gradients collect on its own stream. */
+static bool node_receives(engine *e, const core_node *from, const core_edge *edge,
+                          tern_tensor *grad)
+{
+    tern_tensor **slot = &edge->node->grad[edge->output];
+    if (__builtin_expect(!e->streams.mixed, 1))
+        return accumulate(e, slot, grad);
+    const bool ok =
+        backward_streams_to_node(&e->streams, edge->node, grad) && accumulate(e, slot, grad);
+    backward_streams_enter(&e->streams, from);
+    return ok;
 }
 
 /* ---- counting ----------------------------------------------------------------------------------- */
@@ -165,6 +190,7 @@ static void count_consumers(engine *e, core_node *root)
         core_node *node = work;
         work = node->link;
         uint8_t wanted = 0, leaves = 0;
+        backward_streams_see(&e->streams, node);
         for (int i = 0; i < node->n_in; i++) {
             const core_edge *edge = &node->edges[i];
             core_node *producer = edge->node;
@@ -192,7 +218,7 @@ static bool deliver(engine *e, core_node *node, tern_tensor **grad_in)
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
         const core_edge *edge = &node->edges[i];
-        if (grad_in[i] != NULL && !accumulate(e, &edge->node->grad[edge->output], grad_in[i]))
+        if (grad_in[i] != NULL && !node_receives(e, node, edge, grad_in[i]))
             return false;
     }
     FOR_BITS(i, node->leaves)
@@ -221,8 +247,11 @@ static void count_down(engine *e, core_node *node)
             e->ready = producer;
         }
     }
-    if (e->plan->captures == NULL)
-        FOR_BITS(i, node->leaves)
+    if (e->plan->captures != NULL || node->leaves == 0)
+        return;
+    if (__builtin_expect(e->streams.mixed, 0))
+        backward_streams_leave(&e->streams);
+    FOR_BITS(i, node->leaves)
     leaf_complete(e, node->edges[i].leaf);
 }
 
@@ -298,9 +327,28 @@ static bool apply_node_hooks(engine *e, core_node *node)
     return e->self->error_code == TERN_OK;
 }
 
+/* What tern_grad was asked for goes to the program, on the caller's streams. */
+static bool capture_outputs(engine *e, core_node *node)
+{
+    if (!autograd_captures_node(e->plan, node))
+        return true;
+    bool ok = true;
+    for (int i = 0; e->streams.mixed && ok && i < node->n_out; i++) {
+        ok = node->grad[i] == NULL || backward_streams_to_caller(&e->streams, node->grad[i]);
+        backward_streams_enter(&e->streams, node);
+    }
+    backward_streams_leave(&e->streams);
+    ok = ok && autograd_capture_node(e->plan, node);
+    if (e->streams.mixed)
+        backward_streams_enter(&e->streams, node);
+    return ok;
+}
+
 static bool run_node(engine *e, core_node *node)
 {
     tern_thread *self = e->self;
+    if (__builtin_expect(e->streams.mixed, 0))
+        backward_streams_enter(&e->streams, node);
     const int64_t mark = e->mark = self->scope.top;
     e->running = node;
     self->site = node->site;
@@ -308,7 +356,7 @@ static bool run_node(engine *e, core_node *node)
     if (node->hooks != NULL)
         ok = apply_node_hooks(e, node);
     if (ok && e->plan->captures != NULL)
-        ok = autograd_capture_node(e->plan, node);
+        ok = capture_outputs(e, node);
     if (ok && node->wanted != 0 && any_grad(node))
         ok = call_backward(e, node);
     drop_grads(e, node);
@@ -355,9 +403,10 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     self->autocast = 0; /* gradients have the dtypes that forward chose */
     self->grad_mode = plan->create_graph;
     self->owned_mode = false;
+    backward_streams_begin(&e.streams, self);
     count_consumers(&e, root);
-    bool ok = true;
     root->grad[output] = gradient;
+    bool ok = backward_streams_counted(&e.streams, root, gradient);
     root->link = NULL;
     /* edges never change, so the root keeps alive whatever waits on a list */
     autograd_node_retain(root);
@@ -369,6 +418,7 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
         if (ok)
             count_down(&e, node);
     }
+    backward_streams_leave(&e.streams);
     if (!ok)
         abandon(&e, root);
     core_node_release(self, root);

@@ -2,7 +2,7 @@
 #ifndef TERN_AUTOGRAD_ENGINE_H
 #define TERN_AUTOGRAD_ENGINE_H
 
-#include "autograd/node.h"
+#include "autograd/streams.h"
 
 /* tern_grad: gradients are collected for these tensors instead of being added to leaves. */
 typedef struct capture {
@@ -23,6 +23,7 @@ typedef struct backward_plan {
 bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *gradient,
                   const backward_plan *plan);
 
+bool autograd_captures_node(const backward_plan *plan, const core_node *node);
 bool autograd_captures_leaf(const backward_plan *plan, const tern_tensor *leaf);
 bool autograd_capture_leaf(const backward_plan *plan, tern_tensor *leaf, tern_tensor *grad);
 /* Takes what has collected in a node's outputs that are asked for. */

@@ -15,7 +15,10 @@ typedef struct core_edge {
     struct core_node *node; /* the producer; NULL: a leaf or nothing */
     tern_tensor *leaf;      /* gets the gradient when node is NULL; NULL: input needs none */
     uint8_t output;         /* which output of `node` */
+    uint16_t stream;        /* of the first edge: where the node's own call ran */
 } core_edge;
+/* A core_edge.stream is a number of core/stream.h, or: */
+enum { STREAM_NONE = UINT16_MAX /* only the CPU took part */ };
 
 typedef struct core_saved {
     tern_tensor *tensor; /* NULL: an optional input that was not given */
@@ -87,12 +90,13 @@ static inline void autograd_node_release_saved(tern_thread *self, core_node *nod
             core_release(self, node->saved[i].tensor);
 }
 
-/* Does one reference to the tensor exist, and one to its memory, which is not the user's? */
+/* Does one reference to the tensor exist, and one to its memory, which is not the user's and no other
+ * stream's? */
 static inline bool autograd_exclusive(const tern_tensor *t)
 {
     return atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 && t->base == NULL &&
            atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1 &&
-           t->storage->release == NULL;
+           t->storage->release == NULL && !t->storage->crossed;
 }
 
 /* May x be combined with t in t's memory? */

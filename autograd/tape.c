@@ -19,14 +19,27 @@ static inline size_t align8(size_t n)
     return (n + 7) & ~(size_t)7;
 }
 
+/* Of calls between two devices the target's, but for the CPU. */
+static inline uint16_t stream_of(const core_call *call)
+{
+    const tern_tensor *t = call->out[0];
+    if (t->view.dev.kind == TERN_KIND_CPU && call->in[0] != NULL)
+        t = call->in[0];
+    const tern_dev_t dev = t->view.dev;
+    return dev.kind == TERN_KIND_CPU ? (uint16_t)STREAM_NONE
+                                     : call->self->streams[dev.kind][dev.index];
+}
+
 static void fill_edges(core_call *call, core_node *node)
 {
+    const uint16_t stream = stream_of(call);
     for (int i = 0; i < call->n_in; i++) {
         core_edge *edge = &node->edges[i];
         tern_tensor *t = call->in[i];
         edge->node = NULL;
         edge->leaf = NULL;
         edge->output = 0;
+        edge->stream = stream;
         if (t == NULL || !t->requires_grad)
             continue;
         if (t->node != NULL) {

@@ -35,6 +35,7 @@ static inline core_storage *core_storage_init(core_storage *s, tern_dev_t dev, i
     s->dev = dev;
     s->cache_class = cache_class;
     s->release = NULL;
+    s->crossed = false;
     return s;
 }
 

@@ -26,6 +26,7 @@ typedef struct core_storage {
     uint32_t cache_class;        /* which cache `data` goes back to (core/memory.c) */
     void (*release)(void *user); /* the caller's memory: called instead of freeing */
     void *user;
+    bool crossed; /* gradients: another stream than the owner's may still read it */
 } core_storage;
 
 struct tern_tensor {

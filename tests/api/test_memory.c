@@ -293,7 +293,7 @@ static void test_bytes_for_other_libraries(void **state) /* M022 M063 */
     assert_no_error();
 }
 
-static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S025 S026 */
+static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S025-S027 */
 {
     (void)state;
     TERN_SCOPE;

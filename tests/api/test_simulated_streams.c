@@ -110,7 +110,7 @@ static void test_a_missing_wait_is_named(void **state) /* S004 S023 */
     assert_error(TERN_ERR_BACKEND, "stream race (read after write)");
 }
 
-static void test_a_wait_orders_two_streams(void **state) /* S009 S014 */
+static void test_a_wait_orders_two_streams(void **state) /* S009 S011 S014 */
 {
     (void)state;
     TERN_SCOPE;
