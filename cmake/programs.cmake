@@ -33,6 +33,17 @@ if(TERN_EXAMPLES)
     tern_program(example_${name} ${source} examples "${helper}")
     set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name})
   endforeach()
+  set(folder ${PROJECT_SOURCE_DIR}/examples/pitfalls)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    tern_program(pitfall_${name} ${source} examples/pitfalls "")
+    set_target_properties(pitfall_${name} PROPERTIES OUTPUT_NAME ${name})
+    target_compile_options(pitfall_${name} PRIVATE -fmacro-prefix-map=${folder}/=) # short sites
+  endforeach()
+  # Its mistake is one that the compiler sees.
+  set_source_files_properties(${folder}/thrown_away_wrong.c PROPERTIES
+                              COMPILE_OPTIONS -Wno-unused-result)
 endif()
 
 if(TERN_BENCH)

@@ -232,6 +232,12 @@ if(TARGET tern_command)
   add_test(NAME front/devices COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_devices.sh
            $<TARGET_FILE:tern_command> ${PROJECT_BINARY_DIR}/examples)
   tern_test_properties(front/devices front)
+  if(TERN_EXAMPLES AND TERN_HAVE_SIM)
+    add_test(NAME front/placement_page COMMAND sh
+             ${PROJECT_SOURCE_DIR}/tests/front/test_placement_page.sh ${PROJECT_SOURCE_DIR}
+             ${PROJECT_BINARY_DIR}/examples/pitfalls ${CMAKE_C_COMPILER})
+    tern_test_properties(front/placement_page front)
+  endif()
   foreach(part memory_report memory_page)
     add_test(NAME front/${part} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_${part}.sh
              $<TARGET_FILE:tern_command>)

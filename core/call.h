@@ -111,6 +111,8 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
 /* Records "site: op: message", an operand table and returns false. `advice` may be NULL. */
 bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
     TERN_PRINTF(4, 5);
+/* The error of inputs that lie on different devices; returns false. */
+bool core_mixed_devices(core_call *call);
 /* Inputs that may not be NULL are not, all lie on one device (but for 0-dim CPU tensors in elementwise
  * rows); sets call->dev. The dispatcher's own check, for functions made of several calls. */
 bool core_check_inputs(core_call *call);

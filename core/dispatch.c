@@ -21,28 +21,6 @@ static bool is_host_scalar(const tern_tensor *t)
     return t->view.dev.kind == TERN_KIND_CPU && t->view.ndim == 0;
 }
 
-/* Names the tensor to move: towards a device rather than back to the CPU. */
-static bool mixed_devices(core_call *call)
-{
-    tern_dev_t target = TERN_CPU;
-    for (int i = call->n_in - 1; i >= 0; i--)
-        if (call->in[i] != NULL && call->in[i]->view.dev.kind != TERN_KIND_CPU)
-            target = call->in[i]->view.dev;
-    int moved = 0;
-    while (call->in[moved] == NULL || tern_dev_equal(call->in[moved]->view.dev, target))
-        moved++;
-    const tern_view *view = &call->in[moved]->view;
-    const int64_t bytes = view->numel * tern_dtype_size((tern_dtype_t)view->dtype);
-    char advice[200];
-    core_text text = { advice, sizeof advice, 0 };
-    core_text_add(&text, "tern_to(input %d, %s(%d)) before the loop", moved,
-                  target.kind == TERN_KIND_CUDA ? "TERN_CUDA" : "TERN_EXT", target.index);
-    if (bytes >= 1024)
-        core_text_add(&text, "; a copy on every call would move %lld KiB each time",
-                      (long long)(bytes / 1024));
-    return core_fail(call, TERN_ERR_DEVICE, advice, "operands are on different devices");
-}
-
 /* Slow part of the device check: some input lies elsewhere than the first one. */
 static bool settle_device(core_call *call)
 {
@@ -55,7 +33,7 @@ static bool settle_device(core_call *call)
             continue;
         if (found && !tern_dev_equal(dev, t->view.dev)) {
             call->dev = dev;
-            return mixed_devices(call);
+            return core_mixed_devices(call);
         }
         dev = t->view.dev;
         found = true;

@@ -60,6 +60,13 @@ void core_transfer_note(tern_site_t site, tern_dev_t to, tern_dev_t from, int64_
         note(site, to_host ? TO_HOST : from_host ? TO_DEVICE : BETWEEN, bytes, waited);
 }
 
+bool core_transfer_was_to_device(tern_site_t site)
+{
+    slot *s = site != NULL ? slot_of(site) : NULL;
+    return s != NULL && (atomic_load_explicit(&s->count[TO_DEVICE], memory_order_relaxed) > 0 ||
+                         atomic_load_explicit(&s->count[BETWEEN], memory_order_relaxed) > 0);
+}
+
 void core_transfer_note_read(tern_site_t site, int64_t bytes)
 {
     note(site, READS, bytes, true);

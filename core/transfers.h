@@ -12,6 +12,8 @@
  * until the devices' work before it was done. Between tensors of the CPU nothing is counted. */
 void core_transfer_note(tern_site_t site, tern_dev_t to, tern_dev_t from, int64_t bytes,
                         bool waited);
+/* Has a transfer to a device been counted at that site, since the last reset? */
+bool core_transfer_was_to_device(tern_site_t site);
 /* The host read one number and waited for it. */
 void core_transfer_note_read(tern_site_t site, int64_t bytes);
 /* The host waited for a device, a stream or an event. */

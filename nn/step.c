@@ -2,6 +2,10 @@
  * state, memory for new state), then one fused call per parameter. */
 #include "nn/optimizer.h"
 
+#include <stdio.h>
+
+#include "tern/device.h"
+
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p)
 {
     return tern_numel(state) == tern_numel(p) && tern_dtype(state) == tern_dtype(p) &&
@@ -28,19 +32,33 @@ static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
     return true;
 }
 
+/* "f32 [10, 20] on cuda:0, made at train.c:12": without values, which would have to be read. */
+static const char *describe(const tern_tensor *t, char *text, size_t bytes)
+{
+    const tern_shape_t shape = tern_shape(t);
+    char dims[128] = "", name[TERN_DEV_NAME_BYTES];
+    size_t used = 0;
+    for (int d = 0; d < shape.ndim && used < sizeof dims - 24; d++)
+        used += (size_t)snprintf(dims + used, sizeof dims - used, d == 0 ? "%lld" : ", %lld",
+                                 (long long)shape.dims[d]);
+    (void)snprintf(text, bytes, "%s [%s] on %s, made at %s", tern_dtype_name(tern_dtype(t)), dims,
+                   tern_dev_name(tern_device(t), name), tern_site(t) ? tern_site(t) : "?");
+    return text;
+}
+
 static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 {
     for (int s = 0; s < opt->kind->states; s++) {
         if (nn_state_fits(opt->slots[i].state[s], opt->params[i]))
             continue;
-        char state[160];
-        char param[160];
+        char state[512];
+        char param[512];
         tern_fail_at(site, TERN_ERR_STATE, "step",
                      "%s of parameter '%s' does not fit it\n    state      %s\n    parameter  %s\n"
-                     "  try tern_optimizer_move after a module has moved",
+                     "  try tern_optimizer_move(opt) after the module has moved",
                      opt->kind->state_names[s], opt->names[i],
-                     tern_describe(opt->slots[i].state[s], state, sizeof state),
-                     tern_describe(opt->params[i], param, sizeof param));
+                     describe(opt->slots[i].state[s], state, sizeof state),
+                     describe(opt->params[i], param, sizeof param));
         return false;
     }
     return true;

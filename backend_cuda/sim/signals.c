@@ -86,23 +86,29 @@ static void fault_in_kernel(const siginfo_t *info, const void *context)
 /* The library's table, where the simulator is part of its plugin: it knows tensors and lines. */
 extern const tern_host *cuda_host __attribute__((weak));
 
+/* device -1: pinned memory. */
 static bool find_owner(const char *address, int device, tern_owner *out)
 {
-    return &cuda_host != NULL && cuda_host != NULL && device >= 0 &&
+    return &cuda_host != NULL && cuda_host != NULL &&
            cuda_host->size >= offsetof(tern_host, owner_of) + sizeof cuda_host->owner_of &&
-           cuda_host->owner_of(TERN_CUDA(device), address, out);
+           cuda_host->owner_of(device < 0 ? TERN_CPU : TERN_CUDA(device), address, out);
 }
 
-static int say_owner(const tern_owner *owner, const char *access, int device, char *text,
-                     size_t size)
+static void say_owner(const tern_owner *owner, const char *access, int device, char *text,
+                      size_t size)
 {
     const bool past = owner->offset >= owner->bytes;
     const long long at = past ? owner->offset - owner->bytes : owner->offset;
-    return snprintf(text, size, "tern: host %s %lld bytes %s %s on cuda:%d (simulated)%s%s; %s\n",
-                    access, at, past ? "past the end of" : "into", owner->what, device,
-                    owner->site != NULL ? ", made at " : "", owner->site != NULL ? owner->site : "",
-                    owner->is_tensor ? "copy it with tern_cpu"
-                                     : "the host cannot reach it, kernels and copies can");
+    char where[32] = "in pinned memory";
+    if (device >= 0)
+        (void)snprintf(where, sizeof where, "on cuda:%d (simulated)", device);
+    (void)snprintf(text, size, "tern: host %s %lld bytes %s %s %s%s%s%s\n", access, at,
+                   past ? "past the end of" : "into", owner->what, where,
+                   owner->site != NULL ? ", made at " : "", owner->site != NULL ? owner->site : "",
+                   device < 0         ? ", while a copy is under way; wait for it first: "
+                                        "tern_dev_synchronize, or an event"
+                   : owner->is_tensor ? "; copy it with tern_cpu"
+                                      : "; the host cannot reach it, kernels and copies can");
 }
 
 static void fault_of_host(const char *address, int device, const void *context)
@@ -110,20 +116,19 @@ static void fault_of_host(const char *address, int device, const void *context)
     char place[400], text[640];
     tern_owner owner;
     const char *access = access_of(context);
-    int n;
     say_place(address, place, sizeof place);
-    if (device < 0)
-        n = snprintf(text, sizeof text,
-                     "tern: host %s while a copy is under way, %s; synchronise first\n", access,
-                     place);
-    else if (find_owner(address, device, &owner))
-        n = say_owner(&owner, access, device, text, sizeof text);
+    if (find_owner(address, device, &owner))
+        say_owner(&owner, access, device, text, sizeof text);
+    else if (device < 0)
+        (void)snprintf(text, sizeof text,
+                       "tern: host %s while a copy is under way, %s; synchronise first\n", access,
+                       place);
     else
-        n = snprintf(text, sizeof text,
-                     "tern: host %s of device memory, %s; copy it to the host first: tern_cpu, "
-                     "tern_read\n",
-                     access, place);
-    const ssize_t wrote = write(STDERR_FILENO, text, (size_t)n);
+        (void)snprintf(text, sizeof text,
+                       "tern: host %s of device memory, %s; copy it to the host first: tern_cpu, "
+                       "tern_read\n",
+                       access, place);
+    const ssize_t wrote = write(STDERR_FILENO, text, strlen(text));
     (void)wrote;
 }
 

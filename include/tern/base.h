@@ -32,6 +32,12 @@ extern "C" {
 #define TERN_PRINTF(text, args)
 #endif
 
+#if defined(__GNUC__)
+#define TERN_USE_RESULT __attribute__((warn_unused_result)) /* nothing else tells of the call */
+#else
+#define TERN_USE_RESULT
+#endif
+
 /* The caller's place, "file:line": one literal, so a site costs one register per call. */
 #define TERN_STRING_(x) #x
 #define TERN_STRING(x) TERN_STRING_(x)

@@ -137,13 +137,15 @@ typedef struct tern_to_args {
     tern_dtype_t dtype; /* default: stays */
     tern_memory_format_t format;
 } tern_to_args;
-/* `t` itself when device, dtype and format are what they should be, else a copy (T rows).
+/* t stays where it is: the result is what moved, and a compiler warns when nobody takes it.
+ * `t` itself when device, dtype and format are what they should be, else a copy (T rows).
  * Differentiable. A copy between the CPU and a device is on the device's current stream, and the host
  * waits for that stream (T017). non_blocking: it does not. Then page-locked memory (tern_pin) must not
  * be written, or read, before the copy is done: wait for the stream or an event (T020, T021). What
  * comes to the CPU is page-locked by itself (T010); a source that is not page-locked may be overwritten
  * when the call returns (T019). Between devices, and on one, the host never waits (T022). */
-TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args);
+TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t,
+                                 const tern_to_args *args) TERN_USE_RESULT;
 #define tern_to(t, ...) \
     tern_to_at(TERN_HERE, t, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })
 #define tern_cpu(t) tern_to(t, TERN_CPU)

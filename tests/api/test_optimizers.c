@@ -230,6 +230,8 @@ static void test_a_step_that_fails_updates_nothing(void **unused)
     tern_read(a, TERN_F64, before, sizeof before);
     assert_no_error();
     assert_int_equal(tern_step(opt), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_error_text(), "state      f64 [4] on "));
+    assert_non_null(strstr(tern_error_text(), ", made at "));
     assert_error(TERN_ERR_STATE, "exp_avg of parameter '1' does not fit it");
     tern_read(a, TERN_F64, after, sizeof after);
     assert_memory_equal(before, after, sizeof before);

@@ -35,7 +35,7 @@ static void test_the_cpu_alone_counts_nowhere(void **state)
     (void)state;
     TERN_SCOPE;
     tern_tensor *x = tern_ones(TERN_SHAPE(4));
-    (void)tern_to(tern_to(x, .dtype = TERN_F64), .copy = true);
+    assert_non_null(tern_to(tern_to(x, .dtype = TERN_F64), .copy = true));
     assert_close(tern_item(tern_sum(x)), 4, 0);
     assert_int_equal(tern_dev_synchronize(TERN_CPU), TERN_OK);
     assert_int_equal(tern_transfers(NULL, 0), 0);
@@ -73,7 +73,8 @@ static void test_reading_in_other_ways(void **state)
     (void)tern_describe(x, text, sizeof text);
     assert_int_equal(tern_read(x, TERN_F32, got, sizeof got), TERN_OK);
     (void)tern_item_int(tern_to(tern_sum(x), .dtype = TERN_I32));
-    (void)tern_cpu(tern_zeros(TERN_SHAPE(0), .device = dev0)); /* no bytes, no transfer */
+    assert_non_null(
+        tern_cpu(tern_zeros(TERN_SHAPE(0), .device = dev0))); /* no bytes, no transfer */
     assert_no_error();
     assert_moved(tern_transfers_total().to_host, 2, 24);
     assert_moved(tern_transfers_total().reads, 1, 4);
@@ -90,7 +91,7 @@ static void test_lines_are_told_apart_and_sorted(void **state)
     for (int i = 0; i < 3; i++)
         (void)tern_item(tern_sum(tern_to(x, dev0)));
     (void)snprintf(here, sizeof here, "test_transfers.c:%d", __LINE__ - 1);
-    (void)tern_to(x, dev1);
+    assert_non_null(tern_to(x, dev1));
     assert_int_equal(tern_transfers(lines, 3), 2);
     assert_non_null(strstr(lines[0].site, here));
     assert_moved(lines[0].to_device, 3, 12000);
@@ -130,12 +131,35 @@ static void test_calls_inside_count_outside(void **state)
     assert_moved(line.to_host, 1, 8);
 }
 
+/* A copy that was thrown away, beside operands that do not fit together because of it. */
+static void test_mixed_devices_name_a_copy_that_was_thrown_away(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(3), .device = dev0);
+    tern_tensor *x = tern_ones(TERN_SHAPE(3));
+    assert_null(tern_add(x, w));
+    assert_null(strstr(tern_error_text(), "the copy")); /* w is none */
+    tern_error_clear();
+    tern_tensor *lost = tern_to(x, dev0);
+    assert_null(tern_add(x, w));
+    const char *text = strstr(tern_error_text(), "try the copy on test:0 that ");
+    assert_non_null(text);
+    assert_non_null(strstr(text, tern_site(lost)));
+    assert_non_null(strstr(text, " made: tern_to returns it, its argument stays where it is\n"));
+    tern_error_clear();
+    assert_null(tern_add(x, tern_to(x, dev1))); /* on another device, or an operand itself: none */
+    assert_error(TERN_ERR_DEVICE, "try tern_to(input 0, TERN_EXT(1)) before the loop\n");
+}
+
 static void *move_often(void *user)
 {
     (void)user;
     for (int i = 0; i < 200; i++) {
         TERN_SCOPE;
-        (void)tern_cpu(tern_to(tern_ones(TERN_SHAPE(8)), dev0));
+        tern_tensor *back = tern_cpu(tern_to(tern_ones(TERN_SHAPE(8)), dev0));
+        if (back == NULL)
+            break;
     }
     return NULL;
 }
@@ -180,9 +204,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, reset, reset)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_cpu_alone_counts_nowhere), TEST(test_each_kind_counts_its_bytes),
-        TEST(test_reading_in_other_ways),        TEST(test_lines_are_told_apart_and_sorted),
-        TEST(test_calls_inside_count_outside),   TEST(test_threads_lose_no_count),
+        TEST(test_the_cpu_alone_counts_nowhere),
+        TEST(test_each_kind_counts_its_bytes),
+        TEST(test_reading_in_other_ways),
+        TEST(test_lines_are_told_apart_and_sorted),
+        TEST(test_calls_inside_count_outside),
+        TEST(test_mixed_devices_name_a_copy_that_was_thrown_away),
+        TEST(test_threads_lose_no_count),
         TEST(test_too_many_lines_share_one),
     };
     const int failed = cmocka_run_group_tests(tests, load, NULL);

@@ -45,7 +45,8 @@ static int ask(void)
         tern_tensor *t = tern_empty(TERN_SHAPE(2), .device = TERN_CUDA(0));
         if (t != NULL)
             kind = tern_device(t).kind;
-        (void)tern_cuda(t);
+        if (tern_cuda(t) != t) /* there already, or both NULL */
+            kind = -1;
     }
     const int error = (int)tern_error_code();
     char text[2048];

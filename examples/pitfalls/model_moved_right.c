@@ -1,0 +1,18 @@
+/* Pitfall 2, right: the input goes where the model is; a loader does it with .device. */
+#include <stdlib.h>
+#include <tern/tern.h>
+
+int main(void)
+{
+    setenv("TERN_SIM_DEVICES", "2", 0); /* simulated devices, on any machine */
+    tern_dev_t dev = TERN_CUDA(0);
+    tern_module *net =
+        tern_sequential(tern_linear_layer(784, 128), tern_relu_layer(), tern_linear_layer(128, 10));
+    tern_module_to(net, dev);
+
+    tern_tensor *x = tern_to(tern_randn(TERN_SHAPE(64, 784)), dev);
+    tern_tensor *scores = tern_forward(net, x);
+    if (scores != NULL)
+        printf("%lld scores\n", (long long)tern_numel(scores));
+    return tern_finish();
+}
