@@ -121,20 +121,26 @@ static norm_shape shape_of(const cuda_norm_args *a)
              a->momentum };
 }
 
-extern "C" cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStream_t stream)
+extern "C" cudaError_t cuda_launch_batch_statistics(const cuda_norm_args *a, cudaStream_t stream)
 {
     const norm_shape s = shape_of(a);
+    const cudaLaunchConfig_t c = shape(s.c, BLOCK, stream);
     return float_switch(a->dtype, [&](auto zero) {
         using S = decltype(zero);
         using T = real<S>;
-        const cudaLaunchConfig_t first = shape(s.c, BLOCK, stream);
-        const cudaError_t code =
-            cudaLaunchKernelEx(&first, k_batch_statistics<S>, (T *)a->mean, (T *)a->rstd,
-                               a->running_mean, a->running_var, (const S *)a->x, s);
-        if (code != cudaSuccess)
-            return code;
-        const cudaLaunchConfig_t second = shape_for(s.n * s.c * s.inner, stream);
-        return cudaLaunchKernelEx(&second, k_batch_norm<S>, (S *)a->out, (const S *)a->x, a->weight,
+        return cudaLaunchKernelEx(&c, k_batch_statistics<S>, (T *)a->mean, (T *)a->rstd,
+                                  a->running_mean, a->running_var, (const S *)a->x, s);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStream_t stream)
+{
+    const norm_shape s = shape_of(a);
+    const cudaLaunchConfig_t c = shape_for(s.n * s.c * s.inner, stream);
+    return float_switch(a->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        return cudaLaunchKernelEx(&c, k_batch_norm<S>, (S *)a->out, (const S *)a->x, a->weight,
                                   a->bias, (const T *)a->mean, (const T *)a->rstd, s);
     });
 }

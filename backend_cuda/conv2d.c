@@ -1,6 +1,9 @@
-/* conv2d and its gradients. */
+/* conv2d and its gradients: by cuDNN where it is there and takes them, else by own kernels. The bias and
+ * its gradient are always own kernels: passes over memory that cuDNN would not make faster, and which sum
+ * half types in f32. */
+#include "backend_cuda/cudnn.h"
+#include "backend_cuda/image.h"
 #include "backend_cuda/kernels.h"
-#include "backend_cuda/launch.h"
 
 static const int64_t most_rows = INT64_C(65535) * 64;
 
@@ -39,16 +42,56 @@ static bool fits(const tern_call *call, const cuda_conv_shape *s)
     return false;
 }
 
+/* ---- by cuDNN -------------------------------------------------------------------------------- */
+
+/* It wants one layout for all three: that of `like`; what lies otherwise is copied. Doubles in channels
+ * last are not its kind. */
+static tern_status_t by_cudnn(const tern_call *call, cudaStream_t stream, cuda_dnn_pass pass,
+                              const tern_view *like, const tern_view *const views[3],
+                              const cuda_conv_shape *s, bool *out_done)
+{
+    void *data[3], *own = NULL;
+    const int made = pass == CUDA_DNN_FORWARD ? 2 : pass == CUDA_DNN_GRAD_INPUT ? 0 : 1;
+    const bool last = !cuda_image_lies(like, false);
+    if (!cuda_dnn_usable(call) || (last && like->dtype == TERN_F64))
+        return TERN_OK;
+    for (int i = 0; i < 3; i++) {
+        if (views[i]->numel == 0)
+            return TERN_OK;
+        if (i != made)
+            CUDA_TRY(cuda_image_as(call, stream, views[i], last, &data[i]));
+    }
+    if (!cuda_image_lies(views[made], last)) {
+        own = cuda_scratch(call, views[made]->numel * cuda_dtype_size(like->dtype));
+        if (own == NULL)
+            return TERN_ERR_OOM;
+    }
+    data[made] = own != NULL ? own : views[made]->data;
+    const cuda_dnn_conv conv = { s, like->dtype, last, data[0], data[1], data[2] };
+    CUDA_TRY(cuda_dnn_convolve(call, stream, pass, &conv, out_done));
+    return *out_done && own != NULL ? cuda_image_from(call, stream, views[made], last, own)
+                                    : TERN_OK;
+}
+
 tern_status_t cuda_conv2d(const tern_call *call)
 {
     cudaStream_t stream = NULL;
     const tern_view *x = call->in[0], *w = call->in[1], *bias = call->in[2], *y = call->out[0];
     const cuda_conv_shape s = shape_of(x, w, y, call->attr);
+    bool done = false;
     if (y->numel == 0)
         return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(
+        by_cudnn(call, stream, CUDA_DNN_FORWARD, y, (const tern_view *[]){ x, w, y }, &s, &done));
+    if (done)
+        return bias == NULL
+                   ? TERN_OK
+                   : cuda_launched(
+                         call, cuda_launch_conv2d_bias(y->data, bias->data, x->dtype, &s, stream),
+                         "conv2d's bias");
     if (!fits(call, &s))
         return TERN_ERR_UNSUPPORTED;
-    CUDA_TRY(cuda_enter(call, &stream));
     return cuda_launched(call,
                          cuda_launch_conv2d(y->data, x->data, w->data,
                                             bias != NULL ? bias->data : NULL, x->dtype, &s, stream),
@@ -61,11 +104,16 @@ tern_status_t cuda_conv2d_grad_input(const tern_call *call)
     cudaStream_t stream = NULL;
     const tern_view *y = call->in[0], *w = call->in[1], *x = call->out[0];
     const cuda_conv_shape s = shape_of(x, w, y, call->attr);
+    bool done = false;
     if (x->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(by_cudnn(call, stream, CUDA_DNN_GRAD_INPUT, x, (const tern_view *[]){ x, w, y }, &s,
+                      &done));
+    if (done)
         return TERN_OK;
     if (!fits(call, &s))
         return TERN_ERR_UNSUPPORTED;
-    CUDA_TRY(cuda_enter(call, &stream));
     return cuda_launched(
         call, cuda_launch_conv2d_grad_input(x->data, y->data, w->data, x->dtype, &s, stream),
         "conv2d_grad_input");
@@ -77,10 +125,13 @@ tern_status_t cuda_conv2d_grad_weight(const tern_call *call)
     cudaStream_t stream = NULL;
     const tern_view *y = call->in[0], *x = call->in[1], *w = call->out[0], *bias = call->out[1];
     const cuda_conv_shape s = shape_of(x, w, y, call->attr);
-    if (!fits(call, &s))
-        return TERN_ERR_UNSUPPORTED;
+    bool done = false;
     CUDA_TRY(cuda_enter(call, &stream));
-    if (w->numel > 0)
+    CUDA_TRY(by_cudnn(call, stream, CUDA_DNN_GRAD_WEIGHT, x, (const tern_view *[]){ x, w, y }, &s,
+                      &done));
+    if (!done && !fits(call, &s))
+        return TERN_ERR_UNSUPPORTED;
+    if (!done && w->numel > 0)
         CUDA_TRY(cuda_launched(
             call, cuda_launch_conv2d_grad_weight(w->data, y->data, x->data, x->dtype, &s, stream),
             "conv2d_grad_weight"));

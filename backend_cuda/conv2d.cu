@@ -45,17 +45,20 @@ template <typename S> struct window_side {
     }
 };
 
-/* weight of output channel i through cell (c, kh, kw). */
+/* weight of output channel i through cell (c, kh, kw) of the window; turned: of input channel i through
+ * (o, kh, kw). */
 template <typename S> struct weight_side {
     const S *w;
     cuda_conv_shape s;
     int64_t first_output;
     bool depth_inner;
+    bool turned;
 
     __device__ __forceinline__ real<S> operator()(int64_t i, int64_t d) const
     {
         const triple cell = split(d, s.kernel[0], s.kernel[1]);
-        return widen(w[(first_output + i) * s.w_stride[0] + cell.a * s.w_stride[1] +
+        const int64_t o = turned ? cell.a : i, c = turned ? i : cell.a;
+        return widen(w[(first_output + o) * s.w_stride[0] + c * s.w_stride[1] +
                        cell.b * s.w_stride[2] + cell.c * s.w_stride[3]]);
     }
 };
@@ -68,7 +71,7 @@ __global__ void __launch_bounds__(TILE_THREADS)
     __shared__ T xs[DEPTH][TILE + 4], ys[DEPTH][TILE + 4];
     const int64_t channels = s.c / s.groups, outputs = s.o / s.groups, g = blockIdx.z;
     const window_side<S> left = { x, s, g * channels, false, false };
-    const weight_side<S> right = { w, s, g * outputs, true };
+    const weight_side<S> right = { w, s, g * outputs, true, false };
     const auto write = [&](int64_t m, int64_t n, T sum) {
         const triple at = split(m, s.out[0], s.out[1]);
         const int64_t o = g * outputs + n;
@@ -79,6 +82,19 @@ __global__ void __launch_bounds__(TILE_THREADS)
     };
     multiply_tile<T>(xs, ys, s.n * s.out[0] * s.out[1], outputs,
                      channels * s.kernel[0] * s.kernel[1], left, right, write);
+}
+
+/* Beside cuDNN, which adds no bias. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_conv2d_bias(S *y, const S *bias, cuda_conv_shape s, int64_t count)
+{
+    for (int64_t i = first_item(); i < count; i += item_step()) {
+        const int64_t w = i % s.out[1], h = i / s.out[1] % s.out[0];
+        const int64_t o = i / (s.out[0] * s.out[1]) % s.o, n = i / (s.out[0] * s.out[1] * s.o);
+        S *to = y + n * s.y_stride[0] + o * s.y_stride[1] + h * s.y_stride[2] + w * s.y_stride[3];
+        *to = narrow<S>(widen(*to) + widen(bias[o]));
+    }
 }
 
 /* ---- gradient of x --------------------------------------------------------------------------- */
@@ -106,21 +122,6 @@ template <typename S> struct scattered_side {
     }
 };
 
-/* weight of input channel i through (o, kh, kw). */
-template <typename S> struct turned_weight_side {
-    const S *w;
-    cuda_conv_shape s;
-    int64_t first_output;
-    bool depth_inner;
-
-    __device__ __forceinline__ real<S> operator()(int64_t i, int64_t d) const
-    {
-        const triple cell = split(d, s.kernel[0], s.kernel[1]);
-        return widen(w[(first_output + cell.a) * s.w_stride[0] + i * s.w_stride[1] +
-                       cell.b * s.w_stride[2] + cell.c * s.w_stride[3]]);
-    }
-};
-
 template <typename S>
 __global__ void __launch_bounds__(TILE_THREADS)
     k_conv2d_grad_input(S *x, const S *y, const S *w, cuda_conv_shape s)
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(TILE_THREADS)
     __shared__ T xs[DEPTH][TILE + 4], ys[DEPTH][TILE + 4];
     const int64_t channels = s.c / s.groups, outputs = s.o / s.groups, g = blockIdx.z;
     const scattered_side<S> left = { y, s, g * outputs, false };
-    const turned_weight_side<S> right = { w, s, g * outputs, false };
+    const weight_side<S> right = { w, s, g * outputs, false, true };
     const auto write = [&](int64_t m, int64_t n, T sum) {
         const triple at = split(m, s.in[0], s.in[1]);
         x[at.a * s.x_stride[0] + (g * channels + n) * s.x_stride[1] + at.b * s.x_stride[2] +
@@ -211,6 +212,17 @@ extern "C" cudaError_t cuda_launch_conv2d(void *y, const void *x, const void *w,
         using S = decltype(zero);
         return cudaLaunchKernelEx(&c, k_conv2d<S>, (S *)y, (const S *)x, (const S *)w,
                                   (const S *)bias, *s);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_conv2d_bias(void *y, const void *bias, int dtype,
+                                               const cuda_conv_shape *s, cudaStream_t stream)
+{
+    const int64_t count = s->n * s->o * s->out[0] * s->out[1];
+    const cudaLaunchConfig_t c = shape_for(count, stream);
+    return float_switch(dtype, [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_conv2d_bias<S>, (S *)y, (const S *)bias, *s, count);
     });
 }
 

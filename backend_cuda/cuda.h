@@ -52,6 +52,10 @@ bool cuda_is_simulated(void);
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream);
 /* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
 tern_status_t cuda_check(int index, cudaError_t code, const char *what);
+/* The error of a library's call; text: its code's name, number and meaning. What a kernel broke before is
+ * said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */
+tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what,
+                                  const char *text);
 /* After a launch: notes it for later messages; with TERN_CUDA_SYNC=1 waits for it. */
 tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name);
 /* Waits, and reports faults of kernels and of the fault slot. */

@@ -40,21 +40,40 @@ static bool is_sticky(cudaError_t code)
            n == 810;
 }
 
-tern_status_t cuda_check(int index, cudaError_t code, const char *what)
+/* `text`: the code's name, number and meaning. */
+static tern_status_t fail(int index, tern_status_t code, const char *what, const char *text,
+                          bool lost)
 {
     char last[256];
+    say_launches(last, sizeof last);
+    return cuda_host->fail(
+        code, "%s on cuda:%d%s: %s%s%s%s", what, index, cuda_is_simulated() ? " (simulated)" : "",
+        text, last[0] != '\0' ? "; launched last: " : "", last,
+        lost ? "; the device is lost to this process: end it and start again" : "");
+}
+
+tern_status_t cuda_check(int index, cudaError_t code, const char *what)
+{
+    char text[1400];
     if (code == cudaSuccess)
         return TERN_OK;
     if (!is_sticky(code))
         (void)cudaGetLastError();
-    const bool simulated = cuda_is_simulated();
-    say_launches(last, sizeof last);
-    return cuda_host->fail(
-        code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
-        "%s on cuda:%d%s: %s (%d): %s%s%s%s", what, index, simulated ? " (simulated)" : "",
-        cudaGetErrorName(code), (int)code, cudaGetErrorString(code),
-        last[0] != '\0' ? "; launched last: " : "", last,
-        is_sticky(code) ? "; the device is lost to this process: end it and start again" : "");
+    (void)snprintf(text, sizeof text, "%s (%d): %s", cudaGetErrorName(code), (int)code,
+                   cudaGetErrorString(code));
+    return fail(index, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND, what,
+                text, is_sticky(code));
+}
+
+tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what, const char *text)
+{
+    char whole[1800];
+    const cudaError_t beneath = cudaPeekAtLastError();
+    if (!is_sticky(beneath))
+        return fail(index, code, what, text, false);
+    (void)snprintf(whole, sizeof whole, "%s; %s (%d): %s", text, cudaGetErrorName(beneath),
+                   (int)beneath, cudaGetErrorString(beneath));
+    return fail(index, TERN_ERR_BACKEND, what, whole, true);
 }
 
 static bool waits_after_launch(void)

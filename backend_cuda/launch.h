@@ -137,6 +137,9 @@ typedef struct cuda_conv_shape {
 } cuda_conv_shape;
 cudaError_t cuda_launch_conv2d(void *y, const void *x, const void *w, const void *bias, int dtype,
                                const cuda_conv_shape *s, cudaStream_t stream);
+/* y += bias, one per channel. */
+cudaError_t cuda_launch_conv2d_bias(void *y, const void *bias, int dtype, const cuda_conv_shape *s,
+                                    cudaStream_t stream);
 cudaError_t cuda_launch_conv2d_grad_input(void *x, const void *y, const void *w, int dtype,
                                           const cuda_conv_shape *s, cudaStream_t stream);
 cudaError_t cuda_launch_conv2d_grad_weight(void *w, const void *y, const void *x, int dtype,
@@ -175,10 +178,14 @@ typedef struct cuda_norm_args {
     int wide, wide_running;
     int training;
     double eps, momentum;
+    int images; /* batch_norm: x has more than two dimensions */
     /* batch_norm: x [n, c, inner]; channels_last: inner before c. layer_norm: n rows of c. */
     int64_t n, c, inner;
     int channels_last, grad_channels_last;
 } cuda_norm_args;
+/* mean and rstd; training, the running ones, too. */
+cudaError_t cuda_launch_batch_statistics(const cuda_norm_args *a, cudaStream_t stream);
+/* The result, by mean and rstd. */
 cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStream_t stream);
 cudaError_t cuda_launch_batch_norm_grad(const cuda_norm_args *a, cudaStream_t stream);
 cudaError_t cuda_launch_layer_norm(const cuda_norm_args *a, cudaStream_t stream);

@@ -1,6 +1,6 @@
 /* batch_norm, layer_norm and their gradients. */
+#include "backend_cuda/cudnn.h"
 #include "backend_cuda/kernels.h"
-#include "backend_cuda/launch.h"
 
 static const void *data_of(const tern_view *view)
 {
@@ -33,6 +33,7 @@ static void set_batch(cuda_norm_args *a, const tern_view *x, const tern_attr_nor
     a->inner = 1;
     for (int d = 2; d < x->ndim; d++)
         a->inner *= x->shape[d];
+    a->images = x->ndim > 2;
     a->channels_last = !(x->flags & TERN_VIEW_CONTIGUOUS);
     a->eps = attr->eps;
     a->momentum = attr->momentum;
@@ -66,7 +67,11 @@ tern_status_t cuda_batch_norm(const tern_call *call)
         }
         return TERN_OK;
     }
-    return cuda_launched(call, cuda_launch_batch_norm(&a, stream), "batch_norm");
+    bool done = false;
+    CUDA_TRY(cuda_dnn_normalise(call, stream, &a, &done));
+    if (!done || !a.training)
+        CUDA_TRY(cuda_launched(call, cuda_launch_batch_statistics(&a, stream), "batch_norm"));
+    return done ? TERN_OK : cuda_launched(call, cuda_launch_batch_norm(&a, stream), "batch_norm");
 }
 
 tern_status_t cuda_batch_norm_grad(const tern_call *call)
@@ -88,6 +93,10 @@ tern_status_t cuda_batch_norm_grad(const tern_call *call)
         CUDA_TRY(zero(call, call->out[1], stream));
         return zero(call, call->out[2], stream);
     }
+    bool done = false;
+    CUDA_TRY(cuda_dnn_normalise_grad(call, stream, &a, &done));
+    if (done)
+        return TERN_OK;
     a.sums = cuda_scratch(call, a.c * 2 * (int64_t)sizeof(double));
     if (a.sums == NULL)
         return TERN_ERR_OOM;

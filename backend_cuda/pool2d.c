@@ -1,6 +1,6 @@
 /* max_pool2d, avg_pool2d and their gradients. */
+#include "backend_cuda/cudnn.h"
 #include "backend_cuda/kernels.h"
-#include "backend_cuda/launch.h"
 
 /* From the views of x and y (or of their gradients) and of the index, which may be missing. */
 static cuda_pool_shape shape_of(const tern_view *x, const tern_view *y, const tern_view *index,
@@ -60,6 +60,12 @@ tern_status_t cuda_avg_pool2d(const tern_call *call)
     if (y->numel == 0)
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &stream));
+    bool done = false;
+    const bool rows = (x->flags & y->flags & TERN_VIEW_CONTIGUOUS) != 0;
+    if (rows || !((x->flags | y->flags) & TERN_VIEW_CONTIGUOUS))
+        CUDA_TRY(cuda_dnn_average(call, stream, &s, x->dtype, !rows, x->data, y->data, &done));
+    if (done)
+        return TERN_OK;
     return cuda_launched(call, cuda_launch_avg_pool(y->data, x->data, x->dtype, &s, stream),
                          "avg_pool2d");
 }

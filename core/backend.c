@@ -50,6 +50,11 @@ static void host_event(int level, const char *format, ...)
     core_log_text((tern_log_level_t)level, NULL, text);
 }
 
+static void host_forget(void)
+{
+    core_self()->message_code = TERN_OK;
+}
+
 /* Scratch is a tensor of the thread's scratch list, which the dispatcher empties after the kernel. */
 static void *host_scratch(const tern_call *call, int64_t bytes)
 {
@@ -76,7 +81,8 @@ const tern_host core_host = { .size = sizeof(tern_host),
                               .cudnn_enabled = tern_cudnn_enabled,
                               .owner_of = core_owner_of,
                               .numerics = core_numerics,
-                              .workspace = core_workspace };
+                              .workspace = core_workspace,
+                              .forget = host_forget };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

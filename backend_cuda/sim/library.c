@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend_cuda/sim/sim.h"
+#include "backend_cuda/sim/dnn.h"
 
 static const struct {
     const char *file;
     const sim_function *functions;
 } libraries[] = {
+    { "libcudnn.so.9", sim_dnn_functions },
     { NULL, NULL },
 };
 static char absent[128];

@@ -82,6 +82,9 @@ typedef struct tern_host {
     /* Memory of the call's device for what libraries need between kernels of one stream: the same piece
      * at each call until the user clears it, so it is asked for at each. NULL: recorded. */
     void *(*workspace)(const struct tern_call *call, int64_t bytes);
+    /* What fail, scratch or workspace recorded for the calling thread does not count: the kernel found
+     * another way. */
+    void (*forget)(void);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not

@@ -48,7 +48,7 @@ static void test_each_allocation_of_a_step_may_fail(void **state)
     step(&m); /* optimizer state exists from here on */
     assert_no_error();
     double before = weight_sum(&m);
-    int64_t k = 1;
+    int64_t k = 1, got_around = 0;
     for (;; k++) {
         const int64_t live = tern_live_tensors();
         tern_debug_fail_allocation(k);
@@ -57,8 +57,9 @@ static void test_each_allocation_of_a_step_may_fail(void **state)
         tern_debug_fail_allocation(0);
         if (!reached)
             break;
-        if (tern_error_code() != TERN_ERR_OOM)
+        if (tern_error_code() != TERN_ERR_OOM && (check_on_cpu() || tern_failed()))
             fail_msg("allocation %lld failed without an error", (long long)k);
+        got_around += !tern_failed();
         tern_error_clear();
         tern_zero_grad(m.opt);
         assert_no_error();
@@ -71,6 +72,7 @@ static void test_each_allocation_of_a_step_may_fail(void **state)
         }
     }
     print_message("%lld allocations in a step\n", (long long)k - 1);
+    assert_in_range(got_around, 0, 3); /* cuDNN's work memory: an own kernel does without */
     assert_true(k > 20);
     assert_no_error();
     assert_true(weight_sum(&m) != before);

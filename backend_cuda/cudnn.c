@@ -1,0 +1,304 @@
+/* cuDNN: the library, opened at its first use, what its codes mean, a handle per device and stream, and
+ * plans kept by shape. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cuda/cudnn_calls.h"
+#include "backend_cuda/library.h"
+
+dnn_calls dnn;
+
+bool cuda_dnn_usable(const tern_call *call)
+{
+    static const char *const files[] = { "libcudnn.so.9", NULL };
+    static const char *const symbols[] = {
+#define X(name) #name,
+        DNN_CALLS(X)
+#undef X
+            NULL
+    };
+    static cuda_library library = { .name = "cuDNN",
+                                    .files = files,
+                                    .symbols = symbols,
+                                    .functions = &dnn,
+                                    .bytes = sizeof dnn,
+                                    .without = "own kernels do convolutions, pooling and batch "
+                                               "normalisation" };
+    return call->host->cudnn_enabled() && cuda_library_open(&library);
+}
+
+/* ---- what codes mean ------------------------------------------------------------------------- */
+
+/* Refused before anything was queued: an own kernel can still do it. */
+static bool is_refusal(cudnnStatus_t status)
+{
+    return (int)status / 1000 == 2 || (int)status / 1000 == 3;
+}
+
+static const char *meaning_of(cudnnStatus_t status)
+{
+    static const char *const meanings[] = {
+        "its header has no such code",       "it cannot start on this device",
+        "it does not take these arguments",  "it does not support this case",
+        "it failed inside or has no memory", "its work did not run on the device"
+    };
+    const int kind = (int)status / 1000;
+    return meanings[kind >= 1 && kind <= 5 ? kind : 0];
+}
+
+/* "CUDNN_STATUS_BAD_PARAM (2000): it does not take these arguments: x->set is false" */
+static void describe(cudnnStatus_t status, char *text, size_t size)
+{
+    char detail[160] = "";
+    dnn.cudnnGetLastErrorString(detail, sizeof detail);
+    (void)snprintf(text, size, "%s (%d): %s%s%s", dnn.cudnnGetErrorString(status), (int)status,
+                   meaning_of(status), detail[0] != '\0' ? ": " : "", detail);
+}
+
+static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+#define HASH_START UINT64_C(14695981039346656037)
+
+void dnn_say_once(const tern_call *call, const char *op, const char *reason)
+{
+    enum { MOST = 64 };
+    static pthread_mutex_t saying = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t said[MOST];
+    static int count;
+    const uint64_t hash = hash_of(hash_of(HASH_START, op, strlen(op)), reason, strlen(reason));
+    (void)pthread_mutex_lock(&saying);
+    bool is_new = count < MOST;
+    for (int i = 0; i < count; i++)
+        is_new = is_new && said[i] != hash;
+    if (is_new)
+        said[count++] = hash;
+    (void)pthread_mutex_unlock(&saying);
+    if (is_new)
+        call->host->event(TERN_LOG_WARNING, "%s on cuda:%d: an own kernel instead of cuDNN: %s", op,
+                          (int)call->dev.index, reason);
+}
+
+void *dnn_scratch(const tern_call *call, size_t bytes)
+{
+    void *data = cuda_scratch(call, (int64_t)bytes);
+    if (data == NULL)
+        call->host->forget();
+    return data;
+}
+
+tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what,
+                         cudnnStatus_t status, dnn_plan *plan, bool *out_done)
+{
+    char text[320], place[64];
+    if (status == CUDNN_STATUS_SUCCESS) {
+        *out_done = true;
+        return cuda_launched(call, cudaSuccess, what);
+    }
+    describe(status, text, sizeof text);
+    if (is_refusal(status)) {
+        __atomic_store_n(&plan->refused, true, __ATOMIC_RELAXED);
+        dnn_say_once(call, op, text);
+        return TERN_OK;
+    }
+    (void)snprintf(place, sizeof place, "%s in %s", what, op);
+    const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    return cuda_library_failed(call->dev.index, memory ? TERN_ERR_OOM : TERN_ERR_BACKEND, place,
+                               text);
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+enum { HANDLES = 64 };
+static struct {
+    int device;
+    cudaStream_t stream;
+    cudnnHandle_t handle; /* NULL: could not be made */
+} handles[HANDLES];
+static int handle_count;
+/* A handle serves one thread at a time. */
+static pthread_mutex_t using = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the lock. When there are too many streams, the first of the device serves others, too. */
+static int find_handle(int device, cudaStream_t stream)
+{
+    int shared = -1;
+    for (int i = 0; i < handle_count; i++) {
+        if (handles[i].device != device)
+            continue;
+        if (handles[i].stream == stream || handles[i].handle == NULL)
+            return i;
+        shared = shared < 0 ? i : shared;
+    }
+    return handle_count < HANDLES ? -1 : shared;
+}
+
+/* With the lock. */
+static cudnnStatus_t make_handle(int device)
+{
+    cudnnHandle_t handle = NULL;
+    const cudnnStatus_t status = dnn.cudnnCreate(&handle);
+    handles[handle_count].device = device;
+    handles[handle_count].stream = NULL;
+    handles[handle_count++].handle = status == CUDNN_STATUS_SUCCESS ? handle : NULL;
+    return status;
+}
+
+cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *op)
+{
+    char text[320];
+    const int device = call->dev.index;
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    (void)pthread_mutex_lock(&using);
+    int i = find_handle(device, stream);
+    if (i < 0 && handle_count < HANDLES) {
+        i = handle_count;
+        status = make_handle(device);
+    }
+    cudnnHandle_t handle = i >= 0 ? handles[i].handle : NULL;
+    if (handle != NULL && handles[i].stream != stream) {
+        status = dnn.cudnnSetStream(handle, stream);
+        handles[i].stream = status == CUDNN_STATUS_SUCCESS ? stream : NULL;
+    }
+    if (handle != NULL && status == CUDNN_STATUS_SUCCESS)
+        return handle;
+    if (status != CUDNN_STATUS_SUCCESS)
+        describe(status, text, sizeof text);
+    (void)pthread_mutex_unlock(&using);
+    if (status != CUDNN_STATUS_SUCCESS)
+        dnn_say_once(call, op, text);
+    return NULL;
+}
+
+void dnn_leave(void)
+{
+    (void)pthread_mutex_unlock(&using);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+enum { HEADS = 1024, MOST_PLANS = 8192 };
+static dnn_plan *plans[HEADS];
+static int plan_count;
+static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
+
+static dnn_plan **head_of(const dnn_key *key)
+{
+    return &plans[hash_of(HASH_START, key, sizeof *key) % HEADS];
+}
+
+/* With the lock. */
+static dnn_plan *look_up(const dnn_key *key)
+{
+    dnn_plan *plan = *head_of(key);
+    while (plan != NULL && memcmp(&plan->key, key, sizeof *key) != 0)
+        plan = plan->next;
+    return plan;
+}
+
+dnn_plan *dnn_find(const dnn_key *key)
+{
+    (void)pthread_mutex_lock(&planning);
+    dnn_plan *plan = look_up(key);
+    (void)pthread_mutex_unlock(&planning);
+    return plan;
+}
+
+dnn_plan *dnn_new(const dnn_key *key)
+{
+    dnn_plan *plan = calloc(1, sizeof *plan);
+    if (plan != NULL)
+        plan->key = *key;
+    return plan;
+}
+
+void dnn_drop(dnn_plan *plan)
+{
+    if (plan == NULL || plan->kept)
+        return;
+    if (plan->x != NULL)
+        (void)dnn.cudnnDestroyTensorDescriptor(plan->x);
+    if (plan->y != NULL)
+        (void)dnn.cudnnDestroyTensorDescriptor(plan->y);
+    if (plan->parameters != NULL)
+        (void)dnn.cudnnDestroyTensorDescriptor(plan->parameters);
+    if (plan->w != NULL)
+        (void)dnn.cudnnDestroyFilterDescriptor(plan->w);
+    if (plan->conv != NULL)
+        (void)dnn.cudnnDestroyConvolutionDescriptor(plan->conv);
+    if (plan->pool != NULL)
+        (void)dnn.cudnnDestroyPoolingDescriptor(plan->pool);
+    free(plan);
+}
+
+dnn_plan *dnn_keep(dnn_plan *plan)
+{
+    (void)pthread_mutex_lock(&planning);
+    dnn_plan *other = look_up(&plan->key);
+    if (other == NULL && plan_count < MOST_PLANS) {
+        dnn_plan **head = head_of(&plan->key);
+        plan->next = *head;
+        plan->kept = true;
+        *head = plan;
+        plan_count++;
+    }
+    (void)pthread_mutex_unlock(&planning);
+    if (other == NULL)
+        return plan;
+    dnn_drop(plan);
+    return other;
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+cudnnDataType_t dnn_type(int dtype)
+{
+    return dtype == TERN_F64    ? CUDNN_DATA_DOUBLE
+           : dtype == TERN_F16  ? CUDNN_DATA_HALF
+           : dtype == TERN_BF16 ? CUDNN_DATA_BFLOAT16
+                                : CUDNN_DATA_FLOAT;
+}
+
+const void *dnn_one(int dtype)
+{
+    static const float one = 1;
+    static const double wide_one = 1;
+    return dtype == TERN_F64 ? (const void *)&wide_one : &one;
+}
+
+const void *dnn_zero(int dtype)
+{
+    static const float zero = 0;
+    static const double wide_zero = 0;
+    return dtype == TERN_F64 ? (const void *)&wide_zero : &zero;
+}
+
+bool dnn_takes(const int64_t dims[4])
+{
+    int64_t count = 1;
+    for (int d = 0; d < 4; d++) {
+        if (dims[d] < 1 || dims[d] > INT32_MAX / count)
+            return false;
+        count *= dims[d];
+    }
+    return true;
+}
+
+cudnnStatus_t dnn_describe_tensor(cudnnTensorDescriptor_t *tensor, int dtype, bool channels_last,
+                                  const int64_t dims[4])
+{
+    const int n = (int)dims[0], c = (int)dims[1], h = (int)dims[2], w = (int)dims[3];
+    if (*tensor == NULL)
+        DNN_TRY(dnn.cudnnCreateTensorDescriptor(tensor));
+    return channels_last ? dnn.cudnnSetTensor4dDescriptorEx(*tensor, dnn_type(dtype), n, c, h, w,
+                                                            c * h * w, 1, w * c, c)
+                         : dnn.cudnnSetTensor4dDescriptorEx(*tensor, dnn_type(dtype), n, c, h, w,
+                                                            c * h * w, h * w, w, 1);
+}

@@ -1,0 +1,105 @@
+/* What the files that call cuDNN share (cudnn.c, cudnn_conv.c, cudnn_norm.c); nobody else includes it. */
+#ifndef TERN_BACKEND_CUDA_CUDNN_CALLS_H
+#define TERN_BACKEND_CUDA_CUDNN_CALLS_H
+
+#include <cudnn.h>
+
+#include "backend_cuda/cudnn.h"
+#include "tern/error.h"
+
+/* clang-format off */
+#define DNN_CALLS(X) \
+    X(cudnnGetErrorString) X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnSetStream) \
+    X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx) \
+    X(cudnnDestroyTensorDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) \
+    X(cudnnDestroyFilterDescriptor) X(cudnnCreateConvolutionDescriptor) \
+    X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionGroupCount) \
+    X(cudnnSetConvolutionMathType) X(cudnnDestroyConvolutionDescriptor) \
+    X(cudnnCreatePoolingDescriptor) X(cudnnSetPooling2dDescriptor) \
+    X(cudnnDestroyPoolingDescriptor) \
+    X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnFindConvolutionForwardAlgorithmEx) \
+    X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward) \
+    X(cudnnGetConvolutionBackwardDataAlgorithm_v7) X(cudnnFindConvolutionBackwardDataAlgorithmEx) \
+    X(cudnnGetConvolutionBackwardDataWorkspaceSize) X(cudnnConvolutionBackwardData) \
+    X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
+    X(cudnnFindConvolutionBackwardFilterAlgorithmEx) \
+    X(cudnnGetConvolutionBackwardFilterWorkspaceSize) X(cudnnConvolutionBackwardFilter) \
+    X(cudnnPoolingForward) X(cudnnBatchNormalizationForwardTraining) \
+    X(cudnnBatchNormalizationForwardInference) X(cudnnBatchNormalizationBackward)
+/* clang-format on */
+
+typedef struct dnn_calls {
+#define X(name) __typeof__(&name) name;
+    DNN_CALLS(X)
+#undef X
+} dnn_calls;
+extern dnn_calls dnn;
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+enum { DNN_NUMBERS = 20 };
+
+/* All that a plan depends on; unused parts are zero. */
+typedef struct dnn_key {
+    int32_t what, device, dtype, channels_last;
+    uint32_t flags; /* TERN_NUMERICS_* that count here */
+    int32_t number[DNN_NUMBERS];
+} dnn_key;
+
+/* Descriptors of one shape, made once and only read from then on. */
+typedef struct dnn_plan {
+    dnn_key key;
+    cudnnTensorDescriptor_t x, y;
+    cudnnTensorDescriptor_t parameters; /* batch normalisation */
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    cudnnPoolingDescriptor_t pool;
+    int algorithm;
+    size_t workspace;
+    bool refused; /* cuDNN does not take this shape */
+    bool kept;
+    struct dnn_plan *next;
+} dnn_plan;
+
+/* The plan of that key, or NULL. */
+dnn_plan *dnn_find(const dnn_key *key);
+/* An empty one; NULL: no memory on the host. */
+dnn_plan *dnn_new(const dnn_key *key);
+/* Keeps a plan that was made, unless another thread was faster or there are very many; the one to use. */
+dnn_plan *dnn_keep(dnn_plan *plan);
+/* After use: frees a plan that is not kept. */
+void dnn_drop(dnn_plan *plan);
+/* Rows of a tensor's descriptor; dims [n, c, h, w]. Makes it where it is NULL. */
+cudnnStatus_t dnn_describe_tensor(cudnnTensorDescriptor_t *tensor, int dtype, bool channels_last,
+                                  const int64_t dims[4]);
+/* All extents from 1 on, and fewer than 2^31 elements. */
+bool dnn_takes(const int64_t dims[4]);
+
+cudnnDataType_t dnn_type(int dtype);
+/* Scaling factors: double for f64, else float. */
+const void *dnn_one(int dtype);
+const void *dnn_zero(int dtype);
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The handle of the call's device and stream, locked for this thread until dnn_leave; NULL, unlocked:
+ * cuDNN does not start on this device, which is logged once. */
+cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *op);
+void dnn_leave(void);
+/* Memory for this call's work, or NULL with no error recorded. */
+void *dnn_scratch(const tern_call *call, size_t bytes);
+/* One line for each op and reason: why an own kernel does it. */
+void dnn_say_once(const tern_call *call, const char *op, const char *reason);
+/* What became of a call: done, refused (noted in the plan, *out_done stays false), or an error. */
+tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what,
+                         cudnnStatus_t status, dnn_plan *plan, bool *out_done);
+
+/* Ends a function of type cudnnStatus_t with a status that is not success. */
+#define DNN_TRY(call_)                             \
+    do {                                           \
+        const cudnnStatus_t dnn_status_ = (call_); \
+        if (dnn_status_ != CUDNN_STATUS_SUCCESS)   \
+            return dnn_status_;                    \
+    } while (0)
+
+#endif
