@@ -170,6 +170,28 @@ static void test_it_trains_as_the_cpu_does(void **state) /* T045, T046 */
     assert_true(last_cpu < 0.7 * first_cpu);
 }
 
+/* Else a loader's seconds would be those of asking for the work, not of doing it. */
+static void test_a_pass_ends_when_the_devices_work_does(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_dataset *dataset = tern_dataset_from_tensors(tern_ones(TERN_SHAPE(8, 4)),
+                                                      tern_zeros(TERN_SHAPE(8), .dtype = TERN_I64));
+    tern_loader *loader = tern_loader_open(dataset, .batch = 4, .device = dev0);
+    tern_batch b;
+    int64_t before = 0;
+    while (tern_loader_next(loader, &b)) {
+        (void)tern_mul(b.x, b.x);
+        before = tern_transfers_total().syncs;
+    }
+    assert_int_equal(tern_transfers_total().syncs, before + 1);
+    assert_false(tern_loader_next(loader, &b));
+    assert_int_equal(tern_transfers_total().syncs, before + 1); /* once */
+    tern_loader_close(loader);
+    tern_dataset_free(dataset);
+    assert_no_error();
+}
+
 static void test_gradients_live_where_their_tensor_lives(void **state) /* T013, T057 */
 {
     (void)state;
@@ -282,6 +304,7 @@ int main(void)
         TEST(test_a_host_scalar_may_meet_a_device_tensor),
         TEST(test_missing_kernels_are_reported),
         TEST(test_it_trains_as_the_cpu_does),
+        TEST(test_a_pass_ends_when_the_devices_work_does),
         TEST(test_gradients_live_where_their_tensor_lives),
         TEST(test_autocast_there_is_cudas),
         TEST(test_the_scaler_works_across_devices),
