@@ -1,0 +1,117 @@
+#include "models.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tern_module *make_mlp1(void)
+{
+    return tern_sequential(tern_linear_layer(784, 128), tern_relu_layer(),
+                           tern_linear_layer(128, 10));
+}
+static tern_module *make_mlp2(void)
+{
+    return tern_sequential(tern_linear_layer(784, 512), tern_relu_layer(),
+                           tern_linear_layer(512, 512), tern_relu_layer(),
+                           tern_linear_layer(512, 10));
+}
+static tern_module *make_lenet(void)
+{
+    return tern_sequential(
+        tern_conv2d_layer(1, 6, 5, .padding = 2), tern_relu_layer(), tern_max_pool2d_layer(2),
+        tern_conv2d_layer(6, 16, 5), tern_relu_layer(), tern_max_pool2d_layer(2),
+        tern_flatten_layer(), tern_linear_layer(400, 120), tern_relu_layer(),
+        tern_linear_layer(120, 84), tern_relu_layer(), tern_linear_layer(84, 10));
+}
+static tern_module *make_cnn(void)
+{
+    return tern_sequential(tern_conv2d_layer(1, 32, 3, .padding = 1), tern_relu_layer(),
+                           tern_max_pool2d_layer(2), tern_conv2d_layer(32, 64, 3, .padding = 1),
+                           tern_relu_layer(), tern_max_pool2d_layer(2), tern_flatten_layer(),
+                           tern_linear_layer(3136, 128), tern_relu_layer(),
+                           tern_linear_layer(128, 10));
+}
+static tern_module *make_tiny(void)
+{
+    return tern_sequential(tern_linear_layer(4, 16), tern_relu_layer(), tern_linear_layer(16, 4));
+}
+static tern_module *make_wide(void)
+{
+    return tern_sequential(tern_linear_layer(1024, 1024), tern_relu_layer(),
+                           tern_linear_layer(1024, 1024), tern_relu_layer(),
+                           tern_linear_layer(1024, 1024));
+}
+
+static tern_optimizer *sgd(tern_module *net)
+{
+    return tern_sgd(tern_parameters(net), .lr = 0.01);
+}
+static tern_optimizer *momentum(tern_module *net)
+{
+    return tern_sgd(tern_parameters(net), .lr = 0.01, .momentum = 0.9);
+}
+static tern_optimizer *adam(tern_module *net)
+{
+    return tern_adam(tern_parameters(net), .lr = 1e-3);
+}
+
+static const bench_model models[] = {
+    { "mlp1", make_mlp1, sgd, { 1, 2, { 64, 784 } }, 10 },
+    { "mlp2", make_mlp2, adam, { 1, 2, { 128, 784 } }, 10 },
+    { "lenet", make_lenet, momentum, { 1, 4, { 64, 1, 28, 28 } }, 10 },
+    { "cnn", make_cnn, adam, { 1, 4, { 64, 1, 28, 28 } }, 10 },
+    { "tiny", make_tiny, sgd, { 1, 2, { 8, 4 } }, 4 },
+    { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
+};
+
+const bench_model *bench_model_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].name, name) == 0)
+            return &models[i];
+    return NULL;
+}
+
+bench_training bench_training_start(const bench_model *model)
+{
+    tern_seed(1);
+    bench_training t = { .model = model, .net = model->make() };
+    t.opt = model->optimizer(t.net);
+    t.x = tern_randn(model->input);
+    t.y = tern_argmax(tern_randn(TERN_SHAPE(model->input.dims[0], model->classes)), 1);
+    return t;
+}
+
+void bench_training_free(bench_training *t)
+{
+    tern_optimizer_free(t->opt);
+    tern_module_free(t->net);
+}
+
+void bench_training_steps(void *training, int64_t repeats)
+{
+    bench_training *t = training;
+    for (int64_t i = 0; i < repeats; i++) {
+        TERN_SCOPE;
+        tern_backward(tern_cross_entropy(tern_forward(t->net, t->x), t->y));
+        tern_step(t->opt);
+        tern_zero_grad(t->opt);
+    }
+}
+
+int bench_main(int argc, char **argv, const char *const *works, int count, bench_work run)
+{
+    int named = 0;
+    for (int a = 1; a < argc; a++)
+        if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
+            tern_set_num_threads(atoi(argv[++a]));
+        else if (strcmp(argv[a], "--json") != 0)
+            named++;
+    for (int i = 0; i < count; i++) {
+        bool wanted = named == 0;
+        for (int a = 1; a < argc; a++)
+            wanted |= strcmp(argv[a], works[i]) == 0;
+        if (wanted)
+            run(works[i]);
+    }
+    return tern_finish();
+}
