@@ -33,6 +33,7 @@ enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS };
 typedef struct cuda_device {
     cuda_fault_slot *slot; /* pinned; NULL: not opened */
     int multiprocessors;
+    int capability; /* 90 */
 } cuda_device;
 
 /* The device, made current for the thread and opened at its first use. NULL after recording an

@@ -46,6 +46,7 @@ static cudaError_t open_device(cuda_device *d, int index)
         return code;
     memset(slot, 0, sizeof *d->slot);
     d->multiprocessors = prop.multiProcessorCount;
+    d->capability = 10 * prop.major + prop.minor;
     __atomic_store_n(&d->slot, slot, __ATOMIC_RELEASE);
     return cudaSuccess;
 }

@@ -1,6 +1,6 @@
 /* gemm and linear. */
+#include "backend_cuda/blas.h"
 #include "backend_cuda/kernels.h"
-#include "backend_cuda/launch.h"
 
 /* Strides of the last two dimensions, and of the batch where there is one. */
 static void set_strides(int64_t stride[3], const tern_view *v)
@@ -8,15 +8,6 @@ static void set_strides(int64_t stride[3], const tern_view *v)
     stride[0] = v->ndim == 3 ? v->stride[0] : 0;
     stride[1] = v->stride[v->ndim - 2];
     stride[2] = v->stride[v->ndim - 1];
-}
-
-static tern_status_t run(const tern_call *call, const cuda_gemm_args *g, const char *name)
-{
-    cudaStream_t stream = NULL;
-    if (call->out[0]->numel == 0)
-        return TERN_OK;
-    CUDA_TRY(cuda_enter(call, &stream));
-    return cuda_launched(call, cuda_launch_gemm(g, stream), name);
 }
 
 tern_status_t cuda_gemm(const tern_call *call)
@@ -30,7 +21,7 @@ tern_status_t cuda_gemm(const tern_call *call)
     set_strides(g.out_stride, out);
     set_strides(g.x_stride, x);
     set_strides(g.y_stride, y);
-    return run(call, &g, "gemm");
+    return cuda_multiply(call, &g, "gemm");
 }
 
 /* x [M, K], weight [N, K], bias [N] or NULL */
@@ -51,5 +42,5 @@ tern_status_t cuda_linear(const tern_call *call)
         g.bias = bias->data;
         g.bias_stride = bias->stride[0];
     }
-    return run(call, &g, "linear");
+    return cuda_multiply(call, &g, "linear");
 }

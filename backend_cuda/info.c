@@ -1,8 +1,9 @@
 /* What reports show of devices, and what this plugin needs of a driver. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend_cuda/cuda.h"
+#include "backend_cuda/blas.h"
 
 static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t size)
 {
@@ -14,11 +15,21 @@ static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t siz
                    b[14], b[15]);
 }
 
+/* "cuBLAS 13.1": of what is opened for that. */
+static char libraries[96];
+
+static void name_libraries(void)
+{
+    (void)snprintf(libraries, sizeof libraries, "%s", cuda_blas_version());
+}
+
 /* Properties are read without a context. */
 static tern_status_t describe(void *context, int index, tern_backend_device *out_device)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct cudaDeviceProp prop;
     (void)context;
+    (void)pthread_once(&once, name_libraries);
     CUDA_TRY(cuda_check(index, cudaGetDeviceProperties(&prop, index), "reading its properties"));
     out_device->capability = 10 * prop.major + prop.minor;
     out_device->multiprocessors = prop.multiProcessorCount;
@@ -30,7 +41,9 @@ static tern_status_t describe(void *context, int index, tern_backend_device *out
 
 const tern_backend_info *cuda_info(void)
 {
-    static tern_backend_info info = { .size = sizeof info, .device = describe };
+    static tern_backend_info info = { .size = sizeof info,
+                                      .libraries = libraries,
+                                      .device = describe };
     int driver = 0, runtime = 0;
     if (cudaDriverGetVersion(&driver) == cudaSuccess)
         info.driver_version = driver;

@@ -120,5 +120,7 @@ if(TERN_HAVE_CUDA)
     ${CMAKE_DL_LIBS} rt m stdc++)
   list(JOIN TERN_CUDA_ARCHS "," cuda_arch_list)
   target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
+  # Where dlopen looks for cuBLAS and cuDNN beside the loader's own places.
+  set_target_properties(tern_cuda PROPERTIES BUILD_RPATH ${cuda_root}/lib64 INSTALL_RPATH ${cuda_root}/lib64)
   target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--exclude-libs,ALL)
 endif()

@@ -137,6 +137,15 @@ function(tern_on_device test name devices device)
     TERN_SIM_DEVICES=${devices} TERN_TEST_DEVICE=${device})
 endfunction()
 
+# tern_without(TEST NAME LIBRARIES): an existing test program once more, where simulated devices lack them.
+function(tern_without test name libraries)
+  string(REPLACE "/" "_" program test_${test})
+  add_test(NAME ${test}_without_${name} COMMAND ${program})
+  tern_test_properties(${test}_without_${name} sim)
+  set_property(TEST ${test}_without_${name} APPEND PROPERTY ENVIRONMENT
+    TERN_SIM_DEVICES=2 TERN_TEST_DEVICE=cuda TERN_SIM_ABSENT=${libraries})
+endfunction()
+
 # tern_on_devices(TESTS...): each on the one device there is, and on the second of two, which is not
 # the current one.
 function(tern_on_devices)
@@ -209,6 +218,9 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
     fault/allocation fault/amp_allocation)
   tern_on_device(api/amp_training simulated 1 cuda)
+  tern_without(api/simulated_products cublas "cublas,cublasLt")
+  tern_without(api/simulated_products cublaslt cublasLt)
+  tern_without(ops/linear cublas "cublas,cublasLt")
 endif()
 
 if(TERN_FUZZ)

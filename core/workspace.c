@@ -40,21 +40,39 @@ static void give_back(workspace *w)
     w->block = NULL;
 }
 
-/* With the lock. Not at the user's line: whoever multiplies next uses the same piece. */
-static bool fill(workspace *w, int64_t bytes)
+/* With the lock. What there is, if it is large enough. */
+static void *present(const workspace *w, int64_t bytes)
 {
-    give_back(w);
-    w->block = core_device_malloc(core_self(), "workspace of cuBLAS", w->dev, bytes, w->stream);
-    return w->block != NULL;
+    return w != NULL && w->block != NULL && w->block->size >= bytes ? w->block->data : NULL;
+}
+
+/* Not with the lock: running out of memory calls the user. */
+static core_alloc_block *take(const tern_call *call, int64_t bytes)
+{
+    /* not at the user's line: whoever multiplies next uses the same piece */
+    return core_device_malloc(core_self(), "workspace of cuBLAS", call->dev, bytes, call->stream);
 }
 
 void *core_workspace(const tern_call *call, int64_t bytes)
 {
     (void)pthread_mutex_lock(&lock);
     workspace *w = find(call->dev, call->stream);
-    const bool fits = w != NULL && w->block != NULL && w->block->size >= bytes;
-    void *data = w != NULL && (fits || fill(w, bytes)) ? w->block->data : NULL;
+    void *data = present(w, bytes);
     (void)pthread_mutex_unlock(&lock);
+    core_alloc_block *block = data == NULL && w != NULL ? take(call, bytes) : NULL;
+    if (block != NULL) {
+        (void)pthread_mutex_lock(&lock);
+        data = present(w, bytes);
+        if (data == NULL) {
+            give_back(w);
+            w->block = block;
+            data = block->data;
+            block = NULL;
+        }
+        (void)pthread_mutex_unlock(&lock);
+        if (block != NULL) /* another thread was faster */
+            core_device_free(call->dev, block);
+    }
     if (data == NULL)
         (void)call->host->fail(TERN_ERR_OOM, "no memory for %lld bytes of work space of cuBLAS",
                                (long long)bytes);

@@ -9,6 +9,8 @@ static const struct {
     const char *file;
     const sim_function *functions;
 } libraries[] = {
+    { "libcublas.so.13", sim_cublas_functions },
+    { "libcublasLt.so.13", sim_cublaslt_functions },
     { "libcudnn.so.9", sim_dnn_functions },
     { NULL, NULL },
 };

@@ -235,6 +235,7 @@ typedef struct sim_function {
     const char *name;
     void (*function)(void);
 } sim_function;
+extern const sim_function sim_cublas_functions[], sim_cublaslt_functions[];
 /* The backend's way to them (backend_cuda/library.c). *out_found: the file is there. */
 SIM_HIDDEN void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void);
 /* "cublas,cudnn": libraries that are not there when they are opened from now on. */

@@ -1,0 +1,248 @@
+/* Failures of cuBLAS on simulated devices: every status is an error with name, meaning and device, or another
+ * way to the product; and the next product is right. Each case runs in a child, since the simulator reads
+ * what is to fail once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/check.h"
+
+/* 3 x 4 ones times ones: 4; linear adds a bias of 1. -1: an error is pending. */
+static double product(int64_t rows)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(rows, 4), .device = TERN_CUDA(0));
+    return tern_item(tern_amax(tern_matmul(x, tern_transpose(x, 0, 1))));
+}
+
+static double linear(int64_t rows)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(rows, 4), .device = TERN_CUDA(0));
+    tern_tensor *bias = tern_ones(TERN_SHAPE(rows), .device = TERN_CUDA(0));
+    return tern_item(tern_amax(tern_linear(x, x, bias)));
+}
+
+typedef bool (*body)(const void *what);
+
+static bool in_child(const char *fail, body run, const void *what)
+{
+    int status = 0;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)setenv("TERN_SIM_DEVICES", "1", 1);
+        (void)setenv("TERN_SIM_FAIL", fail, 1);
+        const bool ok = run(what);
+        if (tern_failed())
+            (void)fprintf(stderr, "%s\n", tern_error_text());
+        (void)fflush(NULL);
+        _exit(ok ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+/* ---- statuses ---------------------------------------------------------------------------------- */
+
+typedef struct status_case {
+    int status;
+    const char *name, *meaning;
+    tern_status_t code;
+} status_case;
+
+static const status_case statuses[] = {
+    { 1, "CUBLAS_STATUS_NOT_INITIALIZED (1)", "could not start on the device", TERN_ERR_BACKEND },
+    { 3, "CUBLAS_STATUS_ALLOC_FAILED (3)", "no memory of its own", TERN_ERR_OOM },
+    { 7, "CUBLAS_STATUS_INVALID_VALUE (7)", "an argument was refused", TERN_ERR_BACKEND },
+    { 8, "CUBLAS_STATUS_ARCH_MISMATCH (8)", "too old", TERN_ERR_BACKEND },
+    { 11, "CUBLAS_STATUS_MAPPING_ERROR (11)", "could not be reached", TERN_ERR_BACKEND },
+    { 13, "CUBLAS_STATUS_EXECUTION_FAILED (13)", "could not be started", TERN_ERR_BACKEND },
+    { 14, "CUBLAS_STATUS_INTERNAL_ERROR (14)", "failed inside", TERN_ERR_BACKEND },
+    { 16, "CUBLAS_STATUS_LICENSE_ERROR (16)", "no license", TERN_ERR_BACKEND },
+    { 42, "a status without a name (42)", "not in cuBLAS's documentation", TERN_ERR_BACKEND },
+};
+
+static bool says(const status_case *c)
+{
+    const char *text = tern_error_text();
+    const bool ok = tern_error_code() == c->code && strstr(text, c->name) != NULL &&
+                    strstr(text, c->meaning) != NULL && strstr(text, "cuda:0 (simulated)") != NULL;
+    if (ok)
+        tern_error_clear();
+    return ok;
+}
+
+static bool product_says(const void *what)
+{
+    (void)product(3);
+    return says(what) && product(3) == 4;
+}
+
+static bool linear_says(const void *what)
+{
+    (void)linear(3);
+    return says(what) && linear(3) == 5;
+}
+
+static void test_each_status_is_explained(void **state)
+{
+    (void)state;
+    char fail[64];
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        const status_case *c = &statuses[i];
+        (void)snprintf(fail, sizeof fail, "cublasGemmEx_64@1=%d", c->status);
+        assert_true(in_child(fail, product_says, c));
+        (void)snprintf(fail, sizeof fail, "cublasLtMatmul@1=%d", c->status);
+        assert_true(in_child(fail, linear_says, c));
+    }
+}
+
+/* ---- each call --------------------------------------------------------------------------------- */
+
+/* An error first, then all is well: nothing half-made stays. */
+static bool recovers(const void *what)
+{
+    (void)what;
+    const double first = linear(3), second = product(3);
+    const bool failed = tern_failed();
+    tern_error_clear();
+    (void)first, (void)second;
+    return failed && linear(3) == 5 && product(3) == 4;
+}
+
+static void test_every_call_may_fail_once(void **state)
+{
+    (void)state;
+    static const char *const calls[] = { "cublasCreate_v2",
+                                         "cublasSetStream_v2",
+                                         "cublasSetWorkspace_v2",
+                                         "cublasGemmEx_64",
+                                         "cublasLtCreate",
+                                         "cublasLtMatrixLayoutCreate",
+                                         "cublasLtMatmulDescCreate",
+                                         "cublasLtMatmulDescSetAttribute",
+                                         "cublasLtMatmulPreferenceCreate",
+                                         "cublasLtMatmulPreferenceSetAttribute",
+                                         "cublasLtMatmulAlgoGetHeuristic",
+                                         "cublasLtMatmul" };
+    char fail[96];
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        (void)snprintf(fail, sizeof fail, "%s@1=14", calls[i]);
+        assert_true(in_child(fail, recovers, NULL));
+    }
+}
+
+static bool batch_and_mode_recover(const void *what)
+{
+    (void)what;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3, 3), .device = TERN_CUDA(0), .dtype = TERN_F16);
+    tern_matmul(x, x);
+    const bool first = tern_failed();
+    tern_error_clear();
+    (void)tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false);
+    tern_matmul(x, x);
+    const bool second = tern_failed();
+    tern_error_clear();
+    return first && second && tern_item(tern_amax(tern_matmul(x, x))) == 3;
+}
+
+static void test_batches_and_modes_may_fail_once(void **state)
+{
+    (void)state;
+    assert_true(in_child("cublasGemmStridedBatchedEx_64@1=14,cublasSetMathMode@1=14",
+                         batch_and_mode_recover, NULL));
+}
+
+/* ---- what is not supported runs otherwise -------------------------------------------------------- */
+
+static bool both_are_right(const void *what)
+{
+    (void)what;
+    return product(3) == 4 && linear(3) == 5 && linear(3) == 5 && !tern_failed();
+}
+
+static void test_what_is_not_supported_runs_otherwise(void **state)
+{
+    (void)state;
+    assert_true(in_child("cublasGemmEx_64@1=15", both_are_right, NULL));
+    assert_true(in_child("cublasLtMatmul@1=15", both_are_right, NULL));
+    assert_true(in_child("cublasLtMatmulAlgoGetHeuristic@1=15", both_are_right, NULL));
+    assert_true(
+        in_child("cublasLtMatmulAlgoGetHeuristic@1=15,cublasGemmEx_64@2=15", both_are_right, NULL));
+}
+
+static bool algorithm_is_kept(const void *what)
+{
+    (void)what;
+    const bool kept = linear(3) == 5 && linear(3) == 5 && !tern_failed();
+    (void)linear(6); /* another shape asks again */
+    const bool asked = tern_failed();
+    tern_error_clear();
+    return kept && asked && linear(6) == 5;
+}
+
+static void test_algorithms_are_kept_by_shape(void **state)
+{
+    (void)state;
+    assert_true(in_child("cublasLtMatmulAlgoGetHeuristic@2=14", algorithm_is_kept, NULL));
+}
+
+/* ---- memory, lost devices ---------------------------------------------------------------------- */
+
+static bool no_room_for_the_workspace(const void *what)
+{
+    (void)what;
+    (void)product(3);
+    const bool failed =
+        tern_error_code() == TERN_ERR_OOM &&
+        strstr(tern_error_text(), "no memory for 33554432 bytes of work space of cuBLAS") != NULL;
+    if (failed)
+        tern_error_clear();
+    return failed && setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1) == 0 && product(3) == 4 &&
+           tern_memory(TERN_CUDA(0)).allocated_bytes == 16 * 8 * 1024;
+}
+
+static void test_no_room_for_the_workspace(void **state) /* M095 */
+{
+    (void)state;
+    (void)setenv("TERN_SIM_MEMORY", "24M", 1);
+    assert_true(in_child("", no_room_for_the_workspace, NULL));
+    (void)unsetenv("TERN_SIM_MEMORY");
+}
+
+static bool lost_device_is_said(const void *what)
+{
+    (void)what;
+    (void)product(3);
+    const bool first = strstr(tern_error_text(), "the device is lost") != NULL;
+    tern_error_clear();
+    TERN_SCOPE;
+    (void)product(3);
+    const bool second = tern_failed();
+    if (first && second)
+        tern_error_clear();
+    return first && second;
+}
+
+static void test_a_fault_inside_loses_the_device(void **state)
+{
+    (void)state;
+    assert_true(in_child("launch:cublasGemmEx_64@1=700", lost_device_is_said, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_status_is_explained),
+        cmocka_unit_test(test_every_call_may_fail_once),
+        cmocka_unit_test(test_batches_and_modes_may_fail_once),
+        cmocka_unit_test(test_what_is_not_supported_runs_otherwise),
+        cmocka_unit_test(test_algorithms_are_kept_by_shape),
+        cmocka_unit_test(test_no_room_for_the_workspace),
+        cmocka_unit_test(test_a_fault_inside_loses_the_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
