@@ -45,6 +45,8 @@ static void release(void *object)
     amp_forget_optimizers(scaler);
     tern_release(scaler->scale);
     tern_release(scaler->tracker);
+    tern_release(scaler->log);
+    amp_free_names(scaler);
     free(scaler->optimizers);
     free(scaler);
 }
@@ -104,7 +106,6 @@ tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site, const tern_grad_s
     scaler->growth = given(args->growth_factor, 2);
     scaler->backoff = given(args->backoff_factor, 0.5);
     scaler->interval = args->growth_interval != 0 ? args->growth_interval : 2000;
-    scaler->known_scale = (double)(float)scaler->init_scale;
     scaler->enabled = wants_scaling(site, args);
     if (!scaler->enabled || check_options(site, scaler))
         return scaler;
@@ -149,11 +150,19 @@ amp_optimizer *amp_optimizer_of(tern_site_t site, tern_grad_scaler *scaler,
     return entry;
 }
 
+void amp_forget_found(amp_optimizer *entry)
+{
+    for (int d = 0; d < entry->devices; d++) {
+        tern_release(entry->found[d]);
+        tern_release(entry->cause[d]);
+    }
+    entry->devices = 0;
+}
+
 void amp_forget_optimizers(tern_grad_scaler *scaler)
 {
     for (int64_t i = 0; i < scaler->optimizer_count; i++)
-        for (int d = 0; d < scaler->optimizers[i].devices; d++)
-            tern_release(scaler->optimizers[i].found[d]);
+        amp_forget_found(&scaler->optimizers[i]);
     scaler->optimizer_count = 0;
 }
 
@@ -169,12 +178,12 @@ static bool make_state(tern_grad_scaler *scaler, const tern_tensor *loss)
         tern_full(scaler->init_scale, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
     tern_tensor *tracker = tern_full((double)scaler->init_tracker, TERN_SCALAR_SHAPE,
                                      .dtype = TERN_I32, .device = dev);
+    tern_tensor *log = tern_zeros(TERN_SHAPE(AMP_LOG), .dtype = TERN_F32, .device = dev);
     if (tern_failed())
         return false;
     scaler->scale = tern_retain(scale);
     scaler->tracker = tern_retain(tracker);
-    scaler->known_scale = (double)(float)scaler->init_scale;
-    scaler->known_tracker = scaler->init_tracker;
+    scaler->log = tern_retain(log);
     return true;
 }
 
@@ -214,23 +223,13 @@ tern_tensor *tern_scaler_scale_at(tern_site_t site, tern_grad_scaler *scaler, te
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-double amp_scale_without_wait(const tern_grad_scaler *scaler)
-{
-    if (scaler->scale == NULL)
-        return scaler->init_scale;
-    if (tern_device(scaler->scale).kind != TERN_KIND_CPU)
-        return scaler->known_scale;
-    return (double)*(const float *)scaler->scale->view.data;
-}
-
 double tern_scaler_get_scale_at(tern_site_t site, tern_grad_scaler *scaler)
 {
     if (!amp_scaler_check(site, "scaler_get_scale", scaler))
         return NAN;
     if (!scaler->enabled || scaler->scale == NULL)
         return scaler->enabled ? scaler->init_scale : 1;
-    scaler->known_scale = tern_item_at(site, scaler->scale);
-    return scaler->known_scale;
+    return tern_item_at(site, scaler->scale);
 }
 
 double tern_scaler_growth_factor(const tern_grad_scaler *scaler)

@@ -14,26 +14,34 @@ typedef enum amp_stage { AMP_READY, AMP_UNSCALED, AMP_STEPPED } amp_stage;
 typedef struct amp_optimizer {
     const tern_optimizer *opt;
     amp_stage stage;
-    bool skipped;
-    bool found_known; /* step has read the flags */
     int devices;
-    tern_tensor *found[AMP_DEVICES]; /* owned: one f32 on each device that has gradients */
+    /* owned, one element on each device that has gradients: f32, not 0 where something was not finite;
+     * i32, the least number of the parameters whose gradient it was in (amp_names) */
+    tern_tensor *found[AMP_DEVICES], *cause[AMP_DEVICES];
 } amp_optimizer;
+
+/* Names of an optimizer's parameters, which outlive it; numbers count from 1 over all optimizers. */
+typedef struct amp_names {
+    struct amp_names *next;
+    const tern_optimizer *opt;
+    int64_t first, count;
+    char name[][TERN_SCALER_NAME_BYTES];
+} amp_names;
+
+/* The log of updates, on the scale's device: skipped steps, scale, cause; then all skips, last cause. */
+enum { AMP_LOG = 3 * TERN_SCALER_EVENTS + 2 };
 
 struct tern_grad_scaler {
     bool enabled;
     double init_scale, growth, backoff;
     int64_t interval;
     int64_t init_tracker;
-    tern_tensor *scale, *tracker; /* owned; NULL before the first loss */
-    double known_scale;           /* what is in `scale`, as far as the host can tell; else NaN */
-    int64_t known_tracker;
+    tern_tensor *scale, *tracker, *log; /* owned; NULL before the first loss */
     amp_optimizer *optimizers;
     int64_t optimizer_count, optimizer_capacity;
-    int64_t updates, skips;
-    char overflowed[TERN_SCALER_NAME_BYTES];      /* of the last skip */
-    char cause[TERN_SCALER_NAME_BYTES];           /* of the first skip since the last update */
-    tern_scaler_event events[TERN_SCALER_EVENTS]; /* ring: update n is at (n - 1) modulo its size */
+    int64_t updates; /* update n is in the log at (n - 1) modulo TERN_SCALER_EVENTS */
+    amp_names *names;
+    int64_t name_count;
 };
 
 /* A public call: its site, a scope for what it makes, no recording and no casting unless wanted. */
@@ -54,11 +62,13 @@ amp_optimizer *amp_optimizer_of(tern_site_t site, tern_grad_scaler *scaler,
 const amp_optimizer *amp_find_optimizer(const tern_grad_scaler *scaler, const tern_optimizer *opt);
 /* All optimizers are READY again. */
 void amp_forget_optimizers(tern_grad_scaler *scaler);
-/* The scale as far as the host may know it without waiting: of CPU tensors, or mirrored. */
-double amp_scale_without_wait(const tern_grad_scaler *scaler);
+/* Lets go of what a check of the gradients has found. */
+void amp_forget_found(amp_optimizer *entry);
 
-/* The names of the gradients that are not finite: the first one, into scaler->overflowed. */
-void amp_find_overflow(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt);
-void amp_add_event(tern_grad_scaler *scaler);
+/* The number of an optimizer's first parameter; 0 without memory for its names. */
+int64_t amp_first_number(tern_grad_scaler *scaler, const tern_optimizer *opt);
+/* NULL for a number that is nobody's. */
+const char *amp_name_of(const tern_grad_scaler *scaler, double number);
+void amp_free_names(tern_grad_scaler *scaler);
 
 #endif

@@ -65,8 +65,6 @@ static bool take(tern_site_t site, tern_grad_scaler *scaler, double scale, int64
 {
     scaler->init_scale = scale;
     scaler->init_tracker = tracker;
-    scaler->known_scale = (double)(float)scale;
-    scaler->known_tracker = tracker;
     if (scaler->scale == NULL)
         return true;
     amp_frame frame = amp_enter(site, false);
@@ -103,69 +101,95 @@ tern_status_t tern_scaler_restore_at(tern_site_t site, tern_grad_scaler *scaler,
     return tern_error_code();
 }
 
-/* ---- the cause of a skip ------------------------------------------------------------------------- */
+/* ---- names of parameters ------------------------------------------------------------------------- */
 
-/* One flag per parameter, read at once. */
-static void read_flags(tern_site_t site, tern_tensors_t params, tern_dev_t dev, float *out_flags)
+static void set_name(char *out, tern_tensors_t params, int64_t i)
 {
-    tern_tensor *flags = tern_zeros(TERN_SHAPE(params.count), .dtype = TERN_F32, .device = dev);
-    tern_tensor *one = tern_ones(TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
-    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
-        tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        if (grad != NULL && tern_dev_equal(tern_device(grad), dev))
-            (void)tern_unscale_at(site, grad, one, tern_select(flags, 0, i));
-    }
-    if (!tern_failed())
-        (void)tern_read_at(site, flags, TERN_F32, out_flags,
-                           params.count * (int64_t)sizeof *out_flags);
+    if (params.names != NULL && params.names[i] != NULL)
+        (void)snprintf(out, TERN_SCALER_NAME_BYTES, "%s", params.names[i]);
+    else
+        (void)snprintf(out, TERN_SCALER_NAME_BYTES, "parameter %lld", (long long)i);
 }
 
-static bool first_with(tern_tensors_t params, const float *flags, char *out_name)
+/* An optimizer may lie where another one lay that is gone: the names of both ends tell. */
+static bool has_names(const amp_names *names, const tern_optimizer *opt, tern_tensors_t params)
 {
-    for (int64_t i = 0; i < params.count; i++) {
-        if (flags[i] == 0)
-            continue;
-        if (params.names != NULL && params.names[i] != NULL)
-            (void)snprintf(out_name, TERN_SCALER_NAME_BYTES, "%s", params.names[i]);
-        else
-            (void)snprintf(out_name, TERN_SCALER_NAME_BYTES, "parameter %lld", (long long)i);
-        return true;
+    char name[TERN_SCALER_NAME_BYTES];
+    bool same = names->opt == opt && names->count == params.count && params.count > 0;
+    for (int64_t i = 0; same && i<params.count; i += params.count> 1 ? params.count - 1 : 1) {
+        set_name(name, params, i);
+        same = strcmp(name, names->name[i]) == 0;
     }
-    return false;
+    return same;
 }
 
-void amp_find_overflow(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt)
+int64_t amp_first_number(tern_grad_scaler *scaler, const tern_optimizer *opt)
 {
     const tern_tensors_t params = tern_optimizer_params(opt, -1);
-    const amp_optimizer *entry = amp_find_optimizer(scaler, opt);
-    scaler->overflowed[0] = '\0';
-    float *flags = core_fault() ? NULL : calloc((size_t)params.count, sizeof *flags);
-    if (flags == NULL) /* the step is skipped all the same; its cause stays unknown */
-        return;
-    amp_frame frame = amp_enter(site, false);
-    for (int d = 0; d < entry->devices && !tern_failed(); d++) {
-        read_flags(site, params, tern_device(entry->found[d]), flags);
-        if (!tern_failed() && first_with(params, flags, scaler->overflowed))
-            break;
-    }
-    amp_leave(&frame);
-    free(flags);
-    if (scaler->cause[0] == '\0')
-        memcpy(scaler->cause, scaler->overflowed, sizeof scaler->cause);
+    for (const amp_names *names = scaler->names; names != NULL; names = names->next)
+        if (has_names(names, opt, params))
+            return names->first;
+    const size_t bytes = (size_t)params.count * TERN_SCALER_NAME_BYTES;
+    amp_names *names = core_fault() ? NULL : malloc(sizeof *names + bytes);
+    if (names == NULL) /* the cause of a skip stays unknown */
+        return 0;
+    names->opt = opt;
+    names->first = scaler->name_count + 1;
+    names->count = params.count;
+    for (int64_t i = 0; i < params.count; i++)
+        set_name(names->name[i], params, i);
+    names->next = scaler->names;
+    scaler->names = names;
+    scaler->name_count += params.count;
+    return names->first;
 }
 
-/* ---- history ------------------------------------------------------------------------------------- */
-
-void amp_add_event(tern_grad_scaler *scaler)
+const char *amp_name_of(const tern_grad_scaler *scaler, double number)
 {
-    tern_scaler_event *event = &scaler->events[scaler->updates++ % TERN_SCALER_EVENTS];
-    event->update = scaler->updates;
-    event->scale = amp_scale_without_wait(scaler);
-    event->skipped = 0;
-    for (int64_t i = 0; i < scaler->optimizer_count; i++)
-        event->skipped += scaler->optimizers[i].skipped;
-    memcpy(event->parameter, scaler->cause, sizeof event->parameter);
-    scaler->cause[0] = '\0';
+    for (const amp_names *names = scaler->names; names != NULL; names = names->next)
+        if (number >= (double)names->first && number < (double)(names->first + names->count))
+            return names->name[(int64_t)number - names->first];
+    return NULL;
+}
+
+void amp_free_names(tern_grad_scaler *scaler)
+{
+    for (amp_names *names = scaler->names, *next; names != NULL; names = next) {
+        next = names->next;
+        free(names);
+    }
+}
+
+/* ---- what it did: read when it is asked for ------------------------------------------------------ */
+
+static const tern_site_t nowhere;
+
+/* Was the step of `entry` since the last update left out? *out_cause: why, unless that is NULL. */
+static bool left_out(const amp_optimizer *entry, double *out_cause)
+{
+    double found = 0, cause = (double)INT32_MAX;
+    for (int d = 0; entry->stage == AMP_STEPPED && d < entry->devices; d++) {
+        found += tern_item_at(nowhere, entry->found[d]);
+        if (out_cause != NULL)
+            cause = fmin(cause, tern_item_at(nowhere, entry->cause[d]));
+    }
+    if (out_cause != NULL)
+        *out_cause = cause;
+    return found != 0;
+}
+
+bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *opt)
+{
+    const amp_optimizer *entry = scaler != NULL ? amp_find_optimizer(scaler, opt) : NULL;
+    return entry != NULL && left_out(entry, NULL);
+}
+
+/* Zeros before the first loss, and when it cannot be read. */
+static void read_log(const tern_grad_scaler *scaler, float log[AMP_LOG])
+{
+    memset(log, 0, AMP_LOG * sizeof *log);
+    if (scaler->log != NULL)
+        (void)tern_read_at(nowhere, scaler->log, TERN_F32, log, AMP_LOG * (int64_t)sizeof *log);
 }
 
 int64_t tern_scaler_update_count(const tern_grad_scaler *scaler)
@@ -175,20 +199,41 @@ int64_t tern_scaler_update_count(const tern_grad_scaler *scaler)
 
 int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler)
 {
-    return scaler->skips;
+    float log[AMP_LOG];
+    read_log(scaler, log);
+    int64_t skips = (int64_t)log[AMP_LOG - 2];
+    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+        skips += left_out(&scaler->optimizers[i], NULL);
+    return skips;
 }
 
 const char *tern_scaler_overflowed(const tern_grad_scaler *scaler)
 {
-    return scaler->overflowed[0] != '\0' ? scaler->overflowed : NULL;
+    float log[AMP_LOG];
+    double cause;
+    for (int64_t i = scaler->optimizer_count - 1; i >= 0; i--)
+        if (left_out(&scaler->optimizers[i], &cause))
+            return amp_name_of(scaler, cause);
+    read_log(scaler, log);
+    return amp_name_of(scaler, (double)log[AMP_LOG - 1]);
 }
 
 int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *out_events,
                             int64_t count)
 {
+    float log[AMP_LOG];
     int64_t kept = scaler->updates < TERN_SCALER_EVENTS ? scaler->updates : TERN_SCALER_EVENTS;
     kept = kept < count ? kept : count;
-    for (int64_t i = 0; i < kept; i++)
-        out_events[i] = scaler->events[(scaler->updates - kept + i) % TERN_SCALER_EVENTS];
+    read_log(scaler, log);
+    for (int64_t i = 0; i < kept; i++) {
+        const int64_t update = scaler->updates - kept + i; /* from 0 */
+        const float *line = log + 3 * (update % TERN_SCALER_EVENTS);
+        const char *name = line[0] > 0 ? amp_name_of(scaler, (double)line[2]) : NULL;
+        out_events[i] = (tern_scaler_event){ .update = update + 1,
+                                             .scale = (double)line[1],
+                                             .skipped = (int64_t)line[0] };
+        (void)snprintf(out_events[i].parameter, TERN_SCALER_NAME_BYTES, "%s",
+                       name != NULL ? name : "");
+    }
     return kept;
 }

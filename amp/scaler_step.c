@@ -3,23 +3,32 @@
 
 #include "amp/grad_scaler.h"
 #include "core/error.h"
+#include "core/scaling.h"
 #include "tern/autograd.h"
 #include "tern/device.h"
 #include "tern/ops.h"
 
-/* ---- unscale ------------------------------------------------------------------------------------- */
+/* ---- looking at gradients, and unscaling them --------------------------------------------------- */
 
-/* What a call of unscale works with. */
-typedef struct unscaling {
+/* What a pass over an optimizer's gradients works with. */
+typedef struct pass {
     tern_grad_scaler *scaler;
+    bool unscales;                     /* else it only looks */
     tern_tensor *inverse[AMP_DEVICES]; /* of the frame's scope, by the places of found[] */
     tern_tensor *reciprocal;           /* on the scale's device */
     int devices;
-    tern_tensor *found[AMP_DEVICES];
-} unscaling;
+    tern_tensor *found[AMP_DEVICES], *cause[AMP_DEVICES];
+} pass;
+
+static tern_tensor *inverse_on(pass *u, tern_dev_t dev)
+{
+    if (u->reciprocal == NULL) /* rounded once, from double */
+        u->reciprocal = tern_cast(tern_div(1.0, tern_cast(u->scaler->scale, TERN_F64)), TERN_F32);
+    return tern_to(u->reciprocal, dev, .non_blocking = true);
+}
 
 /* The place of a device; -1 after an error. */
-static int place_of(unscaling *u, tern_dev_t dev)
+static int place_of(pass *u, tern_dev_t dev)
 {
     for (int d = 0; d < u->devices; d++)
         if (tern_dev_equal(tern_device(u->found[d]), dev))
@@ -29,14 +38,14 @@ static int place_of(unscaling *u, tern_dev_t dev)
                         AMP_DEVICES);
         return -1;
     }
-    if (u->reciprocal == NULL) /* rounded once, from double */
-        u->reciprocal = tern_cast(tern_div(1.0, tern_cast(u->scaler->scale, TERN_F64)), TERN_F32);
-    tern_tensor *inverse = tern_to(u->reciprocal, dev, .non_blocking = true);
+    u->inverse[u->devices] = u->unscales ? inverse_on(u, dev) : NULL;
     tern_tensor *found = tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
+    tern_tensor *cause =
+        tern_full((double)INT32_MAX, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .device = dev);
     if (tern_failed())
         return -1;
-    u->inverse[u->devices] = inverse;
     u->found[u->devices] = found;
+    u->cause[u->devices] = cause;
     return u->devices++;
 }
 
@@ -55,24 +64,27 @@ static bool refuse_f16(tern_site_t site, tern_tensors_t params)
     return true;
 }
 
-static bool unscale_all(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt,
-                        amp_optimizer *entry)
+/* Fills the entry's flags and causes. */
+static bool run_pass(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt,
+                     amp_optimizer *entry, bool unscales)
 {
     const tern_tensors_t params = tern_optimizer_params(opt, -1);
-    if (!refuse_f16(site, params))
-        return false;
+    const int64_t first = amp_first_number(scaler, opt);
     amp_frame frame = amp_enter(site, false);
-    unscaling u = { .scaler = scaler };
+    pass u = { .scaler = scaler, .unscales = unscales };
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
         const int d = grad != NULL ? place_of(&u, tern_device(grad)) : -1;
         if (d >= 0)
-            (void)tern_unscale_at(site, grad, u.inverse[d], u.found[d]);
+            (void)core_unscale(site, grad, u.inverse[d], u.found[d], first > 0 ? u.cause[d] : NULL,
+                               first + i);
     }
     if (!tern_failed()) {
         entry->devices = u.devices;
-        for (int d = 0; d < u.devices; d++)
+        for (int d = 0; d < u.devices; d++) {
             entry->found[d] = tern_retain(u.found[d]);
+            entry->cause[d] = tern_retain(u.cause[d]);
+        }
     }
     amp_leave(&frame);
     return !tern_failed();
@@ -114,31 +126,27 @@ tern_status_t tern_scaler_unscale_at(tern_site_t site, tern_grad_scaler *scaler,
     if (entry->stage == AMP_STEPPED)
         return tern_fail_at(site, TERN_ERR_STATE, what,
                             "is called after the step of this optimizer");
-    if (unscale_all(site, scaler, opt, entry))
+    if (refuse_f16(site, tern_optimizer_params(opt, -1)) &&
+        run_pass(site, scaler, opt, entry, true))
         entry->stage = AMP_UNSCALED;
     return tern_error_code();
 }
 
 /* ---- step ---------------------------------------------------------------------------------------- */
 
-/* Reads one flag per device. */
-static bool any_found(tern_site_t site, const amp_optimizer *entry)
+/* 1 where a gradient on any device was not finite, on the scale's device; of the frame's scope. */
+static tern_tensor *any_found(const tern_grad_scaler *scaler, const amp_optimizer *entry)
 {
-    double sum = 0;
-    for (int d = 0; d < entry->devices; d++)
-        sum += tern_item_at(site, entry->found[d]);
-    return sum != 0;
+    tern_tensor *any = NULL;
+    for (int d = 0; d < entry->devices; d++) {
+        tern_tensor *found =
+            tern_to(entry->found[d], tern_device(scaler->scale), .non_blocking = true);
+        any = any == NULL ? found : tern_maximum(any, found);
+    }
+    return any;
 }
 
-static tern_status_t skip(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt,
-                          amp_optimizer *entry)
-{
-    entry->skipped = true;
-    scaler->skips++;
-    amp_find_overflow(site, scaler, opt);
-    return tern_error_code();
-}
-
+/* The host reads nothing: the step finds scale and flag where they are. */
 static tern_status_t step_checked(tern_site_t site, tern_grad_scaler *scaler, tern_optimizer *opt,
                                   amp_optimizer *entry)
 {
@@ -148,15 +156,12 @@ static tern_status_t step_checked(tern_site_t site, tern_grad_scaler *scaler, te
             "no inf checks were recorded for this optimizer: none of its parameters "
             "has a gradient\n  try tern_backward(tern_scaler_scale(scaler, loss)) "
             "before");
-    const bool found = any_found(site, entry);
-    if (tern_failed())
-        return tern_error_code();
-    const tern_status_t status = found ? skip(site, scaler, opt, entry) : tern_step_at(site, opt);
-    if (status == TERN_OK) {
-        entry->found_known = true;
-        entry->stage = AMP_STEPPED;
-    }
-    return status;
+    amp_frame frame = amp_enter(site, false);
+    tern_tensor *any = any_found(scaler, entry);
+    if (!tern_failed())
+        (void)tern_step_scaled_at(site, opt, entry->stage == AMP_READY ? scaler->scale : NULL, any);
+    amp_leave(&frame);
+    return tern_error_code();
 }
 
 tern_status_t tern_scaler_step_at(tern_site_t site, tern_grad_scaler *scaler, tern_optimizer *opt)
@@ -174,18 +179,13 @@ tern_status_t tern_scaler_step_at(tern_site_t site, tern_grad_scaler *scaler, te
     if (entry->stage == AMP_STEPPED)
         return tern_fail_at(site, TERN_ERR_STATE, what,
                             "has already been called since the last update");
-    if (entry->stage == AMP_READY) {
-        if (!unscale_all(site, scaler, opt, entry))
-            return tern_error_code();
-        entry->stage = AMP_UNSCALED;
-    }
-    return step_checked(site, scaler, opt, entry);
-}
-
-bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *opt)
-{
-    const amp_optimizer *entry = scaler != NULL ? amp_find_optimizer(scaler, opt) : NULL;
-    return entry != NULL && entry->skipped;
+    if (entry->stage == AMP_READY && !run_pass(site, scaler, opt, entry, false))
+        return tern_error_code();
+    if (step_checked(site, scaler, opt, entry) == TERN_OK)
+        entry->stage = AMP_STEPPED;
+    else if (entry->stage == AMP_READY)
+        amp_forget_found(entry);
+    return tern_error_code();
 }
 
 /* ---- update -------------------------------------------------------------------------------------- */
@@ -193,10 +193,8 @@ bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *o
 static bool set_scale(tern_site_t site, tern_grad_scaler *scaler, const tern_scaler_update_args *a)
 {
     const tern_tensor *t = a->new_scale_tensor;
-    if (t == NULL) {
-        scaler->known_scale = (double)(float)a->new_scale;
+    if (t == NULL)
         return tern_fill_at(site, scaler->scale, a->new_scale) != NULL;
-    }
     if (tern_device(t).kind != tern_device(scaler->scale).kind || tern_numel(t) != 1 ||
         tern_requires_grad(t)) {
         (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "scaler_update",
@@ -204,63 +202,68 @@ static bool set_scale(tern_site_t site, tern_grad_scaler *scaler, const tern_sca
                            "that requires no gradient");
         return false;
     }
-    scaler->known_scale = NAN;
     const tern_copy_args copy = { .size_ = sizeof copy,
                                   .dst = scaler->scale,
                                   .src = tern_reshape(a->new_scale_tensor, TERN_SCALAR_SHAPE) };
     return tern_copy_at(site, &copy) != NULL;
 }
 
-/* The sum of all flags on the scale's device; NULL after an error. *out_skips: how many steps were left
- * out, -1 when a flag has not been read. */
-static tern_tensor *all_found(tern_site_t site, const tern_grad_scaler *scaler, int64_t *out_skips)
+/* Over all optimizers, on the scale's device: what the row `scale_update` takes. NULL: nothing was looked
+ * at (found), no step was taken (skipped, cause). */
+typedef struct sums {
+    tern_tensor *found, *skipped, *cause;
+} sums;
+
+static tern_tensor *plus(tern_tensor *sum, tern_tensor *t)
 {
-    tern_tensor *sum = NULL;
-    *out_skips = 0;
-    for (int64_t i = 0; i < scaler->optimizer_count; i++) {
+    return sum == NULL ? t : tern_add(sum, t);
+}
+
+static sums sum_up(const tern_grad_scaler *scaler)
+{
+    sums s = { NULL, NULL, NULL };
+    bool all_stepped = true;
+    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+        all_stepped = all_stepped && scaler->optimizers[i].stage == AMP_STEPPED;
+    for (int64_t i = 0; i < scaler->optimizer_count && !tern_failed(); i++) {
         const amp_optimizer *entry = &scaler->optimizers[i];
-        if (entry->devices > 0 && !entry->found_known)
-            *out_skips = -1;
-        else if (*out_skips >= 0)
-            *out_skips += entry->skipped;
+        tern_tensor *any = any_found(scaler, entry);
+        if (any == NULL)
+            continue;
+        s.found = plus(s.found, any);
+        if (entry->stage != AMP_STEPPED)
+            continue;
+        s.skipped = all_stepped ? s.found : plus(s.skipped, any);
         for (int d = 0; d < entry->devices; d++) {
-            tern_tensor *found =
-                tern_to(entry->found[d], tern_device(scaler->scale), .non_blocking = true);
-            sum = sum == NULL ? found : tern_add(sum, found);
+            tern_tensor *cause =
+                tern_to(entry->cause[d], tern_device(scaler->scale), .non_blocking = true);
+            s.cause = s.cause == NULL ? cause : tern_minimum(s.cause, cause);
         }
     }
-    if (sum == NULL && !tern_failed())
+    return s;
+}
+
+/* Moves the scale, unless it was given, and writes the log. */
+static bool move_scale(tern_site_t site, tern_grad_scaler *scaler, bool given)
+{
+    const sums s = sum_up(scaler);
+    const tern_attr_scale options = { .growth = scaler->growth,
+                                      .backoff = scaler->backoff,
+                                      .interval = scaler->interval,
+                                      .slot = scaler->updates % TERN_SCALER_EVENTS,
+                                      .keep = given };
+    if (tern_failed())
+        return false;
+    if (s.found == NULL && !given) {
         (void)tern_fail_at(site, TERN_ERR_STATE, "scaler_update",
                            "no inf checks were recorded prior to update\n  try "
                            "tern_scaler_step(scaler, opt) before");
-    return sum;
-}
-
-/* The kernel's rule on what the host knows, so that the history needs no wait. */
-static void mirror(tern_grad_scaler *scaler, int64_t skips)
-{
-    if (skips < 0) {
-        scaler->known_scale = NAN;
-    } else if (skips > 0) {
-        scaler->known_scale = (double)(float)(scaler->known_scale * scaler->backoff);
-        scaler->known_tracker = 0;
-    } else if (++scaler->known_tracker == scaler->interval) {
-        const double grown = (double)(float)(scaler->known_scale * scaler->growth);
-        scaler->known_scale = isinf(grown) ? scaler->known_scale : grown;
-        scaler->known_tracker = 0;
-    }
-}
-
-static bool move_scale(tern_site_t site, tern_grad_scaler *scaler)
-{
-    int64_t skips;
-    const tern_attr_scale options = { scaler->growth, scaler->backoff, scaler->interval };
-    tern_tensor *found = all_found(site, scaler, &skips);
-    if (found == NULL ||
-        tern_scale_update_at(site, scaler->scale, scaler->tracker, found, &options) != TERN_OK)
         return false;
-    mirror(scaler, skips);
-    return true;
+    }
+    return core_scale_update(site,
+                             (tern_tensor *[]){ scaler->scale, scaler->tracker, s.found, s.skipped,
+                                                s.cause, scaler->log },
+                             &options) == TERN_OK;
 }
 
 tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_args *args)
@@ -273,11 +276,11 @@ tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_a
     amp_frame frame = amp_enter(site, false);
     const bool given =
         args->new_scale_tensor != NULL || args->new_scale != 0 || signbit(args->new_scale) != 0;
-    const bool done = given ? set_scale(site, scaler, args) : move_scale(site, scaler);
+    const bool done = (!given || set_scale(site, scaler, args)) && move_scale(site, scaler, given);
     amp_leave(&frame);
     if (!done)
         return tern_error_code();
-    amp_add_event(scaler);
+    scaler->updates++;
     amp_forget_optimizers(scaler);
     return TERN_OK;
 }

@@ -1,5 +1,6 @@
 /* sgd_step and adam_step: one pass over parameter p, gradient g and state (c, d: the momentum
- * buffer, or Adam's m and v), which all have one shape and dtype; p and the state are written.
+ * buffer, or Adam's m and v), which all have one shape and dtype; p and the state are written. The
+ * scaled rows multiply g, a block at a time, before; g is written then, too.
  *
  * Half types are computed in f32 and rounded once per tensor. Bytes moved per element: 3 to 7 times
  * its size. Elements are independent, so threads do not change bits. */
@@ -9,6 +10,7 @@
 
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
+#include "backend_cpu/unscale.h"
 #include "tern/op_attr.h"
 
 enum { MAX_OPERANDS = 4 };
@@ -16,6 +18,8 @@ enum { MAX_OPERANDS = 4 };
 typedef struct job {
     cpu_step_fn step;
     const void *numbers;
+    cpu_unscale_fn unscale; /* NULL: g stays */
+    double factor;
     int operands;
     int64_t size;
     cpu_convert_fn widen, narrow; /* half types */
@@ -35,9 +39,11 @@ static void run_block(const job *j, char *const *operands, int64_t n)
         j->widen(wide[k].bytes, operands[k], n);
         at[k] = wide[k].bytes;
     }
+    if (j->unscale != NULL)
+        (void)j->unscale(at[1], n, j->factor);
     j->step(at[0], at[1], at[2], at[3], n, j->numbers);
     for (int k = 0; j->narrow && k < j->operands; k++) {
-        if (k != 1)
+        if (k != 1 || j->unscale != NULL)
             j->narrow(operands[k], at[k], n);
     }
 }
@@ -45,7 +51,7 @@ static void run_block(const job *j, char *const *operands, int64_t n)
 static void run_linear(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
-    const int64_t most = j->widen ? CPU_BLOCK : end - begin;
+    const int64_t most = j->widen || j->unscale != NULL ? CPU_BLOCK : end - begin;
     while (begin < end) {
         const int64_t n = end - begin < most ? end - begin : most;
         char *at[MAX_OPERANDS] = { 0 };
@@ -69,15 +75,16 @@ static void run_packed(void *context, int64_t begin, int64_t end)
             at[k] = cpu_pack(&cursor, k, j->size, n, packed[k].bytes);
         run_block(j, at, n);
         for (int k = 0; k < j->operands; k++) {
-            if (k != 1 && at[k] == packed[k].bytes)
+            if ((k != 1 || j->unscale != NULL) && at[k] == packed[k].bytes)
                 cpu_unpack(&cursor, k, j->size, n, at[k]);
         }
         cpu_cursor_advance(&cursor, n);
     }
 }
 
-/* `operands` of call->in are there, the others are not given. */
-static tern_status_t run_step(const tern_call *call, int which, int operands, const void *numbers)
+/* `operands` of call->in are there, the others are not given. scale: NULL, or of the gradient. */
+static tern_status_t run_step(const tern_call *call, int which, int operands, const void *numbers,
+                              const tern_view *scale)
 {
     enum { FLOPS = 10 };
     const tern_view *p = call->in[0];
@@ -88,6 +95,10 @@ static tern_status_t run_step(const tern_call *call, int which, int operands, co
         return TERN_OK;
     j.step = p->dtype == TERN_F64 ? CPU_ISA_PICK(cpu_steps_f64)[which]
                                   : CPU_ISA_PICK(cpu_steps_f32)[which];
+    j.factor = scale != NULL ? (double)(float)(1 / (double)*(const float *)scale->data) : 1;
+    if (j.factor != 1)
+        j.unscale =
+            CPU_ISA_PICK(cpu_unscales)[p->dtype == TERN_F64 ? CPU_UNSCALE_F64 : CPU_UNSCALE_F32];
     j.widen = half ? cpu_converter(TERN_F32, p->dtype) : NULL;
     j.narrow = half ? cpu_converter(p->dtype, TERN_F32) : NULL;
     bool linear = true;
@@ -102,7 +113,39 @@ static tern_status_t run_step(const tern_call *call, int which, int operands, co
     return TERN_OK;
 }
 
-tern_status_t cpu_sgd_step(const tern_call *call)
+/* ---- what the scaled rows find in memory ------------------------------------------------------ */
+
+typedef struct scaling {
+    const tern_view *scale; /* NULL: the gradient is as it should be */
+    bool left_out;
+    int64_t *count; /* NULL: not given */
+    int turn;
+} scaling;
+
+static scaling scaling_of(const tern_call *call, int first, int32_t turn)
+{
+    const tern_view *found = call->in[first + 1], *count = call->in[first + 2];
+    return (scaling){ .scale = call->in[first],
+                      .left_out = found != NULL && *(const float *)found->data != 0,
+                      .count = count != NULL ? count->data : NULL,
+                      .turn = turn & 1 };
+}
+
+static int64_t steps_done(const scaling *s, int64_t otherwise)
+{
+    return s->count != NULL ? s->count[s->turn] : otherwise;
+}
+
+static tern_status_t end_step(const scaling *s, tern_status_t status)
+{
+    if (s->count != NULL && status == TERN_OK)
+        s->count[1 - s->turn] = s->count[s->turn] + !s->left_out;
+    return status;
+}
+
+/* ---- the rows --------------------------------------------------------------------------------- */
+
+static tern_status_t sgd(const tern_call *call, bool first, const tern_view *scale)
 {
     const tern_attr_sgd *attr = call->attr;
     const cpu_sgd_numbers numbers = { .sign = attr->maximize ? -1 : 1,
@@ -111,16 +154,29 @@ tern_status_t cpu_sgd_step(const tern_call *call)
                                       .fresh = 1 - attr->dampening,
                                       .weight_decay = attr->weight_decay,
                                       .nesterov = attr->nesterov != 0,
-                                      .first = attr->first != 0 };
+                                      .first = first };
     if (call->n_in < 3 || call->in[2] == NULL)
-        return run_step(call, CPU_STEP_SGD, 2, &numbers);
-    return run_step(call, CPU_STEP_SGD_MOMENTUM, 3, &numbers);
+        return run_step(call, CPU_STEP_SGD, 2, &numbers, scale);
+    return run_step(call, CPU_STEP_SGD_MOMENTUM, 3, &numbers, scale);
 }
 
-tern_status_t cpu_adam_step(const tern_call *call)
+tern_status_t cpu_sgd_step(const tern_call *call)
+{
+    const tern_attr_sgd *attr = call->attr;
+    return sgd(call, attr->first != 0, NULL);
+}
+
+tern_status_t cpu_sgd_step_scaled(const tern_call *call)
+{
+    const tern_attr_sgd *attr = call->attr;
+    const scaling s = scaling_of(call, 3, attr->turn);
+    const bool first = steps_done(&s, attr->first == 0) == 0;
+    return end_step(&s, s.left_out ? TERN_OK : sgd(call, first, s.scale));
+}
+
+static tern_status_t adam(const tern_call *call, double step, const tern_view *scale)
 {
     const tern_attr_adam *attr = call->attr;
-    const double step = (double)attr->step;
     const double decoupled = attr->decoupled ? attr->lr * attr->weight_decay : 0;
     const cpu_adam_numbers numbers = {
         .sign = attr->maximize ? -1 : 1,
@@ -132,5 +188,19 @@ tern_status_t cpu_adam_step(const tern_call *call)
         .step_size = attr->lr / (1 - pow(attr->beta1, step)),
         .inverse_root = 1 / sqrt(1 - pow(attr->beta2, step)),
     };
-    return run_step(call, CPU_STEP_ADAM, 4, &numbers);
+    return run_step(call, CPU_STEP_ADAM, 4, &numbers, scale);
+}
+
+tern_status_t cpu_adam_step(const tern_call *call)
+{
+    const tern_attr_adam *attr = call->attr;
+    return adam(call, (double)attr->step, NULL);
+}
+
+tern_status_t cpu_adam_step_scaled(const tern_call *call)
+{
+    const tern_attr_adam *attr = call->attr;
+    const scaling s = scaling_of(call, 4, attr->turn);
+    const double step = (double)steps_done(&s, attr->step - 1) + 1;
+    return end_step(&s, s.left_out ? TERN_OK : adam(call, step, s.scale));
 }

@@ -1,5 +1,5 @@
-/* The gradient scaler's kernels: unscale (gradient, 1 / scale, found) and scale_update (scale, tracker,
- * found). Half types are computed in f32 in blocks. */
+/* The gradient scaler's kernels: unscale (gradient, 1 / scale?, found, cause?) and scale_update (scale,
+ * tracker, found?, skipped?, cause?, log?). Half types are computed in f32 in blocks. */
 #include "backend_cpu/unscale.h"
 
 #include <math.h>
@@ -13,6 +13,8 @@ typedef struct job {
     cpu_convert_fn widen, narrow; /* half types */
     double factor;
     float *found;
+    int32_t *cause; /* NULL: not given */
+    int32_t index;
     int64_t size;
     cpu_walk walk;
 } job;
@@ -39,6 +41,8 @@ static void report(const job *j, bool bad)
     float one = 1;
     if (bad)
         __atomic_store(j->found, &one, __ATOMIC_RELAXED);
+    if (bad && j->cause != NULL && __atomic_load_n(j->cause, __ATOMIC_RELAXED) > j->index)
+        __atomic_store_n(j->cause, j->index, __ATOMIC_RELAXED);
 }
 
 static void run_linear(void *context, int64_t begin, int64_t end)
@@ -76,10 +80,14 @@ tern_status_t cpu_unscale(const tern_call *call)
 {
     const tern_view *g = call->in[0];
     const bool half = g->dtype == TERN_F16 || g->dtype == TERN_BF16;
-    job j = { .size = cpu_dtype_size(g->dtype), .found = call->in[2]->data };
+    const tern_attr_unscale *attr = call->attr;
+    job j = { .size = cpu_dtype_size(g->dtype),
+              .found = call->in[2]->data,
+              .cause = call->in[3] != NULL ? call->in[3]->data : NULL,
+              .index = (int32_t)attr->index };
     if (g->numel == 0)
         return TERN_OK;
-    j.factor = (double)*(const float *)call->in[1]->data;
+    j.factor = call->in[1] != NULL ? (double)*(const float *)call->in[1]->data : 1;
     j.unscale =
         CPU_ISA_PICK(cpu_unscales)[g->dtype == TERN_F64 ? CPU_UNSCALE_F64 : CPU_UNSCALE_F32];
     j.widen = half ? cpu_converter(TERN_F32, g->dtype) : NULL;
@@ -93,13 +101,10 @@ tern_status_t cpu_unscale(const tern_call *call)
     return TERN_OK;
 }
 
-tern_status_t cpu_scale_update(const tern_call *call)
+static void move_scale(const tern_attr_scale *attr, float *scale, int32_t *tracker, bool found)
 {
-    const tern_attr_scale *attr = call->attr;
-    float *scale = call->in[0]->data;
-    int32_t *tracker = call->in[1]->data;
     const double now = (double)*scale;
-    if (*(const float *)call->in[2]->data != 0) {
+    if (found) {
         *scale = (float)(now * attr->backoff);
         *tracker = 0;
     } else if (*tracker + 1 == attr->interval) {
@@ -109,5 +114,29 @@ tern_status_t cpu_scale_update(const tern_call *call)
     } else {
         ++*tracker;
     }
+}
+
+static void write_log(float *log, int64_t numel, int64_t slot, float skipped, float scale,
+                      float cause)
+{
+    log[3 * slot] = skipped;
+    log[3 * slot + 1] = scale;
+    log[3 * slot + 2] = cause;
+    log[numel - 2] += skipped;
+    if (skipped > 0)
+        log[numel - 1] = cause;
+}
+
+tern_status_t cpu_scale_update(const tern_call *call)
+{
+    const tern_attr_scale *attr = call->attr;
+    const tern_view *const *in = call->in;
+    float *scale = in[0]->data;
+    if (!attr->keep)
+        move_scale(attr, scale, in[1]->data, *(const float *)in[2]->data != 0);
+    if (in[5] != NULL)
+        write_log(in[5]->data, in[5]->numel, attr->slot,
+                  in[3] != NULL ? *(const float *)in[3]->data : 0, *scale,
+                  in[4] != NULL ? (float)*(const int32_t *)in[4]->data : -1);
     return TERN_OK;
 }

@@ -193,10 +193,11 @@ cudaError_t cuda_launch_layer_norm_grad(const cuda_norm_args *a, cudaStream_t st
 
 /* ---- step.cu: operands of the walk: p, g, c, d ---- */
 typedef struct cuda_step_args {
-    void *p, *c, *d;
-    const void *g;
+    void *p, *g, *c, *d; /* g is written where there is a scale */
     int dtype;
     const cuda_walk *walk;
+    const float *scale, *found; /* of the scaled rows, or NULL */
+    int64_t *count;             /* [2], or NULL */
 } cuda_step_args;
 cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_sgd *attr,
                             cudaStream_t stream);
@@ -204,10 +205,26 @@ cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr_adam *attr
                              cudaStream_t stream);
 
 /* ---- unscale.cu: all pointers are the device's ---- */
-cudaError_t cuda_launch_unscale(void *g, int dtype, const cuda_walk *walk, const float *inverse,
-                                float *found, cudaStream_t stream);
-cudaError_t cuda_launch_scale_update(float *scale, int32_t *tracker, const float *found,
-                                     const tern_attr_scale *attr, cudaStream_t stream);
+typedef struct cuda_unscale_args {
+    void *g;
+    int dtype;
+    const cuda_walk *walk;
+    const float *inverse; /* NULL: g is only looked at */
+    float *found;
+    int32_t *cause; /* or NULL */
+    int32_t index;
+} cuda_unscale_args;
+cudaError_t cuda_launch_unscale(const cuda_unscale_args *a, cudaStream_t stream);
+typedef struct cuda_scale_args {
+    float *scale;
+    int32_t *tracker;
+    const float *found, *skipped; /* these and the following may be NULL */
+    const int32_t *cause;
+    float *log;
+    int64_t log_numel;
+} cuda_scale_args;
+cudaError_t cuda_launch_scale_update(const cuda_scale_args *a, const tern_attr_scale *attr,
+                                     cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,52 @@
 /* sgd_step and adam_step: torch.optim's formulas, one pass over parameter p, gradient g and state (c,
  * d), any strides, one dtype. f32 inside (f64 for f64), rounded once per tensor. A thread takes one
- * element of a walk. */
+ * element of a walk.
+ *
+ * The scaled rows find three things on the device: g's scale, a flag that leaves the step out, and the
+ * count of steps. All blocks read one of its two numbers and one thread writes the other. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/walk.cuh"
 
 using namespace cuda;
+
+struct scaling {
+    const float *scale, *found;
+    int64_t *count;
+    int turn;
+};
+
+static scaling scaling_of(const cuda_step_args *s, int32_t turn)
+{
+    return { s->scale, s->found, s->count, turn & 1 };
+}
+
+/* For all threads alike: is the step left out? */
+__device__ __forceinline__ bool left_out(const scaling &s)
+{
+    const bool out = s.found != nullptr && *s.found != 0.0f;
+    if (s.count != nullptr && blockIdx.x == 0 && threadIdx.x == 0)
+        s.count[1 - s.turn] = s.count[s.turn] + !out;
+    return out;
+}
+
+/* 1 / scale, rounded once from double, as the gradient scaler's. */
+template <typename T> __device__ __forceinline__ T inverse_of(const scaling &s)
+{
+    return s.scale != nullptr ? (T)(float)(1.0 / (double)*s.scale) : (T)1;
+}
+
+/* An element of the gradient, unscaled where it lies. */
+template <typename S>
+__device__ __forceinline__ real<S> slope_at(S *g, const scaling &s, real<S> inverse)
+{
+    real<S> value = widen(*g);
+    if (s.scale != nullptr) {
+        const S kept = narrow<S>(value * inverse);
+        *g = kept;
+        value = value * inverse;
+    }
+    return value;
+}
 
 template <typename T> struct sgd_numbers {
     T sign, lr, momentum, fresh, decay;
@@ -13,17 +55,21 @@ template <typename T> struct sgd_numbers {
 
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_sgd(S *p, const S *g, S *buffer, cuda_walk walk, sgd_numbers<real<S>> a)
+    k_sgd(S *p, S *g, S *buffer, cuda_walk walk, sgd_numbers<real<S>> a, scaling s)
 {
     using T = real<S>;
+    if (left_out(s))
+        return;
+    const T inverse = inverse_of<T>(s);
+    const bool first = s.count != nullptr ? s.count[s.turn] == 0 : a.first != 0;
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        T slope = a.sign * widen(g[at[1]]) + a.decay * param;
+        T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
         if (buffer != nullptr) {
             /* the first step's buffer is the gradient itself, and what the buffer holds is not read */
-            const T moved = a.first ? slope : a.momentum * widen(buffer[at[2]]) + a.fresh * slope;
+            const T moved = first ? slope : a.momentum * widen(buffer[at[2]]) + a.fresh * slope;
             buffer[at[2]] = narrow<S>(moved);
             slope = a.nesterov ? slope + a.momentum * moved : moved;
         }
@@ -35,16 +81,37 @@ template <typename T> struct adam_numbers {
     T sign, keep, decay, fresh1, beta2, fresh2, eps, step_size, inverse_root;
 };
 
+/* What depends on the number of steps; powers in double, once per block. */
+template <typename T>
+__device__ void correct(adam_numbers<T> *a, const scaling &s, const tern_attr_adam &o)
+{
+    __shared__ T corrected[2];
+    if (threadIdx.x == 0) {
+        const double step = (double)(s.count[s.turn] + 1);
+        corrected[0] = (T)(o.lr / (1 - pow(o.beta1, step)));
+        corrected[1] = (T)(1 / sqrt(1 - pow(o.beta2, step)));
+    }
+    __syncthreads();
+    a->step_size = corrected[0];
+    a->inverse_root = corrected[1];
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_adam(S *p, const S *g, S *m, S *v, cuda_walk walk, adam_numbers<real<S>> a)
+    k_adam(S *p, S *g, S *m, S *v, cuda_walk walk, adam_numbers<real<S>> a, scaling s,
+           tern_attr_adam o)
 {
     using T = real<S>;
+    if (left_out(s))
+        return;
+    if (s.count != nullptr)
+        correct(&a, s, o);
+    const T inverse = inverse_of<T>(s);
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[4];
         offsets<4>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        const T slope = a.sign * widen(g[at[1]]) + a.decay * param;
+        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
         T mean = widen(m[at[2]]);
         mean += a.fresh1 * (slope - mean);
         const T square = a.beta2 * widen(v[at[3]]) + a.fresh2 * slope * slope;
@@ -69,7 +136,8 @@ extern "C" cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_
                                    attr->nesterov,
                                    attr->first };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->p, (const S *)s->g, (S *)s->c, *s->walk, a);
+        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->p, (S *)s->g, (S *)s->c, *s->walk, a,
+                                  scaling_of(s, attr->turn));
     });
 }
 
@@ -91,7 +159,7 @@ extern "C" cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr
                                     (T)(attr->lr / (1 - pow(attr->beta1, step))),
                                     (T)(1 / sqrt(1 - pow(attr->beta2, step))) };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_adam<S>, (S *)s->p, (const S *)s->g, (S *)s->c, (S *)s->d,
-                                  *s->walk, a);
+        return cudaLaunchKernelEx(&c, k_adam<S>, (S *)s->p, (S *)s->g, (S *)s->c, (S *)s->d,
+                                  *s->walk, a, scaling_of(s, attr->turn), *attr);
     });
 }

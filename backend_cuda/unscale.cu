@@ -12,52 +12,68 @@ template <typename T> __device__ __forceinline__ bool is_not_finite(T value)
 }
 
 template <typename S>
-__global__ void __launch_bounds__(BLOCK)
-    k_unscale(S *g, cuda_walk walk, const float *inverse, float *found)
+__global__ void __launch_bounds__(BLOCK) k_unscale(S *g, cuda_walk walk, cuda_unscale_args a)
 {
     using T = real<S>;
-    const T factor = (T)*inverse;
+    const T factor = a.inverse != nullptr ? (T)*a.inverse : (T)1;
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[1];
         offsets<1>(walk, (uint32_t)i, at);
         const T value = widen(g[at[0]]);
-        if (is_not_finite(value))
-            atomicExch(found, 1.0f);
+        if (is_not_finite(value)) {
+            atomicExch(a.found, 1.0f);
+            if (a.cause != nullptr)
+                atomicMin(a.cause, a.index);
+        }
         if (factor != (T)1)
             g[at[0]] = narrow<S>(value * factor);
     }
 }
 
-__global__ void __launch_bounds__(1)
-    k_scale_update(float *scale, int32_t *tracker, const float *found, tern_attr_scale a)
+__device__ void move_scale(const cuda_scale_args &a, const tern_attr_scale &o)
 {
-    const int32_t good = *tracker + 1;
-    if (*found != 0.0f) {
-        *scale = (float)((double)*scale * a.backoff);
-        *tracker = 0;
-    } else if (good == a.interval) {
-        const float grown = (float)((double)*scale * a.growth);
+    const int32_t good = *a.tracker + 1;
+    if (*a.found != 0.0f) {
+        *a.scale = (float)((double)*a.scale * o.backoff);
+        *a.tracker = 0;
+    } else if (good == o.interval) {
+        const float grown = (float)((double)*a.scale * o.growth);
         if (!is_not_finite(grown))
-            *scale = grown;
-        *tracker = 0;
+            *a.scale = grown;
+        *a.tracker = 0;
     } else {
-        *tracker = good;
+        *a.tracker = good;
     }
 }
 
-extern "C" cudaError_t cuda_launch_unscale(void *g, int dtype, const cuda_walk *walk,
-                                           const float *inverse, float *found, cudaStream_t stream)
+__global__ void __launch_bounds__(1) k_scale_update(cuda_scale_args a, tern_attr_scale o)
 {
-    return float_switch(dtype, [&](auto zero) {
+    if (!o.keep)
+        move_scale(a, o);
+    if (a.log == nullptr)
+        return;
+    const float skipped = a.skipped != nullptr ? *a.skipped : 0.0f;
+    const float cause = a.cause != nullptr ? (float)*a.cause : -1.0f;
+    a.log[3 * o.slot] = skipped;
+    a.log[3 * o.slot + 1] = *a.scale;
+    a.log[3 * o.slot + 2] = cause;
+    a.log[a.log_numel - 2] += skipped;
+    if (skipped > 0.0f)
+        a.log[a.log_numel - 1] = cause;
+}
+
+extern "C" cudaError_t cuda_launch_unscale(const cuda_unscale_args *a, cudaStream_t stream)
+{
+    return float_switch(a->dtype, [&](auto zero) {
         using S = decltype(zero);
-        const cudaLaunchConfig_t c = shape_for(walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_unscale<S>, (S *)g, *walk, inverse, found);
+        const cudaLaunchConfig_t c = shape_for(a->walk->numel, stream);
+        return cudaLaunchKernelEx(&c, k_unscale<S>, (S *)a->g, *a->walk, *a);
     });
 }
 
-extern "C" cudaError_t cuda_launch_scale_update(float *scale, int32_t *tracker, const float *found,
+extern "C" cudaError_t cuda_launch_scale_update(const cuda_scale_args *a,
                                                 const tern_attr_scale *attr, cudaStream_t stream)
 {
     const cudaLaunchConfig_t c = shape(1, 1, stream);
-    return cudaLaunchKernelEx(&c, k_scale_update, scale, tracker, found, *attr);
+    return cudaLaunchKernelEx(&c, k_scale_update, *a, *attr);
 }

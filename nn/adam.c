@@ -18,7 +18,8 @@ static bool has_state(const nn_options *options)
 }
 
 static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
-                          const nn_options *options, bool decoupled)
+                          const nn_options *options, const tern_step_scaling *scaling,
+                          bool decoupled)
 {
     const tern_attr_adam attr = { .lr = options->lr,
                                   .beta1 = options->beta1,
@@ -27,20 +28,26 @@ static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, c
                                   .weight_decay = options->weight_decay,
                                   .step = slot->steps + 1,
                                   .decoupled = decoupled,
-                                  .maximize = options->maximize };
+                                  .maximize = options->maximize,
+                                  .turn = (int32_t)(slot->steps & 1) };
+    if (scaling != NULL)
+        return tern_adam_step_scaled_at(site, p, grad, slot->state[0], slot->state[1], scaling,
+                                        &attr);
     return tern_adam_step_at(site, p, grad, slot->state[0], slot->state[1], &attr);
 }
 
 static tern_status_t step_adam(tern_site_t site, tern_tensor *p, tern_tensor *grad,
-                               const nn_slot *slot, const nn_options *options)
+                               const nn_slot *slot, const nn_options *options,
+                               const tern_step_scaling *scaling)
 {
-    return step(site, p, grad, slot, options, false);
+    return step(site, p, grad, slot, options, scaling, false);
 }
 
 static tern_status_t step_adamw(tern_site_t site, tern_tensor *p, tern_tensor *grad,
-                                const nn_slot *slot, const nn_options *options)
+                                const nn_slot *slot, const nn_options *options,
+                                const tern_step_scaling *scaling)
 {
-    return step(site, p, grad, slot, options, true);
+    return step(site, p, grad, slot, options, scaling, true);
 }
 
 const nn_kind nn_adam = {

@@ -130,6 +130,7 @@ static void take_off(tern_optimizer *opt, int64_t more)
         const nn_slot *slot = &opt->slots[--opt->count];
         for (int s = 0; s < NN_STATES; s++)
             tern_release(slot->state[s]);
+        tern_release(slot->count);
         tern_release(opt->params[opt->count]);
         free(opt->names[opt->count]);
     }

@@ -16,7 +16,8 @@ typedef struct nn_options {
 
 typedef struct nn_slot {
     tern_tensor *state[NN_STATES]; /* NULL until the first step */
-    int64_t steps;                 /* done with this state */
+    tern_tensor *count;            /* i64 [2] beside the parameter, or NULL: see tern_attr_sgd */
+    int64_t steps; /* done with this state; those left out among them, with a count */
     int64_t group;
 } nn_slot;
 
@@ -34,8 +35,9 @@ typedef struct nn_kind {
     /* Options that this kind takes and their ranges; records an error. */
     bool (*check)(tern_site_t site, const char *what, const nn_options *options);
     bool (*has_state)(const nn_options *options);
+    /* scaling: NULL for a plain step of a slot without a count */
     tern_status_t (*step)(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
-                          const nn_options *options);
+                          const nn_options *options, const tern_step_scaling *scaling);
 } nn_kind;
 
 struct tern_optimizer {
@@ -62,6 +64,8 @@ bool nn_check_option(tern_site_t site, const char *what, const char *name, doubl
 /* Ranges of all options, the kind's own among them; `what` is the call that errors name. */
 bool nn_check_options(tern_site_t site, const char *what, const nn_kind *kind,
                       const nn_options *options);
+/* Steps that changed the parameter; with a count it is read. */
+int64_t nn_slot_steps(tern_site_t site, const nn_slot *slot);
 /* State tensor of a parameter in which a step can write: same shape, dtype and device. */
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p);
 

@@ -78,7 +78,8 @@ static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, t
                        const char *prefix)
 {
     const nn_slot *slot = &opt->slots[i];
-    if (!slot->state[0] || slot->steps == 0)
+    const int64_t steps = slot->state[0] ? nn_slot_steps(site, slot) : 0;
+    if (steps == 0)
         return;
     for (int s = 0; s < opt->kind->states && !tern_failed(); s++) {
         char *name = state_name(site, prefix, opt->names[i], opt->kind->state_names[s]);
@@ -87,7 +88,7 @@ static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, t
         free(name);
     }
     if (opt->kind->counts_steps)
-        store_int(site, state, state_name(site, prefix, opt->names[i], "step"), slot->steps);
+        store_int(site, state, state_name(site, prefix, opt->names[i], "step"), steps);
 }
 
 tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
@@ -260,6 +261,7 @@ static void commit(const restore *r)
             tern_retain(r->slots[i].state[s]);
             tern_release(opt->slots[i].state[s]);
         }
+        tern_release(opt->slots[i].count);
         opt->slots[i] = r->slots[i];
     }
 }

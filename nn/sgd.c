@@ -21,7 +21,7 @@ static bool has_state(const nn_options *options)
 }
 
 static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
-                          const nn_options *options)
+                          const nn_options *options, const tern_step_scaling *scaling)
 {
     const bool moves = options->momentum != 0;
     const tern_attr_sgd attr = { .lr = options->lr,
@@ -30,8 +30,11 @@ static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, c
                                  .weight_decay = options->weight_decay,
                                  .nesterov = options->nesterov,
                                  .maximize = options->maximize,
-                                 .first = slot->steps == 0 };
-    return tern_sgd_step_at(site, p, grad, moves ? slot->state[0] : NULL, &attr);
+                                 .first = slot->steps == 0,
+                                 .turn = (int32_t)(slot->steps & 1) };
+    tern_tensor *buffer = moves ? slot->state[0] : NULL;
+    return scaling != NULL ? tern_sgd_step_scaled_at(site, p, grad, buffer, scaling, &attr)
+                           : tern_sgd_step_at(site, p, grad, buffer, &attr);
 }
 
 const nn_kind nn_sgd = {

@@ -77,31 +77,106 @@ static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const 
     return opt->slots[i].state[0] ? check_state(site, opt, i) : make_state(site, opt, i);
 }
 
-static bool prepare(tern_site_t site, tern_optimizer *opt)
+/* ---- steps that the device may leave out ------------------------------------------------------- */
+
+enum { MOST_DEVICES = 16 };
+
+/* Scale and flag on each device with gradients; tensors of the frame's scope. */
+typedef struct scaled_step {
+    tern_tensor *scale, *found; /* the caller's; scale may be NULL */
+    int devices;
+    tern_dev_t dev[MOST_DEVICES];
+    tern_step_scaling there[MOST_DEVICES]; /* without a count */
+} scaled_step;
+
+static tern_tensor *brought(tern_site_t site, tern_tensor *t, tern_dev_t dev)
+{
+    return t == NULL ? NULL
+                     : tern_to_at(site, t,
+                                  &(tern_to_args){ .size_ = sizeof(tern_to_args),
+                                                   .device = dev,
+                                                   .non_blocking = true });
+}
+
+/* NULL after an error. */
+static const tern_step_scaling *scaling_on(tern_site_t site, scaled_step *s, tern_dev_t dev)
+{
+    for (int d = 0; d < s->devices; d++)
+        if (tern_dev_equal(s->dev[d], dev))
+            return &s->there[d];
+    if (s->devices == MOST_DEVICES) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "step_scaled", "gradients on more than %d devices",
+                     MOST_DEVICES);
+        return NULL;
+    }
+    const tern_step_scaling here = { brought(site, s->scale, dev), brought(site, s->found, dev),
+                                     NULL };
+    if (tern_failed())
+        return NULL;
+    s->dev[s->devices] = dev;
+    s->there[s->devices] = here;
+    return &s->there[s->devices++];
+}
+
+/* From here on the number of steps is the device's: both of its numbers are what the host has counted. */
+static bool make_count(tern_site_t site, nn_slot *slot, tern_dev_t dev)
+{
+    const tern_new_args args = {
+        .size_ = sizeof args, .shape = TERN_SHAPE(2), .dtype = TERN_I64, .device = dev
+    };
+    if (!slot->count)
+        slot->count = tern_retain(tern_full_at(site, (double)slot->steps, &args));
+    return slot->count != NULL;
+}
+
+int64_t nn_slot_steps(tern_site_t site, const nn_slot *slot)
+{
+    int64_t counts[2] = { 0 };
+    if (!slot->count)
+        return slot->steps;
+    tern_read_at(site, slot->count, TERN_I64, counts, sizeof counts);
+    return counts[slot->steps & 1];
+}
+
+/* ---- a step ------------------------------------------------------------------------------------ */
+
+static bool prepare(tern_site_t site, tern_optimizer *opt, scaled_step *scaled)
 {
     for (int64_t i = 0; i < opt->count; i++) {
         const tern_tensor *grad = tern_grad_of(opt->params[i]);
-        if (grad && !prepare_one(site, opt, i, grad))
+        if (!grad)
+            continue;
+        if (!prepare_one(site, opt, i, grad))
+            return false;
+        nn_slot *slot = &opt->slots[i];
+        const tern_dev_t dev = tern_device(opt->params[i]);
+        if (scaled &&
+            (!scaling_on(site, scaled, dev) || (slot->state[0] && !make_count(site, slot, dev))))
             return false;
     }
     return true;
 }
 
-static void update(tern_site_t site, tern_optimizer *opt)
+static void update(tern_site_t site, tern_optimizer *opt, scaled_step *scaled)
 {
     for (int64_t i = 0; i < opt->count; i++) {
-        tern_tensor *grad = tern_grad_of(opt->params[i]);
+        tern_tensor *p = opt->params[i], *grad = tern_grad_of(p);
         if (!grad)
             continue;
         nn_slot *slot = &opt->slots[i];
         const nn_options *options = &opt->groups[slot->group].options;
-        if (opt->kind->step(site, opt->params[i], grad, slot, options) != TERN_OK)
+        tern_step_scaling scaling = { .scale = NULL };
+        if (scaled)
+            scaling = *scaling_on(site, scaled, tern_device(p));
+        scaling.count = slot->count;
+        const bool plain = !scaled && !slot->count;
+        if (opt->kind->step(site, p, grad, slot, options, plain ? NULL : &scaling) != TERN_OK)
             return;
         slot->steps++;
     }
 }
 
-tern_status_t tern_step_at(tern_site_t site, tern_optimizer *opt)
+static tern_status_t step(tern_site_t site, tern_optimizer *opt, scaled_step *scaled)
 {
     if (!opt)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "step", "the optimizer is NULL");
@@ -109,11 +184,25 @@ tern_status_t tern_step_at(tern_site_t site, tern_optimizer *opt)
         return tern_error_code();
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
-    if (prepare(site, opt))
-        update(site, opt);
+    if (prepare(site, opt, scaled))
+        update(site, opt, scaled);
     tern_set_grad_enabled(recording);
     nn_leave(&frame);
     return tern_error_code();
+}
+
+tern_status_t tern_step_at(tern_site_t site, tern_optimizer *opt)
+{
+    return step(site, opt, NULL);
+}
+
+tern_status_t tern_step_scaled_at(tern_site_t site, tern_optimizer *opt, tern_tensor *grad_scale,
+                                  tern_tensor *found_inf)
+{
+    scaled_step scaled = { .scale = grad_scale, .found = found_inf };
+    if (!found_inf)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "step_scaled", "the flag is NULL");
+    return step(site, opt, &scaled);
 }
 
 tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *given)
@@ -162,6 +251,14 @@ tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *opt)
             tern_release(opt->slots[i].state[s]);
             opt->slots[i].state[s] = moved;
         }
+    for (int64_t i = 0; i < opt->count && !tern_failed(); i++) {
+        tern_tensor *moved = brought(site, opt->slots[i].count, tern_device(opt->params[i]));
+        if (!moved)
+            continue;
+        tern_retain(moved);
+        tern_release(opt->slots[i].count);
+        opt->slots[i].count = moved;
+    }
     tern_set_grad_enabled(recording);
     nn_leave(&frame);
     return tern_error_code();

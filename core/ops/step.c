@@ -31,3 +31,22 @@ tern_status_t tern_adam_step_at(tern_site_t site, tern_tensor *p, tern_tensor *g
     return step(TERN_OP_adam_step, site, options, sizeof *options, 4,
                 (tern_tensor *[]){ p, grad, m, v });
 }
+
+tern_status_t tern_sgd_step_scaled_at(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                                      tern_tensor *buffer, const tern_step_scaling *scaling,
+                                      const tern_attr_sgd *options)
+{
+    const tern_step_scaling s = scaling != NULL ? *scaling : (tern_step_scaling){ .scale = NULL };
+    return step(TERN_OP_sgd_step_scaled, site, options, sizeof *options, 6,
+                (tern_tensor *[]){ p, grad, buffer, s.scale, s.found, s.count });
+}
+
+tern_status_t tern_adam_step_scaled_at(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                                       tern_tensor *m, tern_tensor *v,
+                                       const tern_step_scaling *scaling,
+                                       const tern_attr_adam *options)
+{
+    const tern_step_scaling s = scaling != NULL ? *scaling : (tern_step_scaling){ .scale = NULL };
+    return step(TERN_OP_adam_step_scaled, site, options, sizeof *options, 7,
+                (tern_tensor *[]){ p, grad, m, v, s.scale, s.found, s.count });
+}

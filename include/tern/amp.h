@@ -95,8 +95,9 @@ TERN_API int64_t tern_amp_explain(char *out_text, size_t bytes);
  *     tern_scaler_step(scaler, opt);
  *     tern_scaler_update(scaler);
  *
- * Scale, counter and flags lie where the first loss does. The scaler reads them only in step (one flag
- * per device with gradients) and in get_scale and store. torch.amp.GradScaler, rows A041-A082. */
+ * Scale, counter and flags lie where the first loss does, and the optimizer's step finds them there: the
+ * host reads them only in get_scale, store, skipped and what tells what the scaler did.
+ * torch.amp.GradScaler with fused optimizers, rows A041-A082. */
 
 typedef struct tern_grad_scaler tern_grad_scaler;
 
@@ -132,11 +133,12 @@ TERN_API tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scal
  * error for f16 gradients, before anything is written. */
 TERN_API tern_status_t tern_scaler_unscale_at(tern_site_t site, tern_grad_scaler *scaler,
                                               tern_optimizer *opt);
-/* Unscales, unless that was done, and steps, unless a gradient was not finite. Once per update and
- * optimizer. An error when no parameter has a gradient. */
+/* Unscales, unless that was done, and steps, unless a gradient was not finite; then gradients stay as
+ * they are. f16 gradients are fine here. Once per update and optimizer. An error when no parameter has a
+ * gradient. */
 TERN_API tern_status_t tern_scaler_step_at(tern_site_t site, tern_grad_scaler *scaler,
                                            tern_optimizer *opt);
-/* Did the step of opt since the last update leave it as it was? */
+/* Did the step of opt since the last update leave it as it was? Reads that, which waits for the device. */
 TERN_API bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *opt);
 
 typedef struct tern_scaler_update_args {
@@ -181,21 +183,22 @@ TERN_API tern_status_t tern_scaler_restore_at(tern_site_t site, tern_grad_scaler
 #define tern_scaler_restore(scaler, state, prefix) \
     tern_scaler_restore_at(TERN_HERE, scaler, state, prefix, false)
 
-/* ---- what the scaler did -------------------------------------------------------------------------- */
+/* ---- what the scaler did: read when it is asked for, which waits for the device ------------------- */
 
 enum { TERN_SCALER_NAME_BYTES = 96, TERN_SCALER_EVENTS = 128 };
 
 typedef struct tern_scaler_event {
-    int64_t update;  /* counts from 1 */
-    double scale;    /* after it; NaN when nothing has read it: gradients that were never stepped */
-    int64_t skipped; /* optimizers that were left as they were */
+    int64_t update;                         /* counts from 1 */
+    double scale;                           /* after it */
+    int64_t skipped;                        /* optimizers that were left as they were */
     char parameter[TERN_SCALER_NAME_BYTES]; /* the first whose gradient was not finite, else "" */
 } tern_scaler_event;
 
 /* Updates and skipped steps so far. */
 TERN_API int64_t tern_scaler_update_count(const tern_grad_scaler *scaler);
 TERN_API int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler);
-/* The name of the first parameter whose gradient made the last skipped step be skipped; NULL: none. */
+/* The name of the first parameter whose gradient made the last skipped step be skipped; NULL: none, or
+ * there was no memory for names. Lives as long as the scaler. */
 TERN_API const char *tern_scaler_overflowed(const tern_grad_scaler *scaler);
 /* The last `count` updates at most, oldest first; returns how many. The last TERN_SCALER_EVENTS are
  * kept. */

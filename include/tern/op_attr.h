@@ -110,23 +110,39 @@ typedef struct tern_attr_slice {
     int64_t start, length, step;
 } tern_attr_slice;
 
-/* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient. */
+/* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient.
+ * sgd_step_scaled(p, g, buf?, scale?, found?, count?) first multiplies g, which is written, by 1 / scale,
+ * and does nothing where found is not 0. count (i64 [2]) is the number of steps done so far, on the
+ * device: count[turn] is read, count[1 - turn] written, so that no thread waits for another; where it is
+ * given it says what `first` says. */
 typedef struct tern_attr_sgd {
     double lr, momentum, dampening, weight_decay;
-    int32_t nesterov, maximize, first, reserved;
+    int32_t nesterov, maximize, first, turn;
 } tern_attr_sgd;
 
-/* adam_step(p, g, m, v): torch.optim.Adam; decoupled: AdamW's weight decay. step counts from 1. */
+/* adam_step(p, g, m, v): torch.optim.Adam; decoupled: AdamW's weight decay. step counts from 1.
+ * adam_step_scaled(p, g, m, v, scale?, found?, count?): see above; count stands for step. */
 typedef struct tern_attr_adam {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;
     int32_t decoupled, maximize;
+    int32_t turn, reserved;
 } tern_attr_adam;
 
-/* scale_update(scale, tracker, found): torch._amp_update_scale_ */
+/* unscale(g, inverse?, found, cause?): without inverse g is only looked at. cause (i32) becomes `index`
+ * where an element is not finite and it was larger before. */
+typedef struct tern_attr_unscale {
+    int64_t index;
+} tern_attr_unscale;
+
+/* scale_update(scale, tracker, found?, skipped?, cause?, log?): torch._amp_update_scale_; found may be
+ * left out when `keep` leaves scale and tracker alone. log (f32 [3 n + 2]): at 3 slot come skipped, the
+ * new scale and cause; skipped is added to the last but one, the last becomes cause where skipped > 0. */
 typedef struct tern_attr_scale {
     double growth, backoff;
     int64_t interval;
+    int64_t slot;
+    int32_t keep, reserved;
 } tern_attr_scale;
 
 #ifdef __cplusplus

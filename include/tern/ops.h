@@ -349,8 +349,22 @@ TERN_API tern_status_t tern_adam_step_at(tern_site_t, tern_tensor *p, tern_tenso
                                          tern_tensor *m, tern_tensor *v,
                                          const tern_attr_adam *options);
 
-/* The gradient scaler's steps (tern/amp.h). grad is multiplied by `inverse` (one f32), unless that is
- * 1; found (one f32) becomes 1 when an element of grad is infinite or NaN, else it stays. */
+/* What a step finds on the device instead of being told by the host; NULL: not given. */
+typedef struct tern_step_scaling {
+    tern_tensor *scale; /* one f32: grad is written, multiplied by its inverse */
+    tern_tensor *found; /* one f32: where it is not 0 the step is left out */
+    tern_tensor *count; /* i64 [2]: steps done, see tern_attr_sgd; written */
+} tern_step_scaling;
+TERN_API tern_status_t tern_sgd_step_scaled_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                               tern_tensor *buffer, const tern_step_scaling *scaling,
+                                               const tern_attr_sgd *options);
+TERN_API tern_status_t tern_adam_step_scaled_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                                tern_tensor *m, tern_tensor *v,
+                                                const tern_step_scaling *scaling,
+                                                const tern_attr_adam *options);
+
+/* The gradient scaler's steps (tern/amp.h). grad is multiplied by `inverse` (one f32; NULL: 1), unless
+ * that is 1; found (one f32) becomes 1 when an element of grad is infinite or NaN, else it stays. */
 TERN_API tern_status_t tern_unscale_at(tern_site_t, tern_tensor *grad, tern_tensor *inverse,
                                        tern_tensor *found);
 /* Where found is not 0: scale (one f32) times backoff, tracker (one i32) 0. Else tracker plus 1; when

@@ -60,6 +60,15 @@ TERN_API int64_t tern_group_count(const tern_optimizer *opt);
 TERN_API tern_status_t tern_step_at(tern_site_t site, tern_optimizer *opt);
 #define tern_step(opt) tern_step_at(TERN_HERE, opt)
 
+/* A step that the device may leave out, so that the host need not know: gradients are multiplied by
+ * 1 / grad_scale where they lie (one f32; NULL: they are as they should be), and where found_inf (one
+ * f32) is not 0 nothing changes, and the step does not count. What the gradient scaler calls. From the
+ * first one on the number of steps lies on the device, and tern_optimizer_store reads it. */
+TERN_API tern_status_t tern_step_scaled_at(tern_site_t site, tern_optimizer *opt,
+                                           tern_tensor *grad_scale, tern_tensor *found_inf);
+#define tern_step_scaled(opt, grad_scale, found_inf) \
+    tern_step_scaled_at(TERN_HERE, opt, grad_scale, found_inf)
+
 typedef struct tern_zero_grad_args {
     size_t size_;
     tern_optimizer *opt;

@@ -255,6 +255,50 @@ static tern_tensor *run_adam_step(tern_tensor **in)
     (void)tern_adam_step_at(TERN_HERE, p, in[1], m, v, &o);
     return tern_stack(0, p, m, v);
 }
+/* Scale 4; one step that is left out, then the third one (two are done), by the count on the device. */
+static tern_step_scaling scaling_for(const tern_tensor *p, double found, double done)
+{
+    const tern_dev_t dev = tern_device(p);
+    return (tern_step_scaling){
+        tern_full(4, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev),
+        tern_full(found, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev),
+        tern_full(done, TERN_SHAPE(2), .dtype = TERN_I64, .device = dev),
+    };
+}
+static tern_tensor *run_sgd_step_scaled(tern_tensor **in)
+{
+    tern_tensor *p = tern_clone(in[0]), *buffer = tern_clone(in[2]), *g = tern_clone(in[1]);
+    tern_attr_sgd o = { .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = 1, .first = 1 };
+    const tern_step_scaling out = scaling_for(p, 1, 1), step = scaling_for(p, 0, 1);
+    (void)tern_sgd_step_scaled_at(TERN_HERE, p, g, buffer, &out, &o);
+    o.turn = 1;
+    (void)tern_sgd_step_scaled_at(TERN_HERE, p, g, buffer, &step, &o);
+    return tern_stack(0, p, buffer, g);
+}
+static value ref_sgd_step_scaled(const value *in)
+{
+    value out = value_new(2, (int64_t[]){ 3, in[0].numel });
+    for (int64_t i = 0; i < in[0].numel; i++) {
+        const double g = in[1].data[i] / 4 + 0.01 * in[0].data[i], b = 0.9 * in[2].data[i] + g;
+        out.data[i] = in[0].data[i] - 0.1 * (g + 0.9 * b);
+        out.data[in[0].numel + i] = b;
+        out.data[2 * in[0].numel + i] = in[1].data[i] / 4;
+    }
+    return out;
+}
+static tern_tensor *run_adam_step_scaled(tern_tensor **in)
+{
+    tern_tensor *p = tern_clone(in[0]), *m = tern_clone(in[2]), *v = tern_clone(in[3]);
+    tern_tensor *g = tern_mul(in[1], 4.0);
+    tern_attr_adam o = { .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01,
+                         .step = 100, .decoupled = 1 };
+    tern_step_scaling s = scaling_for(p, 1, 2);
+    (void)tern_adam_step_scaled_at(TERN_HERE, p, g, m, v, &s, &o);
+    s.found = NULL;
+    o.turn = 1;
+    (void)tern_adam_step_scaled_at(TERN_HERE, p, g, m, v, &s, &o);
+    return tern_stack(0, p, m, v);
+}
 static value ref_adam_step(const value *in)
 {
     const int64_t n = in[0].numel;
@@ -331,6 +375,11 @@ const opinfo opinfo_product[] = {
     { OPINFO(adam_step), .label = "decoupled",
       .in = { REAL(37), REAL(37), REAL(37), { INPUT_REAL, 1, { 37 }, 0.1, 2 } },
       .run = run_adam_step, .ref = ref_adam_step, HALF_STATE },
+    { OPINFO(sgd_step_scaled), .label = "left out, then second", .in = { REAL(37), REAL(37), REAL(37) },
+      .run = run_sgd_step_scaled, .ref = ref_sgd_step_scaled, HALF_STATE },
+    { OPINFO(adam_step_scaled), .label = "left out, then third",
+      .in = { REAL(37), REAL(37), REAL(37), { INPUT_REAL, 1, { 37 }, 0.1, 2 } },
+      .run = run_adam_step_scaled, .ref = ref_adam_step, HALF_STATE },
     { OPINFO(unscale), .label = "2-D", .in = { REAL(5, 7), { INPUT_F32, 0, { 0 }, 0.1, 2 },
       { INPUT_F32, 0, { 0 }, 0, 0.5 } }, .run = run_unscale, .ref = ref_unscale },
     { OPINFO(scale_update), .label = "grows and backs off", .in = { { INPUT_REAL, 0, { 0 }, 1, 2 } },

@@ -357,28 +357,84 @@ static void body_adam_step(work *w)
 }
 KERNEL(adam_step, sizeof(tern_attr_adam))
 
+/* Scale, flag and count are inputs from `first` on: false when the step is left out. */
+static bool begin_scaled(work *w, int first, int32_t turn, double *out_done)
+{
+    const bool out = w->has_in[first + 1] && get(w, first + 1, 0) != 0;
+    if (w->has_in[first + 2]) {
+        *out_done = get(w, first + 2, turn & 1);
+        put(&w->in[first + 2], 1 - (turn & 1), *out_done + !out);
+    }
+    for (int64_t i = 0; !out && w->has_in[first] && i < w->in[1].numel; i++)
+        put(&w->in[1], i, get(w, 1, i) * (double)(float)(1 / get(w, first, 0)));
+    return !out;
+}
+
+static void body_sgd_step_scaled(work *w)
+{
+    tern_attr_sgd o;
+    memcpy(&o, w->attr, sizeof o);
+    double done = o.first ? 0 : 1;
+    if (!begin_scaled(w, 3, o.turn, &done))
+        return;
+    o.first = done == 0;
+    memcpy(w->attr, &o, sizeof o);
+    body_sgd_step(w);
+}
+KERNEL(sgd_step_scaled, sizeof(tern_attr_sgd))
+
+static void body_adam_step_scaled(work *w)
+{
+    tern_attr_adam o;
+    memcpy(&o, w->attr, sizeof o);
+    double done = (double)o.step - 1;
+    if (!begin_scaled(w, 4, o.turn, &done))
+        return;
+    o.step = (int64_t)done + 1;
+    memcpy(w->attr, &o, sizeof o);
+    body_adam_step(w);
+}
+KERNEL(adam_step_scaled, sizeof(tern_attr_adam))
+
 /* ---- the gradient scaler ---- */
 
 static void body_unscale(work *w)
 {
-    const double factor = get(w, 1, 0);
+    const double factor = w->has_in[1] ? get(w, 1, 0) : 1;
+    tern_attr_unscale o;
+    memcpy(&o, w->attr, sizeof o);
     for (int64_t i = 0; i < w->in[0].numel; i++) {
         const double g = get(w, 0, i);
-        if (!isfinite(g))
+        if (!isfinite(g)) {
             put(&w->in[2], 0, 1);
+            if (w->has_in[3])
+                put(&w->in[3], 0, fmin(get(w, 3, 0), (double)o.index));
+        }
         put(&w->in[0], i, g * factor);
     }
 }
-KERNEL(unscale, 0)
+KERNEL(unscale, sizeof(tern_attr_unscale))
 
 static void body_scale_update(work *w)
 {
     tern_attr_scale o;
     memcpy(&o, w->attr, sizeof o);
     const double scale = get(w, 0, 0), good = get(w, 1, 0) + 1;
-    const bool found = get(w, 2, 0) != 0, grows = good >= (double)o.interval;
-    put(&w->in[0], 0, found ? scale * o.backoff : grows ? scale * o.growth : scale);
-    put(&w->in[1], 0, found || grows ? 0 : good);
+    const bool found = w->has_in[2] && get(w, 2, 0) != 0, grows = good >= (double)o.interval;
+    if (!o.keep) {
+        put(&w->in[0], 0, found ? scale * o.backoff : grows ? scale * o.growth : scale);
+        put(&w->in[1], 0, found || grows ? 0 : good);
+    }
+    if (!w->has_in[5])
+        return;
+    const double skipped = w->has_in[3] ? get(w, 3, 0) : 0, cause = w->has_in[4] ? get(w, 4, 0) : -1;
+    const int64_t end = w->in[5].numel;
+    put(&w->in[5], 3 * o.slot, skipped);
+    put(&w->in[5], 3 * o.slot + 1, get(w, 0, 0));
+    put(&w->in[5], 3 * o.slot + 2, cause);
+    put(&w->in[5], end - 2, get(w, 5, end - 2) + skipped);
+    if (skipped > 0)
+        put(&w->in[5], end - 1, cause);
 }
 KERNEL(scale_update, sizeof(tern_attr_scale))
 
@@ -389,6 +445,7 @@ const tern_kernel_entry test_kernels[] = {
     ENTRY(div), ENTRY(pow), ENTRY(maximum), ENTRY(minimum), ENTRY(eq), ENTRY(ne), ENTRY(lt),
     ENTRY(le), ENTRY(gt), ENTRY(ge), ENTRY(relu_grad), ENTRY(tanh_grad), ENTRY(sigmoid_grad),
     ENTRY(sum), ENTRY(mean), ENTRY(gemm), ENTRY(linear), ENTRY(cross_entropy),
-    ENTRY(cross_entropy_grad), ENTRY(sgd_step), ENTRY(adam_step), ENTRY(unscale), ENTRY(scale_update)
+    ENTRY(cross_entropy_grad), ENTRY(sgd_step), ENTRY(adam_step), ENTRY(unscale), ENTRY(scale_update),
+    ENTRY(sgd_step_scaled), ENTRY(adam_step_scaled)
 };
 const int64_t test_kernel_count = sizeof test_kernels / sizeof *test_kernels;
