@@ -92,7 +92,7 @@ tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char 
 {
     note_launch(name);
     if (code != cudaSuccess)
-        return cuda_check(call->dev.index, code, name);
+        return cuda_check(call->dev.index, code, "launch"); /* the dispatcher names the op */
     if (!waits_after_launch())
         return TERN_OK;
     cudaStream_t stream = NULL;

@@ -83,16 +83,18 @@ static sim_spot *spot_of(sim_allocation *x, const char *view)
     return fresh;
 }
 
-static bool race(const sim_op *op, const sim_allocation *x, bool writes, const mark *other,
-                 bool other_wrote, int slot)
+/* An access to `view` that nothing orders after `other`. */
+static bool race(const sim_op *op, const sim_allocation *x, const void *view, bool writes,
+                 const mark *other, bool other_wrote, int slot)
 {
-    char text[256];
-    sim_memory_describe(x, text, sizeof text);
+    char text[400];
+    const bool known = sim_describe(x, view, text, sizeof text);
     sim_report(cudaErrorUnknown,
                "stream race (%s after %s) on %s: '%s' on stream %d is not ordered after '%s' on "
-               "stream %d: a cudaStreamWaitEvent is missing",
+               "stream %d: a cudaStreamWaitEvent is missing%s",
                writes ? "write" : "read", other_wrote ? "write" : "read", text, op->what,
-               op->stream->slot, other->what, slot);
+               op->stream->slot, other->what, slot,
+               known ? " (tern_stream_wait_stream, or an event)" : "");
     return false;
 }
 
@@ -103,10 +105,10 @@ bool sim_order_access(const sim_op *op, sim_allocation *x, const void *view, boo
     if (spot == NULL)
         return true;
     if (op->clock[spot->write_slot] < spot->write.seq)
-        return race(op, x, writes, &spot->write, true, spot->write_slot);
+        return race(op, x, view, writes, &spot->write, true, spot->write_slot);
     for (int i = 0; writes && i < SIM_CLOCKS; i++)
         if (op->clock[i] < spot->read[i].seq)
-            return race(op, x, writes, &spot->read[i], false, i);
+            return race(op, x, view, writes, &spot->read[i], false, i);
     const mark now = { op->clock[slot], op->what };
     if (!writes) {
         spot->read[slot] = now;

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "backend_cuda/sim/sim.h"
-#include "tern/plugin.h"
 
 enum { STACK_BYTES = 64 << 10, SIGNALS = 2 };
 
@@ -83,17 +82,6 @@ static void fault_in_kernel(const siginfo_t *info, const void *context)
 
 /* ---- of the host ----------------------------------------------------------------------------- */
 
-/* The library's table, where the simulator is part of its plugin: it knows tensors and lines. */
-extern const tern_host *cuda_host __attribute__((weak));
-
-/* device -1: pinned memory. */
-static bool find_owner(const char *address, int device, tern_owner *out)
-{
-    return &cuda_host != NULL && cuda_host != NULL &&
-           cuda_host->size >= offsetof(tern_host, owner_of) + sizeof cuda_host->owner_of &&
-           cuda_host->owner_of(device < 0 ? TERN_CPU : TERN_CUDA(device), address, out);
-}
-
 static void say_owner(const tern_owner *owner, const char *access, int device, char *text,
                       size_t size)
 {
@@ -117,7 +105,7 @@ static void fault_of_host(const char *address, int device, const void *context)
     tern_owner owner;
     const char *access = access_of(context);
     say_place(address, place, sizeof place);
-    if (find_owner(address, device, &owner))
+    if (sim_owner_of(address, device, &owner))
         say_owner(&owner, access, device, text, sizeof text);
     else if (device < 0)
         (void)snprintf(text, sizeof text,

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "backend_cuda/sim/fiber.h"
+#include "tern/plugin.h"
 
 enum {
     SIM_DEVICES = 16,
@@ -92,6 +93,13 @@ void sim_memory_close_views(void);
 void sim_memory_reset(void);
 /* "allocation #3 (4096 bytes on cuda:0 (simulated), made by f+0x12)" */
 void sim_memory_describe(const sim_allocation *allocation, char *text, size_t size);
+
+/* ---- whose it is (owner.c) ------------------------------------------------------------------- */
+
+/* What the library says of an address; device -1: pinned memory. False when nobody knows. */
+bool sim_owner_of(const void *view, int device, tern_owner *out_owner);
+/* "tensor f32 [4] on cuda:0 (simulated), made at x.c:3"; false: the allocation, as sim_memory_describe. */
+bool sim_describe(const sim_allocation *allocation, const void *view, char *text, size_t size);
 
 /* ---- signals (signals.c) --------------------------------------------------------------------- */
 

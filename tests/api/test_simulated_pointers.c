@@ -97,6 +97,36 @@ static void read_another_threads_tensor(void)
     (void)*(volatile const char *)tern_data_ptr(t);
 }
 
+static void read_before_a_copy_is_done(void)
+{
+    tern_tensor *t = tern_ones(TERN_SHAPE(500), .device = TERN_CUDA(0));
+    tern_tensor *back = tern_to(t, TERN_CPU, .non_blocking = true);
+    (void)((volatile const float *)tern_data(back))[2];
+}
+
+static void test_a_copy_under_way_is_said(void **state)
+{
+    (void)state;
+    assert_says(read_before_a_copy_is_done,
+                "tern: host read 8 bytes into tensor f32 [500] in pinned memory, made at ",
+                ", while a copy is under way; wait for it first: tern_dev_synchronize");
+}
+
+static void test_a_missing_wait_names_tensor_and_line(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t = tern_ones(TERN_SHAPE(5, 6), .device = TERN_CUDA(1));
+    TERN_STREAM(tern_stream_from_pool(TERN_CUDA(1)));
+    assert_null(tern_relu(t));
+    const char *text =
+        strstr(tern_error_text(), "(read after write) on tensor f32 [5, 6] on cuda:1");
+    assert_non_null(text);
+    assert_non_null(strstr(text, tern_site(t)));
+    assert_non_null(strstr(text, "is missing (tern_stream_wait_stream, or an event)"));
+    tern_error_clear();
+}
+
 static void test_a_read_names_tensor_and_line(void **state)
 {
     (void)state;
@@ -159,6 +189,8 @@ int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
     const struct CMUnitTest tests[] = {
+        /* children first: they cannot use what their parent has started */
+        cmocka_unit_test(test_a_copy_under_way_is_said),
         cmocka_unit_test(test_a_read_names_tensor_and_line),
         cmocka_unit_test(test_a_write_through_a_view_names_its_base),
         cmocka_unit_test(test_past_the_end_is_said),
@@ -166,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_released_memory_is_nobodys),
         cmocka_unit_test(test_other_threads_tensors_are_found),
         cmocka_unit_test(test_the_address_itself_is_no_secret),
+        cmocka_unit_test(test_a_missing_wait_names_tensor_and_line),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
