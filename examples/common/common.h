@@ -38,6 +38,7 @@ typedef struct example {
     const char *amp; /* "off", "bf16" or "fp16"; NULL: not given */
     const char *save, *load, *json;
     bool quiet;
+    bool no_test; /* the accuracy is not measured */
     int64_t show; /* test digits to print with the model's answers */
 
     /* for the loop: f16 and a scaler that scales, bf16 and one that does not, or neither */

@@ -25,6 +25,7 @@ static const char usage[] =
     "  --load FILE         go on with a stored run\n"
     "  --json FILE         write the results\n"
     "  --quiet             no progress\n"
+    "  --no-test           leave out the accuracy on the test digits\n"
     "  --show N            print N test digits with the model's answers\n";
 
 enum {
@@ -41,6 +42,7 @@ enum {
     OPTION_LOAD,
     OPTION_JSON,
     OPTION_QUIET,
+    OPTION_NO_TEST,
     OPTION_SHOW,
     OPTION_HELP
 };
@@ -59,6 +61,7 @@ static const struct option options[] = {
     { "load", required_argument, NULL, OPTION_LOAD },
     { "json", required_argument, NULL, OPTION_JSON },
     { "quiet", no_argument, NULL, OPTION_QUIET },
+    { "no-test", no_argument, NULL, OPTION_NO_TEST },
     { "show", required_argument, NULL, OPTION_SHOW },
     { "help", no_argument, NULL, OPTION_HELP },
     { NULL, 0, NULL, 0 },
@@ -175,6 +178,9 @@ static void read_option(example *run, int option, const char *name, const char *
         break;
     case OPTION_QUIET:
         run->quiet = true;
+        break;
+    case OPTION_NO_TEST:
+        run->no_test = true;
         break;
     case OPTION_SHOW:
         run->show = read_int(run, name, text, 0, 1000);

@@ -53,7 +53,9 @@ bool example_write_json(const example *run, double accuracy)
     tern_dev_t used = tern_device(tern_parameters(run->net).tensors[0]);
     add_device(root, run, used);
     add_epochs(root, run);
-    cJSON_AddNumberToObject(root, "test_accuracy", accuracy);
+    if (!run->no_test) {
+        cJSON_AddNumberToObject(root, "test_accuracy", accuracy);
+    }
     cJSON_AddNumberToObject(root, "peak_allocated_bytes",
                             (double)tern_memory(used).peak_allocated_bytes);
     cJSON_AddNumberToObject(root, "seed", (double)run->seed);

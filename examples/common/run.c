@@ -194,22 +194,28 @@ void example_end_epoch(example *run, tern_loader *batches, tern_module *net, ter
     run->cut = run->is_cut ? position : (tern_position_t){ .step = 0 };
     run->epoch += !run->is_cut;
     if (!run->quiet) {
-        run->accuracy = tern_accuracy(net, test, .batch = 512);
-        printf("%s: loss %.4f, accuracy %.2f %%, %.1f s, %.0f samples/s\n", run->label, entry->loss,
-               100 * run->accuracy, entry->seconds, entry->samples_per_second);
+        char accuracy[32] = "";
+        if (!run->no_test) {
+            run->accuracy = tern_accuracy(net, test, .batch = 512);
+            snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * run->accuracy);
+        }
+        printf("%s: loss %.4f%s, %.1f s, %.0f samples/s\n", run->label, entry->loss, accuracy,
+               entry->seconds, entry->samples_per_second);
         fflush(stdout);
     }
 }
 
 int example_finish(example *run, tern_module *net, tern_dataset *test)
 {
-    if (run->accuracy < 0) {
+    if (run->accuracy < 0 && !run->no_test) {
         run->accuracy = tern_accuracy(net, test, .batch = 512);
     }
     bool is_written = true;
     if (!tern_failed()) {
-        printf("test accuracy %.2f %% after %lld steps\n", 100 * run->accuracy,
-               (long long)run->steps_done);
+        if (!run->no_test) {
+            printf("test accuracy %.2f %% after %lld steps\n", 100 * run->accuracy,
+                   (long long)run->steps_done);
+        }
         if (tern_scaler_skip_count(run->scaler) > 0) {
             printf("%lld steps were skipped, the last for %s\n",
                    (long long)tern_scaler_skip_count(run->scaler),

@@ -78,6 +78,14 @@ build_cuda() {
     echo "test: libtern_cuda.so does not build" >&2
 }
 
+# What the tests of the coverage preset have run of the CUDA backend.
+check_coverage() {
+    note "coverage: CUDA backend on simulated devices"
+    python3 tools/cuda_coverage.py --lines build/coverage && return 0
+    broken=$((broken + 1))
+    echo "test: the CUDA backend is not covered" >&2
+}
+
 root=$(pwd)
 started=$(date +%s)
 run_preset release
@@ -88,6 +96,7 @@ if [ "$mode" = full ]; then
     run_preset tsan
     run_preset debug
     run_preset coverage
+    check_coverage
     note "fuzz: long"
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
     run_preset fuzz --label-regex '^fuzz$'
