@@ -241,6 +241,9 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
            ${PROJECT_SOURCE_DIR})
   tern_test_properties(front/door front)
+  add_test(NAME front/links COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_links.sh
+           ${PROJECT_BINARY_DIR})
+  tern_test_properties(front/links front)
 endif()
 
 # The tern command: what it reads, refuses and writes; and the page in a browser, where there is one.
