@@ -27,11 +27,7 @@ tern_status_t cuda_cross_entropy(const tern_call *call)
     set_extents(&l, call->in[0], call->attr);
     const int64_t positions = l.blocks * l.inner;
     const bool separate = l.reduction == TERN_REDUCTION_NONE;
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
-    l.slot = d->slot;
-    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_enter_noting(call, &stream, &l.slot));
     if (!separate) {
         l.sums = cuda_scratch(call, (2 + 2 * positions) * (int64_t)sizeof(double));
         if (l.sums == NULL)
@@ -56,11 +52,7 @@ tern_status_t cuda_cross_entropy_grad(const tern_call *call)
     if (call->out[0]->numel == 0)
         return TERN_OK;
     set_extents(&l, call->in[1], call->attr);
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
-    l.slot = d->slot;
-    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_enter_noting(call, &stream, &l.slot));
     l.sums = cuda_scratch(call, 2 * (int64_t)sizeof(double));
     if (l.sums == NULL)
         return TERN_ERR_OOM;

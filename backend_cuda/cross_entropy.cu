@@ -4,30 +4,11 @@
  * A warp owns a position; its loss and weight go to scratch, and one block adds them up in f64 in a
  * fixed order. A target that is no class is noted, and counts as ignored. */
 #include "backend_cuda/fault.cuh"
+#include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/reduce.cuh"
 
-#define FORMULA static __device__ __forceinline__
-#include "backend_cpu/formulas.h"
-
 using namespace cuda;
-
-static __device__ __forceinline__ float exp_of(float x)
-{
-    return f32_exp(x);
-}
-static __device__ __forceinline__ double exp_of(double x)
-{
-    return f64_exp(x);
-}
-static __device__ __forceinline__ float log_of(float x)
-{
-    return f32_log(x);
-}
-static __device__ __forceinline__ double log_of(double x)
-{
-    return f64_log(x);
-}
 
 struct loss_shape {
     int64_t positions, classes, inner;

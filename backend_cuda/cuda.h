@@ -51,6 +51,9 @@ bool cuda_is_simulated(void);
 
 /* Into a kernel: the call's device is current, *out_stream is where its work goes. */
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream);
+/* The same for a kernel that may find a mistake: *out_slot is where it notes it. */
+tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
+                                cuda_fault_slot **out_slot);
 /* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
 tern_status_t cuda_check(int index, cudaError_t code, const char *what);
 /* The error of a library's call; text: its code's name, number and meaning. What a kernel broke before is

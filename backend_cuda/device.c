@@ -71,6 +71,14 @@ tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)
     return cuda_device_enter(call->host, call->dev.index) != NULL ? TERN_OK : TERN_ERR_BACKEND;
 }
 
+tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
+                                cuda_fault_slot **out_slot)
+{
+    const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
+    *out_slot = d != NULL ? d->slot : NULL;
+    return d != NULL ? cuda_enter(call, out_stream) : TERN_ERR_BACKEND;
+}
+
 int64_t cuda_dtype_size(int dtype)
 {
     static const int64_t sizes[TERN_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };

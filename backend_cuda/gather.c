@@ -54,32 +54,28 @@ static tern_status_t finish_sums(const tern_call *call, void *sums, cudaStream_t
 tern_status_t cuda_embedding(const tern_call *call)
 {
     cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
     const tern_view *table = call->in[0], *indices = call->in[1], *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
-    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     return cuda_launched(
         call,
         cuda_launch_embedding(out->data, table->data, indices->data, indices->dtype,
                               table->shape[0], out->numel / indices->numel,
-                              cuda_dtype_size(table->dtype), indices->numel, d->slot, stream),
+                              cuda_dtype_size(table->dtype), indices->numel, slot, stream),
         "embedding");
 }
 
 tern_status_t cuda_embedding_grad(const tern_call *call)
 {
     cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
     const tern_view *grad = call->in[0], *indices = call->in[1], *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
     CUDA_TRY(check_repeatable(call, "embedding_grad"));
-    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     void *sums = sums_of(call, stream);
     if (sums == NULL)
         return TERN_ERR_OOM;
@@ -88,7 +84,7 @@ tern_status_t cuda_embedding_grad(const tern_call *call)
                                cuda_launch_embedding_grad(sums, grad->data, grad->dtype,
                                                           indices->data, indices->dtype,
                                                           out->shape[0], out->numel / out->shape[0],
-                                                          indices->numel, d->slot, stream),
+                                                          indices->numel, slot, stream),
                                "embedding_grad"));
     return finish_sums(call, sums, stream);
 }
@@ -118,17 +114,15 @@ static tern_status_t too_large(const tern_call *call)
 tern_status_t cuda_gather(const tern_call *call)
 {
     cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
     cuda_walk_part part;
     const tern_view *in = call->in[0], *index = call->in[1], *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
     if (index->numel >= INT64_C(1) << 31)
         return too_large(call);
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
-    CUDA_TRY(cuda_enter(call, &stream));
-    cuda_gather_args g = { .out = out->data, .in = in->data, .slot = d->slot };
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
+    cuda_gather_args g = { .out = out->data, .in = in->data, .slot = slot };
     plan_gather(&g, &part, ((const tern_attr_dim *)call->attr)->dim, index, out, in);
     return cuda_launched(call, cuda_launch_gather(&g, cuda_dtype_size(in->dtype), stream),
                          "gather");
@@ -137,21 +131,19 @@ tern_status_t cuda_gather(const tern_call *call)
 tern_status_t cuda_gather_grad(const tern_call *call)
 {
     cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
     cuda_walk_part part;
     const tern_view *grad = call->in[0], *index = call->in[1], *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
     if (index->numel >= INT64_C(1) << 31)
         return too_large(call);
-    cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    if (d == NULL)
-        return TERN_ERR_BACKEND;
     CUDA_TRY(check_repeatable(call, "gather_grad"));
-    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     void *sums = sums_of(call, stream);
     if (sums == NULL)
         return TERN_ERR_OOM;
-    cuda_gather_args g = { .out = sums, .in = grad->data, .slot = d->slot };
+    cuda_gather_args g = { .out = sums, .in = grad->data, .slot = slot };
     if (grad->numel > 0) {
         plan_gather(&g, &part, ((const tern_attr_gather_grad *)call->attr)->dim, index, grad, out);
         CUDA_TRY(

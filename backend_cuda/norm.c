@@ -22,6 +22,20 @@ static tern_status_t zero(const tern_call *call, const tern_view *view, cudaStre
                             "cudaMemsetAsync");
 }
 
+/* (gradient, x, weight?, mean, 1 / deviation) -> gradients of x, weight and bias */
+static cuda_norm_args gradient_args(const tern_call *call)
+{
+    const tern_view *grad = call->in[0], *x = call->in[1], *weight = call->in[2];
+    return (cuda_norm_args){ .out = call->out[0]->data,
+                             .mean = call->in[3]->data,
+                             .rstd = call->in[4]->data,
+                             .grad = grad->data,
+                             .weight = data_of(weight),
+                             .weight_grad = call->out[1]->data,
+                             .bias_grad = call->out[2]->data,
+                             .wide = is_wide(weight, x) };
+}
+
 /* ---- batch_norm ------------------------------------------------------------------------------ */
 
 static void set_batch(cuda_norm_args *a, const tern_view *x, const tern_attr_norm *attr)
@@ -77,17 +91,10 @@ tern_status_t cuda_batch_norm(const tern_call *call)
 tern_status_t cuda_batch_norm_grad(const tern_call *call)
 {
     cudaStream_t stream = NULL;
-    const tern_view *grad = call->in[0], *x = call->in[1], *weight = call->in[2];
-    cuda_norm_args a = { .out = call->out[0]->data,
-                         .mean = call->in[3]->data,
-                         .rstd = call->in[4]->data,
-                         .grad = grad->data,
-                         .weight = data_of(weight),
-                         .weight_grad = call->out[1]->data,
-                         .bias_grad = call->out[2]->data };
+    const tern_view *x = call->in[1];
+    cuda_norm_args a = gradient_args(call);
     set_batch(&a, x, call->attr);
-    a.grad_channels_last = !(grad->flags & TERN_VIEW_CONTIGUOUS);
-    a.wide = is_wide(weight, x);
+    a.grad_channels_last = !(call->in[0]->flags & TERN_VIEW_CONTIGUOUS);
     CUDA_TRY(cuda_enter(call, &stream));
     if (x->numel == 0) {
         CUDA_TRY(zero(call, call->out[1], stream));
@@ -136,16 +143,9 @@ tern_status_t cuda_layer_norm(const tern_call *call)
 tern_status_t cuda_layer_norm_grad(const tern_call *call)
 {
     cudaStream_t stream = NULL;
-    const tern_view *grad = call->in[0], *x = call->in[1], *weight = call->in[2];
-    cuda_norm_args a = { .out = call->out[0]->data,
-                         .mean = call->in[3]->data,
-                         .rstd = call->in[4]->data,
-                         .grad = grad->data,
-                         .weight = data_of(weight),
-                         .weight_grad = call->out[1]->data,
-                         .bias_grad = call->out[2]->data };
+    const tern_view *x = call->in[1];
+    cuda_norm_args a = gradient_args(call);
     set_rows(&a, x, call->attr);
-    a.wide = is_wide(weight, x);
     if (a.c == 0)
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &stream));

@@ -3,30 +3,11 @@
  *
  * A warp owns a row where its elements lie beside each other (inner = 1), else a thread does and its
  * neighbours take the columns beside it. f32 inside (f64 for f64); deterministic. */
+#include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/reduce.cuh"
 
-#define FORMULA static __device__ __forceinline__
-#include "backend_cpu/formulas.h"
-
 using namespace cuda;
-
-static __device__ __forceinline__ float exp_of(float x)
-{
-    return f32_exp(x);
-}
-static __device__ __forceinline__ double exp_of(double x)
-{
-    return f64_exp(x);
-}
-static __device__ __forceinline__ float log_of(float x)
-{
-    return f32_log(x);
-}
-static __device__ __forceinline__ double log_of(double x)
-{
-    return f64_log(x);
-}
 
 /* A row's elements that this thread takes: lane, lane + lanes, ... */
 struct row_part {

@@ -68,6 +68,7 @@ check_format() {
 check layers python3 tools/check_layers.py
 check sizes python3 tools/check_sizes.py
 check headers python3 tools/check_headers.py
+check sim-headers python3 tools/check_sim_headers.py
 check semantics python3 tools/check_semantics.py
 check ops python3 tools/check_ops.py
 check op-table python3 tools/gen_ops_doc.py --check
