@@ -34,43 +34,43 @@ template <> struct real_of<__nv_bfloat16> {
 /* The type that a float is computed in: half types accumulate in f32. */
 template <typename S> using real = typename real_of<S>::type;
 
-__device__ __forceinline__ float widen(float x)
+__host__ __device__ __forceinline__ float widen(float x)
 {
     return x;
 }
-__device__ __forceinline__ double widen(double x)
+__host__ __device__ __forceinline__ double widen(double x)
 {
     return x;
 }
-__device__ __forceinline__ float widen(__half x)
+__host__ __device__ __forceinline__ float widen(__half x)
 {
     return __half2float(x);
 }
-__device__ __forceinline__ float widen(__nv_bfloat16 x)
+__host__ __device__ __forceinline__ float widen(__nv_bfloat16 x)
 {
     return __bfloat162float(x);
 }
 
-/* narrow<S>(x): rounded once to what memory holds. */
+/* narrow<S>(x): rounded once to what memory holds. On the host too, for numbers that a launcher passes. */
 template <typename S> struct narrow_to {
-    template <typename T> static __device__ __forceinline__ S run(T x)
+    template <typename T> static __host__ __device__ __forceinline__ S run(T x)
     {
         return (S)x;
     }
 };
 template <> struct narrow_to<__half> {
-    template <typename T> static __device__ __forceinline__ __half run(T x)
+    template <typename T> static __host__ __device__ __forceinline__ __half run(T x)
     {
         return __float2half_rn((float)x);
     }
 };
 template <> struct narrow_to<__nv_bfloat16> {
-    template <typename T> static __device__ __forceinline__ __nv_bfloat16 run(T x)
+    template <typename T> static __host__ __device__ __forceinline__ __nv_bfloat16 run(T x)
     {
         return __float2bfloat16_rn((float)x);
     }
 };
-template <typename S, typename T> __device__ __forceinline__ S narrow(T x)
+template <typename S, typename T> __host__ __device__ __forceinline__ S narrow(T x)
 {
     return narrow_to<S>::run(x);
 }

@@ -89,7 +89,8 @@ if(wanted AND NOT TERN_SANITIZE)
 endif()
 target_compile_definitions(tern_core PRIVATE TERN_HAVE_CUDA=${TERN_HAVE_CUDA})
 
-# tern_nvcc(SOURCE result): the command that makes one object.
+# tern_nvcc(SOURCE result): the command that makes one object, and beside it what ptxas says about each
+# kernel's registers (read by tools/cuda/budget.py).
 function(tern_nvcc source result)
   get_filename_component(name ${source} NAME_WE)
   set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
@@ -98,10 +99,11 @@ function(tern_nvcc source result)
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()
   add_custom_command(OUTPUT ${object}
-    COMMAND ${TERN_CCACHE} ${TERN_NVCC} -std=c++17 -O3 ${targets} -I${PROJECT_SOURCE_DIR}
+    COMMAND sh ${PROJECT_SOURCE_DIR}/tools/cuda/compile.sh ${object}.ptxas
+            ${TERN_CCACHE} ${TERN_NVCC} -Xptxas=-v -std=c++17 -O3 ${targets} -I${PROJECT_SOURCE_DIR}
             -I${PROJECT_SOURCE_DIR}/include -Xcompiler -fPIC,-fvisibility=hidden
             -Xcudafe --diag_suppress=177 -MD -MF ${object}.d -c ${source} -o ${object}
-    DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/tools/cuda/compile.sh DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
   set(${result} ${object} PARENT_SCOPE)
 endfunction()
 

@@ -21,7 +21,7 @@ check() {
 }
 
 shell_files() {
-    for file in run tools/run/*.sh tests/install/*.sh tests/*/*.sh bench/peers/*.sh; do
+    for file in run tools/run/*.sh tests/install/*.sh tests/*/*.sh tools/cuda/*.sh bench/peers/*.sh; do
         [ ! -f "$file" ] || printf '%s\n' "$file"
     done | sort -u
 }
@@ -72,6 +72,7 @@ check sim-headers python3 tools/check_sim_headers.py
 check semantics python3 tools/check_semantics.py
 check ops python3 tools/check_ops.py
 check op-table python3 tools/gen_ops_doc.py --check
+check kernels sh tools/cuda/check_device.sh
 check shell check_shell
 check format check_format
 check reference check_reference

@@ -70,12 +70,15 @@ build_cuda() {
     note "release: CUDA backend"
     archs=90
     [ "$mode" != full ] || archs='75;80;86;89;90'
-    if cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null &&
-        cmake --build build/release -j "$jobs" --target tern_cuda; then
+    begun=$(date +%s)
+    if ! cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null ||
+        ! cmake --build build/release -j "$jobs" --target tern_cuda; then
+        broken=$((broken + 1))
+        echo "test: libtern_cuda.so does not build" >&2
         return 0
     fi
-    broken=$((broken + 1))
-    echo "test: libtern_cuda.so does not build" >&2
+    echo "libtern_cuda.so for sm_$archs took $(($(date +%s) - begun)) s"
+    python3 tools/cuda/budget.py build/release || broken=$((broken + 1))
 }
 
 # What the tests of the coverage preset have run of the CUDA backend.
