@@ -34,7 +34,7 @@ SHARED = {"backend_cpu/formulas.h": ("backend_cuda/",),
 # A library's header outside the folders that own the dependency would make the dependency spread.
 EXTERNAL = {
     r"(cblas|oneapi/|dnnl|openblas)": ("backend_cpu/bridge/", "bench/", "tests/"),
-    r"(cuda|cublas|cudnn|nccl|nvml|sim_)": ("backend_cuda/", "tests/sim/"),
+    r"(cuda|cublas|cudnn|nccl|nvml|sim_)": ("backend_cuda/", "tests/sim/", "tools/cuda/"),
     r"omp\.h": ("backend_cpu/", "bench/", "tests/"),
     r"zlib\.h": ("data/", "io/", "tests/"),
     r"(cjson/|cJSON)": ("io/", "tools/", "examples/common/", "tests/"),

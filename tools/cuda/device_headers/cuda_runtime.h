@@ -34,42 +34,46 @@ __device__ int __all_sync(unsigned mask, int test);
 __device__ unsigned __umulhi(unsigned a, unsigned b);
 __device__ unsigned long long __umul64hi(unsigned long long a, unsigned long long b);
 template <typename T> __device__ T __shfl_sync(unsigned mask, T value, int lane, int width = 32);
-template <typename T> __device__ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32);
-template <typename T> __device__ T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32);
-template <typename T> __device__ T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32);
+template <typename T>
+__device__ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32);
+template <typename T>
+__device__ T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32);
+template <typename T>
+__device__ T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32);
 template <typename T> __device__ T __ldg(const T *at);
 
 /* Those types alone that the hardware has. */
-#define LINT_ATOMICS(T)                                                                            \
-    __device__ T atomicAdd(T *at, T value);                                                        \
+#define LINT_ATOMICS(T)                     \
+    __device__ T atomicAdd(T *at, T value); \
     __device__ T atomicExch(T *at, T value);
 LINT_ATOMICS(int)
 LINT_ATOMICS(unsigned)
 LINT_ATOMICS(unsigned long long)
 LINT_ATOMICS(float)
 __device__ double atomicAdd(double *at, double value);
-#define LINT_ATOMIC_INTEGERS(T)                                                                    \
-    __device__ T atomicMax(T *at, T value);                                                        \
-    __device__ T atomicMin(T *at, T value);                                                        \
-    __device__ T atomicOr(T *at, T value);                                                         \
+#define LINT_ATOMIC_INTEGERS(T)             \
+    __device__ T atomicMax(T *at, T value); \
+    __device__ T atomicMin(T *at, T value); \
+    __device__ T atomicOr(T *at, T value);  \
     __device__ T atomicCAS(T *at, T expected, T value);
 LINT_ATOMIC_INTEGERS(int)
 LINT_ATOMIC_INTEGERS(unsigned)
 LINT_ATOMIC_INTEGERS(unsigned long long)
 
-#define LINT_MATH(name)                                                                            \
-    __device__ double name(double x);                                                              \
+#define LINT_MATH(name)               \
+    __device__ double name(double x); \
     __device__ float name##f(float x);
-LINT_MATH(sqrt) LINT_MATH(exp) LINT_MATH(log) LINT_MATH(tanh) LINT_MATH(fabs) LINT_MATH(floor)
-LINT_MATH(ceil) LINT_MATH(erf) LINT_MATH(erfc) LINT_MATH(rsqrt) LINT_MATH(log1p) LINT_MATH(expm1) LINT_MATH(rint)
-LINT_MATH(sin) LINT_MATH(cos) LINT_MATH(cospi) LINT_MATH(sinpi)
+LINT_MATH(sqrt)
+LINT_MATH(exp) LINT_MATH(log) LINT_MATH(tanh) LINT_MATH(fabs) LINT_MATH(floor) LINT_MATH(ceil)
+    LINT_MATH(erf) LINT_MATH(erfc) LINT_MATH(rsqrt) LINT_MATH(log1p) LINT_MATH(expm1)
+        LINT_MATH(rint) LINT_MATH(sin) LINT_MATH(cos) LINT_MATH(cospi) LINT_MATH(sinpi)
 #undef LINT_MATH
-#define LINT_MATH(name)                                                                            \
-    __device__ double name(double x, double y);                                                    \
+#define LINT_MATH(name)                         \
+    __device__ double name(double x, double y); \
     __device__ float name##f(float x, float y);
-LINT_MATH(pow) LINT_MATH(fmax) LINT_MATH(fmin) LINT_MATH(fmod) LINT_MATH(copysign)
+            LINT_MATH(pow) LINT_MATH(fmax) LINT_MATH(fmin) LINT_MATH(fmod) LINT_MATH(copysign)
 #undef LINT_MATH
-__device__ double fma(double x, double y, double z);
+                __device__ double fma(double x, double y, double z);
 __device__ float fmaf(float x, float y, float z);
 __device__ void *memcpy(void *to, const void *from, size_t bytes);
 
