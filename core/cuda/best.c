@@ -114,6 +114,25 @@ bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info)
     return true;
 }
 
+static bool cpu_has_bf16(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+    return false;
+#endif
+}
+
+bool tern_bf16_supported(tern_dev_t dev, bool including_emulation)
+{
+    tern_dev_info_t info;
+    if (!tern_dev_info(dev, &info))
+        return false;
+    return including_emulation ||
+           (dev.kind == TERN_KIND_CPU ? cpu_has_bf16() : info.capability >= 80);
+}
+
 void tern_cuda_report(tern_cuda_report_t *out_report)
 {
     tern_fallback_t why = { "", "", "" };

@@ -27,6 +27,10 @@ typedef struct tern_dev_info_t {
  * can avoid it. */
 TERN_API bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info);
 
+/* Can the device compute in bf16? false without it; CUDA devices from capability 8.0 on can; others, the
+ * CPU among them, compute in f32 between bf16 tensors, which counts when `including_emulation` is true. */
+TERN_API bool tern_bf16_supported(tern_dev_t dev, bool including_emulation);
+
 /* What the search for CUDA came to; searches at the first call. */
 typedef struct tern_cuda_report_t {
     const char *reason;         /* reason code; "" when CUDA is usable */

@@ -123,6 +123,23 @@ static void test_reports_say_what_the_plugin_says(void **state)
     assert_true(cpu.processors >= 1 && cpu.threads >= 1 && strlen(cpu.isa) > 0);
 }
 
+static void test_bf16_is_native_from_capability_8(void **state) /* D039 */
+{
+    (void)state;
+    assert_true(tern_bf16_supported(TERN_CUDA(0), false));
+    (void)setenv("FAKE_DEVICE", "75", 1);
+    assert_false(tern_bf16_supported(TERN_CUDA(0), false));
+    assert_true(tern_bf16_supported(TERN_CUDA(0), true));
+    assert_false(tern_bf16_supported(TERN_CUDA(2), true)); /* there is none */
+    (void)setenv("FAKE_DEVICE", "80", 1);
+    assert_true(tern_bf16_supported(TERN_CUDA(-1), false));
+    (void)unsetenv("FAKE_DEVICE");
+    tern_cuda_set_enabled(false);
+    assert_false(tern_bf16_supported(TERN_CUDA(0), true));
+    tern_cuda_set_enabled(true);
+    assert_true(tern_bf16_supported(TERN_CPU, true));
+}
+
 static void test_a_list_that_changes_is_reported_once(void **state) /* D031, D056 */
 {
     (void)state;
@@ -213,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_the_switch_hides_and_shows),
         cmocka_unit_test(test_a_bad_index_is_an_error_not_a_fallback),
         cmocka_unit_test(test_best_takes_the_roomiest_with_enough),
+        cmocka_unit_test(test_bf16_is_native_from_capability_8),
         cmocka_unit_test(test_reports_say_what_the_plugin_says),
         cmocka_unit_test(test_a_list_that_changes_is_reported_once),
         cmocka_unit_test(test_a_child_forked_after_the_start_is_told),

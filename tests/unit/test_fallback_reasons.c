@@ -1,6 +1,7 @@
 /* Every reason for not using CUDA, each made by fake libraries and folders. The program starts itself
  * again with "--ask" in the environment of a case, since a process decides only once. The child
- * asks for a tensor on CUDA and prints "CODE|device kind|mapped CUDA libraries|error code|text". */
+ * asks for a tensor on CUDA and prints "CODE|device kind|mapped CUDA libraries|error code|text", and in
+ * seconds.txt how long the request took. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,22 @@ static int mapped_cuda_libraries(void)
     return count;
 }
 
+static double now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void write_seconds(double seconds)
+{
+    FILE *file = fopen("seconds.txt", "w");
+    if (file == NULL) /* nobody may not */
+        return;
+    (void)fprintf(file, "%.4f", seconds);
+    (void)fclose(file);
+}
+
 static int ask(void)
 {
     if (getenv("TEST_AS_NOBODY") != NULL && geteuid() == 0 &&
@@ -40,9 +57,11 @@ static int ask(void)
     if (getenv("TEST_SWITCH_OFF") != NULL)
         tern_cuda_set_enabled(false);
     int kind = 0;
+    const double start = now();
     {
         TERN_SCOPE;
         tern_tensor *t = tern_empty(TERN_SHAPE(2), .device = TERN_CUDA(0));
+        write_seconds(now() - start);
         if (t != NULL)
             kind = tern_device(t).kind;
         if (tern_cuda(t) != t) /* there already, or both NULL */
@@ -263,6 +282,32 @@ static void test_a_driver_that_hangs_is_given_up(void **state)
     assert_true(after.tv_sec - before.tv_sec < 9); /* the default would be 10 */
 }
 
+/* The fastest of some tries, since the machine may be busy: what a request takes when nothing hangs. */
+static void expect_quick(const char *settings)
+{
+    double least = 1e9;
+    char text[ANSWER];
+    for (int i = 0; i < 20 && least >= 0.5; i++) {
+        run(settings);
+        read_file("seconds.txt", text);
+        const double seconds = strtod(text, NULL);
+        least = seconds < least ? seconds : least;
+    }
+    if (least >= 0.5)
+        fail_msg("%s: the first request took %.2f s", settings, least);
+}
+
+static void test_the_first_request_takes_under_half_a_second(void **state)
+{
+    (void)state;
+    expect_quick("");
+    expect_quick("LD_LIBRARY_PATH=\"$PWD/short\"");
+    expect_quick(PLUGIN "CUDA_VISIBLE_DEVICES=");
+    expect_quick(PLUGIN "FAKE_INIT=crash");
+    expect_quick(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/lacking\"");
+    expect_quick(PLUGIN "CUDA_VISIBLE_DEVICES=0");
+}
+
 static void test_a_driver_that_crashes(void **state)
 {
     (void)state;
@@ -381,6 +426,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_driver_that_fails),
         cmocka_unit_test(test_a_driver_that_hangs_is_given_up),
         cmocka_unit_test(test_a_driver_that_crashes),
+        cmocka_unit_test(test_the_first_request_takes_under_half_a_second),
         cmocka_unit_test(test_no_code_for_the_architecture),
         cmocka_unit_test(test_a_usable_device_is_used),
     };

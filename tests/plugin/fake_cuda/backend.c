@@ -1,6 +1,6 @@
 /* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and
  * 9.0; FAKE_PTX=1 makes it name PTX for 7.5, too. FAKE_BACKEND=refuse: it brings nothing. FAKE_FREE is
- * what device 0 has free, device 1 has twice that. */
+ * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static tern_status_t fake_copy(void *context, int index, void *dst, const void *
 static tern_status_t fake_device(void *context, int index, tern_backend_device *out)
 {
     (void)context;
-    out->capability = 90;
+    const char *capability = getenv("FAKE_DEVICE");
+    out->capability = capability != NULL ? atoi(capability) : 90;
     out->multiprocessors = 7;
     (void)snprintf(out->name, sizeof out->name, "Fake GPU %d", index);
     (void)snprintf(out->uuid, sizeof out->uuid, "GPU-fake-%d", index);
