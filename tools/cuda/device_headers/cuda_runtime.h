@@ -42,6 +42,7 @@ template <typename T>
 __device__ T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32);
 template <typename T> __device__ T __ldg(const T *at);
 
+/* clang-format off */
 /* Those types alone that the hardware has. */
 #define LINT_ATOMICS(T)                     \
     __device__ T atomicAdd(T *at, T value); \
@@ -73,7 +74,8 @@ LINT_MATH(exp) LINT_MATH(log) LINT_MATH(tanh) LINT_MATH(fabs) LINT_MATH(floor) L
     __device__ float name##f(float x, float y);
             LINT_MATH(pow) LINT_MATH(fmax) LINT_MATH(fmin) LINT_MATH(fmod) LINT_MATH(copysign)
 #undef LINT_MATH
-                __device__ double fma(double x, double y, double z);
+    /* clang-format on */
+    __device__ double fma(double x, double y, double z);
 __device__ float fmaf(float x, float y, float z);
 __device__ void *memcpy(void *to, const void *from, size_t bytes);
 
