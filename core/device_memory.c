@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cpu_memory.h"
 #include "core/error.h"
+#include "core/tally.h"
+#include "core/thread_cache.h"
 
 /* What the raw calls of one device get as context. */
 typedef struct device_slot {
-    const tern_backend *backend;
+    const tern_backend *backend; /* NULL: the CPU */
     int index;
     tern_raw_allocator_t user; /* alloc is NULL: the backend's */
     core_alloc_vmm vmm;
@@ -18,6 +21,11 @@ typedef struct device_slot {
 
 static device_slot slots[TERN_KINDS][CORE_MAX_DEVICES];
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static device_slot *slot_of(tern_dev_t dev)
+{
+    return &slots[dev.kind][dev.kind == TERN_KIND_CPU ? 0 : dev.index];
+}
 
 /* ---- raw calls -------------------------------------------------------------------------------------- */
 
@@ -48,6 +56,8 @@ static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *st
 static tern_status_t raw_info(void *context, int64_t *out_free, int64_t *out_total)
 {
     const device_slot *d = context;
+    if (d->backend == NULL)
+        return core_cpu_info(out_free, out_total);
     return d->backend->memory->info(d->backend->context, d->index, out_free, out_total);
 }
 
@@ -128,6 +138,10 @@ static core_alloc_raw raw_of(device_slot *d)
                                         vmm_map,         vmm_unmap,   vmm_release };
     const tern_backend *b = d->backend;
     core_alloc_raw raw = { .context = d, .alloc = raw_alloc, .free = raw_free };
+    if (b == NULL) { /* its work is done when a call returns */
+        raw.info = raw_info;
+        return d->user.alloc != NULL ? raw : core_cpu_raw();
+    }
     if (CORE_HAS(b->memory, tern_backend_memory, info))
         raw.info = raw_info;
     if (b->event != NULL) {
@@ -166,29 +180,41 @@ static void configure(core_alloc *a, const device_slot *d, const core_alloc_sett
     (void)core_alloc_configure(a, &settings);
 }
 
-static core_alloc *make(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
+static core_alloc *new_allocator(device_slot *d, tern_status_t *out_code, const char **out_why)
 {
-    device_slot *d = &slots[dev.kind][dev.index];
-    const core_alloc_settings *settings = core_alloc_environment(out_why);
-    *out_code = TERN_ERR_ARGUMENT;
-    if (*out_why != NULL)
-        return NULL;
-    d->backend = core_backend_of(dev.kind);
-    d->index = dev.index;
     const core_alloc_raw raw = raw_of(d);
     core_alloc *a = core_alloc_new(&raw);
     if (a == NULL) {
         *out_code = TERN_ERR_OOM;
         *out_why = "no host memory for the device's allocator";
-        return NULL;
     }
-    configure(a, d, settings);
+    return a;
+}
+
+static core_alloc *make(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
+{
+    device_slot *d = slot_of(dev);
+    d->backend = core_backend_of(dev.kind);
+    d->index = (int)(d - slots[dev.kind]);
+    if (dev.kind == TERN_KIND_CPU) {
+        core_alloc *cpu = new_allocator(d, out_code, out_why);
+        if (cpu != NULL)
+            core_cpu_configure(cpu, d->user.alloc != NULL && !d->user.cached);
+        return cpu;
+    }
+    const core_alloc_settings *settings = core_alloc_environment(out_why);
+    *out_code = TERN_ERR_ARGUMENT;
+    if (*out_why != NULL)
+        return NULL;
+    core_alloc *a = new_allocator(d, out_code, out_why);
+    if (a != NULL)
+        configure(a, d, settings);
     return a;
 }
 
 core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
 {
-    device_slot *d = &slots[dev.kind][dev.index];
+    device_slot *d = slot_of(dev);
     core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_acquire);
     if (__builtin_expect(a != NULL, 1))
         return a;
@@ -204,12 +230,13 @@ core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const
 
 core_alloc *core_device_allocator_of(tern_dev_t dev)
 {
-    if (core_backend_of(dev.kind) == NULL)
+    if (dev.kind != TERN_KIND_CPU && core_backend_of(dev.kind) == NULL)
         return NULL;
-    const int index = dev.index < 0 ? core_self()->current_index[dev.kind] : dev.index;
-    if (index >= CORE_MAX_DEVICES)
+    if (dev.index < 0 && dev.kind != TERN_KIND_CPU)
+        dev.index = core_self()->current_index[dev.kind];
+    if (dev.index >= CORE_MAX_DEVICES)
         return NULL;
-    return atomic_load_explicit(&slots[dev.kind][index].allocator, memory_order_acquire);
+    return atomic_load_explicit(&slot_of(dev)->allocator, memory_order_acquire);
 }
 
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user)
@@ -220,12 +247,16 @@ void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), 
             if (a != NULL)
                 visit(TERN_DEV_(kind, i), a, user);
         }
+    core_alloc *cpu = core_device_allocator_of(TERN_CPU);
+    if (cpu != NULL)
+        visit(TERN_CPU, cpu, user);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
-core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
-                                     int64_t bytes, void *stream)
+/* The whole request; `asked` is what the user wants to read in an error. */
+static core_alloc_block *request(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes,
+                                 int64_t asked, void *stream)
 {
     tern_status_t code;
     const char *why = NULL;
@@ -244,15 +275,35 @@ core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_d
                                self->message_code != TERN_OK ? self->message : NULL);
             return NULL;
         }
+        if (dev.kind == TERN_KIND_CPU && core_cache_reclaim_own(self))
+            continue;
+        failure.requested = asked;
         core_oom_note(site, dev, a, &failure);
         if (!core_oom_retry(attempt))
             return NULL;
     }
 }
 
-void core_device_free(tern_dev_t dev, core_alloc_block *block)
+core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                      int64_t bytes, int64_t asked)
 {
-    core_alloc *a = slots[dev.kind][dev.index].allocator;
+    return request(self, site, dev, bytes, asked, NULL);
+}
+
+core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     int64_t bytes, void *stream)
+{
+    core_alloc_block *block = request(self, site, dev, bytes, bytes, stream);
+    if (dev.kind == TERN_KIND_CPU && block != NULL)
+        core_tally_add(&self->blocks.tally, block->size, bytes);
+    return block;
+}
+
+void core_device_free(tern_thread *self, tern_dev_t dev, core_alloc_block *block)
+{
+    core_alloc *a = slot_of(dev)->allocator;
+    if (dev.kind == TERN_KIND_CPU)
+        core_tally_end(&self->blocks.tally, block->size, block->requested);
     const tern_status_t code = core_alloc_free(a, block);
     if (__builtin_expect(code != TERN_OK, 0))
         tern_log_write(TERN_LOG_ERROR, NULL, "freeing memory of a device failed: %s",
@@ -269,12 +320,9 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
     tern_dev_t real;
     if (!core_dev_resolve(self, site, what, dev, &real))
         return (tern_status_t)self->error_code;
-    if (real.kind == TERN_KIND_CPU)
-        return core_error(self, site, TERN_ERR_ARGUMENT, what,
-                          "the CPU's memory cannot be replaced; name a device");
     if (raw->alloc == NULL || raw->free == NULL)
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "both alloc and free are needed");
-    device_slot *d = &slots[real.kind][real.index];
+    device_slot *d = slot_of(real);
     pthread_mutex_lock(&make_lock);
     const bool fresh = atomic_load(&d->allocator) == NULL;
     if (fresh) {

@@ -1,5 +1,5 @@
-/* Memory of devices that are not the CPU: one caching allocator each, over the backend's raw memory or
- * over what the user put in its place. */
+/* One caching allocator per device, over the backend's raw memory (the CPU's: core/cpu_memory.h) or over
+ * what the user put in its place. */
 #ifndef TERN_CORE_DEVICE_MEMORY_H
 #define TERN_CORE_DEVICE_MEMORY_H
 
@@ -17,9 +17,13 @@ core_alloc *core_device_allocator_of(tern_dev_t dev);
 /* A block for a tensor on the device's current stream. NULL on failure; core_oom_error says why. */
 core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                      int64_t bytes, void *stream);
-void core_device_free(tern_dev_t dev, core_alloc_block *block);
+void core_device_free(tern_thread *self, tern_dev_t dev, core_alloc_block *block);
+/* The same for a cache in front of it, which counts what tensors have by itself: a block of `bytes` for
+ * a request of `asked`. */
+core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                      int64_t bytes, int64_t asked);
 
-/* Visits the allocators there are. */
+/* Visits the allocators there are, the CPU's last. */
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);
 
 /* Records the error of the calling thread's last failed request for memory of `dev`; returns its

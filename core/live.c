@@ -64,7 +64,6 @@ typedef struct walk {
     size_t stack_count, stack_capacity;
     tern_dev_t device; /* of the tensor whose graph is walked */
     bool views;        /* the second pass: tensors that share another's memory */
-    bool plain;        /* nothing behind a tensor is looked at: other threads work */
     bool failed;
 } walk;
 
@@ -186,9 +185,8 @@ static void count_tensor(void *object, void *user)
     entry->tensors++;
     entry->parameters += t->requires_grad && t->node == NULL && t->base == NULL;
     if (added > 0)
-        entry->bytes += w->plain ? t->view.numel * tern_dtype_size((tern_dtype_t)t->view.dtype)
-                                 : t->storage->bytes;
-    if (t->node != NULL && !w->plain)
+        entry->bytes += t->storage->bytes;
+    if (t->node != NULL)
         count_graph(w, t);
 }
 
@@ -230,14 +228,6 @@ bool core_live_count(core_live_list *out)
     core_thread_each(count_thread, &w);
     w.views = true;
     core_thread_each(count_thread, &w);
-    return finish_walk(&w);
-}
-
-bool core_live_count_own(core_live_list *out)
-{
-    walk w = { .list = out, .plain = true };
-    *out = (core_live_list){ 0 };
-    count_thread(core_self(), &w);
     return finish_walk(&w);
 }
 

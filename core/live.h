@@ -15,9 +15,6 @@ typedef struct core_live_list { /* all zero: empty */
 
 /* Counts anew. False without memory: nothing is recorded, and the list is empty. */
 bool core_live_count(core_live_list *out);
-/* The same of the calling thread's tensors alone, views and graphs left out, bytes as their elements
- * take: safe while other threads work, as the message of an out of memory needs it. */
-bool core_live_count_own(core_live_list *out);
 void core_live_free(core_live_list *list);
 /* Same text and device; sites of different files may be different pointers to one text. */
 bool core_live_same(const tern_live_t *a, const tern_live_t *b);

@@ -8,17 +8,12 @@
 #include "core/error.h"
 #include "core/memory.h"
 
-/* The allocator of a device other than the CPU; NULL after recording an error. */
+/* NULL after recording an error. */
 static core_alloc *allocator_for(tern_thread *self, tern_site_t site, const char *what,
                                  tern_dev_t dev, tern_dev_t *out_dev)
 {
     if (!core_dev_resolve(self, site, what, dev, out_dev))
         return NULL;
-    if (out_dev->kind == TERN_KIND_CPU) {
-        core_error(self, site, TERN_ERR_ARGUMENT, what,
-                   "the CPU has no caching allocator; name a device");
-        return NULL;
-    }
     tern_status_t code = TERN_OK;
     const char *why = NULL;
     core_alloc *a = core_device_allocator(*out_dev, &code, &why);
@@ -92,10 +87,12 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
     core_alloc *a = allocator_for(self, site, "memory_free", dev, &dev);
     if (a == NULL)
         return (tern_status_t)self->error_code;
-    const tern_status_t code = core_alloc_free_data(a, data);
-    if (code == TERN_OK)
+    core_alloc_block *block = data != NULL ? core_alloc_find(a, data) : NULL;
+    if (block != NULL)
+        core_device_free(self, dev, block);
+    if (block != NULL || data == NULL)
         return TERN_OK;
-    return core_error(self, site, code, "memory_free",
+    return core_error(self, site, TERN_ERR_ARGUMENT, "memory_free",
                       "invalid device pointer: %p was not given by tern_memory_alloc, or is free",
                       data);
 }
@@ -105,7 +102,18 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
 struct tern_memory_pool {
     core_alloc *allocator;
     uint64_t id;
+    bool of_cpu;
 };
+
+/* In a pool the CPU's requests go past the thread's lists. */
+static void count_pool(const tern_memory_pool *pool, int change)
+{
+    core_block_cache *cache = &core_self()->blocks;
+    if (!pool->of_cpu)
+        return;
+    cache->pools += change;
+    cache->epoch = cache->small_epoch = 0;
+}
 
 tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory_pool_args *args)
 {
@@ -121,7 +129,7 @@ tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory
         core_error(self, site, TERN_ERR_OOM, "memory_pool_create", "no host memory for a pool");
         return NULL;
     }
-    *pool = (tern_memory_pool){ a, id };
+    *pool = (tern_memory_pool){ a, id, dev.kind == TERN_KIND_CPU };
     return pool;
 }
 
@@ -139,16 +147,20 @@ tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool
     const tern_status_t code = pool == NULL ? TERN_ERR_ARGUMENT
                                             : core_alloc_route_begin(pool->allocator, pool->id,
                                                                      CORE_ALLOC_ROUTE_THREAD, NULL);
-    if (code == TERN_OK)
+    if (code == TERN_OK) {
+        count_pool(pool, 1);
         return TERN_OK;
+    }
     return core_error(core_self(), site, code, "memory_pool_begin", "%s",
                       pool == NULL ? "the pool is NULL" : "no host memory");
 }
 
 tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
 {
-    if (pool != NULL && core_alloc_route_end(pool->allocator, pool->id) == TERN_OK)
+    if (pool != NULL && core_alloc_route_end(pool->allocator, pool->id) == TERN_OK) {
+        count_pool(pool, -1);
         return TERN_OK;
+    }
     return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_end",
                       "no tern_memory_pool_begin of this pool is open");
 }

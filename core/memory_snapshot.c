@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/thread_cache.h"
 
 typedef struct writer {
     FILE *file;
@@ -15,6 +17,7 @@ typedef struct writer {
     bool first;      /* of a list: no comma yet */
     tern_status_t code;
     int64_t next_trace; /* lists of traces written so far */
+    int cpu;            /* the number that stands for the CPU: behind the devices' */
 } writer;
 
 static void comma(writer *w)
@@ -64,22 +67,29 @@ static void put_block(writer *w, const core_alloc_block_info *b)
             "    {\"address\": %llu, \"size\": %lld, \"requested_size\": %lld, \"state\": \"%s\", ",
             address(b->data), (long long)b->size, (long long)b->requested,
             core_alloc_state_names[b->state]);
+    static const char *const holders[CORE_ALLOC_STATES] = {
+        [CORE_ALLOC_STATE_RESTING] = "thread_cache", [CORE_ALLOC_STATE_OBJECTS] = "objects"
+    };
+    if (holders[b->state] != NULL)
+        fprintf(w->file, "\"held_by\": \"%s\", ", holders[b->state]);
     put_frames(w, b->site);
     fputs("}", w->file);
 }
 
-static void put_segment(writer *w, int device, const core_alloc_segment_info *s,
+static void put_segment(writer *w, tern_dev_t dev, int device, const core_alloc_segment_info *s,
                         const core_alloc_block_info *blocks)
 {
+    char name[TERN_DEV_NAME_BYTES];
     comma(w);
     fprintf(w->file,
-            "  {\"device\": %d, \"address\": %llu, \"total_size\": %lld, \"allocated_size\": %lld, "
+            "  {\"device\": %d, \"device_name\": \"%s\", \"address\": %llu, \"total_size\": %lld, "
+            "\"allocated_size\": %lld, "
             "\"active_size\": %lld, \"requested_size\": %lld, \"stream\": %llu, "
             "\"segment_type\": \"%s\", \"segment_pool_id\": [0, %llu], \"is_expandable\": %s, "
             "\"frames\": [], \"blocks\": [\n",
-            device, address(s->data), (long long)s->total, (long long)s->allocated,
-            (long long)s->active, (long long)s->requested, address(s->stream),
-            s->small ? "small" : "large", (unsigned long long)s->pool,
+            device, tern_dev_name(dev, name), address(s->data), (long long)s->total,
+            (long long)s->allocated, (long long)s->active, (long long)s->requested,
+            address(s->stream), s->small ? "small" : "large", (unsigned long long)s->pool,
             s->expandable ? "true" : "false");
     for (int64_t i = 0; i < s->block_count; i++) {
         put_block(w, &blocks[s->first_block + i]);
@@ -107,6 +117,19 @@ static bool wanted(const writer *w, tern_dev_t dev)
     return w->only.kind == TERN_KIND_NONE || tern_dev_equal(w->only, dev);
 }
 
+static int number_of(const writer *w, tern_dev_t dev)
+{
+    return dev.kind == TERN_KIND_CPU ? w->cpu : dev.index;
+}
+
+static void count_device(tern_dev_t dev, core_alloc *a, void *user)
+{
+    writer *w = user;
+    (void)a;
+    if (wanted(w, dev) && dev.kind != TERN_KIND_CPU && dev.index >= w->cpu)
+        w->cpu = dev.index + 1;
+}
+
 static void put_segments(tern_dev_t dev, core_alloc *a, void *user)
 {
     writer *w = user;
@@ -116,8 +139,10 @@ static void put_segments(tern_dev_t dev, core_alloc *a, void *user)
     w->code = core_alloc_snapshot_init(a, &snapshot);
     if (w->code != TERN_OK)
         return;
-    for (int64_t i = 0; i < snapshot.segment_count; i++)
-        put_segment(w, dev.index, &snapshot.segments[i], snapshot.blocks);
+    if (dev.kind == TERN_KIND_CPU)
+        w->code = core_cpu_add_slabs(&snapshot);
+    for (int64_t i = 0; i < snapshot.segment_count && w->code == TERN_OK; i++)
+        put_segment(w, dev, number_of(w, dev), &snapshot.segments[i], snapshot.blocks);
     core_alloc_snapshot_deinit(&snapshot);
 }
 
@@ -131,7 +156,7 @@ static void put_traces(tern_dev_t dev, core_alloc *a, void *user)
     w->code = core_alloc_snapshot_init(a, &snapshot);
     if (w->code != TERN_OK)
         return;
-    for (; w->next_trace < dev.index; w->next_trace++)
+    for (; w->next_trace < number_of(w, dev); w->next_trace++)
         fputs(w->next_trace > 0 ? ", []" : "[]", w->file);
     fputs(w->next_trace++ > 0 ? ", [\n" : "[\n", w->file);
     w->first = true;
@@ -157,6 +182,7 @@ static void put_settings(writer *w)
 
 static tern_status_t write_all(writer *w)
 {
+    core_device_each(count_device, w);
     fputs("{\"segments\": [\n", w->file);
     w->first = true;
     core_device_each(put_segments, w);
@@ -205,10 +231,13 @@ tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev, in
     tern_status_t code = TERN_ERR_ARGUMENT;
     if (!core_dev_resolve(self, site, what, dev, &real))
         return (tern_status_t)self->error_code;
-    if (real.kind == TERN_KIND_CPU || max_entries < 0)
-        return core_error(self, site, code, what, "a device and a count are needed");
+    if (max_entries < 0)
+        return core_error(self, site, code, what, "%lld entries", (long long)max_entries);
     core_alloc *a = core_device_allocator(real, &code, &why);
     if (a == NULL)
         return core_error(self, site, code, what, "%s", why);
-    return core_alloc_record_history(a, max_entries);
+    code = core_alloc_record_history(a, max_entries);
+    if (real.kind == TERN_KIND_CPU)
+        core_cache_set_history(max_entries > 0);
+    return code;
 }

@@ -6,36 +6,18 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
-#include "core/memory.h"
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
-
-/* The CPU counts bytes and requests; it has no pools, and does not count what is live. */
-static core_alloc_stats cpu_stats(void)
-{
-    tern_memory_t m;
-    core_cpu_memory(&m);
-    core_alloc_stats stats = { .num_device_alloc = m.system_alloc_count, .max_split_size = -1 };
-    core_alloc_stat *allocated = &stats.family[CORE_ALLOC_ALLOCATED_BYTES][CORE_ALLOC_ALL];
-    allocated->current = m.allocated_bytes;
-    allocated->peak = m.peak_allocated_bytes;
-    stats.family[CORE_ALLOC_ACTIVE_BYTES][CORE_ALLOC_ALL] = *allocated;
-    stats.family[CORE_ALLOC_REQUESTED_BYTES][CORE_ALLOC_ALL] = *allocated;
-    core_alloc_stat *reserved = &stats.family[CORE_ALLOC_RESERVED_BYTES][CORE_ALLOC_ALL];
-    reserved->current = m.reserved_bytes;
-    reserved->peak = m.peak_reserved_bytes;
-    stats.family[CORE_ALLOC_ALLOCATION][CORE_ALLOC_ALL].allocated = m.alloc_count;
-    return stats;
-}
 
 /* False for a device that does not exist. */
 static bool stats_of(tern_dev_t dev, core_alloc_stats *out_stats)
 {
     *out_stats = (core_alloc_stats){ .max_split_size = -1 };
     if (dev.kind == TERN_KIND_CPU) {
-        *out_stats = cpu_stats();
+        *out_stats = core_cpu_stats();
         return true;
     }
     core_alloc *a = core_device_allocator_of(dev);
@@ -48,10 +30,6 @@ static bool stats_of(tern_dev_t dev, core_alloc_stats *out_stats)
 tern_memory_t tern_memory(tern_dev_t dev)
 {
     tern_memory_t m = { 0 };
-    if (dev.kind == TERN_KIND_CPU) {
-        core_cpu_memory(&m);
-        return m;
-    }
     core_alloc_stats stats;
     (void)stats_of(dev, &stats);
     const core_alloc_stat *allocated = &stats.family[CORE_ALLOC_ALLOCATED_BYTES][CORE_ALLOC_ALL];
@@ -97,7 +75,7 @@ void tern_memory_reset_peak(tern_dev_t dev)
 {
     core_alloc *a = core_device_allocator_of(dev);
     if (dev.kind == TERN_KIND_CPU)
-        core_cpu_reset_peaks();
+        core_cpu_reset_peaks(core_self());
     else if (a != NULL)
         core_alloc_reset_peaks(a);
 }
@@ -106,7 +84,7 @@ void tern_memory_reset_accumulated(tern_dev_t dev)
 {
     core_alloc *a = core_device_allocator_of(dev);
     if (dev.kind == TERN_KIND_CPU)
-        core_cpu_reset_accumulated();
+        core_cpu_reset_totals();
     else if (a != NULL)
         core_alloc_reset_accumulated(a);
 }
@@ -253,8 +231,19 @@ static void say_row(table *t, const char *name, const core_alloc_stat *s,
     say(t, "|\n");
 }
 
-static void say_families(table *t, const core_alloc_stats *stats, bool abbreviated)
+/* PyTorch's names say GPU. */
+static const char *name_on(tern_dev_t dev, const char *name, char buffer[INSIDE])
 {
+    (void)snprintf(buffer, INSIDE, "%s", name);
+    char *at = dev.kind == TERN_KIND_CPU ? strstr(buffer, "GPU") : NULL;
+    if (at != NULL)
+        *at = 'C';
+    return buffer;
+}
+
+static void say_families(table *t, tern_dev_t dev, const core_alloc_stats *stats, bool abbreviated)
+{
+    char name[INSIDE];
     static const struct {
         core_alloc_family family;
         const char *name;
@@ -272,7 +261,7 @@ static void say_families(table *t, const core_alloc_stats *stats, bool abbreviat
         const core_alloc_stat *s = stats->family[rows[i].family];
         const core_alloc_stat *all = &s[CORE_ALLOC_ALL];
         say_line(t, '-');
-        say_row(t, rows[i].name, all, all, rows[i].bytes);
+        say_row(t, name_on(dev, rows[i].name, name), all, all, rows[i].bytes);
         if (abbreviated)
             continue;
         say_row(t, "      from large pool", &s[CORE_ALLOC_LARGE], all, rows[i].bytes);
@@ -283,7 +272,7 @@ static void say_families(table *t, const core_alloc_stats *stats, bool abbreviat
 int64_t tern_memory_summary(tern_dev_t dev, bool abbreviated, char *buffer, int64_t bytes)
 {
     core_alloc_stats stats;
-    char name[TERN_DEV_NAME_BYTES];
+    char name[TERN_DEV_NAME_BYTES], row[INSIDE];
     (void)stats_of(dev, &stats);
     table t = { buffer, bytes, 0 };
     say_line(&t, '=');
@@ -293,12 +282,12 @@ int64_t tern_memory_summary(tern_dev_t dev, bool abbreviated, char *buffer, int6
         "", (long long)stats.num_alloc_retries);
     say_line(&t, '=');
     say(&t, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");
-    say_families(&t, &stats, abbreviated);
+    say_families(&t, dev, &stats, abbreviated);
     const core_alloc_stat *over[] = { &stats.oversize_allocations, &stats.oversize_segments };
     say_line(&t, '-');
     say_row(&t, "Oversize allocations", over[0], over[0], false);
     say_line(&t, '-');
-    say_row(&t, "Oversize GPU segments", over[1], over[1], false);
+    say_row(&t, name_on(dev, "Oversize GPU segments", row), over[1], over[1], false);
     say_line(&t, '=');
     return t.length;
 }
@@ -313,10 +302,12 @@ tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int64_t *out
     if (!core_dev_resolve(self, site, "memory_info", dev, &real))
         return (tern_status_t)self->error_code;
     const tern_backend *b = core_backend_of(real.kind);
-    if (b == NULL || b->memory->info == NULL)
+    if (real.kind != TERN_KIND_CPU && (b == NULL || b->memory->info == NULL))
         return core_error(self, site, TERN_ERR_UNSUPPORTED, "memory_info",
                           "the device does not say how much memory it has");
-    const tern_status_t code = b->memory->info(b->context, real.index, out_free, out_total);
+    const tern_status_t code = real.kind == TERN_KIND_CPU
+                                   ? core_cpu_info(out_free, out_total)
+                                   : b->memory->info(b->context, real.index, out_free, out_total);
     if (code == TERN_OK)
         return TERN_OK;
     return core_error(self, site, code, "memory_info", "the device does not answer");
@@ -324,7 +315,11 @@ tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int64_t *out
 
 static void empty(tern_dev_t dev, core_alloc *a, void *user)
 {
-    (void)dev, (void)user;
+    (void)user;
+    if (dev.kind == TERN_KIND_CPU) {
+        core_cpu_empty_cache(core_self());
+        return;
+    }
     const tern_status_t code = core_alloc_empty_cache(a);
     if (code != TERN_OK)
         tern_log_write(TERN_LOG_ERROR, NULL, "empty_cache: %s", tern_status_name(code));
@@ -333,8 +328,6 @@ static void empty(tern_dev_t dev, core_alloc *a, void *user)
 void tern_empty_cache(tern_dev_t dev)
 {
     core_alloc *a = core_device_allocator_of(dev);
-    if (dev.kind == TERN_KIND_CPU || dev.kind == TERN_KIND_NONE)
-        core_cpu_empty_cache(core_self());
     if (dev.kind == TERN_KIND_NONE)
         core_device_each(empty, NULL);
     else if (a != NULL)

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
-#include "core/live.h"
 #include "core/log.h"
+#include "core/tally.h"
 
 enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48 };
 
@@ -72,26 +72,12 @@ static void fill_sites(tern_oom_info_t *info, core_alloc *a)
         if (blocks[i].state != CORE_ALLOC_STATE_ALLOCATED)
             continue;
         group.site = blocks[i].site;
-        group.bytes += blocks[i].size;
+        group.bytes += blocks[i].requested;
         group.count++;
     }
     if (group.count > 0)
         keep_site(info, group);
     core_alloc_snapshot_deinit(&snapshot);
-}
-
-/* The CPU's caches do not know who asked; the tensors do. */
-static void fill_cpu_sites(tern_oom_info_t *info)
-{
-    core_live_list list;
-    if (!core_live_count_own(&list))
-        return;
-    for (int64_t i = 0; i < list.count; i++) {
-        const tern_live_t *item = &list.items[i];
-        if (item->device.kind == TERN_KIND_CPU && item->bytes > 0)
-            keep_site(info, (tern_oom_site_t){ item->site, item->bytes, item->tensors });
-    }
-    core_live_free(&list);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
@@ -138,6 +124,8 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
             positive(info->total_bytes - info->free_bytes - info->reserved_bytes);
     if (room(info) >= 0)
         info->missing_bytes = positive(info->segment_bytes - room(info));
+    if (dev.kind == TERN_KIND_CPU)
+        info->allocated_bytes = core_tally_bytes(); /* blocks in threads' lists are no tensors */
     fill_sites(info, a);
 }
 
@@ -170,16 +158,13 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
                                    .fragmented_bytes = -1,
                                    .other_processes_bytes = -1,
                                    .missing_bytes = -1 };
+    core_alloc *a = core_device_allocator_of(dev);
     if (dev.kind != TERN_KIND_CPU)
         return;
-    fill_cpu_sites(&last.info);
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    const int64_t total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
-    if (page > 0 && total > 0 && available >= 0) {
-        last.info.total_bytes = total * page;
-        last.info.free_bytes = available * page;
+    if (a != NULL)
+        fill_sites(&last.info, a);
+    if (core_cpu_info(&last.info.free_bytes, &last.info.total_bytes) == TERN_OK)
         last.info.missing_bytes = positive(bytes - last.info.free_bytes);
-    }
 }
 
 bool tern_oom_info(tern_oom_info_t *out_info)

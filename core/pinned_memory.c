@@ -165,10 +165,9 @@ static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site
             core_pool_free(&self->pool, s, sizeof *s);
         return NULL;
     }
-    core_storage_init(s, TERN_CPU, bytes, CORE_CACHE_PINNED);
+    core_storage_init(s, site, TERN_CPU, bytes, CORE_CACHE_PINNED);
     s->data = block->data;
     s->user = block;
-    core_count_alloc(self, bytes);
     return s;
 }
 

@@ -83,6 +83,16 @@ void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *us
     pthread_mutex_unlock(&list_lock);
 }
 
+void core_pool_each_slab(core_pool *pool, void (*visit)(core_slab *slab, void *user), void *user)
+{
+    (void)pool, (void)visit, (void)user;
+}
+
+int64_t core_pool_slab_count(void)
+{
+    return 0;
+}
+
 void *core_pool_refill(core_pool *pool, size_t size_class)
 {
     return core_pool_alloc(pool, size_class * CORE_POOL_STEP);
@@ -118,6 +128,8 @@ static void drain_incoming(core_pool *pool)
 
 enum { HEAD_BYTES = (sizeof(core_slab) + CORE_POOL_STEP - 1) / CORE_POOL_STEP * CORE_POOL_STEP };
 
+static _Atomic int64_t slab_count;
+
 static int new_slab(core_pool *pool)
 {
     core_slab *slab = aligned_alloc(CORE_SLAB_BYTES, CORE_SLAB_BYTES);
@@ -127,20 +139,29 @@ static int new_slab(core_pool *pool)
     slab->home = pool;
     slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
     atomic_store_explicit(&pool->slabs, slab, memory_order_release);
+    atomic_fetch_add_explicit(&slab_count, 1, memory_order_relaxed);
     pool->fresh = (char *)slab + HEAD_BYTES;
     pool->fresh_end = (char *)slab + CORE_SLAB_BYTES;
     return 1;
 }
 
 /* A walk on another thread sees the bit only after the object reads as free. */
-static void note_tensor(char *object)
+static void note_place(char *object, size_t bytes, bool is_tensor)
 {
     const uintptr_t inside = (uintptr_t)object & (CORE_SLAB_BYTES - 1);
     core_slab *slab = (core_slab *)(object - inside);
-    memset(object, 0, CORE_TENSOR_BYTES);
+    memset(object, 0, bytes);
     const size_t step = inside / CORE_POOL_STEP;
-    atomic_fetch_or_explicit(&slab->tensors[step / 64], UINT64_C(1) << step % 64,
-                             memory_order_release);
+    atomic_fetch_or_explicit(&(is_tensor ? slab->tensors : slab->data)[step / 64],
+                             UINT64_C(1) << step % 64, memory_order_release);
+}
+
+static size_t bytes_of(size_t size_class)
+{
+    if (size_class == CORE_POOL_TENSORS)
+        return CORE_TENSOR_BYTES;
+    return (size_class > CORE_POOL_DATA ? size_class - CORE_POOL_DATA : size_class) *
+           CORE_POOL_STEP;
 }
 
 void *core_pool_refill(core_pool *pool, size_t size_class)
@@ -153,14 +174,13 @@ void *core_pool_refill(core_pool *pool, size_t size_class)
             return object;
         }
     }
-    const bool is_tensor = size_class == CORE_POOL_TENSORS;
-    const size_t bytes = is_tensor ? CORE_TENSOR_BYTES : size_class * CORE_POOL_STEP;
+    const size_t bytes = bytes_of(size_class);
     if ((size_t)(pool->fresh_end - pool->fresh) < bytes && !new_slab(pool))
         return NULL;
     char *object = pool->fresh;
     pool->fresh += bytes;
-    if (is_tensor)
-        note_tensor(object);
+    if (size_class >= CORE_POOL_TENSORS)
+        note_place(object, bytes, size_class == CORE_POOL_TENSORS);
     return object;
 }
 
@@ -188,6 +208,18 @@ void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *us
                 visit((char *)slab + step * CORE_POOL_STEP, user);
             }
         }
+}
+
+void core_pool_each_slab(core_pool *pool, void (*visit)(core_slab *slab, void *user), void *user)
+{
+    core_slab *slab = atomic_load_explicit(&pool->slabs, memory_order_acquire);
+    for (; slab != NULL; slab = slab->next)
+        visit(slab, user);
+}
+
+int64_t core_pool_slab_count(void)
+{
+    return atomic_load_explicit(&slab_count, memory_order_relaxed);
 }
 
 #endif

@@ -7,7 +7,8 @@
  * shows; those that check threads do not, so that the ways home are checked.
  *
  * Tensors have a free list of their own, and a slab's head says where tensors are in it, so that leak
- * help (core/live.h) can visit them all without a list that every tensor would have to be put into. */
+ * help (core/live.h) can visit them all without a list that every tensor would have to be put into.
+ * Likewise small data with its storage (core/memory.h), for snapshots. */
 #ifndef TERN_CORE_POOL_H
 #define TERN_CORE_POOL_H
 
@@ -20,7 +21,10 @@ enum {
     CORE_POOL_LIMIT = 1024,
     CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1,
     CORE_POOL_TENSORS = CORE_POOL_CLASSES, /* the class of tensors */
-    CORE_TENSOR_BYTES = 256                /* and their size */
+    CORE_POOL_DATA = CORE_POOL_TENSORS,    /* + n: small data of n steps, header included */
+    CORE_POOL_DATA_STEPS = 8,
+    CORE_POOL_LISTS = CORE_POOL_DATA + CORE_POOL_DATA_STEPS + 1,
+    CORE_TENSOR_BYTES = 256 /* and their size */
 };
 
 typedef struct core_free_object {
@@ -32,10 +36,11 @@ typedef struct core_slab {
     struct core_pool *home;
     struct core_slab *next;                    /* an older one */
     _Atomic uint64_t tensors[CORE_SLAB_WORDS]; /* bit i: a tensor's place begins at step i */
+    _Atomic uint64_t data[CORE_SLAB_WORDS];    /* the same for small data */
 } core_slab;
 
 typedef struct core_pool {
-    core_free_object *free[CORE_POOL_CLASSES + 1];
+    core_free_object *free[CORE_POOL_LISTS];
     char *fresh, *fresh_end;    /* rest of the newest slab */
     _Atomic(core_slab *) slabs; /* the newest */
     _Alignas(64) _Atomic(core_free_object *) incoming;
@@ -48,6 +53,10 @@ void core_pool_free_remote(void *object, size_t size_class);
 /* Visits every tensor-sized object that the pool ever gave out, those that were freed, too; the visitor
  * must be able to tell. Objects of other threads may come and go meanwhile. */
 void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *user), void *user);
+/* Visits the slabs; there are none in builds that check addresses. */
+void core_pool_each_slab(core_pool *pool, void (*visit)(core_slab *slab, void *user), void *user);
+/* Of all pools together. */
+int64_t core_pool_slab_count(void);
 
 /* Fault injection above the caches: counts down to a failing allocation; 0 is off (core/fault.c). */
 extern _Atomic int64_t core_fault_countdown;
@@ -77,6 +86,8 @@ void *core_pool_alloc(core_pool *pool, size_t bytes);
 void core_pool_free(core_pool *pool, void *object, size_t bytes);
 void *core_pool_alloc_tensor(core_pool *pool);
 void core_pool_free_tensor(core_pool *pool, void *object);
+#define core_pool_alloc_data core_pool_alloc
+#define core_pool_free_data core_pool_free
 #else
 static inline void *core_pool_take(core_pool *pool, size_t size_class)
 {
@@ -122,6 +133,18 @@ static inline void *core_pool_alloc_tensor(core_pool *pool)
 static inline void core_pool_free_tensor(core_pool *pool, void *object)
 {
     core_pool_give(pool, object, CORE_POOL_TENSORS);
+}
+
+/* Small data with its storage, up to CORE_POOL_DATA_STEPS steps; the same holds for its first two
+ * words. */
+static inline void *core_pool_alloc_data(core_pool *pool, size_t bytes)
+{
+    return core_pool_take(pool, CORE_POOL_DATA + core_pool_class(bytes));
+}
+
+static inline void core_pool_free_data(core_pool *pool, void *object, size_t bytes)
+{
+    core_pool_give(pool, object, CORE_POOL_DATA + core_pool_class(bytes));
 }
 #endif
 #endif

@@ -342,8 +342,8 @@ tern_status_t core_stream_record(tern_tensor *t, tern_stream_t stream)
         return TERN_OK;
     if (s->cache_class == CORE_CACHE_PINNED)
         return core_pinned_storage_record(s, stream);
-    if (s->cache_class != CORE_CACHE_BACKEND)
-        return TERN_OK; /* S026: memory that is not the allocator's */
+    if (s->cache_class != CORE_CACHE_BACKEND || s->dev.kind == TERN_KIND_CPU)
+        return TERN_OK; /* S026: memory that is not the allocator's, or no device's */
     return core_alloc_record_stream(core_device_allocator_of(s->dev), s->user, stream.handle);
 }
 

@@ -141,8 +141,10 @@ static const uint8_t element_bytes[TERN_DTYPES] = {
 };
 
 /* Shape must be set and numel known; attaches a fresh storage. */
-static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
-                                          tern_dtype_t dtype)
+__attribute__((always_inline)) static inline tern_tensor *attach_storage(tern_thread *self,
+                                                                         tern_tensor *t,
+                                                                         tern_dev_t dev,
+                                                                         tern_dtype_t dtype)
 {
     t->view.dtype = (uint8_t)dtype;
     t->view.dev = dev;
@@ -152,7 +154,7 @@ static inline tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, ter
     if (__builtin_mul_overflow(t->view.numel, (int64_t)element_bytes[dtype], &bytes))
         bytes = INT64_MAX;
     t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES
-                     ? core_storage_new_inline(self, bytes)
+                     ? core_storage_new_inline(self, site, bytes)
                      : core_storage_new(self, site, dev, bytes);
     if (__builtin_expect(t->storage == NULL, 0)) {
         core_release(self, t);

@@ -17,16 +17,21 @@
 struct core_node;
 struct core_hooks; /* core/tape.h */
 
+/* The first two words change when small data goes back to its pool, the rest stays readable: refs is 0
+ * then. */
 typedef struct core_storage {
+    void *data;
+    void *
+        user; /* the thread that a block goes home to, the block itself, or the release's argument */
     _Atomic uint32_t refs;
     _Atomic uint32_t version;
-    void *data;
     int64_t bytes;
+    tern_site_t site;               /* of the request */
+    struct core_alloc_block *block; /* of CPU memory from a thread's lists */
     tern_dev_t dev;
-    uint32_t cache_class;        /* which cache `data` goes back to (core/memory.c) */
+    uint16_t cache_class;        /* which cache `data` goes back to (core/memory.c) */
+    bool crossed;                /* gradients: another stream than the owner's may still read it */
     void (*release)(void *user); /* the caller's memory: called instead of freeing */
-    void *user;
-    bool crossed; /* gradients: another stream than the owner's may still read it */
 } core_storage;
 
 struct tern_tensor {

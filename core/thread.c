@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/autocast.h"
+#include "core/tally.h"
 #include "core/tensor.h"
 
 _Thread_local tern_thread *core_thread_state __attribute__((tls_model("initial-exec")));
@@ -22,6 +23,7 @@ static void park(void *state)
     core_thread_state = self;
     core_autocast_reset(self);
     core_scope_unwind(self, 0);
+    core_tally_fall(&self->blocks.tally);
     core_thread_state = NULL;
     pthread_mutex_lock(&list_lock);
     self->parked = true;
@@ -90,6 +92,25 @@ void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user
 {
     for (tern_thread *t = atomic_load(&all_threads); t != NULL; t = t->next)
         visit(t, user);
+}
+
+void core_thread_each_parked(void (*visit)(tern_thread *thread, void *user), void *user)
+{
+    pthread_mutex_lock(&list_lock);
+    for (tern_thread *t = atomic_load(&all_threads); t != NULL; t = t->next)
+        if (t->parked)
+            visit(t, user);
+    pthread_mutex_unlock(&list_lock);
+}
+
+void core_thread_lock_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void core_thread_unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
 }
 
 static void add_live(tern_thread *thread, void *user)

@@ -17,7 +17,7 @@ enum {
     CORE_ERROR_BYTES = 4096,
     CORE_MESSAGE_BYTES = 512,
     CORE_PATH_DEPTH = 64,
-    CORE_BLOCK_CLASSES = 160,
+    CORE_BLOCK_CLASSES = 60,
     CORE_MAX_DEVICES = 64 /* of one kind */
 };
 
@@ -34,17 +34,30 @@ typedef struct core_scope_stack {
     int64_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
 
-/* Blocks of CPU memory larger than pool objects (core/memory.c). */
+/* Blocks of CPU memory larger than pool objects (core/thread_cache.h). */
 typedef struct core_block {
     struct core_block *next;
     int64_t size_class;
+    struct core_alloc_block *block; /* its record in the engine */
 } core_block;
+
+/* What a thread counts of the CPU's memory (core/tally.h). Others read it. */
+enum { CORE_TALLY_COUNT, CORE_TALLY_BYTES, CORE_TALLY_REQUESTED, CORE_TALLIES };
+typedef struct core_tally {
+    int64_t made[CORE_TALLIES];  /* small ones: all that were ever made */
+    int64_t bound[CORE_TALLIES]; /* what `made` may rise to before the sum of all threads changes */
+    int64_t large[CORE_TALLIES]; /* large ones: all that were ever made */
+} core_tally;
+
 typedef struct core_block_cache {
+    uint64_t small_epoch, epoch; /* as core_cpu_epoch: nothing is wanted of small data, of blocks */
+    core_tally tally;
     core_block *free[CORE_BLOCK_CLASSES];
-    _Atomic(core_block *) incoming;
-    int64_t allocated_bytes, peak_allocated_bytes, reserved_bytes, peak_reserved_bytes;
-    int64_t alloc_count, system_alloc_count;
-    int64_t cached_bytes; /* in free lists; kept only while TERN_CPU_CACHE limits them */
+    uint64_t seen_epoch, seen_empty; /* what core_cache_sync did last */
+    int64_t limit;                   /* bytes that the lists may keep */
+    int64_t cached_bytes;            /* in the lists; counted only under a limit */
+    int32_t pools;                   /* private pools of the CPU that this thread is in */
+    _Alignas(64) _Atomic(core_block *) incoming;
 } core_block_cache;
 
 typedef struct core_finisher {
@@ -102,6 +115,13 @@ static inline tern_thread *core_self(void)
 
 /* Visits every state, parked ones too; takes no lock. */
 void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user);
+
+/* Visits the parked ones, under the list's lock: nobody takes one over meanwhile. */
+void core_thread_each_parked(void (*visit)(tern_thread *thread, void *user), void *user);
+
+/* Around a fork: the list is whole in the child. */
+void core_thread_lock_list(void);
+void core_thread_unlock_list(void);
 
 /* Sum of live_tensors over all threads. */
 int64_t core_live_tensors(void);

@@ -36,7 +36,7 @@ static workspace *find(tern_dev_t dev, void *stream)
 static void give_back(workspace *w)
 {
     if (w->block != NULL)
-        core_device_free(w->dev, w->block);
+        core_device_free(core_self(), w->dev, w->block);
     w->block = NULL;
 }
 
@@ -71,7 +71,7 @@ void *core_workspace(const tern_call *call, int64_t bytes)
         }
         (void)pthread_mutex_unlock(&lock);
         if (block != NULL) /* another thread was faster */
-            core_device_free(call->dev, block);
+            core_device_free(core_self(), call->dev, block);
     }
     if (data == NULL)
         (void)call->host->fail(TERN_ERR_OOM, "no memory for %lld bytes of work space of cuBLAS",

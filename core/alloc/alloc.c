@@ -178,6 +178,12 @@ tern_status_t core_alloc_free(core_alloc *a, core_alloc_block *public_block)
 
 /* ---- calls in the world ------------------------------------------------------------------------------- */
 
+static bool has_front(const block *b)
+{
+    return __atomic_load_n(&b->pub.front_bytes, __ATOMIC_RELAXED) >= 0;
+}
+
+/* A block that a cache in front holds is not found: it is a tensor's, or rests. */
 static block *find_in_use(core_alloc *a, const char *data)
 {
     for (block *b = a->uncached; b != NULL; b = b->next)
@@ -190,7 +196,7 @@ static block *find_in_use(core_alloc *a, const char *data)
             block *b = seg->first;
             while (b != NULL && b->pub.data < data)
                 b = b->next;
-            return b != NULL && b->pub.data == data && b->in_use ? b : NULL;
+            return b != NULL && b->pub.data == data && b->in_use && !has_front(b) ? b : NULL;
         }
     return NULL;
 }
@@ -251,6 +257,28 @@ tern_status_t core_alloc_empty_cache(core_alloc *a)
     world_unlock(a);
     CHECKED(a);
     return code;
+}
+
+tern_status_t core_alloc_trim(core_alloc *a, int64_t keep)
+{
+    world_lock(a);
+    tern_status_t code = TERN_OK;
+    if (a->captures == 0 &&
+        reserved_bytes(a) - hot_current(a, CORE_ALLOC_ALL, HOT_ALLOCATED_BYTES) > keep)
+        code = segments_flush(a);
+    world_unlock(a);
+    CHECKED(a);
+    return code;
+}
+
+void core_alloc_lock(core_alloc *a)
+{
+    world_lock(a);
+}
+
+void core_alloc_unlock(core_alloc *a)
+{
+    world_unlock(a);
 }
 
 static void update_settings(core_alloc *a)

@@ -91,7 +91,17 @@ typedef struct core_alloc_block {
     int64_t size;      /* rounded, with slack that was not split off: what `allocated` counts */
     int64_t requested; /* as asked for */
     tern_site_t site;  /* of the request */
+    /* For whoever keeps blocks in front of the allocator: what the block's user asked for and where,
+     * 0 while it rests; -1, the start value: nobody does. Written without a lock (core_alloc_front). */
+    int64_t front_bytes;
+    tern_site_t front_site;
 } core_alloc_block;
+
+static inline void core_alloc_front(core_alloc_block *block, int64_t bytes, tern_site_t site)
+{
+    __atomic_store_n(&block->front_site, site, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->front_bytes, bytes, __ATOMIC_RELAXED);
+}
 
 /* Why a request failed, as numbers. Bytes; -1 where unknown. */
 typedef struct core_alloc_failure {
@@ -135,6 +145,12 @@ tern_status_t core_alloc_record_stream(core_alloc *a, core_alloc_block *block, v
 tern_status_t core_alloc_process_events(core_alloc *a);
 /* Waits for outstanding events, then returns every segment without a block in use (M045). */
 tern_status_t core_alloc_empty_cache(core_alloc *a);
+/* The same when more than `keep` bytes are reserved and not allocated. */
+tern_status_t core_alloc_trim(core_alloc *a, int64_t keep);
+
+/* Around a fork: nothing is half done in the child. */
+void core_alloc_lock(core_alloc *a);
+void core_alloc_unlock(core_alloc *a);
 
 /* allowed = fraction * total of the device (M061). TERN_ERR_ARGUMENT outside [0, 1], TERN_ERR_STATE
  * when the device's size is not known. */
@@ -196,7 +212,10 @@ int64_t core_alloc_allocated(core_alloc *a);
 typedef enum core_alloc_state {
     CORE_ALLOC_STATE_ALLOCATED, /* active_allocated */
     CORE_ALLOC_STATE_AWAITING,  /* active_awaiting_free: freed, other streams still use it */
-    CORE_ALLOC_STATE_INACTIVE   /* inactive: cached */
+    CORE_ALLOC_STATE_INACTIVE,  /* inactive: cached */
+    CORE_ALLOC_STATE_RESTING,   /* inactive, held by a thread's cache in front */
+    CORE_ALLOC_STATE_OBJECTS,   /* inactive, of a slab: held by tensors and other objects */
+    CORE_ALLOC_STATES
 } core_alloc_state;
 
 typedef struct core_alloc_block_info {
@@ -229,7 +248,7 @@ typedef enum core_alloc_action {
 } core_alloc_action;
 /* "alloc", "free_requested", ...: PyTorch's names. */
 extern const char *const core_alloc_action_names[CORE_ALLOC_ACTIONS];
-extern const char *const core_alloc_state_names[3];
+extern const char *const core_alloc_state_names[CORE_ALLOC_STATES];
 
 typedef struct core_alloc_trace {
     core_alloc_action action;

@@ -186,6 +186,7 @@ bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site
     taken->in_use = true;
     taken->pub.requested = bytes;
     taken->pub.site = site;
+    core_alloc_front(&taken->pub, -1, NULL);
     delta[HOT_ALLOCATION] = delta[HOT_ACTIVE] = 1;
     delta[HOT_ALLOCATED_BYTES] = delta[HOT_ACTIVE_BYTES] = taken->pub.size;
     delta[HOT_REQUESTED_BYTES] = bytes;

@@ -10,8 +10,9 @@ const char *const core_alloc_action_names[CORE_ALLOC_ACTIONS] = {
     "segment_free", "segment_map",    "segment_unmap",  "oom",
     "snapshot"
 };
-const char *const core_alloc_state_names[3] = { "active_allocated", "active_awaiting_free",
-                                                "inactive" };
+const char *const core_alloc_state_names[CORE_ALLOC_STATES] = { "active_allocated",
+                                                                "active_awaiting_free", "inactive",
+                                                                "inactive", "inactive" };
 
 /* ---- history -------------------------------------------------------------------------------------- */
 
@@ -58,11 +59,21 @@ tern_status_t core_alloc_record_history(core_alloc *a, int64_t max_entries)
 
 /* ---- snapshots ------------------------------------------------------------------------------------- */
 
-static core_alloc_state state_of(const block *b)
+/* What a block's user asked for is the front cache's word where there is one. */
+static core_alloc_block_info describe(const block *b)
 {
-    if (b->in_use)
-        return CORE_ALLOC_STATE_ALLOCATED;
-    return is_free(b) ? CORE_ALLOC_STATE_INACTIVE : CORE_ALLOC_STATE_AWAITING;
+    core_alloc_block_info info = { .data = b->pub.data, .size = b->pub.size };
+    const int64_t front = __atomic_load_n(&b->pub.front_bytes, __ATOMIC_RELAXED);
+    if (!b->in_use)
+        info.state = is_free(b) ? CORE_ALLOC_STATE_INACTIVE : CORE_ALLOC_STATE_AWAITING;
+    else
+        info.state = front == 0 ? CORE_ALLOC_STATE_RESTING : CORE_ALLOC_STATE_ALLOCATED;
+    if (info.state == CORE_ALLOC_STATE_ALLOCATED || info.state == CORE_ALLOC_STATE_AWAITING) {
+        const bool has_front = b->in_use && front > 0;
+        info.requested = has_front ? front : b->pub.requested;
+        info.site = has_front ? __atomic_load_n(&b->pub.front_site, __ATOMIC_RELAXED) : b->pub.site;
+    }
+    return info;
 }
 
 static void count_all(const core_alloc *a, core_alloc_snapshot *out)
@@ -73,6 +84,10 @@ static void count_all(const core_alloc *a, core_alloc_snapshot *out)
             for (const block *b = seg->first; b != NULL; b = b->next)
                 out->block_count += b->mapped;
         }
+    for (const block *b = a->uncached; b != NULL; b = b->next) {
+        out->segment_count++;
+        out->block_count++;
+    }
     out->trace_count = a->history.count;
 }
 
@@ -89,20 +104,32 @@ static void add_segment(core_alloc_snapshot *out, const segment *seg)
     for (const block *b = seg->first; b != NULL; b = b->next) {
         if (!b->mapped)
             continue;
-        const core_alloc_state state = state_of(b);
-        const bool active = state != CORE_ALLOC_STATE_INACTIVE;
-        out->blocks[out->block_count++] =
-            (core_alloc_block_info){ .data = b->pub.data,
-                                     .size = b->pub.size,
-                                     .requested = active ? b->pub.requested : 0,
-                                     .state = state,
-                                     .site = active ? b->pub.site : NULL };
-        info->total += b->pub.size;
-        info->allocated += b->in_use ? b->pub.size : 0;
-        info->active += active ? b->pub.size : 0;
-        info->requested += active ? b->pub.requested : 0;
+        const core_alloc_block_info what = describe(b);
+        const bool allocated = what.state == CORE_ALLOC_STATE_ALLOCATED;
+        const bool active = allocated || what.state == CORE_ALLOC_STATE_AWAITING;
+        out->blocks[out->block_count++] = what;
+        info->total += what.size;
+        info->allocated += allocated ? what.size : 0;
+        info->active += active ? what.size : 0;
+        info->requested += what.requested;
     }
     info->block_count = out->block_count - info->first_block;
+}
+
+/* Without a cache each block is a segment. */
+static void add_uncached(core_alloc_snapshot *out, const block *b)
+{
+    out->segments[out->segment_count++] =
+        (core_alloc_segment_info){ .data = b->pub.data,
+                                   .total = b->pub.size,
+                                   .allocated = b->pub.size,
+                                   .active = b->pub.size,
+                                   .requested = b->pub.requested,
+                                   .stream = (void *)b->streams,
+                                   .small = b->pub.size <= SMALL_LIMIT,
+                                   .first_block = out->block_count,
+                                   .block_count = 1 };
+    out->blocks[out->block_count++] = describe(b);
 }
 
 static int by_address(const void *left, const void *right)
@@ -118,6 +145,8 @@ static void fill(const core_alloc *a, core_alloc_snapshot *out)
     for (const shard *s = a->shards; s != NULL; s = s->next)
         for (const segment *seg = s->segments; seg != NULL; seg = seg->next)
             add_segment(out, seg);
+    for (const block *b = a->uncached; b != NULL; b = b->next)
+        add_uncached(out, b);
     if (out->segment_count > 0)
         qsort(out->segments, (size_t)out->segment_count, sizeof *out->segments, by_address);
     const history *h = &a->history;

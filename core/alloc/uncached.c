@@ -18,7 +18,9 @@ core_alloc_block *uncached_alloc(core_alloc *a, void *stream, int64_t bytes, ter
         failure_fill(a, NULL, LARGE, out_failure);
         return NULL;
     }
-    b->pub = (core_alloc_block){ data, bytes, bytes, site };
+    b->pub = (core_alloc_block){
+        .data = data, .size = bytes, .requested = bytes, .site = site, .front_bytes = -1
+    };
     b->in_use = true;
     b->streams = stream; /* there are no others: the device's free waits for all of them */
     b->next = a->uncached;

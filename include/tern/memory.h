@@ -1,10 +1,12 @@
 /* Device memory: statistics, snapshots, limits, what happens when it is used up, pools, pinned memory.
  *
- * Every device but the CPU has a caching allocator with PyTorch's behaviour: `allocated` and `reserved`
- * after a sequence of requests are PyTorch's for the same sequence. The CPU keeps per-thread caches
- * with the same statistics. tern_memory, tern_memory_reset_peak and tern_empty_cache are in
- * tern/device.h. Settings come from TERN_ALLOC_CONF, PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF
- * (the first that is set); TERN_NO_CACHE=1 or PYTORCH_NO_CUDA_MEMORY_CACHING switch caching off. */
+ * Every device has a caching allocator with PyTorch's behaviour: `allocated` and `reserved` after a
+ * sequence of requests are PyTorch's for the same sequence. The CPU has the same one behind lists that
+ * each thread keeps: what rests in them is no longer allocated, but cached; its settings are
+ * TERN_CPU_CACHE (on, off, or the MiB that a thread's lists may keep) and tern_set_memory_settings.
+ * Other devices' come from TERN_ALLOC_CONF, PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF (the first
+ * that is set). TERN_NO_CACHE=1 or PYTORCH_NO_CUDA_MEMORY_CACHING switch caching off everywhere.
+ * tern_memory, tern_memory_reset_peak and tern_empty_cache are in tern/device.h. */
 #ifndef TERN_MEMORY_H
 #define TERN_MEMORY_H
 
@@ -56,12 +58,15 @@ TERN_API tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int
 /* ---- snapshots ----------------------------------------------------------------------------------- */
 
 /* Writes segments, blocks and history as JSON, in the form of torch.cuda.memory._snapshot(): "segments",
- * "device_traces", "allocator_settings". {0, 0}: all devices. `tern memory-report` shows the file. */
+ * "device_traces", "allocator_settings". {0, 0}: all devices; the CPU's number is the one behind theirs.
+ * An inactive block of the CPU may be "held_by" a "thread_cache", or by "objects": tensors, graph nodes
+ * and room for them. `tern memory-report` shows the file. */
 TERN_API tern_status_t tern_memory_snapshot_at(tern_site_t site, tern_dev_t dev, const char *path);
 #define tern_memory_snapshot(dev, path) tern_memory_snapshot_at(TERN_HERE, dev, path)
 
 /* Keeps the last `max_entries` allocations, frees and segment events of a device; 0 switches off and
- * forgets them. While it is on, allocation is slower. */
+ * forgets them. While it is on, allocation is slower: on the CPU every request goes past the threads'
+ * lists, and small data lies in blocks of its own. */
 TERN_API tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev,
                                                      int64_t max_entries);
 #define tern_memory_record_history(dev, max_entries) \
@@ -107,8 +112,8 @@ typedef struct tern_oom_info_t {
     int64_t missing_bytes; /* the smallest change that would have let it fit: free this much */
     int64_t site_count;
     tern_oom_site_t
-        sites[TERN_OOM_SITES]; /* live bytes by the line that made them, largest first; of the CPU
-                                * the calling thread's */
+        sites[TERN_OOM_SITES]; /* live bytes, as asked for, by the line that made them, largest
+                                * first; of the CPU those in blocks of more than 448 bytes */
 } tern_oom_info_t;
 /* False when the thread had none. The error's text says the same in words. */
 TERN_API bool tern_oom_info(tern_oom_info_t *out_info);
@@ -138,7 +143,8 @@ typedef struct tern_raw_allocator_t {
     void *user;
     bool cached; /* keep the caching allocator on top; default: each request is a call */
 } tern_raw_allocator_t;
-/* Replaces where a device's memory comes from. TERN_ERR_STATE once the device gave memory. */
+/* Replaces where a device's memory comes from, the CPU's too (`device` is 0 then, `stream` NULL; data of
+ * up to 448 bytes lies in its tensor's own memory). TERN_ERR_STATE once the device gave memory. */
 TERN_API tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
                                                  const tern_raw_allocator_t *raw);
 #define tern_set_raw_allocator(dev, ...) \
@@ -169,7 +175,8 @@ TERN_API tern_memory_pool *tern_memory_pool_create_at(tern_site_t site,
         &(tern_memory_pool_args){ .size_ = sizeof(tern_memory_pool_args), __VA_ARGS__ })
 /* Tensors in it stay; its memory goes back when they are gone. NULL is fine. */
 TERN_API void tern_memory_pool_release(tern_memory_pool *pool);
-/* Between begin and end the calling thread's tensors on the pool's device come from the pool. */
+/* Between begin and end the calling thread's tensors on the pool's device come from the pool, on the CPU
+ * those of up to 448 bytes as well. */
 TERN_API tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool);
 TERN_API tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool);
 #define tern_memory_pool_begin(pool) tern_memory_pool_begin_at(TERN_HERE, pool)
