@@ -174,12 +174,19 @@ static void fill_zero(const tern_view *v)
         memset(v->data, 0, (size_t)(v->numel * cpu_dtype_size(v->dtype)));
 }
 
+static bool is_half(const tern_view *v)
+{
+    return v->dtype == TERN_F16 || v->dtype == TERN_BF16;
+}
+
 /* x, weight, bias? -> y */
 tern_status_t cpu_conv2d(const tern_call *call)
 {
     cpu_conv conv = describe(call, call->in[0], call->in[1], call->out[0]);
     if (conv.y->numel == 0)
         return TERN_OK;
+    if (is_half(conv.x))
+        return cpu_conv2d_half(call);
     conv.bias = call->in[2] != NULL ? call->in[2]->data : NULL;
     const outcome library = run_library(&conv, CPU_CONV_FORWARD);
     if (library != NOT_DONE)
@@ -212,6 +219,8 @@ tern_status_t cpu_conv2d_grad_input(const tern_call *call)
         fill_zero(conv.x);
         return TERN_OK;
     }
+    if (is_half(conv.x))
+        return cpu_conv2d_grad_input_half(call);
     const outcome library = run_library(&conv, CPU_CONV_BACKWARD_DATA);
     if (library != NOT_DONE)
         return status_of(library == DONE);
@@ -227,6 +236,8 @@ tern_status_t cpu_conv2d_grad_weight(const tern_call *call)
         fill_zero(call->out[1]);
         return TERN_OK;
     }
+    if (is_half(conv.x))
+        return cpu_conv2d_grad_weight_half(call);
     conv.bias = call->out[1]->data;
     const outcome library = run_library(&conv, CPU_CONV_BACKWARD_WEIGHTS);
     if (library != NOT_DONE)

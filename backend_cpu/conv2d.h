@@ -4,7 +4,8 @@
  *   conv2d_direct.c   f32 without a column matrix (conv2d_planes.c, isa/conv2d.c)
  *   conv2d_weight.c   its weight gradient (isa/conv2d_sum.c)
  *   conv2d_scatter.c  its input gradient for few channels (isa/conv2d_scatter.c), else
- *   conv2d_columns.c  every dtype and geometry by a column matrix and a product
+ *   conv2d_columns.c  every geometry by a column matrix and a product, f64, too
+ *   conv2d_half.c     half types: f32's kernels on some images at a time
  *
  * Letters: N images, C channels in and O out (both of all groups), H x W pixels in, OH x OW out,
  * KH x KW taps. Pairs are (height, width). */
@@ -36,6 +37,10 @@ bool cpu_conv_direct_forward(const cpu_conv *conv);
 bool cpu_conv_turned_grad_input(const cpu_conv *conv);
 bool cpu_conv_scatter_grad_input(const cpu_conv *conv);
 bool cpu_conv_direct_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */
+/* As the kernels, for half types with elements in each operand. */
+tern_status_t cpu_conv2d_half(const tern_call *call);
+tern_status_t cpu_conv2d_grad_input_half(const tern_call *call);
+tern_status_t cpu_conv2d_grad_weight_half(const tern_call *call);
 bool cpu_conv_columns_forward(const cpu_conv *conv);
 bool cpu_conv_columns_grad_input(const cpu_conv *conv);
 bool cpu_conv_columns_grad_weight(const cpu_conv *conv); /* and bias's, unless that is NULL */

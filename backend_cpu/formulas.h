@@ -149,6 +149,40 @@ FORMULA float f32_log(float x)
     return x == 0.0f ? -INFINITY : defined;
 }
 
+/* log(1 + y) for y > -1, also where 1 + y is rounded. */
+FORMULA float f32_log_one_more(float y)
+{
+    const float u = 1.0f + y;
+    const float ratio = y / (u - 1.0f);
+    return u == 1.0f ? y : f32_log(u) * (u - 1.0f == 0.0f ? 1.0f : ratio);
+}
+
+/* ---- losses of a probability or a logit x and its target t ------------------------------------ */
+
+FORMULA float f32_binary_cross_entropy(float x, float t)
+{
+    const float yes = f32_log(x), no = f32_log_one_more(-x);
+    /* a loss of 100 at most, so that 0 and 1 have gradients; NaN stays */
+    return (t - 1.0f) * (no < -100.0f ? -100.0f : no) - t * (yes < -100.0f ? -100.0f : yes);
+}
+
+FORMULA float f32_binary_cross_entropy_with_logits(float x, float t)
+{
+    const float smooth = f32_log_one_more(f32_exp_normal(-fabsf(x)));
+    return (x > 0.0f ? x : 0.0f) - x * t + smooth;
+}
+
+FORMULA double f64_binary_cross_entropy(double x, double t)
+{
+    const double yes = log(x), no = log1p(-x);
+    return (t - 1) * (no < -100 ? -100 : no) - t * (yes < -100 ? -100 : yes);
+}
+
+FORMULA double f64_binary_cross_entropy_with_logits(double x, double t)
+{
+    return (x > 0 ? x : 0) - x * t + log1p(exp(-fabs(x)));
+}
+
 /* ---- activations in f32 ---------------------------------------------------------------------- */
 
 FORMULA float f32_tanh(float x)

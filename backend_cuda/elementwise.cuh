@@ -40,14 +40,19 @@ BY_TYPE(gelu_tanh_slope)
 BY_TYPE(silu_slope)
 #undef BY_TYPE
 
-__device__ __forceinline__ float fn_pow(float x, float y)
-{
-    return f32_pow(x, y);
-}
-__device__ __forceinline__ double fn_pow(double x, double y)
-{
-    return f64_pow(x, y);
-}
+#define BY_TYPE_2(name)                                             \
+    __device__ __forceinline__ float fn_##name(float x, float y)    \
+    {                                                               \
+        return f32_##name(x, y);                                    \
+    }                                                               \
+    __device__ __forceinline__ double fn_##name(double x, double y) \
+    {                                                               \
+        return f64_##name(x, y);                                    \
+    }
+BY_TYPE_2(pow)
+BY_TYPE_2(binary_cross_entropy)
+BY_TYPE_2(binary_cross_entropy_with_logits)
+#undef BY_TYPE_2
 
 template <typename T> __device__ __forceinline__ bool is_negative(T x)
 {

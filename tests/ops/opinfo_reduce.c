@@ -132,6 +132,46 @@ static value ref_cross_entropy_grad(const value *in)
     }
     return out;
 }
+static tern_tensor *run_bce(tern_tensor **in)
+{
+    return tern_binary_cross_entropy(in[0], in[1]);
+}
+static tern_tensor *run_bce_weighted(tern_tensor **in)
+{
+    return tern_binary_cross_entropy(in[0], in[1], .weight = in[2], .reduction = TERN_SUM);
+}
+static tern_tensor *run_bce_logits(tern_tensor **in)
+{
+    return tern_binary_cross_entropy_with_logits(in[0], in[1], .pos_weight = in[2]);
+}
+static double bce(double x, double t)
+{
+    return -(t * fmax(log(x), -100) + (1 - t) * fmax(log1p(-x), -100));
+}
+static value ref_bce(const value *in)
+{
+    value each = ref_map2(&in[0], &in[1], bce), out = ref_mean(&each, 3);
+    value_free(&each);
+    return out;
+}
+/* weights [5] of [3, 5] */
+static value ref_bce_weighted(const value *in)
+{
+    value out = value_new(0, NULL);
+    for (int64_t i = 0; i < in[0].numel; i++)
+        out.data[0] += bce(in[0].data[i], in[1].data[i]) * in[2].data[i % 5];
+    return out;
+}
+static value ref_bce_logits(const value *in)
+{
+    value out = value_new(0, NULL);
+    for (int64_t i = 0; i < in[0].numel; i++) {
+        const double x = in[0].data[i], t = in[1].data[i];
+        const double weight = in[2].data != NULL ? in[2].data[i % 5] : 1;
+        out.data[0] += (weight * t * log1p(exp(-x)) + (1 - t) * (x + log1p(exp(-x)))) / (double)in[0].numel;
+    }
+    return out;
+}
 static tern_tensor *run_mse_loss(tern_tensor **in) { return tern_mse_loss(in[0], in[1], TERN_MEAN); }
 static double squared(double a, double b) { return (a - b) * (a - b); }
 static value ref_mse(const value *in)
@@ -209,6 +249,19 @@ const opinfo opinfo_reduce[] = {
       .in = { { .kind = INPUT_F32 }, REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_F32, 2, { 2, 3 }, 2, 4 } },
       .run = run_cross_entropy_grad, .ref = ref_cross_entropy_grad, .floor = 4,
       .skip_dtypes = B(TERN_F16) | B(TERN_BF16), .why = "the incoming gradient has the logits' dtype" },
+    { OPINFO(binary_cross_entropy), .label = "mean",
+      .in = { { INPUT_REAL, 2, { 3, 5 }, 0.05, 0.95 }, { INPUT_REAL, 2, { 3, 5 }, 0, 1 } },
+      .run = run_bce, .ref = ref_bce, .differentiable = 3, .order = 2, .floor = 4 },
+    { OPINFO(binary_cross_entropy), .label = "weights, sum",
+      .in = { { INPUT_REAL, 2, { 3, 5 }, 0.05, 0.95 }, { INPUT_REAL, 2, { 3, 5 }, 0, 1 },
+              { INPUT_REAL, 1, { 5 }, 0.5, 2 } },
+      .run = run_bce_weighted, .ref = ref_bce_weighted, .differentiable = 7, .order = 2, .floor = 32 },
+    { OPINFO(binary_cross_entropy_with_logits), .label = "mean",
+      .in = { REAL(3, 5), { INPUT_REAL, 2, { 3, 5 }, 0, 1 } },
+      .run = run_bce_logits, .ref = ref_bce_logits, .differentiable = 3, .order = 2, .floor = 4 },
+    { OPINFO(binary_cross_entropy_with_logits), .label = "weights of positives",
+      .in = { REAL(3, 5), { INPUT_REAL, 2, { 3, 5 }, 0, 1 }, { INPUT_REAL, 1, { 5 }, 0.5, 2 } },
+      .run = run_bce_logits, .ref = ref_bce_logits, .differentiable = 7, .order = 2, .floor = 4 },
     { OPINFO(mse_loss), .label = "mean", .in = { REAL(3, 5), REAL(3, 5) }, .run = run_mse_loss,
       .ref = ref_mse, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(dropout), .label = "0.4", .in = { REAL(9, 7) }, .run = run_dropout, .ref = ref_dropout,

@@ -29,8 +29,8 @@ static tern_tensor *weight(void)
 
 static int class_of(const char *name)
 {
-    static const char *const names[] = { "none", "low", "f32", "dtype", "promote" };
-    for (int i = 0; i < 5; i++)
+    static const char *const names[] = { "none", "low", "f32", "dtype", "promote", "banned" };
+    for (int i = 0; i < 6; i++)
         if (strcmp(names[i], name) == 0)
             return i;
     return -1;

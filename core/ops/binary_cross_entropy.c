@@ -1,0 +1,103 @@
+/* Binary cross-entropy: a row per element, and the weights and the reduction made of simple ops. */
+#include "core/compose.h"
+#include "core/error.h"
+#include "core/op_table.h"
+#include "core/rules.h"
+#include "core/tape.h"
+
+/* ---- gradients --------------------------------------------------------------------------------- */
+
+/* Half types are computed in f32: 1e-12 and what is near 1 are not f16 numbers. */
+static tern_tensor *wide(tern_tensor *t)
+{
+    const tern_dtype_t dtype = tern_dtype(t);
+    return dtype == TERN_F16 || dtype == TERN_BF16 ? tern_cast(t, TERN_F32) : t;
+}
+
+void back_binary_cross_entropy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *saved = core_saved_in(ctx, 0);
+    tern_tensor *x = wide(saved), *t = wide(core_saved_in(ctx, 1)), *g = wide(grad);
+    if (tern_failed())
+        return;
+    tern_tensor *rest = tern_sub(1.0, x);
+    if (tern_needs_grad(ctx, 0)) {
+        tern_tensor *slope = tern_div(tern_sub(x, t), tern_maximum(tern_mul(rest, x), 1e-12));
+        grad_in[0] = tern_cast(tern_mul(g, slope), tern_dtype(saved));
+    }
+    if (tern_needs_grad(ctx, 1)) {
+        tern_tensor *yes = tern_maximum(tern_log(x), -100.0);
+        tern_tensor *no = tern_maximum(tern_log(rest), -100.0);
+        grad_in[1] = tern_cast(tern_mul(g, tern_sub(no, yes)), tern_dtype(saved));
+    }
+}
+
+void back_binary_cross_entropy_with_logits(tern_op_ctx *ctx, tern_tensor *grad,
+                                           tern_tensor **grad_in)
+{
+    tern_tensor *x = core_saved_in(ctx, 0);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_mul(grad, tern_sub(tern_sigmoid(x), core_saved_in(ctx, 1)));
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = tern_neg(tern_mul(grad, x));
+}
+
+/* ---- the functions ----------------------------------------------------------------------------- */
+
+static bool check(core_call *call, const tern_binary_cross_entropy_args *args)
+{
+    if (args->reduction < 0 || args->reduction > TERN_NONE)
+        return core_fail(call, TERN_ERR_ARGUMENT, "TERN_MEAN, TERN_SUM or TERN_NONE",
+                         "%d is no reduction", args->reduction);
+    if (!core_view_same_shape(core_view(call, 0), core_view(call, 1)))
+        return core_fail(call, TERN_ERR_SHAPE, "tern_reshape the target",
+                         "x and target differ in shape");
+    return true;
+}
+
+/* target log(sigmoid x) counts pos_weight times: once in the row, the others here. */
+static tern_tensor *more_positive(tern_op_id id, const tern_binary_cross_entropy_args *args,
+                                  tern_tensor *loss)
+{
+    tern_tensor *one = tern_ones(tern_shape(args->x), .dtype = tern_dtype(args->x),
+                                 .device = tern_device(args->x));
+    tern_tensor *more = tern_mul(tern_sub(args->pos_weight, 1.0), args->target);
+    return tern_add(loss, tern_mul(more, core_op2(id, tern_site(loss), NULL, args->x, one)));
+}
+
+static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross_entropy_args *args)
+{
+    core_frame frame;
+    tern_tensor *none[2] = { NULL, NULL }, *out = NULL;
+    tern_tensor *const in[2] = { args != NULL ? args->x : NULL,
+                                 args != NULL ? args->target : NULL };
+    core_compose_begin(&frame, id, site, 2, args != NULL ? in : none);
+    if (core_compose_check(&frame) && check(&frame.call, args)) {
+        out = core_op2(id, frame.call.site, NULL, args->x, args->target);
+        if (args->pos_weight != NULL && out != NULL)
+            out = more_positive(id, args, out);
+        if (args->weight != NULL && out != NULL)
+            out = tern_mul(out, args->weight);
+        if (args->reduction != TERN_NONE && out != NULL)
+            out = args->reduction == TERN_SUM ? tern_sum(out) : tern_mean(out);
+    }
+    return core_compose_end(&frame, out);
+}
+
+tern_tensor *tern_binary_cross_entropy_at(tern_site_t site,
+                                          const tern_binary_cross_entropy_args *args)
+{
+    if (args != NULL && args->pos_weight != NULL) {
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "binary_cross_entropy",
+                           "pos_weight belongs to logits\n  try "
+                           "tern_binary_cross_entropy_with_logits");
+        return NULL;
+    }
+    return run(TERN_OP_binary_cross_entropy, site, args);
+}
+
+tern_tensor *tern_binary_cross_entropy_with_logits_at(tern_site_t site,
+                                                      const tern_binary_cross_entropy_args *args)
+{
+    return run(TERN_OP_binary_cross_entropy_with_logits, site, args);
+}
