@@ -21,7 +21,8 @@ static slot siteless; /* calls without a site, and those that found no room */
 
 /* ---- counting ---------------------------------------------------------------------------------- */
 
-static slot *slot_of(tern_site_t site)
+/* The slot of a site; one that has none gets a free one, or, unless `insert`, the shared one. */
+static slot *slot_of(tern_site_t site, bool insert)
 {
     if (site == NULL)
         return &siteless;
@@ -29,6 +30,8 @@ static slot *slot_of(tern_site_t site)
     for (uint64_t try = 0; try < TRIES; try++) {
         slot *s = &slots[((hash >> 40) + try) % SLOTS];
         tern_site_t there = atomic_load_explicit(&s->site, memory_order_relaxed);
+        if (there == NULL && !insert)
+            break;
         if (there == NULL)
             (void)atomic_compare_exchange_strong_explicit(
                 &s->site, &there, site, memory_order_release, memory_order_relaxed);
@@ -45,7 +48,7 @@ static void add(_Atomic int64_t *number, int64_t more)
 
 static void note(tern_site_t site, int kind, int64_t bytes, bool waited)
 {
-    slot *s = slot_of(site);
+    slot *s = slot_of(site, true);
     add(&s->count[kind], 1);
     add(&s->bytes[kind], bytes);
     if (waited)
@@ -62,9 +65,10 @@ void core_transfer_note(tern_site_t site, tern_dev_t to, tern_dev_t from, int64_
 
 bool core_transfer_was_to_device(tern_site_t site)
 {
-    slot *s = site != NULL ? slot_of(site) : NULL;
-    return s != NULL && (atomic_load_explicit(&s->count[TO_DEVICE], memory_order_relaxed) > 0 ||
-                         atomic_load_explicit(&s->count[BETWEEN], memory_order_relaxed) > 0);
+    const slot *s = slot_of(site, false);
+    return s != &siteless &&
+           (atomic_load_explicit(&s->count[TO_DEVICE], memory_order_relaxed) > 0 ||
+            atomic_load_explicit(&s->count[BETWEEN], memory_order_relaxed) > 0);
 }
 
 void core_transfer_note_read(tern_site_t site, int64_t bytes)
@@ -74,7 +78,7 @@ void core_transfer_note_read(tern_site_t site, int64_t bytes)
 
 void core_transfer_note_sync(tern_site_t site)
 {
-    add(&slot_of(site)->syncs, 1);
+    add(&slot_of(site, true)->syncs, 1);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */

@@ -79,4 +79,22 @@ if [ -x "$examples/mlp_mnist" ]; then
     fi
     grep -q 'hidden-by-empty-list' output || wrong "require gave another reason:"
 fi
+
+# What docs/guide/gpu-not-used.md shows, but for the lines about the machine's CPU.
+page=${TERN_TEST_SOURCE:-}/docs/guide/gpu-not-used.md
+if [ -e "$page" ] && [ -x "$examples/mlp_mnist" ] &&
+    env TERN_SIM_DEVICES=1 "$tern" devices | grep -q 'cuda:0'; then
+    ln -s "$examples/mlp_mnist" mlp_mnist
+    awk '/^```/ { inside = !inside; if (inside) n++; next }
+         inside { print >("shown" n) }' "$page"
+    for shown in shown*; do
+        command=$(sed -n '1s/^\$ //p' "$shown")
+        env PATH="$(dirname "$tern"):$PATH" CUDA_VISIBLE_DEVICES= sh -c "$command" >output 2>&1 || :
+        grep -vE '^(\$ |cpu  |         |\.\.\.$)' "$shown" | while IFS= read -r line; do
+            grep -qF -- "$line" output || echo "'$command' does not print '$line'"
+        done >missing
+        [ ! -s missing ] || { cp missing output; wrong "the page shows something else:"; }
+    done
+    [ -e shown3 ] || wrong "the page's blocks were not found"
+fi
 exit "$failed"
