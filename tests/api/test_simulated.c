@@ -1,6 +1,7 @@
 /* Programs on simulated CUDA devices beyond what every backend shows (test_second_backend.c runs there
  * too): dtypes, random numbers, bad indices, training. Not built where there are none. Rows T013, T045,
  * T046. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,6 +60,54 @@ static void test_a_bad_index_is_reported_at_the_next_wait(void **state)
     assert_error(TERN_ERR_INDEX, "index 12 at position 0 is outside the table, which has 10 rows");
     assert_int_equal(tern_dev_synchronize(TERN_CUDA(0)), TERN_OK);
     assert_close(tern_item(tern_sum(table)), 40, 0);
+}
+
+static void test_empty_batches_have_results(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(3), .device = TERN_CUDA(0), .requires_grad = true);
+    tern_tensor *images = tern_zeros(TERN_SHAPE(0, 3, 4, 4), .device = TERN_CUDA(0));
+    tern_tensor *rows = tern_zeros(TERN_SHAPE(0, 3), .device = TERN_CUDA(0), .requires_grad = true);
+    tern_backward(tern_sum(tern_batch_norm(images, w, w, NULL, NULL, .training = true)));
+    tern_backward(tern_sum(tern_layer_norm(rows, 1, w, w)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_abs(tern_grad_of(w)))), 0, 0);
+    assert_int_equal(tern_numel(tern_grad_of(rows)), 0);
+    assert_int_equal(tern_numel(tern_randn(TERN_SHAPE(0), .device = TERN_CUDA(0))), 0);
+    assert_int_equal(tern_numel(tern_arange(0, 0, .device = TERN_CUDA(0))), 0);
+    assert_no_error();
+}
+
+/* A number of the host beside a tensor of the device is read when the op is called, in its own dtype. */
+static void test_host_numbers_of_every_dtype(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3), .device = TERN_CUDA(0), .dtype = TERN_F64);
+    for (int dtype = TERN_U8; dtype < TERN_DTYPES; dtype++) {
+        tern_tensor *number = tern_full(100, TERN_SCALAR_SHAPE, (tern_dtype_t)dtype);
+        assert_close(tern_item(tern_sum(tern_mul(x, number))), 300, 0);
+    }
+    static const double odd[] = {
+        0, -0.0, 0x1p-24, -0x1p-20, 1.5, -65504, INFINITY, -INFINITY, NAN
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        tern_tensor *number = tern_full(odd[i], TERN_SCALAR_SHAPE, TERN_F16);
+        const double got = tern_item(tern_amax(tern_mul(x, number)));
+        assert_true(got == odd[i] || (got != got && odd[i] != odd[i]));
+    }
+    assert_no_error();
+}
+
+static void test_what_is_too_large_is_said(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x =
+        tern_expand(tern_ones(TERN_SHAPE(1), .device = TERN_CUDA(0)), TERN_SHAPE(1LL << 33));
+    assert_null(tern_sum(x));
+    assert_error(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
 }
 
 static tern_module *linear_net(void)
@@ -136,6 +185,9 @@ int main(void)
         TEST(test_every_dtype_survives_the_way),
         TEST(test_random_numbers_are_the_cpus),
         TEST(test_a_bad_index_is_reported_at_the_next_wait),
+        TEST(test_empty_batches_have_results),
+        TEST(test_host_numbers_of_every_dtype),
+        TEST(test_what_is_too_large_is_said),
         TEST(test_it_trains_as_the_cpu_does),
         TEST(test_convolutions_train_as_on_the_cpu),
     };
