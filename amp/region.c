@@ -1,7 +1,10 @@
 /* Autocast regions: a thread's setting, begun and put back. Rows A001-A014. */
+#include <stdatomic.h>
+
 #include "amp/autocast.h"
 #include "core/error.h"
 #include "tern/device.h"
+#include "tern/system.h"
 #include "tern/error.h"
 
 /* ---- setting ------------------------------------------------------------------------------------- */
@@ -91,6 +94,32 @@ static bool can_be_on(tern_site_t site, int kind, tern_dtype_t dtype)
     return false;
 }
 
+/* Asked once per device: what a device can does not change. */
+static bool computes_bf16(tern_dev_t dev)
+{
+    static _Atomic uint64_t known;
+    const int index = dev.index < 0 ? tern_dev_current(dev.kind).index : dev.index;
+    const uint64_t bit = (uint64_t)1 << (index & 63);
+    if ((atomic_load_explicit(&known, memory_order_relaxed) & bit) != 0)
+        return true;
+    const bool does = tern_bf16_supported(dev, true);
+    if (does)
+        atomic_fetch_or_explicit(&known, bit, memory_order_relaxed);
+    return does;
+}
+
+/* A CUDA region that would be on, for bf16 on a device without it, is an error. */
+static bool check_bf16(tern_site_t site, tern_dev_t dev, tern_dtype_t dtype)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    if (dev.kind != TERN_KIND_CUDA || dtype != TERN_BF16 || computes_bf16(dev))
+        return true;
+    (void)tern_fail_at(site, TERN_ERR_DTYPE, "autocast",
+                       "%s does not compute in bf16\n  try TERN_F16, with a gradient scaler",
+                       tern_dev_name(dev, name));
+    return false;
+}
+
 static bool check_args(tern_site_t site, const tern_autocast_args *args)
 {
     static const char what[] = "autocast";
@@ -120,6 +149,8 @@ tern_autocast_region tern_autocast_begin_at(tern_site_t site, const tern_autocas
     const tern_dtype_t dtype =
         args->dtype != TERN_DTYPE_NONE ? args->dtype : (tern_dtype_t)self->autocast_dtype[kind];
     const bool on = !args->disabled && can_be_on(site, kind, dtype);
+    if (on && !check_bf16(site, args->device, dtype))
+        return region;
     region.kind_ = args->device.kind;
     region.enabled_ = (self->autocast & B(kind)) != 0;
     region.cache_ = self->autocast_cache;

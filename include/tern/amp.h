@@ -41,7 +41,8 @@ typedef struct tern_autocast_region { /* what the region's end puts back */
     tern_dtype_t dtype_;
 } tern_autocast_region;
 
-/* An error for a device that is not given or of a kind that this process does not have. */
+/* An error for a device that is not given, of a kind that this process does not have, or that does not
+ * compute in the region's dtype (tern_bf16_supported). */
 TERN_API tern_autocast_region tern_autocast_begin_at(tern_site_t site,
                                                      const tern_autocast_args *args);
 #define tern_autocast_begin(...) \

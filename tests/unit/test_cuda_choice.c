@@ -131,6 +131,16 @@ static void test_bf16_is_native_from_capability_8(void **state) /* D039 */
     assert_false(tern_bf16_supported(TERN_CUDA(0), false));
     assert_true(tern_bf16_supported(TERN_CUDA(0), true));
     assert_false(tern_bf16_supported(TERN_CUDA(2), true)); /* there is none */
+    {                                                      /* A005 */
+        TERN_AUTOCAST(TERN_CUDA(0), TERN_BF16); /* computed in f32 there, as in PyTorch */
+        assert_true(tern_autocast_enabled(TERN_CUDA(0)));
+        TERN_AUTOCAST(TERN_CUDA(2), TERN_BF16, .disabled = true);
+        assert_false(tern_failed());
+        tern_autocast_region none = tern_autocast_begin(TERN_CUDA(2), TERN_BF16);
+        assert_error(TERN_ERR_DTYPE, "try TERN_F16");
+        tern_autocast_end(&none);
+        assert_false(tern_autocast_enabled(TERN_CUDA(0)));
+    }
     (void)setenv("FAKE_DEVICE", "80", 1);
     assert_true(tern_bf16_supported(TERN_CUDA(-1), false));
     (void)unsetenv("FAKE_DEVICE");
