@@ -171,6 +171,8 @@ static tern_status_t elapsed(void *context, int index, void *start, void *end, d
 static tern_status_t destroy(void *context, int index, void *event)
 {
     (void)context;
+    if (cuda_device_enter(cuda_host, index) == NULL) /* S022: no context on another device */
+        return TERN_ERR_BACKEND;
     return cuda_check(index, cudaEventDestroy((cudaEvent_t)event), "cudaEventDestroy");
 }
 

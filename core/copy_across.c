@@ -1,5 +1,6 @@
 /* Plain bytes between devices, on the thread's current streams. Who waits for whom is said at
  * core_copy_across and in docs/design/streams.md. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,33 @@ typedef struct transfer {
     bool waited;                /* the host, for the device's work before the copy */
 } transfer;
 
+static _Atomic int sync_debug; /* tern_sync_debug_t */
+
+void tern_set_sync_debug_mode(tern_sync_debug_t mode)
+{
+    atomic_store_explicit(&sync_debug, (int)mode, memory_order_relaxed);
+}
+
+tern_sync_debug_t tern_sync_debug_mode(void)
+{
+    return (tern_sync_debug_t)atomic_load_explicit(&sync_debug, memory_order_relaxed);
+}
+
 /* ---- between the host and a device ----------------------------------------------------------- */
+
+/* T030 */
+static tern_status_t may_wait(void)
+{
+    const tern_sync_debug_t mode = tern_sync_debug_mode();
+    if (mode == TERN_SYNC_WARN)
+        tern_log_write(TERN_LOG_WARNING, core_self()->site,
+                       "called a synchronizing operation: a copy that waits for the device");
+    return mode != TERN_SYNC_ERROR
+               ? TERN_OK
+               : core_host.fail(TERN_ERR_STATE,
+                                "called a synchronizing operation: the copy waits for the device, "
+                                "which tern_set_sync_debug_mode made an error");
+}
 
 /* The copy is queued and the pinned memory must outlive it. Where that cannot be noted, the host waits. */
 static tern_status_t keep_pinned(transfer *t, const tern_backend *b, tern_stream_t stream)
@@ -36,6 +63,9 @@ static tern_status_t to_device(transfer *t, const tern_backend *b)
     const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, from_host_later);
     if (!t->non_blocking || !can_queue) {
         t->waited = can_queue;
+        const tern_status_t may = can_queue ? may_wait() : TERN_OK;
+        if (may != TERN_OK)
+            return may;
         return b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
     }
     const tern_status_t code =
@@ -48,6 +78,9 @@ static tern_status_t to_host(transfer *t, const tern_backend *b)
     const int index = t->from.index;
     if (!t->non_blocking || t->pinned == NULL ||
         !CORE_HAS(b->copy, tern_backend_copy, to_host_later)) {
+        const tern_status_t may = may_wait();
+        if (may != TERN_OK)
+            return may;
         t->waited = true;
         return b->copy->to_host(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
     }

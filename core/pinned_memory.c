@@ -229,6 +229,7 @@ tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t)
                    t == NULL ? "the tensor is NULL" : "only a CPU tensor can be pinned");
         return NULL;
     }
+    (void)tern_dev_count(TERN_KIND_CUDA); /* may be the program's first question for CUDA */
     core_pinned *p = pinned_cache();
     if (p == NULL) {
         core_error(self, site, TERN_ERR_DEVICE, "pin",

@@ -16,7 +16,7 @@ static _Thread_local cudaError_t last_error;
 
 static char report_text[TEXT_BYTES];
 static cudaError_t report_code;
-static int64_t reports;
+static int64_t reports, calls;
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -79,6 +79,7 @@ cudaError_t sim_begin(const char *call)
 {
     (void)pthread_mutex_lock(&lock);
     sim_settings_load();
+    calls++;
     return sim_fault(call);
 }
 
@@ -237,6 +238,11 @@ cudaError_t cudaFuncGetName(const char **name, const void *func)
 }
 
 /* ---- control --------------------------------------------------------------------------------- */
+
+int64_t sim_call_count(void)
+{
+    return calls;
+}
 
 sim_counts sim_get_counts(void)
 {

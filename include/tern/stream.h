@@ -114,6 +114,18 @@ TERN_API double tern_event_elapsed_at(tern_site_t site, tern_event *start, tern_
 TERN_API tern_dev_t tern_event_device(const tern_event *event);
 TERN_API void *tern_event_handle(const tern_event *event);
 
+/* ---- finding waits --------------------------------------------------------------------------- */
+
+typedef enum tern_sync_debug {
+    TERN_SYNC_DEFAULT = 0,
+    TERN_SYNC_WARN, /* the log gets a line for each call of the program that waits for a device */
+    TERN_SYNC_ERROR /* such a call is an error and does not wait */
+} tern_sync_debug_t;
+/* Calls that wait without saying so by their name (T030): tern_item, tern_read, copies that block;
+ * tern_dev_synchronize and tern_event_synchronize may always. Process-wide. */
+TERN_API void tern_set_sync_debug_mode(tern_sync_debug_t mode);
+TERN_API tern_sync_debug_t tern_sync_debug_mode(void);
+
 /* ---- to the end of a block ------------------------------------------------------------------- */
 
 typedef struct tern_device_guard {

@@ -5,19 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Also found in libtern_sim.so by dlsym. */
+#define SIM_CONTROL __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The next report of a fault, a race or a misuse: one text, newest first; "" when there is none. */
-const char *sim_last_report(void);
+SIM_CONTROL const char *sim_last_report(void);
 /* Reports since the start. */
-int64_t sim_report_count(void);
+SIM_CONTROL int64_t sim_report_count(void);
 
 /* Sets what the environment variable TERN_SIM_<name> sets ("ORDER", "ASYNC", "FAIL", "MEMORY",
  * "CLOCK", "RACES", "PEER", "ABSENT", "DEVICES"), for calls from now on; DEVICES and MEMORY before the
  * first use of a device. 0, or -1 for a name or value that there is not. */
-int sim_set(const char *name, const char *value);
+SIM_CONTROL int sim_set(const char *name, const char *value);
 
 /* Back to the state before the first call: memory, streams and faults of all devices go. Handles
  * from before are invalid. */
@@ -27,6 +30,8 @@ typedef struct sim_counts {
     int64_t launches, copies, threads, suspensions, allocations;
 } sim_counts;
 sim_counts sim_get_counts(void);
+/* Calls of CUDA's interface since the start. */
+SIM_CONTROL int64_t sim_call_count(void);
 
 #ifdef __cplusplus
 }

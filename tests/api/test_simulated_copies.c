@@ -1,0 +1,299 @@
+/* Copies between the host and simulated devices, and between two of them: what waits, what is converted
+ * where, what goes wrong without a wait. Rows T020-T031, S008, S013, S022, S024, S029. */
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/check.h"
+#include "tests/support/simulator.h"
+
+extern char **environ;
+static char self[512]; /* this program */
+static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
+
+static int setup(void **state)
+{
+    (void)state;
+    return tern_dev_count(TERN_KIND_CUDA) == 2 ? 0 : -1;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    tern_set_sync_debug_mode(TERN_SYNC_DEFAULT);
+    tern_dev_synchronize(dev0);
+    tern_dev_synchronize(dev1);
+    tern_error_clear();
+    return 0;
+}
+
+static double sum_of(tern_tensor *t)
+{
+    return tern_item(tern_sum(t));
+}
+
+static int64_t requests(tern_dev_t dev)
+{
+    return tern_memory(dev).alloc_count;
+}
+
+/* ---- hazards: a process of its own each, which ends with a message ------------------------------- */
+
+static int misuse(const char *mode)
+{
+    const bool writes = mode[0] == 'w';
+    tern_tensor *host = tern_pin(tern_ones(TERN_SHAPE(1000)));
+    tern_tensor *there = tern_to(host, dev0, .non_blocking = true);
+    if (mode[1] == 'w') /* waits, as one should */
+        tern_stream_synchronize(tern_current_stream(dev0));
+    if (writes)
+        ((float *)tern_data(host))[0] = 2;
+    tern_tensor *back = tern_to(there, TERN_CPU, .non_blocking = true);
+    if (mode[1] == 'w')
+        tern_stream_synchronize(tern_current_stream(dev0));
+    const double value = (double)((volatile float *)tern_data(back))[0];
+    return tern_failed() || (int)value != 1 ? 3 : 0;
+}
+
+/* The status of this program in another mode; *out_text gets what it said. */
+static int status_of(const char *mode, char text[1024])
+{
+    pid_t child;
+    int status = 0, ends[2];
+    char *const arguments[] = { self, (char *)(uintptr_t)mode, NULL };
+    posix_spawn_file_actions_t actions;
+    assert_int_equal(pipe(ends), 0);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    (void)posix_spawn_file_actions_addclose(&actions, ends[0]);
+    assert_int_equal(posix_spawn(&child, self, &actions, NULL, arguments, environ), 0);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n = 1; n > 0 && length<1023; length += n> 0 ? (size_t)n : 0)
+        n = read(ends[0], text + length, 1023 - length);
+    text[length] = '\0';
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void test_pinned_memory_in_flight_is_guarded(void **state) /* T020 T021 */
+{
+    (void)state;
+    char text[1024];
+    assert_int_equal(status_of("ww", text), 0);
+    assert_int_equal(status_of("rw", text), 0);
+    assert_true(WIFSIGNALED(status_of("w-", text)));
+    assert_non_null(strstr(text, "host write"));
+    assert_true(WIFSIGNALED(status_of("r-", text)));
+    assert_non_null(strstr(text, "host read"));
+}
+
+/* ---- conversion ---------------------------------------------------------------------------------- */
+
+static void test_conversion_is_where_nobody_waits(void **state) /* T023 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1000)), *there = tern_to(x, dev0);
+    int64_t before = requests(dev0);
+    (void)tern_to(there, TERN_CPU, .dtype = TERN_F64); /* blocking: on the CPU */
+    assert_int_equal(requests(dev0) - before, 0);
+    (void)tern_to(there, TERN_CPU, .dtype = TERN_F64, .non_blocking = true);
+    assert_int_equal(requests(dev0) - before, 1);
+    before = requests(dev0);
+    (void)tern_to(x, dev0, .dtype = TERN_F64);
+    assert_int_equal(requests(dev0) - before, 1); /* the result */
+    (void)tern_to(x, dev0, .dtype = TERN_F64, .non_blocking = true);
+    assert_int_equal(requests(dev0) - before, 3);
+    before = requests(dev0);
+    const int64_t before1 = requests(dev1);
+    tern_tensor *far = tern_to(there, dev1, .dtype = TERN_F64); /* at the source */
+    assert_int_equal(requests(dev0) - before, 1);
+    assert_int_equal(requests(dev1) - before1, 1);
+    assert_close(sum_of(far), 1000, 0);
+    assert_no_error();
+}
+
+static void test_what_lies_alike_needs_no_other_memory(void **state) /* T024 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_to(tern_ones(TERN_SHAPE(20, 30)), dev0);
+    tern_tensor *same = tern_zeros(TERN_SHAPE(20, 30), .device = dev0);
+    const int64_t before0 = requests(dev0), before1 = requests(dev1);
+    tern_tensor *far = tern_to(x, dev1);
+    (void)tern_copy(same, tern_expand(tern_select(x, 0, 3), TERN_SHAPE(20, 30)));
+    assert_int_equal(requests(dev0) - before0, 0);
+    assert_int_equal(requests(dev1) - before1, 1);
+    assert_close(sum_of(far) + sum_of(same), 1200, 0);
+    tern_tensor *turned = tern_to(tern_transpose(x, 0, 1), dev1);
+    assert_int_equal(tern_stride(turned, 0), 1); /* strides are kept */
+    assert_close(sum_of(turned), 600, 0);
+    assert_no_error();
+}
+
+/* ---- between devices ------------------------------------------------------------------------------ */
+
+static void test_devices_copy_with_and_without_peer_access(void **state) /* T027 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev0);
+    simulator_set("FAIL", "cudaDeviceEnablePeerAccess@1=999");
+    assert_null(tern_to(x, dev1)); /* the first copy of a pair asks */
+    assert_error(TERN_ERR_BACKEND, "cudaDeviceEnablePeerAccess");
+    assert_close(sum_of(tern_to(x, dev1)), 1000, 0);
+    simulator_set("FAIL", "cudaDeviceEnablePeerAccess@1=999,cudaDeviceCanAccessPeer@1=999");
+    assert_close(sum_of(tern_to(x, dev1)), 1000, 0); /* once per pair */
+    simulator_set("FAIL", "");
+    simulator_set("PEER", "off");
+    tern_tensor *y = tern_to(tern_ones(TERN_SHAPE(1000), .device = dev1), dev0);
+    simulator_set("PEER", "on");
+    assert_close(sum_of(y), 1000, 0);
+    assert_no_error();
+}
+
+static void test_the_default_streams_need_no_help(void **state) /* S029 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *host = tern_pin(tern_ones(TERN_SHAPE(3000)));
+    tern_tensor *x = tern_to(host, dev0, .non_blocking = true);
+    for (int i = 0; i < 3; i++) {
+        x = tern_mul(tern_to(tern_add(x, 1), dev1), 2);
+        x = tern_to(x, dev0);
+    }
+    assert_close(sum_of(x), 3000 * (8 + 2 + 4 + 8), 0);
+    assert_no_error();
+}
+
+/* ---- streams of others, and all of a device -------------------------------------------------------- */
+
+static void test_a_stream_of_another_library(void **state) /* S008 */
+{
+    (void)state;
+    TERN_SCOPE;
+    void *handle = tern_stream_from_pool(dev0).handle;
+    tern_stream_t theirs = tern_stream_external(dev0, handle);
+    assert_ptr_equal(theirs.handle, handle);
+    {
+        TERN_STREAM(theirs);
+        assert_close(sum_of(tern_ones(TERN_SHAPE(10), .device = dev0)), 10, 0);
+    }
+    assert_no_error();
+    tern_stream_t gone = tern_stream_external(dev0, (void *)(uintptr_t)64);
+    assert_int_equal(tern_stream_synchronize(gone), TERN_ERR_BACKEND);
+    assert_error(TERN_ERR_BACKEND, "cudaErrorInvalidResourceHandle (400)");
+    assert_true(tern_stream_query(gone));
+    assert_error(TERN_ERR_BACKEND, "cudaErrorInvalidResourceHandle (400)");
+    TERN_STREAM(gone);
+    assert_null(tern_ones(TERN_SHAPE(10), .device = dev0));
+    assert_error(TERN_ERR_BACKEND, "cudaErrorInvalidResourceHandle (400)");
+}
+
+static void test_synchronize_waits_for_every_stream(void **state) /* S013 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t streams[3];
+    for (int i = 0; i < 3; i++) {
+        TERN_STREAM(streams[i] = tern_stream_from_pool(dev0));
+        (void)tern_ones(TERN_SHAPE(10), .device = dev0);
+        assert_false(tern_stream_query(streams[i]));
+    }
+    TERN_DEVICE(dev1);
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+    for (int i = 0; i < 3; i++)
+        assert_true(tern_stream_query(streams[i]));
+    assert_no_error();
+}
+
+/* Memory that a stream's earlier work still uses: writing it on another stream is a race, too. */
+static void test_writing_needs_a_wait_as_well(void **state) /* S024 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *old = tern_ones(TERN_SHAPE(3000), .device = dev0);
+    tern_drop(old);
+    tern_tensor *fresh = tern_empty(TERN_SHAPE(3000), .device = dev0);
+    TERN_STREAM(tern_stream_from_pool(dev0));
+    assert_null(tern_fill(fresh, 2));
+    assert_error(TERN_ERR_BACKEND, "stream race (write after write)");
+}
+
+static char warning[256];
+static void hear(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)site, (void)user;
+    if (level == TERN_LOG_WARNING)
+        (void)snprintf(warning, sizeof warning, "%s", text);
+}
+
+static void test_the_end_of_an_event_only_warns(void **state) /* S022 */
+{
+    (void)state;
+    tern_event *event = tern_event_create();
+    assert_int_equal(tern_event_record(event, tern_default_stream(dev1)), TERN_OK);
+    tern_log_set_callback(hear, NULL);
+    simulator_set("FAIL", "cudaEventDestroy@1=1");
+    tern_event_release(event);
+    simulator_set("FAIL", "");
+    tern_log_set_callback(NULL, NULL);
+    assert_non_null(strstr(warning, "releasing an event failed: cudaEventDestroy on cuda:1"));
+    assert_no_error();
+}
+
+/* ---- waits that nobody asked for ------------------------------------------------------------------- */
+
+static void test_waits_can_be_errors(void **state) /* T030 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(10), .device = dev0);
+    warning[0] = '\0';
+    tern_set_sync_debug_mode(TERN_SYNC_WARN);
+    tern_log_set_callback(hear, NULL);
+    assert_close(sum_of(x), 10, 0);
+    tern_log_set_callback(NULL, NULL);
+    assert_non_null(strstr(warning, "called a synchronizing operation"));
+    tern_set_sync_debug_mode(TERN_SYNC_ERROR);
+    assert_true(tern_sync_debug_mode() == TERN_SYNC_ERROR);
+    (void)sum_of(x);
+    assert_error(TERN_ERR_STATE, "called a synchronizing operation");
+    assert_null(tern_to(tern_ones(TERN_SHAPE(3)), dev0));
+    assert_error(TERN_ERR_STATE, "called a synchronizing operation");
+    assert_non_null(tern_to(tern_pin(tern_ones(TERN_SHAPE(3))), dev0, .non_blocking = true));
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    assert_no_error();
+}
+
+int main(int argc, char **argv)
+{
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+    if (argc > 1)
+        return misuse(argv[1]);
+    if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0)
+        return 1;
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_pinned_memory_in_flight_is_guarded),
+        TEST(test_devices_copy_with_and_without_peer_access), /* the first copies between devices */
+        TEST(test_conversion_is_where_nobody_waits),
+        TEST(test_what_lies_alike_needs_no_other_memory),
+        TEST(test_the_default_streams_need_no_help),
+        TEST(test_a_stream_of_another_library),
+        TEST(test_synchronize_waits_for_every_stream),
+        TEST(test_writing_needs_a_wait_as_well),
+        TEST(test_the_end_of_an_event_only_warns),
+        TEST(test_waits_can_be_errors),
+    };
+    const int failed = cmocka_run_group_tests(tests, setup, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}

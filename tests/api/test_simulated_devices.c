@@ -1,0 +1,138 @@
+/* Current and default devices with devices there. Rows D020-D024, D065-D070, T004. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+#include "tests/support/simulator.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    tern_dev_set(dev0);
+    tern_set_default_device(TERN_CPU);
+    return 0;
+}
+
+static void test_a_seed_starts_nothing(void **state) /* D065 */
+{
+    (void)state;
+    tern_seed(7);
+    assert_false(simulator_is_loaded());
+    assert_int_equal(tern_dev_count(TERN_KIND_CUDA), 2);
+    assert_true(simulator_is_loaded());
+}
+
+static void test_choosing_a_device_calls_no_driver(void **state) /* D020 D022 */
+{
+    (void)state;
+    const int64_t calls = simulator_calls();
+    assert_int_equal(tern_dev_set(dev1), TERN_OK);
+    assert_int_equal(tern_dev_set(dev1), TERN_OK);
+    {
+        TERN_DEVICE(dev0);
+        TERN_STREAM(tern_default_stream(dev1));
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+    }
+    assert_int_equal(simulator_calls(), calls);
+}
+
+static void test_a_device_guard_restores(void **state) /* D021 D023 D024 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *there = tern_ones(TERN_SHAPE(2), .device = dev1);
+    tern_tensor *here = tern_ones(TERN_SHAPE(2));
+    {
+        TERN_DEVICE(tern_device(there));
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+        {
+            TERN_DEVICE(TERN_CUDA(-1)); /* no index: a guard of nothing */
+            TERN_DEVICE(tern_device(here));
+            assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+            tern_tensor *made = tern_ones(TERN_SHAPE(2), .device = TERN_CUDA(-1));
+            assert_true(tern_dev_equal(tern_device(made), dev1));
+        }
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+    }
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    assert_no_error();
+    {
+        TERN_DEVICE(TERN_CUDA(2));
+        assert_error(TERN_ERR_DEVICE, "there is no device cuda:2: 2 are visible");
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    }
+}
+
+static void test_a_device_without_index_is_the_current_one(void **state) /* T004 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3), .device = dev0);
+    TERN_DEVICE(dev1);
+    assert_true(tern_to(x, TERN_CUDA(0)) == x);
+    tern_tensor *moved = tern_cuda(x);
+    assert_true(tern_dev_equal(tern_device(moved), dev1));
+    assert_no_error();
+}
+
+static void test_the_default_device_is_for_factories(void **state) /* D066 D068 */
+{
+    (void)state;
+    TERN_SCOPE;
+    static float values[3] = { 1, 2, 3 };
+    tern_tensor *cpu = tern_ones(TERN_SHAPE(3));
+    assert_int_equal(tern_set_default_device(dev1), TERN_OK);
+    tern_tensor *made[] = { tern_empty(TERN_SHAPE(3)),
+                            tern_zeros(TERN_SHAPE(3)),
+                            tern_ones(TERN_SHAPE(3)),
+                            tern_full(2, TERN_SHAPE(3)),
+                            tern_rand(TERN_SHAPE(3)),
+                            tern_randn(TERN_SHAPE(3)),
+                            tern_arange(0, 3),
+                            tern_randperm(3),
+                            tern_from_data(values, TERN_SHAPE(3)) };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_true(tern_dev_equal(tern_device(made[i]), dev1));
+    tern_tensor *follow[] = { tern_clone(cpu), tern_add(cpu, 1),
+                              tern_from_memory(values, NULL, NULL, TERN_SHAPE(3)) };
+    for (size_t i = 0; i < sizeof follow / sizeof *follow; i++)
+        assert_true(tern_dev_equal(tern_device(follow[i]), TERN_CPU));
+    assert_no_error();
+}
+
+static void *default_of_a_thread(void *out)
+{
+    *(tern_dev_t *)out = tern_default_device();
+    return NULL;
+}
+
+static void test_threads_have_their_own_default(void **state) /* D070 */
+{
+    (void)state;
+    pthread_t thread;
+    tern_dev_t theirs = dev0;
+    assert_int_equal(tern_set_default_device(dev1), TERN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, default_of_a_thread, &theirs), 0);
+    pthread_join(thread, NULL);
+    assert_true(tern_dev_equal(theirs, TERN_CPU));
+    assert_true(tern_dev_equal(tern_default_device(), dev1));
+}
+
+int main(void)
+{
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_seed_starts_nothing), /* first: nothing has asked for a device */
+        TEST(test_choosing_a_device_calls_no_driver),
+        TEST(test_a_device_guard_restores),
+        TEST(test_a_device_without_index_is_the_current_one),
+        TEST(test_the_default_device_is_for_factories),
+        TEST(test_threads_have_their_own_default),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
