@@ -8,24 +8,40 @@
 
 enum { KEPT = 4 };
 
-/* Names of the newest launches of any thread, for messages. */
+/* The newest launches of any thread, for messages. */
 static _Atomic(const char *) launches[KEPT];
+static _Atomic(void *) launch_streams[KEPT];
 static atomic_uint launch_count;
 
-static void note_launch(const char *name)
+static void note_launch(const char *name, void *stream)
 {
-    atomic_store_explicit(&launches[atomic_fetch_add(&launch_count, 1) % KEPT], name,
-                          memory_order_relaxed);
+    const unsigned place = atomic_fetch_add(&launch_count, 1) % KEPT;
+    atomic_store_explicit(&launch_streams[place], stream, memory_order_relaxed);
+    atomic_store_explicit(&launches[place], name, memory_order_relaxed);
 }
 
+enum { STREAM_TEXT = 40 };
+
+static const char *say_stream(void *stream, char text[STREAM_TEXT])
+{
+    (void)snprintf(text, STREAM_TEXT, stream != NULL ? "stream %p" : "default stream", stream);
+    return text;
+}
+
+/* "add, mul (stream 0x55d0)" */
 static void say_launches(char *text, size_t size)
 {
     size_t used = 0;
     const unsigned newest = atomic_load(&launch_count);
     text[0] = '\0';
     for (unsigned i = 1; i <= KEPT && i <= newest; i++) {
+        char where[STREAM_TEXT];
         const char *name = atomic_load(&launches[(newest - i) % KEPT]);
-        const int n = snprintf(text + used, size - used, "%s%s", i == 1 ? "" : ", ", name);
+        void *stream = atomic_load(&launch_streams[(newest - i) % KEPT]);
+        const int n =
+            snprintf(text + used, size - used, "%s%s%s%s%s", i == 1 ? "" : ", ", name,
+                     stream != NULL ? " (" : "", stream != NULL ? say_stream(stream, where) : "",
+                     stream != NULL ? ")" : "");
         if (n < 0 || used + (size_t)n >= size)
             return;
         used += (size_t)n;
@@ -40,29 +56,41 @@ static bool is_sticky(cudaError_t code)
            n == 810;
 }
 
-/* `text`: the code's name, number and meaning. */
-static tern_status_t fail(int index, tern_status_t code, const char *what, const char *text,
-                          bool lost)
+/* `text`: the code's name, number and meaning. `stream` is "" where none took part. */
+static tern_status_t fail(int index, const char *stream, tern_status_t code, const char *what,
+                          const char *text, bool lost)
 {
     char last[256];
     say_launches(last, sizeof last);
-    return cuda_host->fail(
-        code, "%s on cuda:%d%s: %s%s%s%s", what, index, cuda_is_simulated() ? " (simulated)" : "",
-        text, last[0] != '\0' ? "; launched last: " : "", last,
-        lost ? "; the device is lost to this process: end it and start again" : "");
+    return cuda_host->fail(code, "%s on cuda:%d%s%s%s: %s%s%s%s", what, index,
+                           cuda_is_simulated() ? " (simulated)" : "", stream[0] != '\0' ? ", " : "",
+                           stream, text, last[0] != '\0' ? "; launched last: " : "", last,
+                           lost ? "; the device is lost to this process: end it and start again"
+                                : "");
 }
 
-tern_status_t cuda_check(int index, cudaError_t code, const char *what)
+static tern_status_t runtime_failed(int index, const char *stream, cudaError_t code,
+                                    const char *what)
 {
     char text[1400];
-    if (code == cudaSuccess)
-        return TERN_OK;
     if (!is_sticky(code))
         (void)cudaGetLastError();
     (void)snprintf(text, sizeof text, "%s (%d): %s", cudaGetErrorName(code), (int)code,
                    cudaGetErrorString(code));
-    return fail(index, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND, what,
-                text, is_sticky(code));
+    return fail(index, stream, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
+                what, text, is_sticky(code));
+}
+
+tern_status_t cuda_check(int index, cudaError_t code, const char *what)
+{
+    return code == cudaSuccess ? TERN_OK : runtime_failed(index, "", code, what);
+}
+
+tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const char *what)
+{
+    char text[STREAM_TEXT];
+    return code == cudaSuccess ? TERN_OK
+                               : runtime_failed(index, say_stream(stream, text), code, what);
 }
 
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what, const char *text)
@@ -70,10 +98,10 @@ tern_status_t cuda_library_failed(int index, tern_status_t code, const char *wha
     char whole[1800];
     const cudaError_t beneath = cudaPeekAtLastError();
     if (!is_sticky(beneath))
-        return fail(index, code, what, text, false);
+        return fail(index, "", code, what, text, false);
     (void)snprintf(whole, sizeof whole, "%s; %s (%d): %s", text, cudaGetErrorName(beneath),
                    (int)beneath, cudaGetErrorString(beneath));
-    return fail(index, TERN_ERR_BACKEND, what, whole, true);
+    return fail(index, "", TERN_ERR_BACKEND, what, whole, true);
 }
 
 static bool waits_after_launch(void)
@@ -90,9 +118,10 @@ static bool waits_after_launch(void)
 
 tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name)
 {
-    note_launch(name);
+    note_launch(name, call->stream);
     if (code != cudaSuccess)
-        return cuda_check(call->dev.index, code, "launch"); /* the dispatcher names the op */
+        return cuda_check_on(call->dev.index, call->stream, code,
+                             "launch"); /* the dispatcher names the op */
     if (!waits_after_launch())
         return TERN_OK;
     cudaStream_t stream = NULL;

@@ -27,7 +27,7 @@ tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what)
     cuda_device *d = cuda_device_enter(cuda_host, index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
-    CUDA_TRY(cuda_check(index, cudaStreamSynchronize(stream), what));
+    CUDA_TRY(cuda_check_on(index, stream, cudaStreamSynchronize(stream), what));
     return d->slot->kind == 0 ? TERN_OK : report_slot(index, d->slot);
 }
 
@@ -94,8 +94,9 @@ static tern_status_t stream_wait_event(void *context, int index, void *stream, v
     (void)context;
     if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    return cuda_check(index, cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0),
-                      "cudaStreamWaitEvent");
+    return cuda_check_on(index, stream,
+                         cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0),
+                         "cudaStreamWaitEvent");
 }
 
 const tern_backend_stream cuda_stream_table = { .size = sizeof cuda_stream_table,
@@ -136,8 +137,8 @@ static tern_status_t record(void *context, int index, void *event, void *stream)
     (void)context;
     if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    return cuda_check(index, cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
-                      "cudaEventRecord");
+    return cuda_check_on(index, stream, cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
+                         "cudaEventRecord");
 }
 
 static tern_status_t query(void *context, int index, void *event, bool *out_done)

@@ -9,8 +9,9 @@ static tern_status_t queue(int index, void *dst, const void *src, int64_t bytes,
 {
     if (cuda_device_enter(cuda_host, index) == NULL)
         return TERN_ERR_BACKEND;
-    return cuda_check(index, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, (cudaStream_t)stream),
-                      "cudaMemcpyAsync");
+    return cuda_check_on(index, stream,
+                         cudaMemcpyAsync(dst, src, (size_t)bytes, kind, (cudaStream_t)stream),
+                         "cudaMemcpyAsync");
 }
 
 static tern_status_t from_host(void *context, int index, void *dst, const void *src, int64_t bytes,

@@ -252,6 +252,27 @@ void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), 
         visit(TERN_CPU, cpu, user);
 }
 
+static void add_line(tern_dev_t dev, core_alloc *a, void *text)
+{
+    char name[TERN_DEV_NAME_BYTES];
+    const core_alloc_stats s = core_alloc_stats_of(a);
+    const core_alloc_stat *allocated = &s.family[CORE_ALLOC_ALLOCATED_BYTES][CORE_ALLOC_ALL];
+    core_text_add(text, "    memory of %s: ", tern_dev_name(dev, name));
+    core_text_add_bytes(text, (double)allocated->current);
+    core_text_add(text, " allocated (peak ");
+    core_text_add_bytes(text, (double)allocated->peak);
+    core_text_add(text, "), ");
+    core_text_add_bytes(text, (double)s.family[CORE_ALLOC_RESERVED_BYTES][CORE_ALLOC_ALL].current);
+    core_text_add(text, " reserved, %lld blocks, out of memory %lld times\n",
+                  (long long)s.family[CORE_ALLOC_ACTIVE][CORE_ALLOC_ALL].current,
+                  (long long)s.num_ooms);
+}
+
+void core_device_memory_text(core_text *text)
+{
+    core_device_each(add_line, text);
+}
+
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
 /* The whole request; `asked` is what the user wants to read in an error. */

@@ -4,6 +4,7 @@
 #define TERN_CORE_DEVICE_MEMORY_H
 
 #include "core/alloc/alloc.h"
+#include "core/error.h"
 #include "core/thread.h"
 #include "tern/memory.h"
 
@@ -25,6 +26,9 @@ core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_
 
 /* Visits the allocators there are, the CPU's last. */
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);
+
+/* A line for each allocator there is. */
+void core_device_memory_text(core_text *text);
 
 /* Records the error of the calling thread's last failed request for memory of `dev`; returns its
  * code. */

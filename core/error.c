@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/device_memory.h"
 #include "core/log.h"
 
 const char *tern_status_name(tern_status_t status)
@@ -100,6 +101,18 @@ core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t co
     return text;
 }
 
+/* Once per error; what a device's backend reports comes with the state of the allocators. (That memory
+ * is used up says so itself.) */
+static void write_log(const tern_thread *self)
+{
+    char with_memory[CORE_ERROR_BYTES + 1024];
+    core_text text = { with_memory, sizeof with_memory, 0 };
+    core_text_add(&text, "%s", self->error_text);
+    if (self->error_code == TERN_ERR_BACKEND)
+        core_device_memory_text(&text);
+    core_log_text(TERN_LOG_ERROR, NULL, with_memory);
+}
+
 void core_error_end(tern_thread *self, core_text *text)
 {
     if (text->length == 0 || text->buffer[text->length - 1] != '\n') {
@@ -107,7 +120,7 @@ void core_error_end(tern_thread *self, core_text *text)
         text->buffer[text->length] = '\0';
     }
     if (core_log_wants(TERN_LOG_ERROR))
-        core_log_text(TERN_LOG_ERROR, NULL, self->error_text);
+        write_log(self);
 }
 
 tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,

@@ -14,7 +14,8 @@ enum { REMEMBERED = 64 }; /* released events that are still told from live ones 
 struct tern_event {
     bool live;
     bool timing;
-    tern_dev_t device; /* of the records; {0} before the first */
+    bool recorded;
+    tern_dev_t device; /* of the records; {0} before the first was tried */
     void *native;      /* the backend's; NULL on the CPU and where a backend has no events */
     double cpu_ms;     /* the CPU: when it was recorded */
 };
@@ -101,12 +102,15 @@ static tern_status_t make_native(tern_event *event, const tern_backend *b, tern_
     tern_status_t code = TERN_OK;
     if (event->native != NULL)
         return TERN_OK;
+    event->device = dev;
     if (!event->timing)
         code = b->event->create(b->context, dev.index, &event->native);
     else if (CORE_HAS(b->event, tern_backend_event, elapsed))
         code = b->event->create_timed(b->context, dev.index, &event->native);
     else
         code = core_host.fail(TERN_ERR_UNSUPPORTED, "events of backend %s know no time", b->name);
+    if (code != TERN_OK)
+        event->device = TERN_DEV_(TERN_KIND_NONE, 0);
     return code;
 }
 
@@ -127,6 +131,7 @@ tern_status_t tern_event_record_at(tern_site_t site, tern_event *event, tern_str
     if (code != TERN_OK)
         return core_backend_failed(self, site, code, what);
     event->device = stream.device;
+    event->recorded = true;
     event->cpu_ms = now_ms();
     return TERN_OK;
 }
@@ -140,7 +145,7 @@ tern_status_t tern_stream_wait_event_at(tern_site_t site, tern_stream_t stream, 
     const tern_backend *b;
     if (!check_event(self, site, what, event) || !core_stream_check(self, site, what, stream, &b))
         return (tern_status_t)self->error_code;
-    if (event->native == NULL)
+    if (event->native == NULL || !event->recorded)
         return TERN_OK;
     if (b == NULL || stream.device.kind != event->device.kind)
         return core_error(self, site, TERN_ERR_DEVICE, what,
@@ -157,7 +162,7 @@ tern_status_t tern_stream_wait_event_at(tern_site_t site, tern_stream_t stream, 
 static bool has_mark(const tern_event *event, const tern_backend **out_backend)
 {
     *out_backend = core_backend_of(event->device.kind);
-    return event->native != NULL && event->device.kind != TERN_KIND_NONE;
+    return event->native != NULL && event->recorded;
 }
 
 static tern_status_t query(const tern_event *event, bool *out_done)
@@ -205,7 +210,7 @@ static const char *no_time(const tern_event *start, const tern_event *end, tern_
     *out_code = TERN_ERR_ARGUMENT;
     if (!start->timing || !end->timing)
         return "both events must be created with timing\n  try tern_event_create(.timing = true)";
-    if (start->device.kind == TERN_KIND_NONE || end->device.kind == TERN_KIND_NONE)
+    if (!start->recorded || !end->recorded)
         return "both events must be recorded before the time between them is asked for";
     if (!tern_dev_equal(start->device, end->device))
         return "the events are of different devices, whose clocks cannot be compared";

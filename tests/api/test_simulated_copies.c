@@ -102,14 +102,14 @@ static void test_conversion_is_where_nobody_waits(void **state) /* T023 */
     TERN_SCOPE;
     tern_tensor *x = tern_ones(TERN_SHAPE(1000)), *there = tern_to(x, dev0);
     int64_t before = requests(dev0);
-    (void)tern_to(there, TERN_CPU, .dtype = TERN_F64); /* blocking: on the CPU */
+    assert_non_null(tern_to(there, TERN_CPU, .dtype = TERN_F64)); /* blocking: on the CPU */
     assert_int_equal(requests(dev0) - before, 0);
-    (void)tern_to(there, TERN_CPU, .dtype = TERN_F64, .non_blocking = true);
+    assert_non_null(tern_to(there, TERN_CPU, .dtype = TERN_F64, .non_blocking = true));
     assert_int_equal(requests(dev0) - before, 1);
     before = requests(dev0);
-    (void)tern_to(x, dev0, .dtype = TERN_F64);
+    assert_non_null(tern_to(x, dev0, .dtype = TERN_F64));
     assert_int_equal(requests(dev0) - before, 1); /* the result */
-    (void)tern_to(x, dev0, .dtype = TERN_F64, .non_blocking = true);
+    assert_non_null(tern_to(x, dev0, .dtype = TERN_F64, .non_blocking = true));
     assert_int_equal(requests(dev0) - before, 3);
     before = requests(dev0);
     const int64_t before1 = requests(dev1);
