@@ -214,7 +214,7 @@ static int lost_in_a_launch(void)
     tern_set_num_threads(1);
     (void)run_part(1, TERN_CUDA(1));
     static const char *const words[] = {
-        "layer_norm on cuda:1 (simulated): cudaErrorIllegalAddress (700)",
+        "layer_norm on cuda:1 (simulated), default stream: cudaErrorIllegalAddress (700)",
         "injected into k_layer_norm", "launched last: layer_norm, embedding",
         "the device is lost to this process"
     };
