@@ -42,6 +42,11 @@ def tiny():
     return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
 
 
+def wide():
+    return nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
+                         nn.Linear(1024, 1024))
+
+
 def sgd(parameters, **options):
     return torch.optim.SGD(parameters, lr=0.01, **options)
 
@@ -57,12 +62,14 @@ def adam(parameters, **options):
 WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10),
          "lenet": (lenet, momentum, (64, 1, 28, 28), 10), "cnn": (cnn, adam, (64, 1, 28, 28), 10),
          "tiny": (tiny, sgd, (8, 4), 4)}
+# made when asked for
+MORE = {"wide": (wide, sgd, (256, 1024), 1024)}
 VARIANTS = ("eager", "fused", "compile", "eager_cl", "fused_cl")
 
 
 def make_step(work, variant):
     """A function that runs one training step."""
-    make, optimizer, shape, classes = WORKS[work]
+    make, optimizer, shape, classes = {**WORKS, **MORE}[work]
     torch.manual_seed(1)
     net, x, y = make(), torch.randn(shape), torch.randint(0, classes, shape[:1])
     if variant.endswith("_cl"):

@@ -25,7 +25,7 @@ for program in "$programs"/bench_*; do
     name=${program##*/bench_}
     case " $* " in
     *" $name "*) ;;
-    "  ") ;;
+    "  ") case $name in device | sequence) continue ;; esac ;; # parts of ./run gpu-check
     *) continue ;;
     esac
     found=yes
