@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend_cuda/blas.h"
+#include "backend_cuda/nvml.h"
 
 static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t size)
 {
@@ -35,15 +36,34 @@ static tern_status_t describe(void *context, int index, tern_backend_device *out
     out_device->multiprocessors = prop.multiProcessorCount;
     out_device->simulated = cuda_is_simulated();
     (void)snprintf(out_device->name, sizeof out_device->name, "%.100s", prop.name);
+    (void)snprintf(out_device->pci, sizeof out_device->pci, "%04x:%02x:%02x.0",
+                   (unsigned)prop.pciDomainID & 0xFFFFu, (unsigned)prop.pciBusID & 0xFFu,
+                   (unsigned)prop.pciDeviceID & 0xFFu);
+    out_device->warp_size = prop.warpSize;
+    out_device->threads_per_multiprocessor = prop.maxThreadsPerMultiProcessor;
+    out_device->shared_bytes = (int64_t)prop.sharedMemPerBlock;
+    out_device->l2_bytes = prop.l2CacheSize;
     write_uuid(&prop, out_device->uuid, sizeof out_device->uuid);
+    cuda_nvml_describe(out_device);
     return TERN_OK;
+}
+
+static int list_processes(void *context, int index, tern_backend_process *out, int most)
+{
+    struct cudaDeviceProp prop;
+    char uuid[48];
+    (void)context;
+    if (cudaGetDeviceProperties(&prop, index) != cudaSuccess)
+        return -1;
+    write_uuid(&prop, uuid, sizeof uuid);
+    return cuda_nvml_processes(uuid, out, most);
 }
 
 const tern_backend_info *cuda_info(void)
 {
-    static tern_backend_info info = { .size = sizeof info,
-                                      .libraries = libraries,
-                                      .device = describe };
+    static tern_backend_info info = {
+        .size = sizeof info, .libraries = libraries, .device = describe, .processes = list_processes
+    };
     int driver = 0, runtime = 0;
     if (cudaDriverGetVersion(&driver) == cudaSuccess)
         info.driver_version = driver;

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/backend.h"
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
@@ -80,6 +82,20 @@ static void fill_sites(tern_oom_info_t *info, core_alloc *a)
     core_alloc_snapshot_deinit(&snapshot);
 }
 
+/* M037: as the driver's library tells it. */
+static void fill_processes(tern_oom_info_t *info)
+{
+    const tern_backend *b = core_backend_of(info->device.kind);
+    const size_t needed = offsetof(tern_backend_info, processes) + sizeof b->info->processes;
+    if (b == NULL || b->info == NULL || b->info->size < needed || b->info->processes == NULL)
+        return;
+    tern_backend_process list[TERN_OOM_PROCESSES];
+    const int count = b->info->processes(b->context, info->device.index, list, TERN_OOM_PROCESSES);
+    info->process_count = count > 0 ? count : 0;
+    for (int i = 0; i < count; i++)
+        info->processes[i] = (tern_oom_process_t){ list[i].pid, list[i].bytes };
+}
+
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
 static int64_t positive(int64_t n)
@@ -127,6 +143,7 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
     if (dev.kind == TERN_KIND_CPU)
         info->allocated_bytes = core_tally_bytes(); /* blocks in threads' lists are no tensors */
     fill_sites(info, a);
+    fill_processes(info);
 }
 
 void core_oom_note_code(tern_status_t code, const char *why)
@@ -222,6 +239,19 @@ static void say_device(core_text *text, const tern_oom_info_t *info)
     core_text_add(text, "\n");
 }
 
+static void say_processes(core_text *text, const tern_oom_info_t *info)
+{
+    char size[SIZE_TEXT];
+    for (int64_t i = 0; i < info->process_count; i++) {
+        const tern_oom_process_t *p = &info->processes[i];
+        const char *bytes = p->bytes >= 0 ? size_text(p->bytes, size) : "an unknown amount";
+        if (p->pid == (int64_t)getpid())
+            core_text_add(text, "  this process has %s in use there, tern's included\n", bytes);
+        else
+            core_text_add(text, "  process %lld has %s in use there\n", (long long)p->pid, bytes);
+    }
+}
+
 static void say_own(core_text *text, const tern_oom_info_t *info)
 {
     char a[SIZE_TEXT], b[SIZE_TEXT];
@@ -290,6 +320,7 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     core_text text = core_error_begin(self, site, TERN_ERR_OOM, NULL);
     say_head(&text, &last.info);
     say_device(&text, &last.info);
+    say_processes(&text, &last.info);
     say_own(&text, &last.info);
     say_sites(&text, &last.info);
     say_change(&text, &last.info);

@@ -12,6 +12,7 @@ static const struct {
     { "libcublas.so.13", sim_cublas_functions },
     { "libcublasLt.so.13", sim_cublaslt_functions },
     { "libcudnn.so.9", sim_dnn_functions },
+    { "libnvidia-ml.so.1", sim_nvml_functions },
     { NULL, NULL },
 };
 static char absent[128];

@@ -114,6 +114,8 @@ static int set(const char *name, const char *value)
         return set_clock(value);
     if (strcmp(name, "FAIL") == 0)
         return sim_fault_parse(value) ? 0 : -1;
+    if (strcmp(name, "PROCESSES") == 0)
+        return sim_nvml_set_processes(value) ? 0 : -1;
     if (strcmp(name, "ABSENT") == 0) {
         sim_library_hide(value);
         return 0;
@@ -134,6 +136,16 @@ void sim_uuid(int number, char bytes[16])
     bytes[15] = (char)number;
 }
 
+void sim_uuid_text(int number, char *text, size_t size)
+{
+    char b[16];
+    sim_uuid(number, b);
+    (void)snprintf(text, size,
+                   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                   b[14], b[15]);
+}
+
 /* CUDA_VISIBLE_DEVICES hides and renumbers simulated devices as the driver does real ones. */
 static void apply_visible_list(void)
 {
@@ -141,12 +153,7 @@ static void apply_visible_list(void)
     const char *uuids[SIM_DEVICES];
     const int all = sim_config.devices;
     for (int i = 0; i < all; i++) {
-        char b[16];
-        sim_uuid(i, b);
-        (void)snprintf(text[i], sizeof text[i],
-                       "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                       b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
-                       b[12], b[13], b[14], b[15]);
+        sim_uuid_text(i, text[i], sizeof text[i]);
         uuids[i] = text[i];
     }
     core_visible_list list;
@@ -161,8 +168,8 @@ static void apply_visible_list(void)
 
 void sim_settings_load(void)
 {
-    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC", "CLOCK",
-                                         "FAIL",    "RACES",  "PEER",  "ABSENT" };
+    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",  "CLOCK",
+                                         "FAIL",    "RACES",  "PEER",  "ABSENT", "PROCESSES" };
     if (loaded)
         return;
     loaded = true;

@@ -47,6 +47,8 @@ typedef struct sim_settings {
 extern sim_settings sim_config;
 /* 16 bytes, of which the last is the number. */
 void sim_uuid(int number, char bytes[16]);
+/* "GPU-73696d75-..." */
+void sim_uuid_text(int number, char *text, size_t size);
 /* Reads the environment once, CUDA_VISIBLE_DEVICES too: it counts as the driver would. */
 void sim_settings_load(void);
 uint64_t sim_random(uint64_t *state);
@@ -243,11 +245,14 @@ typedef struct sim_function {
     const char *name;
     void (*function)(void);
 } sim_function;
-extern const sim_function sim_cublas_functions[], sim_cublaslt_functions[];
+extern const sim_function sim_cublas_functions[], sim_cublaslt_functions[], sim_nvml_functions[];
 /* The backend's way to them (backend_cuda/library.c). *out_found: the file is there. */
 SIM_HIDDEN void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void);
 /* "cublas,cudnn": libraries that are not there when they are opened from now on. */
 void sim_library_hide(const char *names);
+
+/* "4242:1048576": processes beside this one, and their bytes; false for nonsense. */
+bool sim_nvml_set_processes(const char *text);
 
 /* Work of a library on a stream: run(arguments) when its turn comes. NULL: no stream, no memory. The
  * caller fills *out_arguments, zero at first, then submits or cancels. */

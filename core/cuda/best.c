@@ -80,7 +80,11 @@ tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args)
 
 static void fill(const tern_backend *b, int index, tern_dev_info_t *out)
 {
-    tern_backend_device device = { .size = sizeof device };
+    tern_backend_device device = { .size = sizeof device,
+                                   .utilization = -1,
+                                   .memory_utilization = -1,
+                                   .temperature = -1,
+                                   .clock_mhz = -1 };
     out->free_bytes = free_bytes(b, index, &out->total_bytes);
     (void)snprintf(out->name, sizeof out->name, "%s", b->name);
     out->libraries = "";
@@ -96,6 +100,15 @@ static void fill(const tern_backend *b, int index, tern_dev_info_t *out)
     out->simulated = device.simulated;
     (void)snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof device.name - 1, device.name);
     (void)snprintf(out->uuid, sizeof out->uuid, "%.*s", (int)sizeof device.uuid - 1, device.uuid);
+    (void)snprintf(out->pci, sizeof out->pci, "%.*s", (int)sizeof device.pci - 1, device.pci);
+    out->warp_size = device.warp_size;
+    out->threads_per_multiprocessor = device.threads_per_multiprocessor;
+    out->shared_bytes = device.shared_bytes;
+    out->l2_bytes = device.l2_bytes;
+    out->utilization = device.utilization;
+    out->memory_utilization = device.memory_utilization;
+    out->temperature = device.temperature;
+    out->clock_mhz = device.clock_mhz;
 }
 
 bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info)
@@ -103,6 +116,8 @@ bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info)
     memset(out_info, 0, sizeof *out_info);
     if (dev.kind <= TERN_KIND_NONE || !tern_dev_available(dev))
         return false;
+    out_info->utilization = out_info->memory_utilization = -1;
+    out_info->temperature = out_info->clock_mhz = -1;
     const tern_backend *b = core_backend_of(dev.kind);
     if (b != NULL) {
         fill(b, dev.index < 0 ? tern_dev_current(dev.kind).index : dev.index, out_info);

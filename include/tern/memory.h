@@ -97,6 +97,12 @@ typedef struct tern_oom_site_t {
 } tern_oom_site_t;
 
 /* What is known of the calling thread's last failed request. Bytes; -1 where unknown. */
+enum { TERN_OOM_PROCESSES = 8 };
+typedef struct tern_oom_process_t {
+    int64_t pid;
+    int64_t bytes; /* of the device's memory; -1: not known */
+} tern_oom_process_t;
+
 typedef struct tern_oom_info_t {
     tern_dev_t device;
     tern_site_t site;
@@ -114,6 +120,8 @@ typedef struct tern_oom_info_t {
     tern_oom_site_t
         sites[TERN_OOM_SITES]; /* live bytes, as asked for, by the line that made them, largest
                                 * first; of the CPU those in blocks of more than 448 bytes */
+    int64_t process_count;     /* that use the device, this one too; 0 where they are not known */
+    tern_oom_process_t processes[TERN_OOM_PROCESSES];
 } tern_oom_info_t;
 /* False when the thread had none. The error's text says the same in words. */
 TERN_API bool tern_oom_info(tern_oom_info_t *out_info);

@@ -199,13 +199,28 @@ typedef struct tern_backend_device {
     bool simulated;
     char name[128];
     char uuid[48];
+    char pci[16]; /* "0000:01:00.0" */
+    int32_t warp_size, threads_per_multiprocessor;
+    int64_t shared_bytes; /* of a block */
+    int64_t l2_bytes;
+    /* -1 where they are not known */
+    int32_t utilization, memory_utilization; /* percent of a short while ago */
+    int32_t temperature;                     /* degrees Celsius */
+    int32_t clock_mhz;
 } tern_backend_device;
+
+typedef struct tern_backend_process {
+    int64_t pid;
+    int64_t bytes; /* of the device's memory; -1: not known */
+} tern_backend_process;
 
 typedef struct tern_backend_info {
     uint32_t size;
     int32_t driver_version, runtime_version; /* 13000 */
     const char *libraries;                   /* "cuBLAS 13.1, cuDNN 9.19"; NULL: none */
     tern_status_t (*device)(void *context, int index, tern_backend_device *out_device);
+    /* Optional: processes that use a device, at most `most`. How many; -1: not known. */
+    int (*processes)(void *context, int index, tern_backend_process *out, int most);
 } tern_backend_info;
 
 typedef struct tern_backend {

@@ -22,6 +22,13 @@ typedef struct tern_dev_info_t {
     int32_t driver_version;  /* 13000: CUDA 13.0; 0: none */
     int32_t runtime_version; /* of the CUDA runtime that the plugin brought */
     const char *libraries;   /* "cuBLAS 13.1, cuDNN 9.19", or "" */
+    char pci[16];            /* "0000:01:00.0", or "" */
+    int32_t warp_size, threads_per_multiprocessor; /* 0: not known */
+    int64_t shared_bytes, l2_bytes;                /* of a block, of the device; 0: not known */
+    /* what the driver's library (NVML) tells; -1: not known */
+    int32_t utilization, memory_utilization; /* percent of a short while ago */
+    int32_t temperature;                     /* degrees Celsius */
+    int32_t clock_mhz;
 } tern_dev_info_t;
 /* False, and *out_info zero, for a device that cannot be used now. Makes no context where the backend
  * can avoid it. */

@@ -53,6 +53,10 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=2,0 "$tern" devices
     expect 0 "cuda:1   simulated device 0 (simulated)" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=2,0 "$tern" devices
+    expect 0 "0 % busy, memory 0 %, 20 degrees, 1000 MHz" env TERN_SIM_DEVICES=1 "$tern" devices
+    expect 0 '"utilization_percent":	0' env TERN_SIM_DEVICES=1 "$tern" devices --json
+    env TERN_SIM_DEVICES=1 TERN_SIM_ABSENT=nvidia-ml "$tern" devices >output
+    if grep -q busy output; then wrong "utilisation without NVML:"; fi
     expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices

@@ -62,6 +62,10 @@ static void put_device(const cJSON *d)
         puts("");
     if (string_of(d, "libraries") != NULL)
         printf("         %s\n", string_of(d, "libraries"));
+    if (number_of(d, "utilization_percent") >= 0)
+        printf("         %.0f %% busy, memory %.0f %%, %.0f degrees, %.0f MHz\n",
+               number_of(d, "utilization_percent"), number_of(d, "memory_utilization_percent"),
+               number_of(d, "temperature_celsius"), number_of(d, "clock_mhz"));
     if (number_of(d, "processors") >= 0)
         printf("         %.0f processors, %.0f threads in use, kernels for %s\n"
                "         BLAS: %s\n         DNN: %s\n",
@@ -106,8 +110,9 @@ const command devices_command = {
     .help = "usage: tern devices [--json]\n"
             "\n"
             "Lists CUDA devices with name, compute capability, memory, driver, runtime and "
-            "libraries, and\n"
-            "the CPU with its processors, threads, instruction set and libraries. Where CUDA is "
+            "libraries,\n"
+            "with utilisation where the driver tells it, and the CPU with its processors, threads, "
+            "instruction set and libraries. Where CUDA is "
             "not used\n"
             "it says why and what to try. The exit status is 0 with and without a GPU.\n",
     .run = devices,

@@ -57,10 +57,10 @@ cJSON *facts_cuda(void)
     return object;
 }
 
-static void add_bytes(cJSON *object, const char *key, int64_t bytes)
+static void add_known(cJSON *object, const char *key, int64_t number)
 {
-    if (bytes >= 0)
-        cJSON_AddNumberToObject(object, key, (double)bytes);
+    if (number >= 0)
+        cJSON_AddNumberToObject(object, key, (double)number);
 }
 
 static cJSON *device(tern_dev_t dev)
@@ -78,12 +78,17 @@ static cJSON *device(tern_dev_t dev)
         add(object, "capability", text);
     if (info.multiprocessors > 0)
         cJSON_AddNumberToObject(object, "multiprocessors", info.multiprocessors);
-    add_bytes(object, "total_bytes", info.total_bytes);
-    add_bytes(object, "free_bytes", info.free_bytes);
+    add_known(object, "total_bytes", info.total_bytes);
+    add_known(object, "free_bytes", info.free_bytes);
     add_version(object, "driver_version", info.driver_version);
     add_version(object, "runtime_version", info.runtime_version);
     add(object, "libraries", info.libraries);
     add(object, "uuid", info.uuid);
+    add(object, "pci", info.pci);
+    add_known(object, "utilization_percent", info.utilization);
+    add_known(object, "memory_utilization_percent", info.memory_utilization);
+    add_known(object, "temperature_celsius", info.temperature);
+    add_known(object, "clock_mhz", info.clock_mhz);
     return object;
 }
 

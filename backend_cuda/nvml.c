@@ -1,0 +1,84 @@
+/* See backend_cuda/nvml.h. */
+#include "backend_cuda/nvml.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "backend_cuda/library.h"
+#include "backend_cuda/nvml_abi.h"
+
+typedef struct nvml_calls {
+    __typeof__(&nvmlInit_v2) init;
+    __typeof__(&nvmlDeviceGetHandleByUUID) by_uuid;
+    __typeof__(&nvmlDeviceGetUtilizationRates) utilization;
+    __typeof__(&nvmlDeviceGetTemperature) temperature;
+    __typeof__(&nvmlDeviceGetClockInfo) clock;
+    __typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) processes;
+} nvml_calls;
+
+static nvml_calls calls;
+static const char *const files[] = { "libnvidia-ml.so.1", NULL };
+static const char *const symbols[] = { "nvmlInit_v2",
+                                       "nvmlDeviceGetHandleByUUID",
+                                       "nvmlDeviceGetUtilizationRates",
+                                       "nvmlDeviceGetTemperature",
+                                       "nvmlDeviceGetClockInfo",
+                                       "nvmlDeviceGetComputeRunningProcesses_v3",
+                                       NULL };
+static cuda_library library = { .name = "NVML",
+                                .files = files,
+                                .symbols = symbols,
+                                .functions = &calls,
+                                .bytes = sizeof calls,
+                                .without = "utilisation and processes of GPUs are not known" };
+static bool started;
+
+static void start(void)
+{
+    started = cuda_library_open(&library) && calls.init() == NVML_SUCCESS;
+}
+
+/* By uuid: NVML counts devices that are hidden from this process, too. */
+static bool find(const char *uuid, nvmlDevice_t *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, start);
+    return started && calls.by_uuid(uuid, out) == NVML_SUCCESS;
+}
+
+void cuda_nvml_describe(tern_backend_device *out)
+{
+    nvmlDevice_t device = NULL;
+    nvmlUtilization_t utilization;
+    unsigned int value = 0;
+    out->utilization = out->memory_utilization = out->temperature = out->clock_mhz = -1;
+    if (!find(out->uuid, &device))
+        return;
+    if (calls.utilization(device, &utilization) == NVML_SUCCESS) {
+        out->utilization = (int32_t)utilization.gpu;
+        out->memory_utilization = (int32_t)utilization.memory;
+    }
+    if (calls.temperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
+        out->temperature = (int32_t)value;
+    if (calls.clock(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
+        out->clock_mhz = (int32_t)value;
+}
+
+int cuda_nvml_processes(const char *uuid, tern_backend_process *out, int most)
+{
+    enum { ROOM = 64 };
+    nvmlDevice_t device = NULL;
+    nvmlProcessInfo_t infos[ROOM];
+    unsigned int count = ROOM;
+    if (!find(uuid, &device) || calls.processes(device, &count, infos) != NVML_SUCCESS)
+        return -1;
+    int kept = 0;
+    for (unsigned int i = 0; i < count && kept < most; i++) {
+        const unsigned long long bytes = infos[i].usedGpuMemory;
+        out[kept++] =
+            (tern_backend_process){ .pid = (int64_t)infos[i].pid,
+                                    .bytes =
+                                        bytes == NVML_VALUE_NOT_AVAILABLE ? -1 : (int64_t)bytes };
+    }
+    return kept;
+}

@@ -1,0 +1,70 @@
+/* Properties of simulated devices, and what NVML tells of them; this program also runs where NVML is absent
+ * (TERN_SIM_ABSENT). Row M037. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/support/check.h"
+
+static bool with_nvml(void)
+{
+    return getenv("TERN_SIM_ABSENT") == NULL;
+}
+
+static void test_properties(void **state)
+{
+    (void)state;
+    tern_dev_info_t info;
+    assert_true(tern_dev_info(TERN_CUDA(1), &info));
+    assert_true(info.simulated);
+    assert_string_equal(info.name, "simulated device 1");
+    assert_string_equal(info.uuid, "GPU-73696d75-6c61-7465-6400-000000000001");
+    assert_string_equal(info.pci, "0000:02:00.0");
+    assert_int_equal(info.capability, 90);
+    assert_int_equal(info.multiprocessors, 4);
+    assert_int_equal(info.warp_size, 32);
+    assert_int_equal(info.threads_per_multiprocessor, 2048);
+    assert_int_equal(info.shared_bytes, 48 << 10);
+    assert_int_equal(info.l2_bytes, 1 << 20);
+    assert_int_equal(info.utilization, with_nvml() ? 0 : -1);
+    assert_int_equal(info.memory_utilization, with_nvml() ? 0 : -1);
+    assert_int_equal(info.temperature, with_nvml() ? 20 : -1);
+    assert_int_equal(info.clock_mhz, with_nvml() ? 1000 : -1);
+    assert_true(tern_dev_info(TERN_CPU, &info));
+    assert_int_equal(info.utilization, -1);
+    assert_string_equal(info.pci, "");
+}
+
+static void test_out_of_memory_names_processes(void **state) /* M037 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_non_null(tern_empty(TERN_SHAPE(10 << 20), .dtype = TERN_U8, .device = TERN_CUDA(0)));
+    assert_null(tern_empty(TERN_SHAPE(1LL << 40), .device = TERN_CUDA(0)));
+    const char *text = tern_error_text();
+    assert_int_equal(strstr(text, "  process 4242 has 512.00 KiB in use there") != NULL,
+                     with_nvml());
+    assert_int_equal(strstr(text, "  this process has 10.00 MiB in use there") != NULL,
+                     with_nvml());
+    tern_oom_info_t info;
+    assert_true(tern_oom_info(&info));
+    assert_int_equal(info.process_count, with_nvml() ? 2 : 0);
+    if (with_nvml()) {
+        assert_int_equal(info.processes[0].pid, getpid());
+        assert_int_equal(info.processes[0].bytes, info.reserved_bytes);
+        assert_int_equal(info.processes[1].pid, 4242);
+        assert_int_equal(info.processes[1].bytes, 512 << 10);
+    }
+    tern_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_out_of_memory_names_processes),
+    };
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+    (void)setenv("TERN_SIM_PROCESSES", "4242:524288", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
