@@ -157,7 +157,9 @@ static void put_cpu(long_text *t, const struct core_autocast *amp)
     tern_cpu_half_t half;
     tern_cpu_half(&half);
     put(t,
-        "cpu: half products %lld by bf16 instructions, %lld in f32 converted in blocks (%s)\n"
+        "cpu: products and convolutions: %lld by bf16 instructions, %lld in f32 converted in "
+        "blocks "
+        "(%s)\n"
         "cpu: everything else of f16 and bf16 is what lies in memory, computed in f32\n",
         (long long)(half.native - amp->native), (long long)(half.widened - amp->widened),
         half.reason);

@@ -2,6 +2,7 @@
  * rounded, so that neither x nor y is there in f32 as a whole. Weights are, as where they are packed;
  * their gradient is summed in f32 over all images and rounded once. */
 #include "backend_cpu/conv2d.h"
+#include "backend_cpu/half.h"
 #include "backend_cpu/kernels.h"
 
 /* f32 elements of x and y that are converted at a time and thread: half of a second-level cache. */
@@ -88,6 +89,7 @@ static bool begin_blocks(half_conv *h, const tern_call *call, const tern_view *a
                       .call = call,
                       .written = { a_written, b_written },
                       .images = a->shape[0] };
+    cpu_half_count(false, 1);
     h->host.scratch = scratch_again;
     h->part.host = &h->host;
     h->block = HALF_BLOCK / (image + 1) + 1;
