@@ -1,7 +1,7 @@
 /* Elementwise loops for f32 and f64. */
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/formulas.h"
-#include "backend_cpu/isa/lanes.h"
+#include "backend_cpu/isa/lanes_exp.h"
 #include "backend_cpu/isa/stream_line.h"
 
 #define REAL 1

@@ -140,6 +140,33 @@ TILE_INLINE double f64_lanes_largest(f64_lanes v)
     return m;
 }
 
+/* ---- f32 lanes as f64 ------------------------------------------------------------------------ */
+
+TILE_INLINE f64_lanes f32_lanes_widen_low(f32_lanes v)
+{
+#if defined(__AVX512F__)
+    return (f64_lanes)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+#elif defined(__AVX__)
+    return (f64_lanes)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+#elif defined(__SSE2__)
+    return (f64_lanes)_mm_cvtps_pd((__m128)v);
+#else
+    return (f64_lanes){ v[0], v[1] };
+#endif
+}
+TILE_INLINE f64_lanes f32_lanes_widen_high(f32_lanes v)
+{
+#if defined(__AVX512F__)
+    return (f64_lanes)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
+#elif defined(__AVX__)
+    return (f64_lanes)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+#elif defined(__SSE2__)
+    return (f64_lanes)_mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v));
+#else
+    return (f64_lanes){ v[2], v[3] };
+#endif
+}
+
 /* ---- lanes from n on become `value` ---------------------------------------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_fill(f32_lanes v, int64_t n, float value)
@@ -166,96 +193,6 @@ TILE_INLINE f64_lanes f64_lanes_fill(f64_lanes v, int64_t n, double value)
         v[i] = value;
     return v;
 #endif
-}
-
-/* ---- exp: all of it, denormal results, 0, infinity and NaN included -------------------------- */
-
-TILE_INLINE f32_lanes f32_lanes_scale(f32_lanes v, f32_lanes n, f32_lanes shifted)
-{
-#if defined(__AVX512F__)
-    (void)shifted;
-    return (f32_lanes)_mm512_scalef_ps((__m512)v, (__m512)n);
-#else
-    (void)n; /* half of the exponent at a time, so that denormal results come out */
-    const u32_lanes whole = (u32_lanes)shifted - 0x4B400000u;
-    const u32_lanes half = (u32_lanes)((i32_lanes)whole >> 1);
-    return v * (f32_lanes)((half + 127u) << 23) * (f32_lanes)((whole - half + 127u) << 23);
-#endif
-}
-
-TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
-{
-    const f32_lanes c = f32_lanes_min(f32_set(89.0f), f32_lanes_max(f32_set(-104.0f), x));
-    const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
-    const f32_lanes n = shifted - F32_ROUND_SHIFT;
-    const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
-    /* as f32_exp_less_one: what waits for the longest chain bounds how many are in flight */
-    const f32_lanes square = r * r;
-    const f32_lanes low = r * 0.166665147913986641f + 0.499999930507708366f;
-    const f32_lanes high = r * 0.00836941883576155814f + 0.0416684567766802274f;
-    const f32_lanes q = (square * 0.00138131450813236667f + high) * square + low;
-    return f32_lanes_scale(q * square + r + 1.0f, n, shifted);
-}
-
-/* e^x for x <= 0, NaN, or as little above 0 as rounding leaves: softmax's exponents. Fewer
- * operations and a shorter chain than f32_lanes_exp: minimax of degree 5, error 1.05e-7; 3 ulp
- * in all, 5 at -80. -inf gives 0; what would be denormal may be 0. */
-TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
-{
-    const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
-    const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
-    const f32_lanes n = shifted - F32_ROUND_SHIFT;
-#if defined(__FMA__)
-    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
-#else
-    const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
-#endif
-    const f32_lanes square = r * r;
-    const f32_lanes low = r * 0.166671154f + 0.499992303f;
-    const f32_lanes high = r * 0.00831250131f + 0.0418903318f;
-    const f32_lanes e = (high * square + low) * square + (r + 1.0f);
-#if defined(__AVX512F__)
-    return (f32_lanes)_mm512_scalef_ps((__m512)e, (__m512)n);
-#else
-    const f32_lanes power = (f32_lanes)(((u32_lanes)shifted - (0x4B400000u - 127u)) << 23);
-    const i32_lanes tiny = x < -87.3f;
-    return (f32_lanes)((i32_lanes)(e * power) & ~tiny);
-#endif
-}
-
-TILE_INLINE f64_lanes f64_lanes_power_of_two(f64_lanes n)
-{
-    const f64_lanes shifted = n + 6755399441055744.0; /* 1.5 * 2^52: n in the low bits */
-    return (f64_lanes)(((u64_lanes)shifted + 1023u) << 52);
-}
-
-/* Taylor to r^13: the rest is below 5e-18 for |r| <= ln 2 / 2. */
-TILE_INLINE f64_lanes f64_lanes_exp(f64_lanes x)
-{
-    f64_lanes c = f64_lanes_max(f64_set(-746.0), x);
-    c = -f64_lanes_max(f64_set(-710.0), -c);
-    const f64_lanes shift = f64_set(6755399441055744.0);
-    const f64_lanes n = (c * 1.44269504088896340736 + shift) - shift;
-    const f64_lanes r = (c - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-    f64_lanes q = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
-    q = q * r + 1.0 / 39916800.0;
-    q = q * r + 1.0 / 3628800.0;
-    q = q * r + 1.0 / 362880.0;
-    q = q * r + 1.0 / 40320.0;
-    q = q * r + 1.0 / 5040.0;
-    q = q * r + 1.0 / 720.0;
-    q = q * r + 1.0 / 120.0;
-    q = q * r + 1.0 / 24.0;
-    q = q * r + 1.0 / 6.0;
-    q = q * r + 0.5;
-    const f64_lanes half = (n * 0.5 + shift) - shift;
-    return (q * (r * r) + r + 1.0) * f64_lanes_power_of_two(half) *
-           f64_lanes_power_of_two(n - half);
-}
-
-TILE_INLINE f64_lanes f64_lanes_exp_below(f64_lanes x)
-{
-    return f64_lanes_exp(x);
 }
 
 /* ---- loads and stores of each kind ----------------------------------------------------------- */
@@ -385,6 +322,15 @@ static __attribute__((noinline, unused)) u16_lanes f16_narrow(f32_lanes v)
 LANES_HALF_KIND_(bf16)
 LANES_HALF_KIND_(f16)
 #undef LANES_HALF_KIND_
+
+/* Fetches what lies so many bytes after p, of the same array or of nothing. Rows of a few kilobytes,
+ * each gone through more than once, keep a CPU's own prefetchers from running ahead; and fetches from
+ * nearer than 6 KB, or with much else in flight 4, disturb those. */
+enum { LANES_AHEAD = 8192 };
+TILE_INLINE void lanes_ahead(const void *p)
+{
+    __builtin_prefetch((const char *)p + LANES_AHEAD);
+}
 
 /* May whole vectors from p on, and `step` bytes further, and so on, be streamed? */
 TILE_INLINE bool lanes_aligned(const void *p, int64_t step)

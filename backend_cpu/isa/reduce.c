@@ -1,7 +1,34 @@
 /* Inner loops of reductions. */
 #include <math.h>
 
+#include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/reduce.h"
+
+/* As reduce_type.h has it, in vectors: compilers split the sums of four into pieces of all sizes. */
+static void sum_fours_f32(double *lanes, const float *x, int64_t n)
+{
+    enum { VECTORS = 16 / TILE_F32_LANES, LINE = 16 };
+    f64_lanes low[VECTORS], high[VECTORS];
+    for (int v = 0; v < VECTORS; v++)
+        low[v] = high[v] = f64_set(0);
+    for (int64_t i = 0; i < n; i += 4 * LINE) {
+        TILE_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const float *p = x + i + v * TILE_F32_LANES;
+            const f32_lanes early = f32_load(p + LINE) + f32_load(p);
+            const f32_lanes four = (f32_load(p + 3 * LINE) + f32_load(p + 2 * LINE)) + early;
+            low[v] += f32_lanes_widen_low(four);
+            high[v] += f32_lanes_widen_high(four);
+        }
+        TILE_UNROLL
+        for (int line = 0; line < 4; line++)
+            lanes_ahead(x + i + line * LINE);
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        f64_store(lanes + v * TILE_F32_LANES, low[v]);
+        f64_store(lanes + v * TILE_F32_LANES + TILE_F64_LANES, high[v]);
+    }
+}
 
 #define SAME(a, b) ((a) == (b))
 
@@ -13,10 +40,13 @@
 #define ODD int32_t
 #define ACC double
 #define NAME(x) x##_f32
+#define OWN_FOURS 1
 #include "backend_cpu/isa/reduce_type.h"
 #undef T
 #undef ODD
 #undef NAME
+#undef OWN_FOURS
+#define OWN_FOURS 0
 
 #define T double
 #define ODD int64_t

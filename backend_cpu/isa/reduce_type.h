@@ -1,6 +1,7 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
  * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), MORE(x, best), GREATER(x,
- * best), which is true also where x is NaN and best is not, and NOT_A_NUMBER.
+ * best), which is true also where x is NaN and best is not, NOT_A_NUMBER, and OWN_FOURS as 1 where it
+ * has a NAME(sum_fours) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
@@ -15,6 +16,20 @@ static ACC NAME(fold)(ACC *lanes)
     return lanes[0];
 }
 
+/* lanes[j], 0 before, becomes the sum of x[j], x[j + 16] and so on, added in fours; n is a multiple of
+ * UNROLLED. */
+#if !OWN_FOURS
+static void NAME(sum_fours)(ACC *lanes, const T *x, int64_t n)
+{
+    enum { L = NAME(LANES) };
+    for (int64_t i = 0; i < n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        /* backwards: compilers load the last operand first, and prefetchers look forwards */
+        for (int j = 0; j < L; j++)
+            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
+    }
+}
+#endif
+
 static void NAME(sum)(void *sum, const void *data, int64_t n)
 {
     enum { L = NAME(LANES) };
@@ -27,13 +42,9 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
         return;
     }
     ACC lanes[L] = { 0 };
-    int64_t i = 0;
-    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
-        /* backwards: compilers load the last operand first, and prefetchers look forwards */
-        for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
-    }
-    for (; i + L <= n; i += L, x += L) {
+    int64_t i = n - n % NAME(UNROLLED);
+    NAME(sum_fours)(lanes, x, i);
+    for (x += i; i + L <= n; i += L, x += L) {
         for (int j = 0; j < L; j++)
             lanes[j] += (ACC)x[j];
     }

@@ -1,6 +1,6 @@
 /* softmax and log_softmax, forward and gradient. Statistics are f32, or f64 for f64. Rows up to
  * SOFTMAX_PIPED elements are read from memory once, and their exponentials are made once. */
-#include "backend_cpu/isa/lanes.h"
+#include "backend_cpu/isa/lanes_exp.h"
 #include "backend_cpu/rows.h"
 
 enum {

@@ -282,6 +282,43 @@ static void test_infinite_logits(void **state)
     data_free(&d);
 }
 
+/* Rows whose sum is taken about a logit that is not the largest by far. */
+static void check_late_largest(void *context)
+{
+    const loss_case *c = context;
+    loss_data d = data_of(c);
+    const int64_t n = c->classes;
+    const double high[] = { 40.3, 87.1, 100.7, 3000, 40, 40 };
+    for (int64_t i = 0; i < d.x.view.numel; i++)
+        karray_set(&d.x, i, i / n == 4 && i % n < 32 ? -INFINITY : 0.25 * (double)(i % 7));
+    for (int64_t p = 0; p < 6; p++) {
+        karray_set(&d.x, p * n + n - 2, high[p]);
+        karray_set(&d.target, p, (double)(n - 2));
+    }
+    karray_set(&d.x, n - 1, 26.8); /* a loss of 1.4e-6 */
+    karray_set(&d.x, 5 * n + n - 1, NAN);
+    run_both(c, &d);
+    for (int64_t p = 0; p < 5; p++) {
+        reference_position(c, &d, p, d.grad.values[p]);
+        kernel_expect("lse", p, karray_at(&d.lse, p), d.want_lse[p], 1e-6);
+        /* a logarithm in one part would lose losses below 2e-6; e^87 itself is off by 4e-7 */
+        kernel_expect("loss", p, karray_at(&d.loss, p), d.want_lse[p] - place(&d, n, p, n - 2),
+                      6e-7);
+    }
+    assert_true(isnan(karray_at(&d.lse, 5)) && isnan(karray_at(&d.loss, 5)));
+    data_free(&d);
+}
+
+static void test_the_largest_logit_may_come_late_and_be_large(void **state)
+{
+    (void)state;
+    const int64_t classes[] = { 40, 1027, 5000 };
+    for (int i = 0; i < 3; i++) {
+        loss_case c = { TERN_F32, 6, classes[i], 0, TERN_REDUCTION_NONE, 0, false, false, 1 };
+        kernel_each_isa(check_late_largest, &c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_a_target_out_of_range_is_named_and_nothing_written),
         cmocka_unit_test(test_a_mean_over_nothing_is_nan_and_its_gradient_zero),
         cmocka_unit_test(test_infinite_logits),
+        cmocka_unit_test(test_the_largest_logit_may_come_late_and_be_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,142 @@
+/* Exponentials of the vectors of lanes.h. Only for files in backend_cpu/isa/. */
+#ifndef TERN_BACKEND_CPU_ISA_LANES_EXP_H
+#define TERN_BACKEND_CPU_ISA_LANES_EXP_H
+
+#include "backend_cpu/isa/lanes.h"
+
+/* ---- exp: all of it, denormal results, 0, infinity and NaN included -------------------------- */
+
+TILE_INLINE f32_lanes f32_lanes_scale(f32_lanes v, f32_lanes n, f32_lanes shifted)
+{
+#if defined(__AVX512F__)
+    (void)shifted;
+    return (f32_lanes)_mm512_scalef_ps((__m512)v, (__m512)n);
+#else
+    (void)n; /* half of the exponent at a time, so that denormal results come out */
+    const u32_lanes whole = (u32_lanes)shifted - 0x4B400000u;
+    const u32_lanes half = (u32_lanes)((i32_lanes)whole >> 1);
+    return v * (f32_lanes)((half + 127u) << 23) * (f32_lanes)((whole - half + 127u) << 23);
+#endif
+}
+
+TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
+{
+    const f32_lanes c = f32_lanes_min(f32_set(89.0f), f32_lanes_max(f32_set(-104.0f), x));
+    const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
+    const f32_lanes n = shifted - F32_ROUND_SHIFT;
+    const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
+    /* as f32_exp_less_one: what waits for the longest chain bounds how many are in flight */
+    const f32_lanes square = r * r;
+    const f32_lanes low = r * 0.166665147913986641f + 0.499999930507708366f;
+    const f32_lanes high = r * 0.00836941883576155814f + 0.0416684567766802274f;
+    const f32_lanes q = (square * 0.00138131450813236667f + high) * square + low;
+    return f32_lanes_scale(q * square + r + 1.0f, n, shifted);
+}
+
+/* e^x as a sum's term or a softmax's: within 2.2e-7 of it near 0, 4.5e-7 far out. From 88.3 on it
+ * may be infinity; -inf gives 0, +inf infinity or NaN; what would be denormal may be 0. */
+#if defined(__AVX512F__)
+/* x = (n + j / 32) ln 2 + r: a polynomial of degree 2 is enough for e^r (error 5.3e-8), and 2^(j/32)
+ * comes out of two registers. `out_rest` is e^r, the result 2^(n + j / 32). */
+TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
+{
+    static const _Alignas(64) float powers[32] = {
+        1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f,
+        1.1637249f,  1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f,
+        1.35425556f, 1.38390994f, 1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f,
+        1.5759809f,  1.61049032f, 1.64575553f, 1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
+        1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f,
+    };
+    const float shift = 393216.0f; /* 1.5 * 2^18: a sum holds 32 n + j in its low bits */
+    const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
+    const f32_lanes shifted = c * F32_LOG2E + shift;
+    const f32_lanes n = shifted - shift;
+    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
+    *out_rest = (r * 0.5f + 1.00001466f) * r + 1.0f;
+    const __m512 power = _mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)shifted,
+                                                _mm512_load_ps(powers + 16));
+    return (f32_lanes)_mm512_scalef_ps(power, (__m512)n);
+}
+
+TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
+{
+    f32_lanes rest;
+    const f32_lanes power = f32_lanes_exp_parts(x, &rest);
+    return power * rest;
+}
+
+TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x)
+{
+    f32_lanes rest;
+    const f32_lanes power = f32_lanes_exp_parts(x, &rest);
+    return power * rest + sum;
+}
+#else
+/* For x <= 0, NaN, or as little above 0 as rounding leaves. Fewer operations and a shorter chain
+ * than f32_lanes_exp: minimax of degree 5, error 1.05e-7. */
+TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
+{
+    const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
+    const f32_lanes shifted = c * F32_LOG2E + F32_ROUND_SHIFT;
+    const f32_lanes n = shifted - F32_ROUND_SHIFT;
+#if defined(__FMA__)
+    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
+#else
+    const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
+#endif
+    const f32_lanes square = r * r;
+    const f32_lanes low = r * 0.166671154f + 0.499992303f;
+    const f32_lanes high = r * 0.00831250131f + 0.0418903318f;
+    const f32_lanes e = (high * square + low) * square + (r + 1.0f);
+    const f32_lanes power = (f32_lanes)(((u32_lanes)shifted - (0x4B400000u - 127u)) << 23);
+    const i32_lanes tiny = x < -87.3f;
+    return (f32_lanes)((i32_lanes)(e * power) & ~tiny);
+}
+
+/* sum + e^x, x of any sign */
+TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x)
+{
+    return sum + f32_lanes_exp_below(f32_lanes_min(f32_set(89.0f), x));
+}
+#endif
+
+TILE_INLINE f64_lanes f64_lanes_power_of_two(f64_lanes n)
+{
+    const f64_lanes shifted = n + 6755399441055744.0; /* 1.5 * 2^52: n in the low bits */
+    return (f64_lanes)(((u64_lanes)shifted + 1023u) << 52);
+}
+
+/* Taylor to r^13: the rest is below 5e-18 for |r| <= ln 2 / 2. */
+TILE_INLINE f64_lanes f64_lanes_exp(f64_lanes x)
+{
+    f64_lanes c = f64_lanes_max(f64_set(-746.0), x);
+    c = -f64_lanes_max(f64_set(-710.0), -c);
+    const f64_lanes shift = f64_set(6755399441055744.0);
+    const f64_lanes n = (c * 1.44269504088896340736 + shift) - shift;
+    const f64_lanes r = (c - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    f64_lanes q = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    q = q * r + 1.0 / 39916800.0;
+    q = q * r + 1.0 / 3628800.0;
+    q = q * r + 1.0 / 362880.0;
+    q = q * r + 1.0 / 40320.0;
+    q = q * r + 1.0 / 5040.0;
+    q = q * r + 1.0 / 720.0;
+    q = q * r + 1.0 / 120.0;
+    q = q * r + 1.0 / 24.0;
+    q = q * r + 1.0 / 6.0;
+    q = q * r + 0.5;
+    const f64_lanes half = (n * 0.5 + shift) - shift;
+    return (q * (r * r) + r + 1.0) * f64_lanes_power_of_two(half) *
+           f64_lanes_power_of_two(n - half);
+}
+
+TILE_INLINE f64_lanes f64_lanes_exp_below(f64_lanes x)
+{
+    return f64_lanes_exp(x);
+}
+TILE_INLINE f64_lanes f64_lanes_add_exp(f64_lanes sum, f64_lanes x)
+{
+    return sum + f64_lanes_exp(x);
+}
+
+#endif
