@@ -6,11 +6,12 @@
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
 
-enum { SLAB = 128 }; /* rows */
+enum { SLAB = 128, SLABS_MOST = 64 }; /* rows; of so many only multiples make a slab */
 
 typedef struct layer_norm_job {
     cpu_layer_norm_args args;
     int64_t rows;
+    int64_t slab;  /* rows of one */
     char *partial; /* by slab: n of the weight's gradient, n of the bias's; stat */
 } layer_norm_job;
 
@@ -64,8 +65,8 @@ static void run_backward(void *context, int64_t begin, int64_t end)
     const int64_t bytes = job->args.n * cpu_stat_size(job->args.dtype);
     for (int64_t slab = begin; slab < end; slab++) {
         char *weight_grad = job->partial + slab * 2 * bytes;
-        const int64_t first = slab * SLAB;
-        const int64_t last = first + SLAB < job->rows ? first + SLAB : job->rows;
+        const int64_t first = slab * job->slab;
+        const int64_t last = first + job->slab < job->rows ? first + job->slab : job->rows;
         memset(weight_grad, 0, (size_t)(2 * bytes));
         CPU_ISA_PICK(cpu_layer_norm_grad_rows)
         (&job->args, first, last, weight_grad, weight_grad + bytes);
@@ -79,7 +80,8 @@ tern_status_t cpu_layer_norm_grad(const tern_call *call)
     const tern_view *x = call->in[1];
     layer_norm_job job;
     set_extents(&job, x, 2, call->attr);
-    const int64_t slabs = (job.rows + SLAB - 1) / SLAB;
+    job.slab = SLAB * ((job.rows + SLAB * SLABS_MOST - 1) / (SLAB * SLABS_MOST));
+    const int64_t slabs = job.rows > 0 ? (job.rows + job.slab - 1) / job.slab : 0;
     const int64_t n = job.args.n;
     job.partial = NULL;
     if (slabs > 0) {

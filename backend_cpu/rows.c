@@ -24,11 +24,12 @@ bool cpu_stat_of(const tern_call *call, const tern_view *view, const void **out_
 
 void cpu_stat_add_up(const tern_view *out, const void *stat, int dtype, int64_t count, int64_t step)
 {
-    enum { STRIP = 64 };
+    enum { STRIP = 512 }; /* parts lie pages apart: few visits to each */
     const int64_t size = cpu_dtype_size(out->dtype);
     for (int64_t first = 0; first < out->numel; first += STRIP) {
         const int64_t n = out->numel - first < STRIP ? out->numel - first : STRIP;
-        double sum[STRIP] = { 0 };
+        double sum[STRIP];
+        memset(sum, 0, (size_t)n * sizeof *sum);
         if (dtype == TERN_F64)
             ADD_UP(double);
         else

@@ -2,6 +2,7 @@
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/formulas.h"
 #include "backend_cpu/isa/lanes_exp.h"
+#include "backend_cpu/isa/lanes_table.h"
 #include "backend_cpu/isa/stream_line.h"
 
 #define REAL 1

@@ -3,7 +3,10 @@
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/rows.h"
 
-enum { NORM_BLOCK = 4096 };
+enum {
+    NORM_BLOCK = 4096,
+    NORM_GROUP = 4 /* vectors of one array that are read together, before those of the other */
+};
 
 /* What is decided before a loop: are there weight and bias, do results go past the caches? */
 typedef struct cpu_norm_way {
