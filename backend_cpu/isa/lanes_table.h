@@ -70,7 +70,8 @@ TILE_INLINE f32_lanes f32_lanes_gelu(f32_lanes x)
     tail = tail * r + f32_lanes_choose(f32_normal_tail[2], j);
     tail = tail * r + f32_lanes_choose(f32_normal_tail[1], j);
     tail = tail * r + f32_lanes_choose(f32_normal_tail[0], j);
-    return f32_lanes_max(f32_set(0), x) - t * tail;
+    /* -infinity is not cut off, so that it gives NaN, as in PyTorch */
+    return f32_lanes_max(f32_set(0), x) - f32_lanes_max(-x, t) * tail;
 }
 #else
 TILE_INLINE f32_lanes f32_lanes_gelu(f32_lanes x)
