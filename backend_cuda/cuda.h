@@ -56,7 +56,8 @@ tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot);
 /* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
 tern_status_t cuda_check(int index, cudaError_t code, const char *what);
-/* The same, with the stream. */
+/* The same, with the stream, which is said by number if it was told here. */
+void cuda_stream_made(void *stream);
 tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const char *what);
 /* The error of a library's call; text: its code's name, number and meaning. What a kernel broke before is
  * said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */

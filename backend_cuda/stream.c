@@ -67,6 +67,7 @@ static tern_status_t stream_create(void *context, int index, int priority, void 
     CUDA_TRY(cuda_check(index,
                         cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
                         "cudaStreamCreateWithPriority"));
+    cuda_stream_made(stream);
     *out_stream = stream;
     return TERN_OK;
 }

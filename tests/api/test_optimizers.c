@@ -376,7 +376,7 @@ static void test_a_state_has_torchs_names(void **unused)
     tern_state_free(state);
 }
 
-/* Each restore fails for a reason of its own, and leaves rate and state as they were. */
+/* Each restore fails for a reason of its own, and leaves rate and state as they were (T051). */
 static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
 {
     (void)unused;

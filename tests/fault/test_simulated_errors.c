@@ -105,8 +105,7 @@ static void test_a_fault_says_what_was_going_on(void **state) /* T032 */
     assert_said(
         "synchronize on cuda:0 (simulated): cudaErrorIllegalAddress (700): an illegal memory "
         "access was encountered");
-    assert_said("launched last: add (stream 0x");
-    assert_said("), mul (stream 0x");
+    assert_said("launched last: add (stream #1), mul (stream #1), fill");
     assert_said("the device is lost to this process: end it and start again");
     assert_said("again: ");
     assert_int_equal(count_of(said, "is lost to this process"), 2);
@@ -118,8 +117,8 @@ static void test_waiting_names_the_launch(void **state) /* T031 */
     (void)state;
     run_with("TERN_CUDA_SYNC", "1");
     assert_said("queued: ");
-    assert_said("mul: mul on cuda:0 (simulated), stream 0x");
-    assert_said("launched last: mul (stream 0x");
+    assert_said("mul: mul on cuda:0 (simulated), stream #1: ");
+    assert_said("launched last: mul (stream #1), fill");
     assert_said("elsewhere: fine");
 }
 

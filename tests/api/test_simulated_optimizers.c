@@ -1,0 +1,95 @@
+/* Optimizers whose parameters move between devices, and whose saved state comes from another one.
+ * Rows T048, T050. */
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static void one_step(tern_module *net, tern_optimizer *opt, tern_dev_t dev)
+{
+    TERN_SCOPE;
+    tern_zero_grad(opt);
+    tern_backward(tern_sum(tern_forward(net, tern_ones(TERN_SHAPE(2, 3), .device = dev))));
+    tern_step(opt);
+}
+
+static tern_module *net_of(uint64_t seed)
+{
+    tern_seed(seed);
+    return tern_linear_layer(3, 2);
+}
+
+static double weights(tern_module *net)
+{
+    TERN_SCOPE;
+    return tern_item(tern_sum(tern_parameters(net).tensors[0]));
+}
+
+/* The module moves in place, and the optimizer keeps its parameters; their state stays behind. */
+static void test_state_does_not_follow_a_module(void **state) /* T048 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *net = net_of(3);
+    tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = 0.1);
+    one_step(net, opt, TERN_CPU);
+    assert_no_error();
+    tern_module_to(net, dev0);
+    tern_tensor *weight = tern_optimizer_params(opt, 0).tensors[0];
+    assert_true(tern_dev_equal(tern_device(weight), dev0));
+    assert_true(
+        tern_dev_equal(tern_device(tern_optimizer_state(opt, weight, "exp_avg")), TERN_CPU));
+    const double before = weights(net);
+    one_step(net, opt, dev0);
+    assert_error(TERN_ERR_STATE, "tern_optimizer_move");
+    assert_close(weights(net), before, 0); /* nothing half-done */
+    assert_int_equal(tern_optimizer_move(opt), TERN_OK);
+    assert_true(tern_dev_equal(tern_device(tern_optimizer_state(opt, weight, "exp_avg")), dev0));
+    one_step(net, opt, dev0);
+    assert_no_error();
+}
+
+/* What was saved on one device goes on on another, to the last place that both compute alike. */
+static void test_saved_state_comes_to_its_parameters(void **state) /* T050 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *a = net_of(5), *b = net_of(5);
+    tern_module_to(a, dev1);
+    tern_optimizer *from = tern_adam(tern_parameters(a), .lr = 0.1);
+    tern_optimizer *to = tern_adam(tern_parameters(b), .lr = 0.1);
+    tern_state *saved = tern_state_create();
+    one_step(a, from, dev1);
+    one_step(b, to, TERN_CPU);
+    tern_optimizer_store(from, saved, "opt");
+    tern_module_to(b, dev0);
+    assert_int_equal(tern_optimizer_restore(to, saved, "opt"), TERN_OK);
+    tern_tensor *weight = tern_optimizer_params(to, 0).tensors[0];
+    tern_tensor *average = tern_optimizer_state(to, weight, "exp_avg");
+    assert_true(tern_dev_equal(tern_device(average), dev0));
+    assert_int_equal(tern_dtype(average), tern_dtype(weight));
+    one_step(a, from, dev1);
+    one_step(b, to, dev0);
+    assert_close(weights(a), weights(b), 1e-6);
+    assert_no_error();
+    tern_state_free(saved);
+}
+
+int main(void)
+{
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_state_does_not_follow_a_module, clear),
+        cmocka_unit_test_teardown(test_saved_state_comes_to_its_parameters, clear),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
