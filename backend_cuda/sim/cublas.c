@@ -59,8 +59,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
 {
     const cublasStatus_t status = begin_with("cublasDestroy_v2", handle);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        free(handle);
+    if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_EXECUTION_FAILED)
+        free(handle); /* also after the device was lost */
     return end(status);
 }
 

@@ -100,6 +100,7 @@ static void test_memory_that_no_kernel_reaches_loses_the_device(void **state)
     assert_blas(square(handle, 4, x, x, small, 4, CUBLAS_COMPUTE_32F));
     assert_int_equal(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
     assert_reported("the result of cublasGemmEx_64, 64 bytes");
+    (void)cublasDestroy_v2(handle);
 }
 
 static void test_work_is_ordered_in_streams(void **state)
@@ -128,6 +129,8 @@ static void test_work_is_ordered_in_streams(void **state)
     /* setting the stream takes the workspace away */
     assert_blas(cublasSetStream_v2(second, b));
     assert_blas(square(second, 4, x, x, z, 4, CUBLAS_COMPUTE_32F));
+    assert_blas(cublasDestroy_v2(first));
+    assert_blas(cublasDestroy_v2(second));
 }
 
 static float product_of(cublasHandle_t handle, float value, cublasComputeType_t compute)
@@ -148,6 +151,7 @@ static void test_tf32_shows(void **state)
     assert_true(product_of(handle, coarse, CUBLAS_COMPUTE_32F_FAST_TF32) == coarse);
     assert_blas(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH));
     assert_true(product_of(handle, fine, CUBLAS_COMPUTE_32F) == 1);
+    assert_blas(cublasDestroy_v2(handle));
 }
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
@@ -233,11 +237,13 @@ static void test_a_bias_needs_its_pointer_and_attributes_their_size(void **state
 static void test_calls_fail_when_they_are_told_to(void **state)
 {
     (void)state;
-    cublasHandle_t handle = NULL;
+    cublasHandle_t none = NULL;
     assert_int_equal(sim_set("FAIL", "cublasCreate_v2@2=3"), 0);
-    handle = new_handle();
-    assert_int_equal(cublasCreate_v2(&handle), CUBLAS_STATUS_ALLOC_FAILED);
-    assert_blas(cublasCreate_v2(&handle));
+    cublasHandle_t first = new_handle();
+    assert_int_equal(cublasCreate_v2(&none), CUBLAS_STATUS_ALLOC_FAILED);
+    assert_null(none);
+    assert_blas(cublasDestroy_v2(first));
+    assert_blas(cublasDestroy_v2(new_handle()));
 }
 
 static void test_libraries_can_be_absent(void **state)
