@@ -1,10 +1,12 @@
 /* Programs on simulated CUDA devices beyond what every backend shows (test_second_backend.c runs there
  * too): dtypes, random numbers, bad indices, training. Not built where there are none. Rows T013, T045,
  * T046. */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tern/plugin.h"
 #include "tests/support/check.h"
 
 static int setup(void **state)
@@ -110,6 +112,22 @@ static void test_what_is_too_large_is_said(void **state)
     assert_error(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
 }
 
+static void test_another_version_of_the_interface_is_refused(void **state)
+{
+    (void)state;
+    typedef const tern_backend *(*getter)(const tern_host *, uint32_t, const char **);
+    const char *folder = getenv("TERN_PLUGIN_PATH"), *why = "";
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/libtern_sim.so", folder != NULL ? folder : ".");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    getter get;
+    *(void **)&get = dlsym(library, "tern_backend_get");
+    assert_null(get(NULL, TERN_PLUGIN_VERSION + 1, &why));
+    assert_string_equal(why, "it was built for another version of the plugin interface");
+    assert_int_equal(dlclose(library), 0);
+}
+
 static tern_module *linear_net(void)
 {
     return tern_sequential(tern_flatten_layer(), tern_linear_layer(64, 32), tern_relu_layer(),
@@ -188,6 +206,7 @@ int main(void)
         TEST(test_empty_batches_have_results),
         TEST(test_host_numbers_of_every_dtype),
         TEST(test_what_is_too_large_is_said),
+        TEST(test_another_version_of_the_interface_is_refused),
         TEST(test_it_trains_as_the_cpu_does),
         TEST(test_convolutions_train_as_on_the_cpu),
     };
