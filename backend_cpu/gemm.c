@@ -16,6 +16,11 @@ enum {
     NARROW_COLUMNS = 16,
     NARROW_ROWS = 24,
     SHALLOW = 24,
+    /* Of products of some microseconds the libraries make shallow ones in 0.75 to 0.95 of the time:
+     * a tile's sums are stored too soon after they were begun. */
+    MODEST_FLOPS = 800000,
+    MODEST_MOST_FLOPS = 3000000,
+    MODEST_SHALLOW = 42,
     LONG_DEPTH = 256,    /* dot products along rows of both are as good as tiles */
     STACK_BYTES = 16384, /* scratch of small products */
     /* Edges of parts fall on whole vectors and tiles. A part packs what it reads: parts are rows
@@ -40,13 +45,19 @@ static bool is_narrow(const cpu_product *g)
            (is_nt && g->m <= NARROW_ROWS);
 }
 
+static bool is_modest_and_shallow(int64_t flops, const cpu_product *g)
+{
+    return flops >= MODEST_FLOPS && flops <= MODEST_MOST_FLOPS && g->k < MODEST_SHALLOW;
+}
+
 static bool own_is_best(int dtype, const cpu_product *g)
 {
     const int64_t flops = flops_of(g);
     if (flops <= NARROW_FLOPS)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && g->k >= SHALLOW;
-    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g);
+    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g) &&
+           !is_modest_and_shallow(flops, g);
 }
 
 /* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what
