@@ -262,6 +262,46 @@ static void test_devices_wait_for_each_other(void **state) /* T025 */
     assert_no_error();
 }
 
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* Its own stream, default stream and events; the pool, the table of streams and pinned memory are
+ * everybody's. */
+static void *work_on_a_stream(void *out)
+{
+    double sum = 0;
+    for (int i = 0; i < 20; i++) {
+        TERN_SCOPE;
+        tern_stream_t side = tern_stream_from_pool(dev0);
+        tern_event *done = tern_event_create();
+        TERN_STREAM(side);
+        tern_tensor *host = tern_pin(tern_ones(TERN_SHAPE(100)));
+        tern_tensor *x = tern_add(tern_to(host, dev0, .non_blocking = true), 1);
+        tern_event_record(done, side);
+        {
+            TERN_STREAM(tern_stream_from_pool(dev0, .priority = -1));
+            tern_stream_wait_event(tern_current_stream(dev0), done);
+            tern_record_stream(x, tern_current_stream(dev0));
+            sum += tern_item(tern_sum(x));
+        }
+        tern_event_release(done);
+    }
+    *(double *)out = tern_failed() ? -1 : sum;
+    return NULL;
+}
+
+static void test_threads_use_streams_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    double sums[4] = { 0 };
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work_on_a_stream, &sums[i]), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < 4; i++)
+        assert_close(sums[i], 20 * 200, 0);
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
@@ -279,6 +319,7 @@ int main(void)
         TEST(test_a_pinned_copy_need_not_block),
         TEST(test_devices_wait_for_each_other),
         /* last: the order checker tells 64 streams apart */
+        TEST(test_threads_use_streams_at_once),
         TEST(test_the_pool_has_32_of_a_priority),
     };
     const int failed = cmocka_run_group_tests(tests, setup, NULL);
