@@ -69,6 +69,7 @@ tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char 
 tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what);
 
 extern const tern_backend_memory cuda_memory;
+extern const tern_backend_vmm cuda_vmm;
 extern const tern_backend_copy cuda_copy_table;
 extern const tern_backend_stream cuda_stream_table;
 extern const tern_backend_event cuda_event_table;

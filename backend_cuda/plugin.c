@@ -27,6 +27,7 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
                               .kernels = cuda_kernels,
                               .kernel_count = cuda_kernel_count,
                               .event = &cuda_event_table,
+                              .vmm = &cuda_vmm,
                               .info = cuda_info() };
     return &backend;
 }

@@ -41,7 +41,8 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
 void core_oom_note_code(tern_status_t code, const char *why);
 /* Asks the user's callback; true: try again. */
 bool core_oom_retry(int attempt);
-/* The policy lets a factory or a move go on on the CPU: clears the pending error and warns. */
+/* The policy lets a factory or a move go on on the CPU: clears the pending error and warns. Not inside
+ * another call of the library, where the tensor would meet others of the device. */
 bool core_oom_to_cpu(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev);
 
 #endif

@@ -371,7 +371,8 @@ int64_t tern_oom_fallback_count(void)
 
 bool core_oom_to_cpu(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
 {
-    if (dev.kind == TERN_KIND_CPU || self->in_backward || self->error_code != TERN_ERR_OOM ||
+    const bool inside = self->in_backward || self->site != NULL; /* of another call: a module's */
+    if (dev.kind == TERN_KIND_CPU || inside || self->error_code != TERN_ERR_OOM ||
         tern_get_oom_policy() != TERN_OOM_CPU)
         return false;
     char name[TERN_DEV_NAME_BYTES];

@@ -40,7 +40,7 @@ static cudaError_t give_back(void *data, bool pinned)
     if (data == NULL)
         return cudaSuccess;
     sim_allocation *x = sim_memory_find(data);
-    if (x == NULL || x->view != data || (x->device < 0) != pinned) {
+    if (x == NULL || x->view != data || x->pages != NULL || (x->device < 0) != pinned) {
         sim_report(cudaErrorInvalidValue, "%p is no address that %s gave", data,
                    pinned ? "cudaHostAlloc" : "cudaMalloc");
         return cudaErrorInvalidValue;
@@ -101,7 +101,7 @@ static bool find_side(side *s, const void *view, size_t bytes, const char *what)
     const int64_t from = x != NULL ? (const char *)view - x->view : 0;
     s->allocation = x;
     s->device = device >= 0;
-    if (x != NULL && x->live && from + (int64_t)bytes <= x->bytes)
+    if (x != NULL && sim_memory_holds(x, from, (int64_t)bytes))
         return true;
     char text[256] = "no allocation";
     if (x != NULL)

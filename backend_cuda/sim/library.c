@@ -136,7 +136,7 @@ bool sim_work_use(sim_op *op, const char *name, const void *view, size_t bytes, 
     }
     sim_allocation *x = sim_memory_find(view);
     const int64_t from = x != NULL ? (const char *)view - x->view : 0;
-    if (x == NULL || !x->live || from + (int64_t)bytes > x->bytes || !reachable(op, device)) {
+    if (x == NULL || !sim_memory_holds(x, from, (int64_t)bytes) || !reachable(op, device)) {
         (void)snprintf(text, sizeof text, "no allocation");
         if (x != NULL)
             sim_memory_describe(x, text, sizeof text);

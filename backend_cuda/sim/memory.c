@@ -129,6 +129,7 @@ sim_allocation *sim_memory_find(const void *view)
 static void drop(sim_allocation *x)
 {
     sim_order_forget(x);
+    free(x->pages);
     free(x);
 }
 
@@ -252,6 +253,81 @@ void sim_memory_free(sim_allocation *x)
     x->live = false;
     a->used -= size;
     a->dead++;
+}
+
+/* ---- virtual memory --------------------------------------------------------------------------- */
+
+sim_allocation *sim_memory_reserve(int device, int64_t bytes, void *caller)
+{
+    arena *a = &arenas[index_of(device)];
+    if (bytes > ARENA_BYTES || !open_arena(a, index_of(device)))
+        return NULL;
+    const int64_t at = find_room(a, span_of(bytes + SIM_GRANULARITY));
+    sim_allocation *x = at >= 0 ? calloc(1, sizeof *x) : NULL;
+    if (x == NULL)
+        return NULL;
+    const uintptr_t first = (uintptr_t)(a->view + at) + SIM_GRANULARITY - 1;
+    x->view =
+        a->view + at + (first / SIM_GRANULARITY * SIM_GRANULARITY - (uintptr_t)(a->view + at));
+    x->bytes = bytes;
+    x->device = device;
+    x->live = true;
+    x->caller = caller;
+    x->pages = calloc((size_t)(bytes / SIM_GRANULARITY), sizeof *x->pages);
+    if (x->pages == NULL || !insert(a, x)) {
+        free(x->pages);
+        free(x);
+        return NULL;
+    }
+    x->number = ++numbers;
+    return x;
+}
+
+void sim_memory_unreserve(sim_allocation *x)
+{
+    x->live = false;
+    arenas[index_of(x->device)].dead++;
+}
+
+bool sim_memory_open_pages(sim_allocation *x, int64_t first, int64_t count)
+{
+    char *alias = alias_of(x) + first * SIM_GRANULARITY;
+    const size_t bytes = (size_t)(count * SIM_GRANULARITY);
+    if (mprotect(alias, bytes, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    for (int64_t i = first; i < first + count; i++) {
+        if (!x->pages[i].open) /* NaN: nobody wrote it */
+            memset(alias + (i - first) * SIM_GRANULARITY, 0xFF, SIM_GRANULARITY);
+        x->pages[i].open = true;
+    }
+    return true;
+}
+
+void sim_memory_close_pages(sim_allocation *x, int64_t first, int64_t count)
+{
+    const arena *a = &arenas[index_of(x->device)];
+    char *view = x->view + first * SIM_GRANULARITY;
+    const int64_t bytes = count * SIM_GRANULARITY;
+    (void)mprotect(sim_memory_alias(view), (size_t)bytes, PROT_NONE);
+    (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, view - a->view, bytes);
+    for (int64_t i = first; i < first + count; i++)
+        x->pages[i] = (sim_page){ 0, false };
+}
+
+void sim_memory_use(int device, int64_t bytes)
+{
+    arenas[index_of(device)].used += bytes;
+}
+
+bool sim_memory_holds(const sim_allocation *x, int64_t from, int64_t bytes)
+{
+    if (!x->live || from < 0 || from + bytes > x->bytes)
+        return false;
+    for (int64_t at = from; x->pages != NULL && at < from + bytes;
+         at = (at / SIM_GRANULARITY + 1) * SIM_GRANULARITY)
+        if (!x->pages[at / SIM_GRANULARITY].open)
+            return false;
+    return true;
 }
 
 int64_t sim_memory_used(int device)

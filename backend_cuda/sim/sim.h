@@ -59,6 +59,12 @@ struct sim_op;
 
 /* A piece of device memory or of pinned host memory. `view` is what the program holds, `alias` what
  * kernels and copies use: two mappings of the same pages. */
+enum { SIM_GRANULARITY = 2 << 20 }; /* of virtual memory */
+typedef struct sim_page {
+    uint64_t handle; /* of the memory that is mapped there; 0: none */
+    bool open;
+} sim_page;
+
 typedef struct sim_allocation {
     char *view;
     int64_t bytes;  /* as asked for */
@@ -70,11 +76,22 @@ typedef struct sim_allocation {
     void *caller;  /* who asked for it */
     struct sim_spot *spots; /* the order checker's */
     int spot_count;
+    sim_page *pages; /* a reservation's; NULL: all of it is memory */
 } sim_allocation;
 
 /* NULL when the device is full. device -1: pinned host memory. */
 sim_allocation *sim_memory_alloc(int device, int64_t bytes, void *caller);
 void sim_memory_free(sim_allocation *allocation);
+/* Addresses without memory, on a boundary of SIM_GRANULARITY; NULL when there are none left. */
+sim_allocation *sim_memory_reserve(int device, int64_t bytes, void *caller);
+void sim_memory_unreserve(sim_allocation *reservation);
+/* Pages that memory is mapped to are made usable (fresh), or end. */
+bool sim_memory_open_pages(sim_allocation *reservation, int64_t first, int64_t count);
+void sim_memory_close_pages(sim_allocation *reservation, int64_t first, int64_t count);
+/* Bytes of a device that are taken, or given back. */
+void sim_memory_use(int device, int64_t bytes);
+/* Is all of the range memory that is there? */
+bool sim_memory_holds(const sim_allocation *allocation, int64_t from, int64_t bytes);
 /* The allocation (dead ones too) that holds the address or ends just before it; NULL: none is near. */
 sim_allocation *sim_memory_find(const void *view);
 /* Whether any device or pinned memory could lie there, allocated or not; *out_device of which. */

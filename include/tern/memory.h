@@ -128,7 +128,8 @@ TERN_API bool tern_oom_info(tern_oom_info_t *out_info);
 
 typedef enum tern_oom_policy {
     TERN_OOM_ERROR = 1, /* default */
-    TERN_OOM_CPU /* factories and tern_to continue on the CPU, with a warning; ops never do */
+    TERN_OOM_CPU /* factories and tern_to that the program calls itself continue on the CPU, with a
+                  * warning; ops, modules and backward never do */
 } tern_oom_policy_t;
 /* Process-wide; TERN_OOM=error|cpu sets the first value. */
 TERN_API void tern_set_oom_policy(tern_oom_policy_t policy);

@@ -248,6 +248,34 @@ static void test_the_policy_moves_no_gradient(void **state)
     assert_int_equal(tern_oom_fallback_count(), before);
 }
 
+static tern_tensor *greedy_forward(tern_module *self, tern_tensor *x)
+{
+    (void)self, (void)x;
+    return tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
+}
+
+typedef struct {
+    tern_module base;
+} greedy;
+
+/* There the tensor would meet others of the device. */
+static void test_the_policy_moves_nothing_inside_a_module(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    greedy *m = TERN_MODULE(greedy, greedy_forward);
+    assert_null(tern_forward(&m->base, tern_ones(TERN_SHAPE(1), .device = dev0)));
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    tern_module *net = tern_linear_layer(5000, 5000); /* 95 MiB */
+    assert_int_equal(tern_module_to(net, dev0), TERN_ERR_OOM);
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    assert_int_equal(tern_oom_fallback_count(), before);
+    tern_module_free(net);
+    tern_module_free(&m->base);
+}
+
 static void test_a_fraction_limits(void **state) /* M029 M038 M061 */
 {
     (void)state;
@@ -476,6 +504,7 @@ int main(void)
         TEST(test_a_callback_that_always_says_again_ends),
         TEST(test_the_policy_moves_factories_to_the_cpu),
         TEST(test_the_policy_moves_no_gradient),
+        TEST(test_the_policy_moves_nothing_inside_a_module),
         TEST(test_a_fraction_limits),
         TEST(test_settings_of_one_device),
         TEST(test_bytes_for_other_libraries),

@@ -69,6 +69,8 @@ report 1 'in.json: neither an object nor an array' '3'
 report 1 "no array 'segments': this is not a memory snapshot" '{"a":1}'
 report 1 'breaks off after 13 bytes: a truncated file?' '{"segments":['
 report 1 'breaks off after 24 bytes' '{"segments":[{"device":"'
+report 1 "not JSON at line 1, column 1: 'root:x:0:0:" 'root:x:0:0:root:/root:/bin/bash
+'
 report 1 'not JSON at line 2, column 12' '{"segments":
           [nonsense]}'
 printf '\200\004snapshot' >pickle

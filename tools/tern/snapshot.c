@@ -320,9 +320,14 @@ static bool read_traces(reader *r, const cJSON *traces)
 
 /* ---- documents -------------------------------------------------------------------------------- */
 
-/* A document that is cut ends in something else than a bracket, or the parser stops at its end. */
+/* A document that is cut begins as one and ends in something else than a bracket, or the parser stops at
+ * its end. */
 static bool is_cut(const char *text, const char *end, const char *at)
 {
+    while (text < end && strchr(" \t\r\n", *text) != NULL)
+        text++;
+    if (text < end && *text != '{' && *text != '[')
+        return false;
     while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
         end--;
     return end == text || at >= end - 1 || (end[-1] != '}' && end[-1] != ']');

@@ -152,6 +152,16 @@ cudaError_t cudaMalloc(void **data, size_t bytes);
 cudaError_t cudaFree(void *data);
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *data);
+#define cudaEnableDefault 0x0u
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess = 0,
+    cudaDriverEntryPointSymbolNotFound = 1,
+    cudaDriverEntryPointVersionNotSufficent = 2
+};
+/* Of the driver's calls those for virtual memory. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **call, unsigned int version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
