@@ -1,5 +1,5 @@
-/* Matrix products through cuBLAS and cuBLASLt. The rest of the backend calls cuda_multiply; what else is
- * here the files blas_*.c share. */
+/* Matrix products through cuBLAS and cuBLASLt. The rest of the backend calls cuda_multiply; what
+ * else is here the files blas_*.c share. */
 #ifndef TERN_BACKEND_CUDA_BLAS_H
 #define TERN_BACKEND_CUDA_BLAS_H
 
@@ -9,8 +9,9 @@
 
 #include "backend_cuda/launch.h"
 
-/* out = x y (+ bias), into out; any strides, sizes and dtypes. By cuBLAS where it is there and takes the
- * types, else by tern's own kernels. `name` is the op, for messages. The call's device is entered. */
+/* out = x y (+ bias), into out; any strides, sizes and dtypes. By cuBLAS where it is there and
+ * takes the types, else by tern's own kernels. `name` is the op, for messages. The call's device
+ * is entered. */
 tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, const char *name);
 
 /* "cuBLAS 13.1", or "" where it is not there. Opens it. */
@@ -59,8 +60,8 @@ typedef struct cuda_blas_plan {
     bool reduce_half, split;
 } cuda_blas_plan;
 
-/* False: cuBLAS does not take it (integers, k = 0, a result without unit stride). Operands that it cannot
- * take are packed into scratch memory; *out_status is not TERN_OK when that failed. */
+/* False: cuBLAS does not take it (integers, k = 0, a result without unit stride). Operands that
+ * it cannot take are packed into scratch memory; *out_status is not TERN_OK when that failed. */
 bool cuda_blas_plan_make(const tern_call *call, const cuda_gemm_args *g, int capability,
                          cuda_blas_plan *out_plan, tern_status_t *out_status);
 

@@ -1,4 +1,5 @@
-/* Handles of cuBLAS: one per device and stream, so that workspaces never meet, and results repeat. */
+/* Handles of cuBLAS: one per device and stream, so that workspaces never meet, and results
+ * repeat. */
 #include <stdlib.h>
 
 #include "backend_cuda/blas.h"
@@ -95,8 +96,8 @@ static tern_status_t set_workspace(const cuda_blas_calls *blas, cuda_blas *b, vo
 tern_status_t cuda_blas_enter(const tern_call *call, const cuda_blas_calls *blas,
                               cudaStream_t stream, int capability, cuda_blas **out)
 {
-    /* asked for each time, since the user may have cleared it; and before any lock is held, since running
-     * out of memory calls the user */
+    /* asked for each time, since the user may have cleared it; and before any lock is held,
+     * since running out of memory calls the user */
     const int64_t bytes = cuda_blas_workspace_bytes(capability);
     void *workspace = call->host->workspace(call, bytes);
     if (workspace == NULL)

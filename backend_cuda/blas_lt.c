@@ -1,5 +1,6 @@
-/* Products by cuBLASLt: with the bias in the same pass, or with a say in how k may be split. What its
- * heuristic finds is kept by shape, with the descriptors; that costs more than a small product. */
+/* Products by cuBLASLt: with the bias in the same pass, or with a say in how k may be split.
+ * What its heuristic finds is kept by shape, with the descriptors; that costs more than a small
+ * product. */
 #include <stdlib.h>
 #include <string.h>
 

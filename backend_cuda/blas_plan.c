@@ -1,5 +1,5 @@
-/* A product in row-major tensors as one of column-major matrices: a row-major matrix is its transpose,
- * column-major, so that C^T = B^T A^T is asked for. */
+/* A product in row-major tensors as one of column-major matrices: a row-major matrix is its
+ * transpose, column-major, so that C^T = B^T A^T is asked for. */
 #include "backend_cuda/blas.h"
 #include "backend_cuda/kernels.h"
 
@@ -60,8 +60,8 @@ static int64_t at_least_one(int64_t n)
     return n > 1 ? n : 1;
 }
 
-/* rows x columns with these steps, column-major or its transpose; false for other steps. The step of a
- * dimension of size 1 does not matter. */
+/* rows x columns with these steps, column-major or its transpose; false for other steps. The
+ * step of a dimension of size 1 does not matter. */
 static bool take(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step,
                  cuda_blas_side *out)
 {

@@ -1,10 +1,12 @@
-/* What NVML tells of devices, opened at the first question. Nothing fails without it: it is not known. */
+/* What NVML tells of devices, opened at the first question. Nothing fails without it: it is not
+ * known. */
 #ifndef TERN_BACKEND_CUDA_NVML_H
 #define TERN_BACKEND_CUDA_NVML_H
 
 #include "tern/plugin.h"
 
-/* Utilisation, temperature and clock of the device with out_device's uuid; -1 for what is not known. */
+/* Utilisation, temperature and clock of the device with out_device's uuid; -1 for what is not
+ * known. */
 void cuda_nvml_describe(tern_backend_device *out_device);
 /* Processes that use the device, at most `most`; how many, -1: not known. */
 int cuda_nvml_processes(const char *uuid, tern_backend_process *out, int most);

@@ -1,5 +1,5 @@
-/* The part of NVML's interface that is used here; the toolkit that builds this has no header for it. Names,
- * values and layouts are NVML's. */
+/* The part of NVML's interface that is used here; the toolkit that builds this has no header for
+ * it. Names, values and layouts are NVML's. */
 #ifndef TERN_BACKEND_CUDA_NVML_ABI_H
 #define TERN_BACKEND_CUDA_NVML_ABI_H
 
@@ -32,7 +32,8 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization);
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned int *degrees);
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned int *mhz);
-/* *count: of what `infos` has room for, then of the processes; INSUFFICIENT_SIZE: more than it held. */
+/* *count: of what `infos` has room for, then of the processes; INSUFFICIENT_SIZE: more than it
+ * held. */
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                      nvmlProcessInfo_t *infos);
 

@@ -1,5 +1,5 @@
-/* The calls of cuBLAS that the backend makes, with the checks that cuBLAS documents. A handle belongs to
- * the device that was current when it was made. */
+/* The calls of cuBLAS that the backend makes, with the checks that cuBLAS documents. A handle
+ * belongs to the device that was current when it was made. */
 #include <cublas_v2.h>
 #include <stdlib.h>
 

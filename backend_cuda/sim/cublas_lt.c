@@ -1,6 +1,6 @@
-/* The calls of cuBLASLt that the backend makes. Descriptors are plain structs in the library's opaque ones;
- * the one algorithm wants the alignment and the workspace that the preference promised it, and products
- * that do not keep the promise are refused, as with the real library. */
+/* The calls of cuBLASLt that the backend makes. Descriptors are plain structs in the library's
+ * opaque ones; the one algorithm wants the alignment and the workspace that the preference
+ * promised it, and products that do not keep the promise are refused, as with the real library. */
 #include <cublasLt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Matrix products of simulated libraries: plain loops with the sums that cuBLAS promises (f32 for half types
- * and f32), and what it may do beyond when it is allowed to: inputs rounded to TF32, sums in f16, partial
- * sums in the half type. So a wrong flag shows in results. */
+/* Matrix products of simulated libraries: plain loops with the sums that cuBLAS promises (f32
+ * for half types and f32), and what it may do beyond when it is allowed to: inputs rounded to
+ * TF32, sums in f16, partial sums in the half type. So a wrong flag shows in results. */
 #include "backend_cuda/sim/gemm.h"
 
 #include <sim_half.h>

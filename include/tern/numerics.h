@@ -1,6 +1,6 @@
-/* How exact products on CUDA devices are, and whether results repeat: PyTorch's settings, with its
- * defaults but for convolutions, which are as exact as on the CPU at first. For the whole process, from the
- * next op on; any thread. CPU results depend on none of them but the last two. */
+/* How exact products on CUDA devices are, and whether results repeat: PyTorch's settings, with
+ * its defaults but for convolutions, which are as exact as on the CPU at first. For the whole
+ * process, from the next op on; any thread. CPU results depend on none of them but the last two. */
 #ifndef TERN_NUMERICS_H
 #define TERN_NUMERICS_H
 
@@ -42,9 +42,9 @@ typedef struct tern_reduction_args {
     bool allow;
     bool no_splitk; /* with allow = false: nor may a product be split along k at all */
 } tern_reduction_args;
-/* May partial sums of a product that is split along k be added in the half type? At first they may:
- * tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false) sums in f32 throughout. TERN_ERR_ARGUMENT
- * for allow with no_splitk. */
+/* May partial sums of a product that is split along k be added in the half type? At first they
+ * may: tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false) sums in f32
+ * throughout. TERN_ERR_ARGUMENT for allow with no_splitk. */
 TERN_API tern_status_t tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction_at(
     tern_site_t site, const tern_reduction_args *args);
 #define tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(...) \
@@ -63,8 +63,8 @@ TERN_API bool tern_cuda_matmul_allow_fp16_accumulation(void);
 
 /* ---- repeating --------------------------------------------------------------------------------- */
 
-/* cuDNN: time the algorithms at the first call of each shape; take repeatable ones only. Both false at
- * first. */
+/* cuDNN: time the algorithms at the first call of each shape; take repeatable ones only. Both
+ * false at first. */
 TERN_API void tern_cudnn_set_benchmark(bool benchmark);
 TERN_API bool tern_cudnn_benchmark(void);
 TERN_API void tern_cudnn_set_deterministic(bool deterministic);
@@ -75,8 +75,8 @@ typedef struct tern_deterministic_args {
     bool on;
     bool warn_only; /* an op without a repeatable kernel runs, and is named in the log */
 } tern_deterministic_args;
-/* tern_use_deterministic_algorithms(true): ops take kernels whose results repeat bit for bit; one that has
- * none is an error (TERN_ERR_UNSUPPORTED). Off at first. */
+/* tern_use_deterministic_algorithms(true): ops take kernels whose results repeat bit for bit;
+ * one that has none is an error (TERN_ERR_UNSUPPORTED). Off at first. */
 TERN_API void tern_use_deterministic_algorithms_at(tern_site_t site,
                                                    const tern_deterministic_args *args);
 #define tern_use_deterministic_algorithms(...) \
@@ -84,7 +84,8 @@ TERN_API void tern_use_deterministic_algorithms_at(tern_site_t site,
         TERN_HERE,                             \
         &(tern_deterministic_args){ .size_ = sizeof(tern_deterministic_args), __VA_ARGS__ })
 TERN_API bool tern_deterministic_algorithms(void);
-/* While deterministic algorithms are in use tern_empty fills: NaN, the greatest integer. True at first. */
+/* While deterministic algorithms are in use tern_empty fills: NaN, the greatest integer. True at
+ * first. */
 TERN_API void tern_set_fill_uninitialized_memory(bool fill);
 TERN_API bool tern_fill_uninitialized_memory(void);
 
