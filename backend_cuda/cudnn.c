@@ -10,7 +10,7 @@
 
 dnn_calls dnn;
 
-bool cuda_dnn_usable(const tern_call *call)
+static bool is_open(void)
 {
     static const char *const files[] = { "libcudnn.so.9", NULL };
     static const char *const symbols[] = {
@@ -26,7 +26,29 @@ bool cuda_dnn_usable(const tern_call *call)
                                     .bytes = sizeof dnn,
                                     .without = "own kernels do convolutions, pooling and batch "
                                                "normalisation" };
-    return call->host->cudnn_enabled() && cuda_library_open(&library);
+    return cuda_library_open(&library);
+}
+
+bool cuda_dnn_usable(const tern_call *call)
+{
+    return call->host->cudnn_enabled() && is_open();
+}
+
+static char version[32];
+
+static void write_version(void)
+{
+    if (!is_open())
+        return;
+    const size_t n = dnn.cudnnGetVersion();
+    (void)snprintf(version, sizeof version, "cuDNN %zu.%zu.%zu", n / 10000, n / 100 % 100, n % 100);
+}
+
+const char *cuda_dnn_version(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, write_version);
+    return version;
 }
 
 /* ---- what codes mean ------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@
 /* Is it there and not disabled? Opens the library at the first call. */
 bool cuda_dnn_usable(const tern_call *call);
 
+/* "cuDNN 9.19.0", "" where it is not there; opens the library. */
+const char *cuda_dnn_version(void);
+
 typedef enum cuda_dnn_pass {
     CUDA_DNN_FORWARD,    /* (x, w) -> y */
     CUDA_DNN_GRAD_INPUT, /* (y, w) -> x */

@@ -9,7 +9,7 @@
 
 /* clang-format off */
 #define DNN_CALLS(X) \
-    X(cudnnGetErrorString) X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnSetStream) \
+    X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnSetStream) \
     X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx) \
     X(cudnnDestroyTensorDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) \
     X(cudnnDestroyFilterDescriptor) X(cudnnCreateConvolutionDescriptor) \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend_cuda/blas.h"
+#include "backend_cuda/cudnn.h"
 #include "backend_cuda/nvml.h"
 
 static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t size)
@@ -16,12 +17,14 @@ static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t siz
                    b[14], b[15]);
 }
 
-/* "cuBLAS 13.1": of what is opened for that. */
+/* "cuBLAS 13.1, cuDNN 9.19.0": of what is opened for that. */
 static char libraries[96];
 
 static void name_libraries(void)
 {
-    (void)snprintf(libraries, sizeof libraries, "%s", cuda_blas_version());
+    const char *blas = cuda_blas_version(), *dnn = cuda_dnn_version();
+    (void)snprintf(libraries, sizeof libraries, "%s%s%s", blas,
+                   blas[0] != '\0' && dnn[0] != '\0' ? ", " : "", dnn);
 }
 
 /* Properties are read without a context. */

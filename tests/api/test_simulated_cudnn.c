@@ -47,6 +47,12 @@ static const double exact = 2e-6;
 
 /* ---- there, absent, disabled, refusing --------------------------------------------------------- */
 
+static bool is_reported(void)
+{
+    tern_dev_info_t info;
+    return tern_dev_info(TERN_CUDA(0), &info) && strstr(info.libraries, "cuDNN 9.19.0") != NULL;
+}
+
 static void it_is_used(void)
 {
     TERN_SCOPE;
@@ -61,6 +67,7 @@ static void it_is_used(void)
     const problem other = make_problem(3);
     expect_agreement(&other, exact);
     EXPECT(child_said("cuDNN takes") == 6);
+    EXPECT(is_reported());
 }
 
 static void it_is_absent(void)
@@ -73,6 +80,7 @@ static void it_is_absent(void)
                "cuDNN is not used, own kernels do convolutions, pooling and batch normalisation: "
                "libcudnn.so.9: absent") == 1);
     EXPECT(child_said("cuDNN") == 1);
+    EXPECT(!is_reported());
 }
 
 static void it_is_disabled(void)
