@@ -301,7 +301,8 @@ static void check_late_largest(void *context)
     for (int64_t p = 0; p < 5; p++) {
         reference_position(c, &d, p, d.grad.values[p]);
         kernel_expect("lse", p, karray_at(&d.lse, p), d.want_lse[p], 1e-6);
-        /* a logarithm in one part would lose losses below 2e-6; e^87 itself is off by 4e-7 */
+        /* a logarithm in one part would lose losses below 2e-6; builds that fuse no operations
+         * (sanitizers) are off by 1e-6 */
         kernel_expect("loss", p, karray_at(&d.loss, p), d.want_lse[p] - place(&d, n, p, n - 2),
                       6e-7);
     }
