@@ -17,9 +17,9 @@ enum {
     NARROW_ROWS = 24,
     SHALLOW = 24,
     /* Of products of some microseconds the libraries make shallow ones in 0.75 to 0.95 of the time:
-     * a tile's sums are stored too soon after they were begun. */
-    MODEST_FLOPS = 800000,
-    MODEST_MOST_FLOPS = 3000000,
+     * a tile's sums are stored too soon after they were begun. Below SMALL_FLOPS that is 2 us at most,
+     * for which no library is opened. */
+    MODEST_FLOPS = 3000000,
     MODEST_SHALLOW = 42,
     LONG_DEPTH = 256,    /* dot products along rows of both are as good as tiles */
     STACK_BYTES = 16384, /* scratch of small products */
@@ -47,7 +47,7 @@ static bool is_narrow(const cpu_product *g)
 
 static bool is_modest_and_shallow(int64_t flops, const cpu_product *g)
 {
-    return flops >= MODEST_FLOPS && flops <= MODEST_MOST_FLOPS && g->k < MODEST_SHALLOW;
+    return flops > SMALL_FLOPS && flops <= MODEST_FLOPS && g->k < MODEST_SHALLOW;
 }
 
 static bool own_is_best(int dtype, const cpu_product *g)
