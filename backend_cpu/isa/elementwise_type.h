@@ -152,7 +152,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
     {                                                                \
         enum { LINE = 64 / sizeof(T) };                              \
         T *o = out;                                                  \
-        const T *x = first, *y = second;                             \
+        const T *x = first, *y = second != NULL ? second : first;    \
         T many[2][LINE]; /* a scalar again and again */              \
         for (int j = 0; scalars != 0 && j < LINE; j++) {             \
             many[0][j] = *x;                                         \
