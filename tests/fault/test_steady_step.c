@@ -267,10 +267,7 @@ static void *train_alone(void *argument)
 static void test_independent_threads_share_no_lock(void **state)
 {
     (void)state;
-    if (!INTERPOSED) {
-        print_message("skipped: malloc and locks are the sanitizer's\n");
-        skip();
-    }
+    need_interposed();
     enum { LONERS = 2 };
     tern_set_num_threads(1);
     pthread_barrier_t steady;
