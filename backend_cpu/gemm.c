@@ -13,21 +13,20 @@ enum {
     /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS
      * the libraries have kernels for them (they take 0.2 to 0.9 of the time). */
     NARROW_FLOPS = 300000,
-    NARROW_COLUMNS = 16,
+    NARROW_COLUMNS = 24,
     NARROW_ROWS = 24,
-    SHALLOW = 24,
-    /* Of products of some microseconds the libraries make shallow ones in 0.75 to 0.95 of the time:
-     * a tile's sums are stored too soon after they were begun. Below SMALL_FLOPS that is 2 us at most,
-     * for which no library is opened. */
-    MODEST_FLOPS = 3000000,
-    MODEST_SHALLOW = 42,
-    LONG_DEPTH = 256,    /* dot products along rows of both are as good as tiles */
+    /* A tile's sums are stored too soon after they were begun (the libraries take 0.75 to 0.95 of the
+     * time). Below SMALL_FLOPS that is 2 us at most, for which no library is opened. */
+    SHALLOW = 56,
+    /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
+    LONG_DEPTH = 256,
+    LONG_ROWS = 256,
     STACK_BYTES = 16384, /* scratch of small products */
     /* Edges of parts fall on whole vectors and tiles. A part packs what it reads: parts are rows
      * only where columns would be too few for full tiles, and more than threads (so that a thread
      * which was held up leaves some to the others) only where packing is little of the work. */
     PART_ALIGN = 16,
-    WIDE_PART = 96,
+    WIDE_PART = 48,
     EVEN_FLOPS = 100000000
 };
 
@@ -39,15 +38,10 @@ static int64_t flops_of(const cpu_product *g)
 static bool is_narrow(const cpu_product *g)
 {
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
-    if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1)
+    if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
         return false;
-    return (g->n <= NARROW_COLUMNS && g->m >= 3 * NARROW_COLUMNS) || g->m == 1 || g->n == 1 ||
+    return (g->n <= NARROW_COLUMNS && g->m >= 2 * NARROW_COLUMNS) || g->m == 1 || g->n == 1 ||
            (is_nt && g->m <= NARROW_ROWS);
-}
-
-static bool is_modest_and_shallow(int64_t flops, const cpu_product *g)
-{
-    return flops > SMALL_FLOPS && flops <= MODEST_FLOPS && g->k < MODEST_SHALLOW;
 }
 
 static bool own_is_best(int dtype, const cpu_product *g)
@@ -56,8 +50,7 @@ static bool own_is_best(int dtype, const cpu_product *g)
     if (flops <= NARROW_FLOPS)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && g->k >= SHALLOW;
-    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g) &&
-           !is_modest_and_shallow(flops, g);
+    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g);
 }
 
 /* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what
