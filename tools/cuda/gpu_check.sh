@@ -23,6 +23,10 @@ python=${TERN_GPU_PYTHON:-python3}
 until=$(($(date +%s) + ${TERN_GPU_SECONDS:-520}))
 jobs=$(getconf _NPROCESSORS_ONLN)
 rehearsal=${TERN_SIM_DEVICES:+yes}
+# as ctest sets them (cmake/tests.cmake)
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+export TERN_PLUGIN_PATH="$build/lib" TERN_TEST_PLUGINS="$build/tests/plugin" TERN_TEST_SOURCE="$PWD" \
+    TERN_TEST_EXAMPLES="$build/examples" TERN_TEST_COMMAND="$build/bin/tern"
 
 left() { echo $((until - $(date +%s))); }
 has_torch() { "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; }
