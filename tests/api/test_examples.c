@@ -100,6 +100,35 @@ static void test_custom_op_agrees_with_the_library(void **state)
     expect_text(out_text, "agree with differences");
 }
 
+static void test_regression_draws_its_fit(void **state)
+{
+    (void)state;
+    expect_run(0, "regression", "");
+    const char *last = strstr(out_text, "step 600: loss ");
+    assert_non_null(last);
+    /* the noise's variance is 0.01, and the straight line's loss 0.6 */
+    assert_true(atof(last + strlen("step 600: loss ")) < 0.015);
+    expect_text(out_text, "|");
+    expect_text(out_text, "oo");
+}
+
+static void test_weights_of_pytorch_give_its_logits(void **state)
+{
+    (void)state;
+    const char *source = getenv("TERN_TEST_SOURCE");
+    char options[4 * FILE_PATH_BYTES];
+    assert_non_null(source);
+    (void)snprintf(options, sizeof options,
+                   "'%s/tests/golden/pytorch_net.safetensors' "
+                   "'%s/tests/golden/pytorch_sample.safetensors'",
+                   source, source);
+    expect_run(0, "load_from_pytorch", options);
+    expect_text(out_text, "largest difference from PyTorch's logits: ");
+    expect_run(2, "load_from_pytorch", "");
+    expect_run(1, "load_from_pytorch", "nowhere.safetensors nowhere.safetensors");
+    expect_text(err_text, "nowhere.safetensors");
+}
+
 static void test_training_prints_epochs_and_accuracy(void **state)
 {
     (void)state;
@@ -365,6 +394,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hello_prints_a_product),
         cmocka_unit_test(test_custom_op_agrees_with_the_library),
+        cmocka_unit_test(test_regression_draws_its_fit),
+        cmocka_unit_test(test_weights_of_pytorch_give_its_logits),
         cmocka_unit_test(test_training_prints_epochs_and_accuracy),
         cmocka_unit_test(test_json_holds_what_was_promised),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
