@@ -216,8 +216,11 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   foreach(source IN LISTS sources)
     tern_sim_test(${source})
   endforeach()
-  tern_on_devices(
-    ops/conformance ops/conv2d ops/dtypes ops/golden ops/golden_training ops/half ops/linear ops/pool2d
+  file(GLOB golden RELATIVE ${PROJECT_SOURCE_DIR}/tests CONFIGURE_DEPENDS
+       ${PROJECT_SOURCE_DIR}/tests/ops/test_golden*.c)
+  list(TRANSFORM golden REPLACE "test_(.*)[.]c$" "\\1")
+  tern_on_devices(${golden}
+    ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
     api/cat api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
     api/optimizers api/placement api/schedules api/threads
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views

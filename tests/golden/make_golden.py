@@ -1,75 +1,14 @@
 #!/usr/bin/env python3
-"""Writes golden.txt: inputs, results and gradients as PyTorch computes them, in double precision.
-
-    python3 -m venv venv && venv/bin/pip install torch==2.15.0
-    venv/bin/python tests/golden/make_golden.py
-
-Tests read the committed golden.txt and need neither Python nor PyTorch. A case is a group of
-arrays: inputs by their names, results `y` (`y2`, ...), the gradient that flows in `gy`, and the
-gradient of an input x as `gx`. Inputs are multiples of 1/64, so every float dtype but bf16 holds them exactly;
-everything else is printed with 12 digits.
-"""
+"""Writes golden.txt: inputs, results and gradients as PyTorch computes them; see golden.py."""
 
 import math
-import os
-import sys
 
 import torch
 import torch.nn.functional as F
 
-PINNED = "2.15.0"
-DIGITS = 12
-DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-          torch.float16, torch.bfloat16, torch.float32, torch.float64]
-
-torch.set_num_threads(1)
-generator = torch.Generator().manual_seed(20261121)
-
-
-def draw(*shape, low=-2.0, high=2.0):
-    """Values in [low, high] on a grid of 1/64."""
-    steps = torch.rand(shape, generator=generator, dtype=torch.float64)
-    return torch.round((low + (high - low) * steps) * 64) / 64
-
-
-def draw_int(high, *shape):
-    return torch.randint(0, high, shape, generator=generator)
-
-
-class Golden:
-    """Collects cases in order."""
-
-    def __init__(self):
-        self.cases = []
-
-    def case(self, name, note, **arrays):
-        assert name not in [c[0] for c in self.cases], name
-        self.cases.append((name, note, {k: torch.as_tensor(v) for k, v in arrays.items()}))
-
-    def op(self, name, note, function, constants=None, **inputs):
-        """A case with gradients of all float inputs; function takes inputs, then constants."""
-        constants = constants or {}
-        leaves = {k: v.clone().requires_grad_(v.is_floating_point()) for k, v in inputs.items()}
-        results = function(*leaves.values(), *constants.values())
-        results = results if isinstance(results, tuple) else (results,)
-        arrays = dict(inputs) | constants
-        arrays["y"] = results[0].detach()
-        for i, extra in enumerate(results[1:], 2):
-            arrays[f"y{i}"] = extra.detach()
-        learned = {k: v for k, v in leaves.items() if v.requires_grad}
-        if learned and results[0].requires_grad:
-            gy = draw(*results[0].shape)
-            arrays["gy"] = gy
-            grads = torch.autograd.grad(results[0], list(learned.values()), gy)
-            arrays |= {"g" + k: g for k, g in zip(learned, grads)}
-        self.case(name, note, **arrays)
-
+from golden import DTYPES, SPECIAL, Golden, draw, draw_int
 
 golden = Golden()
-
-SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 8.0, -8.0, 20.0, -20.0, 60.0,
-                        -60.0, 88.5, -88.5, 1e-4, -1e-4, math.inf, -math.inf, math.nan],
-                       dtype=torch.float64)
 
 
 def unary():
@@ -251,12 +190,7 @@ def second_order():
                  "exp": torch.exp, "softmax": lambda x: x.softmax(1),
                  "layer_norm": lambda x: F.layer_norm(x, (4,))}
     for name, function in functions.items():
-        x = draw(3, 4).requires_grad_()
-        gy, ggx = draw(3, 4).requires_grad_(), draw(3, 4)
-        (gx,) = torch.autograd.grad(function(x), x, gy, create_graph=True)
-        wrt_x, wrt_gy = torch.autograd.grad(gx, (x, gy), ggx)
-        golden.case("second_" + name, "u: gradient that flows into gx; hx, hgy: those of x and gy",
-                    x=x.detach(), gy=gy.detach(), gx=gx.detach(), u=ggx, hx=wrt_x, hgy=wrt_gy)
+        golden.second(name, function, draw(3, 4))
 
 
 def optimizers():
@@ -394,54 +328,11 @@ def promotion():
                     y=torch.tensor([result(lambda a, _, f=function: f(a), t, None) for t in ones]))
 
 
-# ---------------------------------------------------------------------------------- the file
-
-HEAD = """# Made by make_golden.py with PyTorch {version}; do not edit. See there for what a case holds.
-# Read by tests/support/golden.c: "case NAME: NOTE", then per array "NAME TYPE EXTENTS..." (TYPE is
-# float or int) and its values on indented lines. Dtype numbers count from 1 in this order:
-# {dtypes}
-"""
-
-
-def literal(value):
-    value = float(value)
-    if math.isnan(value):
-        return "nan"
-    return f"{value:.{DIGITS}g}"
-
-
-def wrapped(parts, width=100, indent="  "):
-    line, lines = indent, []
-    for part in parts:
-        if len(line) + len(part) + 1 > width:
-            lines.append(line.rstrip())
-            line = indent
-        line += part + " "
-    return "\n".join(lines + [line.rstrip()]) + "\n"
-
-
-def text():
-    names = " ".join(str(d).removeprefix("torch.") for d in DTYPES)
-    parts = [HEAD.format(version=torch.__version__.split("+")[0], dtypes=names)]
-    for name, note, arrays in golden.cases:
-        parts.append(f"\ncase {name}: {note}\n")
-        for key, tensor in arrays.items():
-            kind = "float" if tensor.is_floating_point() else "int"
-            parts.append(" ".join([key, kind, *map(str, tensor.shape)]) + "\n")
-            parts.append(wrapped([literal(v) for v in tensor.reshape(-1).tolist()]))
-    return "".join(parts)
-
-
 def main():
-    if torch.__version__.split("+")[0] != PINNED:
-        sys.exit(f"this needs PyTorch {PINNED}, not {torch.__version__}: it is part of the data")
     for section in (unary, binary, reductions, products, indexing, images, normalisation, losses,
                     second_order, optimizers, schedules, clipping, casts, promotion, halves):
         section()
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.txt")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text())
-    print(f"{path}: {len(golden.cases)} cases, {os.path.getsize(path)} bytes")
+    golden.write("golden")
 
 
 if __name__ == "__main__":

@@ -1,32 +1,9 @@
 /* Ops against golden vectors: forward and gradients, in f64 and in f32. */
 #include "tests/support/check.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden_rows.h"
 
-#include <math.h>
-#include <stdio.h>
-
-enum { MOST_INPUTS = 4 };
-
-/* Makes the result of a case from its inputs, in the order in which the row names them. */
-typedef tern_tensor *(*op_fn)(tern_tensor **in);
-
-/* A case: inputs are names parted by spaces; `error` is in units of the dtype's epsilon, relative
- * to the larger of 1 and the wanted value. */
-typedef struct row {
-    const char *test;
-    const char *inputs;
-    op_fn run;
-    double error;
-} row;
-
-#define OP(name, expression)                         \
-    static tern_tensor *run_##name(tern_tensor **in) \
-    {                                                \
-        return expression;                           \
-    }
-
-#define UNARY(name) OP(name, tern_##name(in[0]))
-#define BINARY(name) OP(name, tern_##name(in[0], in[1]))
+#define UNARY(name) GOLDEN_OP(name, tern_##name(in[0]))
+#define BINARY(name) GOLDEN_OP(name, tern_##name(in[0], in[1]))
 
 UNARY(neg)
 UNARY(abs)
@@ -54,57 +31,60 @@ BINARY(le)
 BINARY(gt)
 BINARY(ge)
 BINARY(matmul)
-OP(where, tern_where(tern_ne(in[2], 0), in[0], in[1]))
-OP(sum_all, tern_sum(in[0]))
-OP(sum_dims, tern_sum(in[0], .dims = TERN_DIMS(0, 2), .keepdim = true))
-OP(mean_all, tern_mean(in[0]))
-OP(mean_dim1, tern_mean(in[0], .dims = TERN_DIMS(1)))
-OP(amax, tern_amax(in[0], .dims = TERN_DIMS(1)))
-OP(max, tern_max(in[0], 1, NULL))
-OP(argmax, tern_argmax(in[0], 2))
-OP(var, tern_var(in[0], .dims = TERN_DIMS(2)))
-OP(var_0, tern_var(in[0], .no_correction = true))
-OP(var_2, tern_var(in[0], .dims = TERN_DIMS(0, 1), .correction = 2, .keepdim = true))
-OP(linear, tern_linear(in[0], in[1], in[2]))
-OP(embedding, tern_embedding(in[0], in[1]))
-OP(gather_0, tern_gather(in[0], 0, in[1]))
-OP(gather_1, tern_gather(in[0], 1, in[1]))
-OP(conv, tern_conv2d(in[0], in[1], in[2], .padding = { 1 }))
-OP(conv_stride, tern_conv2d(in[0], in[1], .stride = { 2, 1 }, .padding = { 0, 2 }))
-OP(conv_dilation, tern_conv2d(in[0], in[1], in[2], .dilation = { 2, 3 }, .padding = { 2 }))
-OP(conv_groups, tern_conv2d(in[0], in[1], in[2], .groups = 2, .padding = { 1 }))
-OP(conv_depthwise, tern_conv2d(in[0], in[1], in[2], .groups = 4, .stride = { 2 }, .padding = { 1 }))
-OP(conv_1x1, tern_conv2d(in[0], in[1], in[2]))
-OP(max_pool, tern_max_pool2d(in[0], .kernel = { 2 }))
-OP(max_pool_overlap, tern_max_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
-OP(max_pool_ceil, tern_max_pool2d(in[0], .kernel = { 2, 3 }, .stride = { 2 }, .dilation = { 1, 2 },
-                                  .ceil_mode = true))
-OP(avg_pool, tern_avg_pool2d(in[0], .kernel = { 2 }))
-OP(avg_pool_pad, tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
-OP(avg_pool_exclude, tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
-                                     .ceil_mode = true, .exclude_pad = true))
-OP(batch_norm_plain, tern_batch_norm(in[0], .training = true))
-OP(layer_norm, tern_layer_norm(in[0], .weight = in[1], .bias = in[2]))
-OP(layer_norm_2, tern_layer_norm(in[0], 2, in[1], in[2], .eps = 1e-3))
-OP(layer_norm_plain, tern_layer_norm(in[0]))
-OP(softmax_0, tern_softmax(in[0], 0))
-OP(softmax_1, tern_softmax(in[0], 1))
-OP(softmax_2, tern_softmax(in[0], 2))
-OP(log_softmax_0, tern_log_softmax(in[0], 0))
-OP(log_softmax_1, tern_log_softmax(in[0], 1))
-OP(log_softmax_2, tern_log_softmax(in[0], 2))
-OP(entropy_mean, tern_cross_entropy(in[0], in[1]))
-OP(entropy_sum, tern_cross_entropy(in[0], in[1], .reduction = TERN_SUM))
-OP(entropy_none, tern_cross_entropy(in[0], in[1], .reduction = TERN_NONE))
-OP(entropy_smooth, tern_cross_entropy(in[0], in[1], .label_smoothing = 0.1))
-OP(entropy_ignore, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 0))
-OP(entropy_weight, tern_cross_entropy(in[0], in[1], in[2]))
-OP(entropy_all, tern_cross_entropy(in[0], in[1], in[2], .label_smoothing = 0.2, .ignore = true,
-                                   .ignore_index = 2))
-OP(entropy_nothing, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 1))
-OP(mse_mean, tern_mse_loss(in[0], in[1], TERN_MEAN))
-OP(mse_sum, tern_mse_loss(in[0], in[1], TERN_SUM))
-OP(mse_none, tern_mse_loss(in[0], in[1], TERN_NONE))
+GOLDEN_OP(where, tern_where(tern_ne(in[2], 0), in[0], in[1]))
+GOLDEN_OP(sum_all, tern_sum(in[0]))
+GOLDEN_OP(sum_dims, tern_sum(in[0], .dims = TERN_DIMS(0, 2), .keepdim = true))
+GOLDEN_OP(mean_all, tern_mean(in[0]))
+GOLDEN_OP(mean_dim1, tern_mean(in[0], .dims = TERN_DIMS(1)))
+GOLDEN_OP(amax, tern_amax(in[0], .dims = TERN_DIMS(1)))
+GOLDEN_OP(max, tern_max(in[0], 1, NULL))
+GOLDEN_OP(argmax, tern_argmax(in[0], 2))
+GOLDEN_OP(var, tern_var(in[0], .dims = TERN_DIMS(2)))
+GOLDEN_OP(var_0, tern_var(in[0], .no_correction = true))
+GOLDEN_OP(var_2, tern_var(in[0], .dims = TERN_DIMS(0, 1), .correction = 2, .keepdim = true))
+GOLDEN_OP(linear, tern_linear(in[0], in[1], in[2]))
+GOLDEN_OP(embedding, tern_embedding(in[0], in[1]))
+GOLDEN_OP(gather_0, tern_gather(in[0], 0, in[1]))
+GOLDEN_OP(gather_1, tern_gather(in[0], 1, in[1]))
+GOLDEN_OP(conv, tern_conv2d(in[0], in[1], in[2], .padding = { 1 }))
+GOLDEN_OP(conv_stride, tern_conv2d(in[0], in[1], .stride = { 2, 1 }, .padding = { 0, 2 }))
+GOLDEN_OP(conv_dilation, tern_conv2d(in[0], in[1], in[2], .dilation = { 2, 3 }, .padding = { 2 }))
+GOLDEN_OP(conv_groups, tern_conv2d(in[0], in[1], in[2], .groups = 2, .padding = { 1 }))
+GOLDEN_OP(conv_depthwise,
+          tern_conv2d(in[0], in[1], in[2], .groups = 4, .stride = { 2 }, .padding = { 1 }))
+GOLDEN_OP(conv_1x1, tern_conv2d(in[0], in[1], in[2]))
+GOLDEN_OP(max_pool, tern_max_pool2d(in[0], .kernel = { 2 }))
+GOLDEN_OP(max_pool_overlap,
+          tern_max_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
+GOLDEN_OP(max_pool_ceil, tern_max_pool2d(in[0], .kernel = { 2, 3 }, .stride = { 2 },
+                                         .dilation = { 1, 2 }, .ceil_mode = true))
+GOLDEN_OP(avg_pool, tern_avg_pool2d(in[0], .kernel = { 2 }))
+GOLDEN_OP(avg_pool_pad, tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }))
+GOLDEN_OP(avg_pool_exclude,
+          tern_avg_pool2d(in[0], .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
+                          .ceil_mode = true, .exclude_pad = true))
+GOLDEN_OP(batch_norm_plain, tern_batch_norm(in[0], .training = true))
+GOLDEN_OP(layer_norm, tern_layer_norm(in[0], .weight = in[1], .bias = in[2]))
+GOLDEN_OP(layer_norm_2, tern_layer_norm(in[0], 2, in[1], in[2], .eps = 1e-3))
+GOLDEN_OP(layer_norm_plain, tern_layer_norm(in[0]))
+GOLDEN_OP(softmax_0, tern_softmax(in[0], 0))
+GOLDEN_OP(softmax_1, tern_softmax(in[0], 1))
+GOLDEN_OP(softmax_2, tern_softmax(in[0], 2))
+GOLDEN_OP(log_softmax_0, tern_log_softmax(in[0], 0))
+GOLDEN_OP(log_softmax_1, tern_log_softmax(in[0], 1))
+GOLDEN_OP(log_softmax_2, tern_log_softmax(in[0], 2))
+GOLDEN_OP(entropy_mean, tern_cross_entropy(in[0], in[1]))
+GOLDEN_OP(entropy_sum, tern_cross_entropy(in[0], in[1], .reduction = TERN_SUM))
+GOLDEN_OP(entropy_none, tern_cross_entropy(in[0], in[1], .reduction = TERN_NONE))
+GOLDEN_OP(entropy_smooth, tern_cross_entropy(in[0], in[1], .label_smoothing = 0.1))
+GOLDEN_OP(entropy_ignore, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 0))
+GOLDEN_OP(entropy_weight, tern_cross_entropy(in[0], in[1], in[2]))
+GOLDEN_OP(entropy_all, tern_cross_entropy(in[0], in[1], in[2], .label_smoothing = 0.2,
+                                          .ignore = true, .ignore_index = 2))
+GOLDEN_OP(entropy_nothing, tern_cross_entropy(in[0], in[1], .ignore = true, .ignore_index = 1))
+GOLDEN_OP(mse_mean, tern_mse_loss(in[0], in[1], TERN_MEAN))
+GOLDEN_OP(mse_sum, tern_mse_loss(in[0], in[1], TERN_SUM))
+GOLDEN_OP(mse_none, tern_mse_loss(in[0], in[1], TERN_NONE))
 
 /* batch_norm changes its running statistics, so it works on copies; y2, y3 are looked at below. */
 static tern_tensor *running_mean, *running_var;
@@ -130,12 +110,12 @@ static tern_tensor *like(tern_tensor *t, tern_tensor *model)
     return tern_cast(t, tern_dtype(model));
 }
 
-OP(batch_norm_train,
-   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.1))
-OP(batch_norm_eval,
-   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), false, 0.1))
-OP(batch_norm_2d,
-   batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.3))
+GOLDEN_OP(batch_norm_train,
+          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.1))
+GOLDEN_OP(batch_norm_eval,
+          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), false, 0.1))
+GOLDEN_OP(batch_norm_2d,
+          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.3))
 
 /* clang-format off */
 #define ELEMENTWISE(name) { #name, "x", run_##name, 16 }, { #name "_special", "x", run_##name, 16 }
@@ -143,7 +123,7 @@ OP(batch_norm_2d,
 #define COMPARE(name) { #name, "a b", run_##name, 0 }
 /* clang-format on */
 
-static const row rows[] = {
+static const golden_row rows[] = {
     ELEMENTWISE(neg),
     ELEMENTWISE(abs),
     ELEMENTWISE(sign),
@@ -236,84 +216,7 @@ static const row rows[] = {
     { "mse_none", "x t", run_mse_none, 32 },
 };
 
-/* ---- running a row ---------------------------------------------------------------------------- */
-
-typedef struct inputs {
-    int count;
-    char names[MOST_INPUTS][16];
-    tern_tensor *tensors[MOST_INPUTS];
-} inputs;
-
-static const golden_array *find(const char *test, const char *prefix, const char *name)
-{
-    char full[20];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    return golden_find(test, full);
-}
-
-static inputs make_inputs(const row *r, tern_dtype_t dtype)
-{
-    inputs in = { 0 };
-    int used = 0;
-    for (const char *at = r->inputs; sscanf(at, "%15s%n", in.names[in.count], &used) == 1;
-         at += used) {
-        const golden_array *a = golden_find(r->test, in.names[in.count]);
-        if (a == NULL)
-            fail_msg("%s has no array %s", r->test, in.names[in.count]);
-        tern_tensor *t = value_tensor(&a->v, a->is_integer ? TERN_I64 : dtype, LAYOUT_ROW_MAJOR);
-        if (find(r->test, "g", in.names[in.count]) != NULL)
-            tern_set_requires_grad(t, true);
-        in.tensors[in.count++] = t;
-    }
-    return in;
-}
-
-static void check(const row *r, tern_dtype_t dtype, const char *name, tern_tensor *t,
-                  const golden_array *want)
-{
-    assert_no_error();
-    /* 12 digits are what the file has. */
-    const double tolerance = r->error * dtype_epsilon(dtype) + 1e-11;
-    value got = value_of(t);
-    const double distance = value_distance(&got, &want->v, 1);
-    value_free(&got);
-    if (!(distance <= tolerance))
-        fail_msg("%s, %s: %s is off by %g, allowed %g", r->test, tern_dtype_name(dtype), name,
-                 distance, tolerance);
-}
-
-static void check_gradients(const row *r, tern_dtype_t dtype, inputs *in, tern_tensor *y)
-{
-    const golden_array *gy = golden_find(r->test, "gy");
-    if (gy == NULL)
-        return;
-    tern_backward(y, .gradient = value_tensor(&gy->v, dtype, LAYOUT_ROW_MAJOR));
-    for (int i = 0; i < in->count; i++) {
-        const golden_array *want = find(r->test, "g", in->names[i]);
-        if (want != NULL)
-            check(r, dtype, want->name, tern_grad_of(in->tensors[i]), want);
-    }
-}
-
-static void check_row(const row *r, tern_dtype_t dtype)
-{
-    TERN_SCOPE;
-    inputs in = make_inputs(r, dtype);
-    tern_tensor *y = r->run(in.tensors);
-    const golden_array *want = golden_find(r->test, "y");
-    assert_non_null(want);
-    check(r, dtype, "y", y, want);
-    check_gradients(r, dtype, &in, y);
-}
-
-static void test_ops_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        check_row(&rows[i], TERN_F64);
-        check_row(&rows[i], TERN_F32);
-    }
-}
+enum { ROWS = sizeof rows / sizeof *rows };
 
 /* ---- what a row cannot say -------------------------------------------------------------------- */
 
@@ -321,95 +224,66 @@ static void test_batch_norm_moves_its_statistics(void **state)
 {
     (void)state;
     TERN_SCOPE;
-    const row r = { "batch_norm_train", "x w b", run_batch_norm_train, 32 };
-    inputs in = make_inputs(&r, TERN_F64);
+    const golden_row r = { "batch_norm_train", "x w b", run_batch_norm_train, 32 };
+    golden_inputs in = golden_make_inputs(&r, TERN_F64);
     run_batch_norm_train(in.tensors);
-    check(&r, TERN_F64, "running mean", running_mean, golden_find(r.test, "y2"));
-    check(&r, TERN_F64, "running var", running_var, golden_find(r.test, "y3"));
+    golden_check(&r, TERN_F64, "running mean", running_mean, golden_find(r.test, "y2"));
+    golden_check(&r, TERN_F64, "running var", running_var, golden_find(r.test, "y3"));
     run_batch_norm_eval(in.tensors);
-    check(&r, TERN_F64, "running mean kept", running_mean, golden_find(r.test, "mean"));
+    golden_check(&r, TERN_F64, "running mean kept", running_mean, golden_find(r.test, "mean"));
 }
 
 static void test_batch_norm_of_rows(void **state)
 {
     (void)state;
     TERN_SCOPE;
-    const row r = { "batch_norm_2d", "x w b", run_batch_norm_2d, 64 };
-    check_row(&r, TERN_F64);
+    const golden_row r = { "batch_norm_2d", "x w b", run_batch_norm_2d, 64 };
+    golden_check_row(&r, TERN_F64);
 }
 
 static void test_max_says_where(void **state)
 {
     (void)state;
     TERN_SCOPE;
-    const row r = { "max_ties", "x", NULL, 0 };
-    inputs in = make_inputs(&r, TERN_F32);
+    const golden_row r = { "max_ties", "x", NULL, 0 };
+    golden_inputs in = golden_make_inputs(&r, TERN_F32);
     tern_tensor *indices = NULL;
     tern_max(in.tensors[0], 1, &indices);
-    check(&r, TERN_F32, "indices", indices, golden_find(r.test, "y2"));
-}
-
-/* u flows into gx: gradients of gradients. */
-static void check_second_order(const char *test, op_fn run)
-{
-    TERN_SCOPE;
-    const row r = { test, "x gy u", run, 256 };
-    inputs in = make_inputs(&r, TERN_F64);
-    tern_tensor *x = tern_set_requires_grad(in.tensors[0], true);
-    tern_tensor *gy = tern_set_requires_grad(in.tensors[1], true);
-    tern_tensor *wanted[2] = { x, gy };
-    tern_tensor *gx[1];
-    tern_tensor *second[2];
-    tern_grad(run(&x), wanted, 1, gx, .gradient = gy, .create_graph = true);
-    check(&r, TERN_F64, "gx", gx[0], golden_find(test, "gx"));
-    tern_grad(gx[0], wanted, 2, second, .gradient = in.tensors[2]);
-    check(&r, TERN_F64, "hx", second[0], golden_find(test, "hx"));
-    check(&r, TERN_F64, "hgy", second[1], golden_find(test, "hgy"));
+    golden_check(&r, TERN_F32, "indices", indices, golden_find(r.test, "y2"));
 }
 
 static void test_second_order_gradients(void **state)
 {
     (void)state;
-    check_second_order("second_tanh", run_tanh);
-    check_second_order("second_sigmoid", run_sigmoid);
-    check_second_order("second_gelu", run_gelu);
-    check_second_order("second_silu", run_silu);
-    check_second_order("second_exp", run_exp);
-    check_second_order("second_softmax", run_softmax_1);
-    check_second_order("second_layer_norm", run_layer_norm_plain);
+    golden_check_second_order("second_tanh", run_tanh);
+    golden_check_second_order("second_sigmoid", run_sigmoid);
+    golden_check_second_order("second_gelu", run_gelu);
+    golden_check_second_order("second_silu", run_silu);
+    golden_check_second_order("second_exp", run_exp);
+    golden_check_second_order("second_softmax", run_softmax_1);
+    golden_check_second_order("second_layer_norm", run_layer_norm_plain);
 }
 
-static bool has_row(const char *test)
+static void test_ops_agree_with_golden_vectors(void **state)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].test, test) == 0)
-            return true;
-    }
-    return false;
+    (void)state;
+    golden_check_rows(rows, ROWS);
 }
 
 static void test_every_case_has_a_test(void **state)
 {
     (void)state;
     /* test_golden_training.c walks these; the others are named in this file. */
-    static const char *const elsewhere[] = { "optimizer_", "schedule_",     "clip_",   "cast_",
-                                             "promote_",   "batch_norm_2d", "second_", "half_" };
-    for (int64_t i = 0; golden_at(i) != NULL; i++) {
-        bool known = has_row(golden_at(i)->test);
-        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
-            known |= strncmp(golden_at(i)->test, elsewhere[k], strlen(elsewhere[k])) == 0;
-        if (!known)
-            fail_msg("no test uses the case %s", golden_at(i)->test);
-    }
+    static const char *const elsewhere[] = { "optimizer_", "schedule_", "clip_",
+                                             "cast_",      "promote_",  "batch_norm_2d",
+                                             "second_",    "half_",     NULL };
+    golden_check_complete(rows, ROWS, elsewhere);
 }
 
 static int open_golden(void **state)
 {
     (void)state;
-    const char *why = golden_open();
-    if (why != NULL)
-        fprintf(stderr, "%s\n", why);
-    return why != NULL;
+    return golden_open_or_say("golden");
 }
 
 static int close_golden(void **state)

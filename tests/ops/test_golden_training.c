@@ -286,7 +286,7 @@ static void test_dtypes_meet_as_in_pytorch(void **state)
 static int open_golden(void **state)
 {
     (void)state;
-    const char *why = golden_open();
+    const char *why = golden_open("golden");
     if (why != NULL)
         fprintf(stderr, "%s\n", why);
     return why != NULL;

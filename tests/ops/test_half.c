@@ -145,7 +145,7 @@ static void test_wider_operands_in_place(void **state)
 static int open_golden(void **state)
 {
     (void)state;
-    const char *why = golden_open();
+    const char *why = golden_open("golden");
     if (why != NULL)
         (void)fprintf(stderr, "%s\n", why);
     return why != NULL;

@@ -1,4 +1,4 @@
-/* Reader of golden.txt; see golden.h and the head of that file. */
+/* Reader of golden vectors; see golden.h and the head of a file. */
 #include "tests/support/golden.h"
 
 #include <stdio.h>
@@ -67,41 +67,41 @@ static const char *read_lines(FILE *file)
             continue;
         if (line[0] == ' ') {
             if (a == NULL || !add_values(line, a, &filled))
-                return "golden.txt: more values than the shape has";
+                return "golden vectors: more values than the shape has";
             continue;
         }
         if (a != NULL && filled != a->v.numel)
-            return "golden.txt: fewer values than the shape has";
+            return "golden vectors: fewer values than the shape has";
         a = NULL;
         filled = 0;
         if (sscanf(line, "case %31[^:]", test) == 1)
             continue;
         a = begin_array(line, test);
         if (a == NULL)
-            return "golden.txt: not a line of an array";
+            return "golden vectors: not a line of an array";
     }
-    return count > 0 ? NULL : "golden.txt: empty";
+    return count > 0 ? NULL : "golden vectors: empty";
 }
 
-static FILE *open_file(void)
+static FILE *open_file(const char *family)
 {
     const char *source = getenv("TERN_TEST_SOURCE");
     char path[1024];
     if (source != NULL) {
-        snprintf(path, sizeof path, "%s/tests/golden/golden.txt", source);
+        snprintf(path, sizeof path, "%s/tests/golden/%s.txt", source, family);
     } else {
         const char *slash = strrchr(__FILE__, '/');
         const int folder = slash != NULL ? (int)(slash - __FILE__) : 0;
-        snprintf(path, sizeof path, "%.*s/../golden/golden.txt", folder, __FILE__);
+        snprintf(path, sizeof path, "%.*s/../golden/%s.txt", folder, __FILE__, family);
     }
     return fopen(path, "r");
 }
 
-const char *golden_open(void)
+const char *golden_open(const char *family)
 {
-    FILE *file = open_file();
+    FILE *file = open_file(family);
     if (file == NULL)
-        return "golden.txt cannot be opened: set TERN_TEST_SOURCE to the source tree";
+        return "golden vectors cannot be opened: set TERN_TEST_SOURCE to the source tree";
     const char *why = read_lines(file);
     fclose(file);
     return why;

@@ -1,4 +1,4 @@
-/* Golden vectors: what PyTorch computes, from tests/golden/golden.txt (made by make_golden.py). */
+/* Golden vectors: what PyTorch computes, from tests/golden/<family>.txt (made by make_<family>.py). */
 #ifndef TESTS_SUPPORT_GOLDEN_H
 #define TESTS_SUPPORT_GOLDEN_H
 
@@ -11,9 +11,9 @@ typedef struct golden_array {
     value v;
 } golden_array;
 
-/* Reads the file of the source tree (TERN_TEST_SOURCE, or the tree that this was compiled in). A
- * text that says what is wrong, or NULL. */
-const char *golden_open(void);
+/* Reads a family's file of the source tree (TERN_TEST_SOURCE, or the tree that this was compiled in).
+ * A text that says what is wrong, or NULL. */
+const char *golden_open(const char *family);
 void golden_close(void);
 /* An array of a case, or NULL. */
 const golden_array *golden_find(const char *test, const char *name);
