@@ -14,9 +14,15 @@
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H
 
+#include <stddef.h>
+
 #include <tern/tern.h>
 
 enum { EXAMPLE_EPOCHS_MAX = 1000, EXAMPLE_LABEL_BYTES = 64, EXAMPLE_PATH_BYTES = 1024 };
+
+/* What a program trains on, which decides its options and what is measured: images by accuracy, text
+ * by the loss on a part that was held out. */
+typedef enum example_kind { EXAMPLE_IMAGES = 0, EXAMPLE_TEXT = 1 } example_kind;
 
 typedef struct example_epoch {
     double loss; /* mean over its steps */
@@ -26,7 +32,7 @@ typedef struct example_epoch {
 
 typedef struct example {
     /* options; where none was given, first the loaded run's, then the program's */
-    const char *data; /* folder, or "digits" */
+    const char *data; /* folder, or "digits"; file, or "tales" */
     tern_dev_t device;
     bool cpu_asked; /* --device cpu, rather than what auto came to */
     int64_t epochs; /* the plan */
@@ -38,8 +44,13 @@ typedef struct example {
     const char *amp; /* "off", "bf16" or "fp16"; NULL: not given */
     const char *save, *load, *json;
     bool quiet;
-    bool no_test; /* the accuracy is not measured */
-    int64_t show; /* test digits to print with the model's answers */
+    bool no_test; /* the score is not measured */
+    int64_t show; /* images: test digits to print with the model's answers */
+    /* text: how much to write in the end, what it begins with, and how bold it is */
+    int64_t sample;
+    const char *prompt;
+    double temperature;
+    int64_t top_k; /* 0: any symbol */
 
     /* for the loop: f16 and a scaler that scales, bf16 and one that does not, or neither */
     tern_dtype_t low;
@@ -51,15 +62,16 @@ typedef struct example {
     char label[EXAMPLE_LABEL_BYTES]; /* "epoch 1/3" */
 
     /* the run */
+    example_kind kind;
     const char *program;
     char found[EXAMPLE_PATH_BYTES];
     tern_state *loaded;  /* of --load */
-    int64_t pass_steps;  /* of a whole epoch */
+    int64_t pass_steps;  /* of a whole epoch; before the plan is made: at most, 0: no limit */
     int64_t epoch;       /* that is on, from 0 */
     int64_t steps_done;  /* in all epochs */
     tern_position_t cut; /* where --steps ended the epoch that is on */
     bool is_cut;
-    double accuracy; /* of the last epoch; negative: not measured */
+    double score; /* of the last epoch: accuracy or loss; negative: not measured */
     example_epoch entries[EXAMPLE_EPOCHS_MAX];
     tern_module *net;
     tern_optimizer *opt;
@@ -71,6 +83,8 @@ typedef struct example_defaults {
     int64_t epochs;
     int64_t batch;
     double lr;
+    example_kind kind;
+    int64_t epoch_steps; /* an epoch ends after so many, though data is left; 0: with the data */
 } example_defaults;
 
 /* Reads the options, seeds, sets the threads. A bad option ends the program with a message and 2. */
@@ -80,6 +94,9 @@ example example_start_with(int argc, char **argv, example_defaults defaults);
 
 /* MNIST of --data or where it is usually kept, else the built-in digits; says which. */
 tern_dataset *example_data(example *run, tern_split_t split);
+
+/* The text of --data or where it is usually kept, else made-up tales; says which. */
+tern_text *example_text(example *run);
 
 /* Steps of the whole plan: what the schedule is made for. */
 int64_t example_planned_steps(example *run, const tern_dataset *train);
@@ -94,17 +111,21 @@ void example_resume_epoch(example *run, tern_loader *batches);
 /* Closes the loader, notes the entry of the epoch and prints its line. */
 void example_end_epoch(example *run, tern_loader *batches, tern_module *net, tern_dataset *test);
 
-/* Test accuracy, --show, --json, --save; then tern_finish: the program's exit status. */
+/* Test score, --show, --json, --save; then tern_finish: the program's exit status. */
 int example_finish(example *run, tern_module *net, tern_dataset *test);
 
 /* ---- inside ----------------------------------------------------------------------------------- */
 
 /* Fills run from the command line; ends the program on a bad one. */
 void example_parse(example *run, int argc, char **argv);
+/* Accuracy, or for text the mean loss, on the test data. */
+double example_score(const example *run, tern_module *net, tern_dataset *test);
+/* "accuracy 98.10 %", "loss 1.5601", and the same for the last line. */
+void example_score_text(const example *run, char *text, size_t bytes);
 /* Prints `count` test images and what the model takes them for. */
 void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64_t count);
 /* Writes the results; false after a message. */
-bool example_write_json(const example *run, double accuracy);
+bool example_write_json(const example *run);
 /* How many epochs have an entry. */
 int64_t example_entries(const example *run);
 

@@ -6,14 +6,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { TRAIN_DIGITS = 60000, TEST_DIGITS = 10000, TRAIN_SEED = 20, TEST_SEED = 30 };
+enum {
+    TRAIN_DIGITS = 60000,
+    TEST_DIGITS = 10000,
+    TRAIN_SEED = 20,
+    TEST_SEED = 30,
+    TALE_BYTES = 1000000
+};
+#define TEXT_NAME "tinyshakespeare.txt"
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
 
 static bool has_file(const char *folder, const char *name, const char *ending)
 {
     char path[2 * EXAMPLE_PATH_BYTES];
-    struct stat info;
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    return is_file(path);
 }
 
 static bool has_mnist(const char *folder)
@@ -28,22 +40,31 @@ static bool has_mnist(const char *folder)
     return true;
 }
 
-/* Tries "<value of variable><below>/mnist"; without the variable there is nothing to try. */
-static bool is_found(example *run, const char *root, const char *below)
+/* Tries "<value of variable><below>/<name>"; without the variable there is nothing to try. */
+static bool is_at(example *run, const char *root, const char *below, const char *name)
 {
     if (!root || root[0] == '\0') {
         return false;
     }
-    int length = snprintf(run->found, sizeof run->found, "%s%s/mnist", root, below);
-    return length > 0 && length < EXAMPLE_PATH_BYTES && has_mnist(run->found);
+    int length = snprintf(run->found, sizeof run->found, "%s%s/%s", root, below, name);
+    return length > 0 && length < EXAMPLE_PATH_BYTES &&
+           (run->kind == EXAMPLE_TEXT ? is_file(run->found) : has_mnist(run->found));
+}
+
+/* Leaves the path in run->data. */
+static bool is_found(example *run, const char *name)
+{
+    const bool is_there = is_at(run, "data", "", name) ||
+                          is_at(run, getenv("TERN_DATA"), "", name) ||
+                          is_at(run, getenv("XDG_CACHE_HOME"), "/tern", name) ||
+                          is_at(run, getenv("HOME"), "/.cache/tern", name);
+    run->data = is_there ? run->found : NULL;
+    return is_there;
 }
 
 static void find_data(example *run)
 {
-    if (is_found(run, "data", "") || is_found(run, getenv("TERN_DATA"), "") ||
-        is_found(run, getenv("XDG_CACHE_HOME"), "/tern") ||
-        is_found(run, getenv("HOME"), "/.cache/tern")) {
-        run->data = run->found;
+    if (is_found(run, "mnist")) {
         return;
     }
     run->data = "digits";
@@ -78,4 +99,22 @@ tern_dataset *example_data(example *run, tern_split_t split)
                                    : tern_digits(TEST_DIGITS, TEST_SEED);
     }
     return tern_mnist(run->data, split);
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+tern_text *example_text(example *run)
+{
+    if (!run->data && !is_found(run, TEXT_NAME)) {
+        run->data = "tales";
+        fprintf(stderr,
+                "%s: no " TEXT_NAME " in data, $TERN_DATA or ~/.cache/tern: using made-up tales\n"
+                "  try --data FILE with a text of your own\n",
+                run->program);
+    }
+    const bool is_drawn = strcmp(run->data, "tales") == 0;
+    if (!run->quiet && !tern_failed()) {
+        printf("data: %s\n", is_drawn ? "the built-in made-up tales" : run->data);
+    }
+    return is_drawn ? tern_text_drawn(TALE_BYTES, TRAIN_SEED) : tern_text_read(run->data);
 }

@@ -10,25 +10,9 @@
 
 #include "common.h"
 
-static const char usage[] =
-    "usage: %s [options]\n"
-    "  --data DIR|digits   folder with MNIST's files, or the built-in drawn digits\n"
-    "  --device NAME       auto (default), cpu, cuda, cuda:N\n"
-    "  --epochs N          the plan; the learning rate falls as a cosine over it\n"
-    "  --steps N           end after N steps in total\n"
-    "  --batch N           samples of a step\n"
-    "  --lr X              learning rate at the start\n"
-    "  --seed N            of weights and order\n"
-    "  --threads N         of the CPU\n"
-    "  --amp off|bf16|fp16 forward in half precision, where that is safe\n"
-    "  --save FILE         store the whole run\n"
-    "  --load FILE         go on with a stored run\n"
-    "  --json FILE         write the results\n"
-    "  --quiet             no progress\n"
-    "  --no-test           leave out the accuracy on the test digits\n"
-    "  --show N            print N test digits with the model's answers\n";
+enum { IMAGES = 1 << EXAMPLE_IMAGES, TEXT = 1 << EXAMPLE_TEXT, BOTH = IMAGES | TEXT };
 
-enum {
+typedef enum option_id {
     OPTION_DATA = 1,
     OPTION_DEVICE,
     OPTION_EPOCHS,
@@ -44,28 +28,57 @@ enum {
     OPTION_QUIET,
     OPTION_NO_TEST,
     OPTION_SHOW,
+    OPTION_SAMPLE,
+    OPTION_PROMPT,
+    OPTION_TEMPERATURE,
+    OPTION_TOP_K,
     OPTION_HELP
-};
+} option_id;
 
-static const struct option options[] = {
-    { "data", required_argument, NULL, OPTION_DATA },
-    { "device", required_argument, NULL, OPTION_DEVICE },
-    { "epochs", required_argument, NULL, OPTION_EPOCHS },
-    { "steps", required_argument, NULL, OPTION_STEPS },
-    { "batch", required_argument, NULL, OPTION_BATCH },
-    { "lr", required_argument, NULL, OPTION_LR },
-    { "seed", required_argument, NULL, OPTION_SEED },
-    { "threads", required_argument, NULL, OPTION_THREADS },
-    { "amp", required_argument, NULL, OPTION_AMP },
-    { "save", required_argument, NULL, OPTION_SAVE },
-    { "load", required_argument, NULL, OPTION_LOAD },
-    { "json", required_argument, NULL, OPTION_JSON },
-    { "quiet", no_argument, NULL, OPTION_QUIET },
-    { "no-test", no_argument, NULL, OPTION_NO_TEST },
-    { "show", required_argument, NULL, OPTION_SHOW },
-    { "help", no_argument, NULL, OPTION_HELP },
-    { NULL, 0, NULL, 0 },
+/* What a kind of program takes: name, argument (NULL: none), meaning. */
+static const struct {
+    int kinds;
+    option_id id;
+    const char *name, *argument, *help;
+} options[] = {
+    { IMAGES, OPTION_DATA, "data", "DIR|digits",
+      "folder with MNIST's files, or the built-in drawn digits" },
+    { TEXT, OPTION_DATA, "data", "FILE|tales", "a text, or the built-in made-up tales" },
+    { BOTH, OPTION_DEVICE, "device", "NAME", "auto (default), cpu, cuda, cuda:N" },
+    { BOTH, OPTION_EPOCHS, "epochs", "N", "the plan; the learning rate falls as a cosine over it" },
+    { BOTH, OPTION_STEPS, "steps", "N", "end after N steps in total" },
+    { BOTH, OPTION_BATCH, "batch", "N", "samples of a step" },
+    { BOTH, OPTION_LR, "lr", "X", "learning rate at the start" },
+    { BOTH, OPTION_SEED, "seed", "N", "of weights and order" },
+    { BOTH, OPTION_THREADS, "threads", "N", "of the CPU" },
+    { BOTH, OPTION_AMP, "amp", "off|bf16|fp16", "forward in half precision, where that is safe" },
+    { BOTH, OPTION_SAVE, "save", "FILE", "store the whole run" },
+    { BOTH, OPTION_LOAD, "load", "FILE", "go on with a stored run" },
+    { BOTH, OPTION_JSON, "json", "FILE", "write the results" },
+    { BOTH, OPTION_QUIET, "quiet", NULL, "no progress" },
+    { IMAGES, OPTION_NO_TEST, "no-test", NULL, "leave out the accuracy on the test digits" },
+    { TEXT, OPTION_NO_TEST, "no-test", NULL, "leave out the loss on the last tenth of the text" },
+    { IMAGES, OPTION_SHOW, "show", "N", "print N test digits with the model's answers" },
+    { TEXT, OPTION_SAMPLE, "sample", "N", "write N characters in the end" },
+    { TEXT, OPTION_PROMPT, "prompt", "TEXT", "what they go on from" },
+    { TEXT, OPTION_TEMPERATURE, "temperature", "X", "below 1: bolder choices; default 0.8" },
+    { TEXT, OPTION_TOP_K, "top-k", "N", "choose among the N likeliest; default: all" },
+    { BOTH, OPTION_HELP, "help", NULL, "this list" },
 };
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static void print_usage(const example *run, FILE *stream)
+{
+    fprintf(stream, "usage: %s [options]\n", run->program);
+    for (int i = 0; i < OPTIONS; i++) {
+        if (options[i].kinds & 1 << run->kind) {
+            char left[32];
+            snprintf(left, sizeof left, "%s %s", options[i].name,
+                     options[i].argument ? options[i].argument : "");
+            fprintf(stream, "  --%-18s%s\n", left, options[i].help);
+        }
+    }
+}
 
 /* A wrong command line ends the program with 2, as its usage says. */
 static _Noreturn void refuse(const example *run, const char *option, const char *wanted,
@@ -135,7 +148,7 @@ static const char *read_target(const example *run, const char *option, const cha
     return text;
 }
 
-static void read_option(example *run, int option, const char *name, const char *text)
+static void read_option(example *run, option_id option, const char *name, const char *text)
 {
     const int64_t most = INT64_C(1) << 40;
     switch (option) {
@@ -185,10 +198,36 @@ static void read_option(example *run, int option, const char *name, const char *
     case OPTION_SHOW:
         run->show = read_int(run, name, text, 0, 1000);
         break;
+    case OPTION_SAMPLE:
+        run->sample = read_int(run, name, text, 0, 1 << 20);
+        break;
+    case OPTION_PROMPT:
+        run->prompt = text;
+        break;
+    case OPTION_TEMPERATURE:
+        run->temperature = read_rate(run, name, text);
+        break;
+    case OPTION_TOP_K:
+        run->top_k = read_int(run, name, text, 0, 256);
+        break;
     default:
-        printf(usage, run->program);
+        print_usage(run, stdout);
         exit(0);
     }
+}
+
+/* The options of this kind of program, as getopt wants them. */
+static void list_options(const example *run, struct option list[OPTIONS + 1])
+{
+    int count = 0;
+    for (int i = 0; i < OPTIONS; i++) {
+        if (options[i].kinds & 1 << run->kind) {
+            list[count++] = (struct option){ options[i].name,
+                                             options[i].argument ? required_argument : no_argument,
+                                             NULL, (int)options[i].id };
+        }
+    }
+    list[count] = (struct option){ NULL, 0, NULL, 0 };
 }
 
 void example_parse(example *run, int argc, char **argv)
@@ -196,14 +235,17 @@ void example_parse(example *run, int argc, char **argv)
     const char *slash = strrchr(argv[0], '/');
     run->program = slash ? slash + 1 : argv[0];
     run->seed = -1;
+    run->temperature = 0.8;
+    struct option list[OPTIONS + 1];
+    list_options(run, list);
     int place = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "", options, &place)) != -1) {
+    while ((option = getopt_long(argc, argv, "", list, &place)) != -1) {
         if (option == '?') {
-            fprintf(stderr, usage, run->program);
+            print_usage(run, stderr);
             exit(2);
         }
-        read_option(run, option, options[place].name, optarg);
+        read_option(run, (option_id)option, list[place].name, optarg);
     }
     if (optind < argc) {
         fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);

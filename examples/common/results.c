@@ -47,14 +47,15 @@ static bool write_text(const example *run, const char *text)
     return done;
 }
 
-bool example_write_json(const example *run, double accuracy)
+bool example_write_json(const example *run)
 {
     cJSON *root = cJSON_CreateObject();
     tern_dev_t used = tern_device(tern_parameters(run->net).tensors[0]);
     add_device(root, run, used);
     add_epochs(root, run);
     if (!run->no_test) {
-        cJSON_AddNumberToObject(root, "test_accuracy", accuracy);
+        cJSON_AddNumberToObject(root, run->kind == EXAMPLE_TEXT ? "test_loss" : "test_accuracy",
+                                run->score);
     }
     cJSON_AddNumberToObject(root, "peak_allocated_bytes",
                             (double)tern_memory(used).peak_allocated_bytes);

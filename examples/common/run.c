@@ -63,7 +63,7 @@ static void choose_precision(example *run)
 
 example example_start_with(int argc, char **argv, example_defaults defaults)
 {
-    example run = { .accuracy = -1 };
+    example run = { .score = -1, .kind = defaults.kind, .pass_steps = defaults.epoch_steps };
     example_parse(&run, argc, argv);
     if (run.threads > 0) {
         tern_set_num_threads(run.threads);
@@ -153,7 +153,8 @@ int64_t example_entries(const example *run)
 
 int64_t example_planned_steps(example *run, const tern_dataset *train)
 {
-    run->pass_steps = (tern_dataset_count(train) + run->batch - 1) / run->batch;
+    const int64_t all = (tern_dataset_count(train) + run->batch - 1) / run->batch;
+    run->pass_steps = run->pass_steps > 0 && run->pass_steps < all ? run->pass_steps : all;
     return run->epochs * run->pass_steps;
 }
 
@@ -163,7 +164,10 @@ bool example_next_epoch(example *run)
     if (tern_failed() || is_over || run->epoch >= run->epochs) {
         return false;
     }
-    run->epoch_steps = run->steps > 0 ? run->cut.step + run->steps - run->steps_done : 0;
+    run->epoch_steps = run->pass_steps;
+    if (run->steps > 0 && run->cut.step + run->steps - run->steps_done < run->pass_steps) {
+        run->epoch_steps = run->cut.step + run->steps - run->steps_done;
+    }
     snprintf(run->label, sizeof run->label, "epoch %lld/%lld", (long long)run->epoch + 1,
              (long long)run->epochs);
     return true;
@@ -194,27 +198,28 @@ void example_end_epoch(example *run, tern_loader *batches, tern_module *net, ter
     run->cut = run->is_cut ? position : (tern_position_t){ .step = 0 };
     run->epoch += !run->is_cut;
     if (!run->quiet) {
-        char accuracy[32] = "";
+        char score[48] = "";
         if (!run->no_test) {
-            run->accuracy = tern_accuracy(net, test, .batch = 512);
-            snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * run->accuracy);
+            run->score = example_score(run, net, test);
+            example_score_text(run, score, sizeof score);
         }
-        printf("%s: loss %.4f%s, %.1f s, %.0f samples/s\n", run->label, entry->loss, accuracy,
-               entry->seconds, entry->samples_per_second);
+        printf("%s: loss %.4f%s%s, %.1f s, %.0f samples/s\n", run->label, entry->loss,
+               run->no_test ? "" : ", ", score, entry->seconds, entry->samples_per_second);
         fflush(stdout);
     }
 }
 
 int example_finish(example *run, tern_module *net, tern_dataset *test)
 {
-    if (run->accuracy < 0 && !run->no_test) {
-        run->accuracy = tern_accuracy(net, test, .batch = 512);
+    if (run->score < 0 && !run->no_test) {
+        run->score = example_score(run, net, test);
     }
     bool is_written = true;
     if (!tern_failed()) {
         if (!run->no_test) {
-            printf("test accuracy %.2f %% after %lld steps\n", 100 * run->accuracy,
-                   (long long)run->steps_done);
+            char score[48];
+            example_score_text(run, score, sizeof score);
+            printf("test %s after %lld steps\n", score, (long long)run->steps_done);
         }
         if (tern_scaler_skip_count(run->scaler) > 0) {
             printf("%lld steps were skipped, the last for %s\n",
@@ -222,7 +227,7 @@ int example_finish(example *run, tern_module *net, tern_dataset *test)
                    tern_scaler_overflowed(run->scaler));
         }
         example_show(net, test, run->device, run->show);
-        is_written = !run->json || example_write_json(run, run->accuracy);
+        is_written = !run->json || example_write_json(run);
     }
     if (run->save && !tern_failed()) {
         store_run(run);

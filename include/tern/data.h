@@ -48,6 +48,46 @@ TERN_API tern_dataset *tern_cifar10_at(tern_site_t site, const char *folder, ter
 TERN_API tern_dataset *tern_digits_at(tern_site_t site, int64_t count, uint64_t seed);
 #define tern_digits(count, seed) tern_digits_at(TERN_HERE, count, seed)
 
+/* ---- text --------------------------------------------------------------------------------- */
+
+/* A text and its vocabulary: the bytes that occur in it, ascending, numbered from 0. Lives until
+ * tern_text_free or tern_finish, and as long as a dataset of it. */
+typedef struct tern_text tern_text;
+
+/* The bytes of a file, packed by gzip or not; an empty one is an error. */
+TERN_API tern_text *tern_text_read_at(tern_site_t site, const char *path);
+/* A copy of `count` bytes. */
+TERN_API tern_text *tern_text_from_bytes_at(tern_site_t site, const char *bytes, int64_t count);
+/* About `count` bytes of small made-up tales, the same for the same seed: what to train on when no
+ * file is at hand. */
+TERN_API tern_text *tern_text_drawn_at(tern_site_t site, int64_t count, uint64_t seed);
+#define tern_text_read(path) tern_text_read_at(TERN_HERE, path)
+#define tern_text_from_bytes(bytes, count) tern_text_from_bytes_at(TERN_HERE, bytes, count)
+#define tern_text_drawn(count, seed) tern_text_drawn_at(TERN_HERE, count, seed)
+TERN_API void tern_text_free(tern_text *text);
+
+/* Bytes; 0 for NULL. */
+TERN_API int64_t tern_text_count(const tern_text *text);
+/* How many different bytes; 0 for NULL. */
+TERN_API int64_t tern_text_symbols(const tern_text *text);
+/* The byte with a number, '?' for a number that none has; and the number of a byte, or -1. */
+TERN_API char tern_text_byte(const tern_text *text, int64_t symbol);
+TERN_API int64_t tern_text_symbol(const tern_text *text, char byte);
+
+typedef struct tern_windows_args {
+    size_t size_;
+    tern_text *text; /* required */
+    int64_t length;  /* required: symbols of a window */
+    int64_t stride;  /* from one window to the next; default 1 */
+    int split;       /* TERN_TRAIN: the first nine tenths; TERN_TEST: the last; default: all */
+} tern_windows_args;
+/* Windows of a text: x [length], i64, are the numbers of consecutive bytes, y [length] those of the
+ * bytes that follow each. */
+TERN_API tern_dataset *tern_text_windows_at(tern_site_t site, const tern_windows_args *args);
+#define tern_text_windows(...)      \
+    tern_text_windows_at(TERN_HERE, \
+                         &(tern_windows_args){ .size_ = sizeof(tern_windows_args), __VA_ARGS__ })
+
 /* ---- datasets of one's own ---------------------------------------------------------------- */
 
 typedef struct tern_dataset_args {

@@ -78,11 +78,29 @@ static void write_images(const char *prefix, uint32_t count)
     free(labels);
 }
 
+/* Twenty-one windows of the training part fill a batch, one of the last tenth the test. */
+static void write_text(void)
+{
+    char line[64], text[TEXT_BYTES];
+    int used = 0;
+    for (int i = 0; i < 24; i++) {
+        snprintf(line, sizeof line, "%d green bottles hang on wall %d.\n", 99 - i, i * i % 7);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s", line);
+    }
+    char path[2 * FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/rhyme.txt", file_folder());
+    FILE *stream = fopen(path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(text, 1, (size_t)used, stream), used);
+    fclose(stream);
+}
+
 static int make_data(void **state)
 {
     (void)state;
     write_images("train", TRAIN);
     write_images("t10k", TEST);
+    write_text();
     return 0;
 }
 
@@ -159,6 +177,65 @@ static void test_json_holds_what_was_promised(void **state)
     assert_int_equal(entries, 2); /* a whole epoch of 30 steps, and one cut after 10 */
 }
 
+/* ---- text ---- */
+
+static double number_of(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    assert_non_null(at);
+    return strtod(at + strlen(key), NULL);
+}
+
+static void test_text_is_learnt_and_gone_on_with(void **state)
+{
+    (void)state;
+    const char *common = "--data rhyme.txt --device cpu --quiet";
+    char options[256], first[TEXT_BYTES], results[TEXT_BYTES];
+    snprintf(options, sizeof options,
+             "%s --epochs 3 --save g.run --json r.json --prompt '4 green' --sample 60 --top-k 3",
+             common);
+    expect_run(0, "char_gpt", options);
+    assert_memory_equal(out_text, "4 green", 7);
+    assert_true(strstr(out_text, "\ntest loss ") - out_text >= 7 + 60);
+    read_text("r.json", results);
+    const double loss = number_of(results, "\"test_loss\":");
+    assert_true(loss > 0 && loss < 1.5); /* it begins with log 31 = 3.4 */
+
+    memcpy(first, out_text, sizeof first); /* what is written depends on the model and the seed */
+    snprintf(options, sizeof options, "--load g.run --quiet --prompt '4 green' --sample 60");
+    expect_run(0, "char_gpt", options);
+    assert_string_not_equal(out_text, first);
+    strcat(options, " --top-k 3");
+    expect_run(0, "char_gpt", options);
+    assert_string_equal(out_text, first);
+    strcat(options, " --temperature 1e-6"); /* the likeliest each time, as with --top-k 1 */
+    expect_run(0, "char_gpt", options);
+    memcpy(first, out_text, sizeof first);
+    strcat(options, " --temperature 5 --top-k 1");
+    expect_run(0, "char_gpt", options);
+    assert_string_equal(out_text, first);
+}
+
+static void test_text_programs_have_options_of_their_own(void **state)
+{
+    (void)state;
+    expect_run(2, "char_gpt", "--show 3");
+    expect_text(err_text, "--top-k N");
+    expect_run(2, "mlp_mnist", "--sample 3");
+    expect_text(err_text, "--show N");
+    expect_run(2, "char_gpt", "--temperature 0");
+    expect_text(err_text, "--temperature wants a number above 0, not '0'");
+    expect_run(1, "char_gpt", "--data nowhere.txt --quiet");
+    expect_text(err_text, "nowhere.txt");
+    expect_run(1, "char_gpt", "--data r.json --quiet");
+    expect_text(err_text, "do not fit in");
+    const int status = run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "char_gpt",
+                           "--steps 1 --no-test --batch 2");
+    assert_int_equal(status, 0);
+    expect_text(err_text, "using made-up tales");
+    expect_text(out_text, "data: the built-in made-up tales");
+}
+
 /* ---- stopping and going on ---- */
 
 static tern_state *load(const char *name)
@@ -217,12 +294,14 @@ static void test_same_seed_gives_the_same_run(void **state)
     expect_same_runs("a.run", "b.run");
 }
 
-static void stop_and_go_on(const char *program, const char *stop)
+static void stop_and_go_on(const char *program, const char *data, const char *stop)
 {
     char options[256];
-    expect_run(0, program, "--data . --epochs 2 --batch 30 --threads 1 --quiet --save whole.run");
-    snprintf(options, sizeof options,
-             "--data . --epochs 2 --batch 30 --threads 1 --quiet --steps %s --save part.run", stop);
+    const char *common = "--epochs 2 --batch 30 --threads 1 --quiet";
+    snprintf(options, sizeof options, "--data %s %s --save whole.run", data, common);
+    expect_run(0, program, options);
+    snprintf(options, sizeof options, "--data %s %s --steps %s --save part.run", data, common,
+             stop);
     expect_run(0, program, options);
     expect_run(0, program, "--load part.run --threads 1 --quiet --save rest.run");
     expect_same_runs("whole.run", "rest.run");
@@ -231,8 +310,9 @@ static void stop_and_go_on(const char *program, const char *stop)
 static void test_run_cut_in_an_epoch_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    stop_and_go_on("mlp_mnist", "7");
-    stop_and_go_on("cnn_mnist", "27");
+    stop_and_go_on("mlp_mnist", ".", "7");
+    stop_and_go_on("cnn_mnist", ".", "27");
+    stop_and_go_on("char_gpt", "rhyme.txt", "5");
 }
 
 static void test_half_precision_goes_on_bit_for_bit(void **state)
@@ -266,7 +346,7 @@ static void test_half_precision_goes_on_bit_for_bit(void **state)
 static void test_run_cut_between_epochs_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    stop_and_go_on("mlp_mnist", "20");
+    stop_and_go_on("mlp_mnist", ".", "20");
 }
 
 static void test_run_may_be_cut_twice_in_one_epoch(void **state)
@@ -398,6 +478,8 @@ int main(void)
         cmocka_unit_test(test_weights_of_pytorch_give_its_logits),
         cmocka_unit_test(test_training_prints_epochs_and_accuracy),
         cmocka_unit_test(test_json_holds_what_was_promised),
+        cmocka_unit_test(test_text_is_learnt_and_gone_on_with),
+        cmocka_unit_test(test_text_programs_have_options_of_their_own),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),

@@ -1,5 +1,6 @@
-/* Both training examples on simulated devices: their first loss is the CPU's within 1e-5, the twentieth
- * within 1e-3. On the drawn digits, and on MNIST where it is. Not built where there are no simulated
+/* The training examples on simulated devices: their first loss is the CPU's within 1e-5, the twentieth
+ * within 1e-3. On the drawn digits and the made-up
+ * tales, and on MNIST where it is. Not built where there are no simulated
  * devices. */
 #include <math.h>
 #include <stdio.h>
@@ -83,6 +84,12 @@ static void test_cnn_trains_as_on_the_cpu(void **state)
     check_example("cnn_mnist", "digits", 4, 2);
 }
 
+static void test_transformer_trains_as_on_the_cpu(void **state)
+{
+    (void)state;
+    check_example("char_gpt", "tales", 2, 1);
+}
+
 static void test_mnist_trains_as_on_the_cpu(void **state)
 {
     (void)state;
@@ -101,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_mlp_trains_as_on_the_cpu),
                                         cmocka_unit_test(test_cnn_trains_as_on_the_cpu),
+                                        cmocka_unit_test(test_transformer_trains_as_on_the_cpu),
                                         cmocka_unit_test(test_mnist_trains_as_on_the_cpu) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
