@@ -183,6 +183,17 @@ FORMULA double f64_binary_cross_entropy_with_logits(double x, double t)
     return (x > 0 ? x : 0) - x * t + log1p(exp(-fabs(x)));
 }
 
+/* t log t - t x of a probability t */
+FORMULA float f32_kl_div(float x, float t)
+{
+    return (t == 0.0f ? 0.0f : t * f32_log(t)) - t * x;
+}
+
+FORMULA double f64_kl_div(double x, double t)
+{
+    return (t == 0 ? 0 : t * log(t)) - t * x;
+}
+
 /* ---- activations in f32 ---------------------------------------------------------------------- */
 
 FORMULA float f32_tanh(float x)

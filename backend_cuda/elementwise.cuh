@@ -52,6 +52,7 @@ BY_TYPE(silu_slope)
 BY_TYPE_2(pow)
 BY_TYPE_2(binary_cross_entropy)
 BY_TYPE_2(binary_cross_entropy_with_logits)
+BY_TYPE_2(kl_div)
 #undef BY_TYPE_2
 
 template <typename T> __device__ __forceinline__ bool is_negative(T x)

@@ -30,6 +30,7 @@ BACK(max_pool2d) BACK(max_pool2d_grad) BACK(avg_pool2d) BACK(avg_pool2d_grad)
 BACK(batch_norm) BACK(batch_norm_grad) BACK(layer_norm) BACK(layer_norm_grad)
 BACK(softmax) BACK(softmax_grad) BACK(log_softmax) BACK(log_softmax_grad)
 BACK(dropout) BACK(dropout_grad) BACK(cross_entropy) BACK(binary_cross_entropy) BACK(binary_cross_entropy_with_logits) BACK(cross_entropy_grad)
+BACK(kl_div)
 #undef RULE
 #undef BACK
 /* clang-format on */

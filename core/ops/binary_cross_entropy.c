@@ -1,23 +1,18 @@
 /* Binary cross-entropy: a row per element, and the weights and the reduction made of simple ops. */
-#include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
+#include "core/ops/loss.h"
 #include "core/rules.h"
 #include "core/tape.h"
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 
 /* Half types are computed in f32: 1e-12 and what is near 1 are not f16 numbers. */
-static tern_tensor *wide(tern_tensor *t)
-{
-    const tern_dtype_t dtype = tern_dtype(t);
-    return dtype == TERN_F16 || dtype == TERN_BF16 ? tern_cast(t, TERN_F32) : t;
-}
-
 void back_binary_cross_entropy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     tern_tensor *saved = core_saved_in(ctx, 0);
-    tern_tensor *x = wide(saved), *t = wide(core_saved_in(ctx, 1)), *g = wide(grad);
+    tern_tensor *x = core_widened(saved), *t = core_widened(core_saved_in(ctx, 1));
+    tern_tensor *g = core_widened(grad);
     if (tern_failed())
         return;
     tern_tensor *rest = tern_sub(1.0, x);
@@ -46,9 +41,8 @@ void back_binary_cross_entropy_with_logits(tern_op_ctx *ctx, tern_tensor *grad,
 
 static bool check(core_call *call, const tern_binary_cross_entropy_args *args)
 {
-    if (args->reduction < 0 || args->reduction > TERN_NONE)
-        return core_fail(call, TERN_ERR_ARGUMENT, "TERN_MEAN, TERN_SUM or TERN_NONE",
-                         "%d is no reduction", args->reduction);
+    if (!core_check_reduction(call, args->reduction, TERN_NONE))
+        return false;
     if (!core_view_same_shape(core_view(call, 0), core_view(call, 1)))
         return core_fail(call, TERN_ERR_SHAPE, "tern_reshape the target",
                          "x and target differ in shape");
@@ -78,8 +72,7 @@ static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross
             out = more_positive(id, args, out);
         if (args->weight != NULL && out != NULL)
             out = tern_mul(out, args->weight);
-        if (args->reduction != TERN_NONE && out != NULL)
-            out = args->reduction == TERN_SUM ? tern_sum(out) : tern_mean(out);
+        out = core_reduce_loss(out, args->reduction);
     }
     return core_compose_end(&frame, out);
 }

@@ -196,53 +196,6 @@ TERN_API tern_tensor *tern_dropout_at(tern_site_t, const tern_dropout_args *args
 #define tern_dropout(...) \
     tern_dropout_at(TERN_HERE, &(tern_dropout_args){ .size_ = sizeof(tern_dropout_args), __VA_ARGS__ })
 
-/* ---- losses ---------------------------------------------------------------------------------- */
-
-enum { TERN_MEAN = 1, TERN_SUM = 2, TERN_NONE = 3 };
-typedef struct tern_cross_entropy_args {
-    size_t size_;
-    tern_tensor *logits;  /* [C] or [N, C] or [N, C, ...] */
-    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...] */
-    tern_tensor *weight;  /* [C] or NULL */
-    int reduction;        /* default TERN_MEAN: over the weights of the targets that count */
-    double label_smoothing;
-    int64_t ignore_index; /* used when `ignore` is set; default -100 */
-    bool ignore;
-} tern_cross_entropy_args;
-TERN_API tern_tensor *tern_cross_entropy_at(tern_site_t, const tern_cross_entropy_args *args);
-#define tern_cross_entropy(...)      \
-    tern_cross_entropy_at(TERN_HERE, \
-                          &(tern_cross_entropy_args){ .size_ = sizeof(tern_cross_entropy_args), \
-                                                      __VA_ARGS__ })
-/* Of probabilities x in [0, 1] and targets in [0, 1], of equal shapes, each element:
- *   -weight (target log x + (1 - target) log(1 - x)), logarithms not below -100
- * and then mean, sum or none (0 is mean). With logits x is what goes into the sigmoid, which is exact
- * where the other overflows, and target log x is multiplied by pos_weight. weight and pos_weight
- * broadcast. torch.nn.functional.binary_cross_entropy, and _with_logits. */
-typedef struct tern_binary_cross_entropy_args {
-    size_t size_;
-    tern_tensor *x, *target; /* required */
-    tern_tensor *weight;     /* default: 1 */
-    int reduction;
-    tern_tensor *pos_weight; /* with logits; default: 1 */
-} tern_binary_cross_entropy_args;
-TERN_API tern_tensor *tern_binary_cross_entropy_at(tern_site_t,
-                                                   const tern_binary_cross_entropy_args *args);
-TERN_API tern_tensor *
-tern_binary_cross_entropy_with_logits_at(tern_site_t, const tern_binary_cross_entropy_args *args);
-#define TERN_BINARY_CROSS_ENTROPY_(...)                              \
-    &(tern_binary_cross_entropy_args)                                \
-    {                                                                \
-        .size_ = sizeof(tern_binary_cross_entropy_args), __VA_ARGS__ \
-    }
-#define tern_binary_cross_entropy(...) \
-    tern_binary_cross_entropy_at(TERN_HERE, TERN_BINARY_CROSS_ENTROPY_(__VA_ARGS__))
-#define tern_binary_cross_entropy_with_logits(...) \
-    tern_binary_cross_entropy_with_logits_at(TERN_HERE, TERN_BINARY_CROSS_ENTROPY_(__VA_ARGS__))
-/* (x - y)^2, mean, sum or none (0 is mean). */
-TERN_API tern_tensor *tern_mse_loss_at(tern_site_t, tern_tensor *x, tern_tensor *y, int reduction);
-#define tern_mse_loss(x, y, reduction) tern_mse_loss_at(TERN_HERE, x, y, reduction)
-
 /* ---- one optimizer step of one parameter: one pass over memory, not differentiable ------------ */
 
 /* p, buffer: written; buffer may be NULL when momentum is 0. */
@@ -284,5 +237,6 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 #endif
 
 #include "tern/elementwise.h"
+#include "tern/loss.h"
 
 #endif

@@ -259,6 +259,46 @@ static void test_probabilities_are_unsafe_in_f16(void **state)
     assert_no_error();
 }
 
+static void test_options_of_other_losses_are_checked(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = logits(), *whole = tern_cast(x, TERN_I32);
+    assert_null(tern_l1_loss(x, x, 4));
+    assert_error(TERN_ERR_ARGUMENT, "l1_loss: 4 is no reduction");
+    assert_null(tern_l1_loss(x, NULL, 0));
+    assert_error(TERN_ERR_ARGUMENT, "l1_loss: input 1 is NULL");
+    assert_null(tern_smooth_l1_loss(x, x, .beta = -0.0));
+    assert_error(TERN_ERR_ARGUMENT, "beta is -0; it has to be positive");
+    assert_null(tern_huber_loss(x, x, .delta = -2));
+    assert_error(TERN_ERR_ARGUMENT, "huber_loss: delta is -2; it has to be positive");
+    assert_null(tern_kl_div(x, whole));
+    assert_error(TERN_ERR_DTYPE, "kl_div");
+    assert_null(tern_nll_loss(x, tern_cast(target(), TERN_F32)));
+    assert_error(TERN_ERR_DTYPE, "nll_loss: the target is f32; class numbers are i64");
+    assert_null(tern_nll_loss(x, x));
+    assert_error(TERN_ERR_DTYPE, "nll_loss");
+    assert_null(tern_nll_loss(x, tern_slice(target(), .end = 1)));
+    assert_error(TERN_ERR_SHAPE, "need a target [N, ...], one class number per row");
+    assert_null(tern_nll_loss(x, target(), target()));
+    assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
+    assert_null(tern_cosine_similarity(x, x, 2, 0));
+    assert_error(TERN_ERR_ARGUMENT, "cosine_similarity");
+    assert_null(tern_cosine_similarity(x, tern_slice(x, .dim = 1, .end = 2), 1, 0));
+    assert_error(TERN_ERR_SHAPE, "do not broadcast");
+}
+
+static void test_class_numbers_outside_are_found(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t beyond[] = { 2, 7 };
+    tern_tensor *bad = tern_from_data(beyond, .shape = TERN_SHAPE(2), .dtype = TERN_I64);
+    (void)tern_nll_loss(logits(), bad);
+    (void)tern_dev_synchronize(tern_default_device());
+    assert_error(TERN_ERR_INDEX, "7");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +312,8 @@ int main(void)
         cmocka_unit_test(test_backward_gives_probabilities_less_one_at_the_target),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
         cmocka_unit_test(test_wrong_targets_are_explained),
+        cmocka_unit_test(test_options_of_other_losses_are_checked),
+        cmocka_unit_test(test_class_numbers_outside_are_found),
         cmocka_unit_test(test_wrong_options_are_explained),
         cmocka_unit_test(test_nothing_is_left_over),
     };

@@ -13,7 +13,8 @@ static const struct {
               { opinfo_shape, &opinfo_shape_count },
               { opinfo_reduce, &opinfo_reduce_count },
               { opinfo_product, &opinfo_product_count },
-              { opinfo_norm, &opinfo_norm_count } };
+              { opinfo_norm, &opinfo_norm_count },
+              { opinfo_loss, &opinfo_loss_count } };
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const opinfo *opinfo_at(int i)

@@ -33,6 +33,13 @@ value ref_softmax(const value *x, int dim, bool logarithm);
 /* logits [N, C, S], target [N, S], weight [C] or data NULL; reduction as TERN_MEAN, ... */
 value ref_cross_entropy(const value *x, const value *target, const value *weight, int reduction,
                         double smoothing, int64_t ignore);
+/* `each` (freed or returned) after a reduction: TERN_MEAN, ... */
+value ref_reduced_loss(value each, int reduction);
+/* x [N, C, S...], target [N, S...], weight [C] or data NULL */
+value ref_nll_loss(const value *x, const value *target, const value *weight, int reduction,
+                   int64_t ignore);
+/* of rows: x [N, C], y [N, C] or [C] -> [N] */
+value ref_cosine_similarity(const value *x, const value *y);
 /* normalises over the last `dims` dimensions */
 value ref_layer_norm(const value *x, int dims, const value *weight, const value *bias, double eps);
 /* normalises per channel (dim 1) with the batch's own statistics */

@@ -1,0 +1,203 @@
+/* Losses made of simple ops, and what all losses share. */
+#include "core/ops/loss.h"
+
+#include <math.h>
+
+#include "core/error.h"
+#include "core/op_table.h"
+#include "core/promote.h"
+
+/* ---- shared ------------------------------------------------------------------------------------ */
+
+bool core_check_reduction(core_call *call, int reduction, int last)
+{
+    return (reduction >= 0 && reduction <= last) ||
+           core_fail(call, TERN_ERR_ARGUMENT,
+                     last == TERN_NONE ? "TERN_MEAN, TERN_SUM or TERN_NONE"
+                                       : "TERN_MEAN, TERN_SUM, TERN_NONE or TERN_BATCH_MEAN",
+                     "%d is no reduction", reduction);
+}
+
+tern_tensor *core_reduce_loss(tern_tensor *each, int reduction)
+{
+    if (each == NULL || reduction == TERN_NONE)
+        return each;
+    return reduction == TERN_SUM ? tern_sum(each) : tern_mean(each);
+}
+
+tern_tensor *core_widened(tern_tensor *t)
+{
+    const tern_dtype_t dtype = tern_dtype(t);
+    return dtype == TERN_F16 || dtype == TERN_BF16 ? tern_cast(t, TERN_F32) : t;
+}
+
+/* ---- distances --------------------------------------------------------------------------------- */
+
+typedef tern_tensor *(*loss_fn)(tern_tensor *x, tern_tensor *y, double option);
+
+/* A loss by element of two operands, which autocast has seen. */
+static tern_tensor *of_pairs(tern_op_id id, tern_site_t site, tern_tensor *x, tern_tensor *y,
+                             int reduction, loss_fn loss, double option)
+{
+    core_frame frame;
+    core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ x, y });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame) && core_check_reduction(&frame.call, reduction, TERN_NONE) &&
+        core_compose_cast(&frame))
+        out = core_reduce_loss(loss(frame.call.in[0], frame.call.in[1], option), reduction);
+    return core_compose_end(&frame, out);
+}
+
+static tern_tensor *squared(tern_tensor *x, tern_tensor *y, double option)
+{
+    tern_tensor *difference = tern_sub(x, y);
+    (void)option;
+    return tern_mul(difference, difference);
+}
+
+static tern_tensor *absolute(tern_tensor *x, tern_tensor *y, double option)
+{
+    (void)option;
+    return tern_abs(tern_sub(x, y));
+}
+
+/* With c the difference d cut to [-delta, delta]: c (d - c / 2), which is d^2 / 2 inside and
+ * delta (|d| - delta / 2) outside. Its derivative for c is 0 where c is at an end. */
+static tern_tensor *huber(tern_tensor *x, tern_tensor *y, double delta)
+{
+    tern_tensor *d = tern_sub(x, y);
+    tern_tensor *cut = tern_minimum(tern_maximum(d, -delta), delta);
+    return tern_mul(cut, tern_sub(d, tern_mul(cut, 0.5)));
+}
+
+static tern_tensor *smooth(tern_tensor *x, tern_tensor *y, double beta)
+{
+    tern_tensor *scaled = huber(x, y, beta);
+    return beta == 1 ? scaled : tern_div(scaled, beta);
+}
+
+tern_tensor *tern_mse_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, int reduction)
+{
+    return of_pairs(TERN_OP_mse_loss, site, x, y, reduction, squared, 0);
+}
+
+tern_tensor *tern_l1_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, int reduction)
+{
+    return of_pairs(TERN_OP_l1_loss, site, x, y, reduction, absolute, 0);
+}
+
+/* A width that is given, or 1; false after an error. */
+static bool width(tern_site_t site, const char *op, const char *name, double *given)
+{
+    if (*given == 0 && !signbit(*given))
+        *given = 1;
+    return *given > 0 || tern_fail_at(site, TERN_ERR_ARGUMENT, op,
+                                      "%s is %g; it has to be positive\n  try tern_l1_loss, which "
+                                      "is what is left where it becomes 0",
+                                      name, *given) == TERN_OK;
+}
+
+tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_args *args)
+{
+    tern_smooth_l1_loss_args a = { .size_ = 0 };
+    if (args != NULL)
+        a = *args;
+    if (!width(site, "smooth_l1_loss", "beta", &a.beta))
+        return NULL;
+    return of_pairs(TERN_OP_smooth_l1_loss, site, a.x, a.target, a.reduction, smooth, a.beta);
+}
+
+tern_tensor *tern_huber_loss_at(tern_site_t site, const tern_huber_loss_args *args)
+{
+    tern_huber_loss_args a = { .size_ = 0 };
+    if (args != NULL)
+        a = *args;
+    if (!width(site, "huber_loss", "delta", &a.delta))
+        return NULL;
+    return of_pairs(TERN_OP_huber_loss, site, a.x, a.target, a.reduction, huber, a.delta);
+}
+
+/* ---- distributions ----------------------------------------------------------------------------- */
+
+void back_kl_div(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *target = core_saved_in(ctx, 1);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_neg(tern_mul(grad, target));
+    if (tern_needs_grad(ctx, 1)) {
+        tern_tensor *x = core_saved_in(ctx, 0);
+        grad_in[1] = tern_mul(grad, tern_add(tern_sub(tern_log(target), x), 1.0));
+    }
+}
+
+static tern_tensor *divergence(core_frame *frame, const tern_kl_div_args *args)
+{
+    tern_tensor *x = frame->call.in[0], *target = frame->call.in[1];
+    tern_tensor *each = args->log_target
+                            ? tern_mul(tern_exp(target), tern_sub(target, x))
+                            : core_op2(TERN_OP_kl_div, frame->call.site, NULL, x, target);
+    if (args->reduction != TERN_BATCH_MEAN || each == NULL)
+        return core_reduce_loss(each, args->reduction);
+    const tern_view *v = core_view(&frame->call, 0);
+    return tern_div(tern_sum(each), v->ndim > 0 ? (double)v->shape[0] : 1.0);
+}
+
+tern_tensor *tern_kl_div_at(tern_site_t site, const tern_kl_div_args *args)
+{
+    core_frame frame;
+    tern_kl_div_args a = { .size_ = 0 };
+    if (args != NULL)
+        a = *args;
+    core_compose_begin(&frame, TERN_OP_kl_div, site, 2, (tern_tensor *[]){ a.x, a.target });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame) &&
+        core_check_reduction(&frame.call, a.reduction, TERN_BATCH_MEAN) &&
+        core_compose_cast(&frame) && core_check_dtype(&frame.call, 0, DT_FLOATS) &&
+        core_check_dtype(&frame.call, 1, DT_FLOATS))
+        out = divergence(&frame, &a);
+    return core_compose_end(&frame, out);
+}
+
+/* ---- angles ------------------------------------------------------------------------------------ */
+
+static tern_tensor *length(tern_tensor *t, int dim, double eps)
+{
+    tern_tensor *square = tern_sum(tern_mul(t, t), .dims = TERN_DIMS(dim));
+    return tern_sqrt(tern_maximum(square, eps * eps));
+}
+
+/* Both in the shape in which they meet, half types in f32, in which squares neither overflow soon nor
+ * vanish. */
+static tern_tensor *cosine(core_frame *frame, int dim, double eps)
+{
+    tern_attr_shape shape;
+    core_call *call = &frame->call;
+    if (!core_broadcast(call, core_view(call, 0), core_view(call, 1), &shape.ndim, shape.dims))
+        return NULL;
+    int32_t normal = dim;
+    if (!core_normalise_dim(call, &normal, shape.ndim))
+        return NULL;
+    const tern_dtype_t dtype = core_result_type(core_view(call, 0), core_view(call, 1));
+    tern_tensor *v[2];
+    for (int i = 0; i < 2; i++) {
+        if (!core_expand_input(call, i, shape.ndim, shape.dims))
+            return NULL;
+        v[i] = core_widened(call->in[i]);
+    }
+    tern_tensor *product = tern_sum(tern_mul(v[0], v[1]), .dims = TERN_DIMS(normal));
+    tern_tensor *lengths = tern_mul(length(v[0], normal, eps), length(v[1], normal, eps));
+    tern_tensor *out = tern_div(product, lengths);
+    return tern_failed() ? NULL : tern_cast(out, dtype);
+}
+
+tern_tensor *tern_cosine_similarity_at(tern_site_t site, tern_tensor *x, tern_tensor *y, int dim,
+                                       double eps)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_cosine_similarity, site, 2, (tern_tensor *[]){ x, y });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame) && core_compose_cast(&frame) &&
+        core_check_dtype(&frame.call, 0, DT_FLOATS) && core_check_dtype(&frame.call, 1, DT_FLOATS))
+        out = cosine(&frame, dim, eps == 0 ? 1e-8 : eps);
+    return core_compose_end(&frame, out);
+}
