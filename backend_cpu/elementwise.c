@@ -10,6 +10,7 @@
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
+#include "tern/op_attr.h"
 
 enum {
     DIRECT = 4096, /* elements up to which one thread and ordinary stores are right in any case */
@@ -48,6 +49,7 @@ static const cpu_loop *const loops[][TERN_DTYPES] = {
 typedef struct job {
     cpu_loop loop;
     cpu_loop stream_loop; /* NULL: by way of a buffer */
+    const void *numbers;
     int inputs;
     int expand;              /* bit i: the loop takes no scalar as operand i */
     int64_t size[4];         /* bytes per element in memory: output, inputs */
@@ -87,7 +89,7 @@ static void run_block(const job *j, char *out, char *const *in, int64_t n, int s
     for (int i = 0; i < j->inputs; i++)
         operands[i] = block_input(j, i, in[i], n, scalars, &buffers[i]);
     void *result = j->narrow || j->stream ? buffers[3].bytes : out;
-    j->loop(result, operands[0], operands[1], operands[2], n, scalars & ~j->expand);
+    j->loop(result, operands[0], operands[1], operands[2], n, scalars & ~j->expand, j->numbers);
     if (j->narrow && j->stream) {
         j->narrow(buffers[0].bytes, result, n);
         result = buffers[0].bytes;
@@ -103,11 +105,11 @@ static void run_block(const job *j, char *out, char *const *in, int64_t n, int s
 static void run_row(const job *j, char *out, char *const *in, int64_t n, int scalars)
 {
     if (!j->half && !j->stream && (scalars & j->expand) == 0) {
-        j->loop(out, in[0], in[1], in[2], n, scalars);
+        j->loop(out, in[0], in[1], in[2], n, scalars, j->numbers);
         return;
     }
     if (j->stream && j->stream_loop && (scalars & j->expand) == 0) {
-        j->stream_loop(out, in[0], in[1], in[2], n, scalars);
+        j->stream_loop(out, in[0], in[1], in[2], n, scalars, j->numbers);
         return;
     }
     char *at[3] = { in[0], in[1], in[2] };
@@ -263,6 +265,60 @@ static tern_status_t run_job(const tern_call *call, job *j, const tern_view *con
     return TERN_OK;
 }
 
+/* ---- the attribute's numbers ------------------------------------------------------------------ */
+
+typedef union element_numbers {
+    float f32[2];
+    double f64[2];
+    int64_t i64[2];
+    int32_t i32[2];
+    int16_t i16[2];
+    int8_t i8[2];
+    uint8_t u8[2];
+} element_numbers;
+
+/* As the loops of a dtype read them. */
+static __attribute__((noinline)) const void *convert_numbers(const tern_attr_numbers *attr,
+                                                             int dtype, element_numbers *out)
+{
+    for (int k = 0; k < 2; k++)
+        switch (dtype) {
+        case TERN_F64:
+            out->f64[k] = attr->f[k];
+            break;
+        case TERN_I64:
+            out->i64[k] = attr->i[k];
+            break;
+        case TERN_I32:
+            out->i32[k] = (int32_t)attr->i[k];
+            break;
+        case TERN_I16:
+            out->i16[k] = (int16_t)attr->i[k];
+            break;
+        case TERN_I8:
+            out->i8[k] = (int8_t)attr->i[k];
+            break;
+        case TERN_U8:
+        case TERN_BOOL:
+            out->u8[k] = (uint8_t)attr->i[k];
+            break;
+        default:
+            out->f32[k] = (float)attr->f[k];
+        }
+    return out;
+}
+
+/* The attribute of an elementwise op is tern_attr_numbers, or there is none. */
+static inline const void *numbers_of(const tern_call *call, element_numbers *room)
+{
+    static const element_numbers none;
+    return __builtin_expect(call->attr == NULL, 1)
+               ? &none
+               : convert_numbers(call->attr, call->in[0]->dtype, room);
+}
+
+/* ---- kernels that need a job ------------------------------------------------------------------- */
+
 /* All but what the direct path takes. `expand`: bits of the operands that may not be scalars. */
 static __attribute__((noinline)) tern_status_t run_general(const tern_call *call,
                                                            cpu_element element, int inputs,
@@ -271,6 +327,8 @@ static __attribute__((noinline)) tern_status_t run_general(const tern_call *call
     const int dtype = call->in[0]->dtype;
     const bool half = dtype == TERN_F16 || dtype == TERN_BF16;
     job j;
+    element_numbers room;
+    j.numbers = numbers_of(call, &room);
     j.loop = loops[cpu_isa()][half ? TERN_F32 : dtype][element];
     if (!j.loop)
         return call->host->fail(TERN_ERR_UNSUPPORTED, "no kernel for this dtype on the CPU");
@@ -296,23 +354,25 @@ static inline bool half_overlap(const void *a, const void *b, int64_t n, int64_t
 }
 
 static __attribute__((noinline)) void run_flushed(cpu_loop loop, void *out, const void *a,
-                                                  const void *b, int64_t n, int scalars)
+                                                  const void *b, int64_t n, int scalars,
+                                                  const void *numbers)
 {
     const uint32_t before = cpu_flush_begin();
-    loop(out, a, b, NULL, n, scalars);
+    loop(out, a, b, NULL, n, scalars, numbers);
     cpu_flush_end(before);
 }
 
 /* Out of line is what few calls need, so that the others save no registers. */
 static inline tern_status_t run_direct(cpu_loop loop, void *out, const tern_view *a,
-                                       const tern_view *b, int64_t n, int scalars)
+                                       const tern_view *b, int64_t n, int scalars,
+                                       const void *numbers)
 {
     if (n == 0)
         return TERN_OK;
     if (__builtin_expect(n < FLUSH_FROM, 1))
-        loop(out, a->data, b->data, NULL, n, scalars);
+        loop(out, a->data, b->data, NULL, n, scalars, numbers);
     else
-        run_flushed(loop, out, a->data, b->data, n, scalars);
+        run_flushed(loop, out, a->data, b->data, n, scalars, numbers);
     return TERN_OK;
 }
 
@@ -326,17 +386,18 @@ static inline tern_status_t unary(const tern_call *call, cpu_element element, in
     const tern_view *out = call->out[0], *a = call->in[0];
     const int64_t n = out->numel;
     const cpu_loop loop = direct_loop(a->dtype, element);
+    element_numbers room;
     if (!loop)
         return run_general(call, element, 1, 1, flops);
     if (n == 1) {
-        loop(out->data, a->data, a->data, NULL, 1, 0);
+        loop(out->data, a->data, a->data, NULL, 1, 0, numbers_of(call, &room));
         return TERN_OK;
     }
     if ((uint64_t)n > DIRECT || a->numel != n ||
         (out->flags & a->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
         half_overlap(out->data, a->data, n, cpu_dtype_size(a->dtype)))
         return run_general(call, element, 1, 1, flops);
-    return run_direct(loop, out->data, a, a, n, 0);
+    return run_direct(loop, out->data, a, a, n, 0, numbers_of(call, &room));
 }
 
 static inline tern_status_t binary(const tern_call *call, cpu_element element, int expand,
@@ -345,10 +406,11 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
     const tern_view *out = call->out[0], *a = call->in[0], *b = call->in[1];
     const int64_t n = out->numel;
     const cpu_loop loop = direct_loop(a->dtype, element);
+    element_numbers room;
     if (!loop)
         return run_general(call, element, 2, expand, flops);
     if (n == 1) {
-        loop(out->data, a->data, b->data, NULL, 1, 0);
+        loop(out->data, a->data, b->data, NULL, 1, 0, numbers_of(call, &room));
         return TERN_OK;
     }
     const int scalars = (a->numel != n) | (b->numel != n) << 1;
@@ -358,10 +420,11 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
         (!(scalars & 1) && half_overlap(out->data, a->data, n, size)) ||
         (!(scalars & 2) && half_overlap(out->data, b->data, n, size)))
         return run_general(call, element, 2, expand, flops);
-    return run_direct(loop, out->data, a, b, n, scalars);
+    return run_direct(loop, out->data, a, b, n, scalars, numbers_of(call, &room));
 }
 
 #define PLAIN1(call, element) unary(call, element, 1)
+#define TEST(call, element) unary(call, element, 1)
 #define CURVE1(call, element) unary(call, element, CURVE_FLOPS)
 #define LANES1 CURVE1
 #define PLAIN2(call, element) binary(call, element, 0, 1)

@@ -13,10 +13,10 @@ typedef enum cpu_element {
 
 /* Operands without gaps; operand i is one element instead where bit i of `scalars` is set. `out`
  * may be exactly one of the operands but not overlap one otherwise (a scalar may lie anywhere in
- * it). PLAIN1 and CURVE loops take scalars = 0 only. n > 0. Operands that the op has not are not
- * read. */
+ * it). PLAIN1, TEST and CURVE loops take scalars = 0 only. n > 0. Operands that the op has not are not
+ * read. `numbers`: p and q in the type that is computed in; not read by an op without attributes. */
 typedef void (*cpu_loop)(void *out, const void *a, const void *b, const void *c, int64_t n,
-                         int scalars);
+                         int scalars, const void *numbers);
 
 /* Loops by element; NULL where the dtype is not the op's. bool uses bytes. */
 CPU_ISA_DECLARE_TABLE(const cpu_loop, cpu_loops_f32, CPU_ELEMENT_COUNT);

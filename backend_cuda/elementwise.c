@@ -81,6 +81,8 @@ static tern_status_t run(const tern_call *call, launch_fn launch, const char *na
         const int64_t size = cuda_dtype_size(views[1]->dtype);
         cuda_elements e = { .walk = &part.walk, .dtype = views[1]->dtype };
         e.out = (char *)views[0]->data + part.offset[0] * cuda_dtype_size(views[0]->dtype);
+        if (call->attr != NULL)
+            e.attr = *(const tern_attr_numbers *)call->attr;
         for (int k = 1; k < operands; k++) {
             const bool number = views[k]->dev.kind == TERN_KIND_CPU;
             if (number)

@@ -3,27 +3,29 @@
 
 using namespace cuda;
 
-/* Bool is 1; each kind holds the ones before it. */
-#define KINDS_FLOATS 0
-#define KINDS_NUMBERS 1
-#define KINDS_ALL 2
+#define KINDS_FLOATS 1
+#define KINDS_NUMBERS 3
+#define KINDS_WHOLE 6 /* 2: integers, 4: bool */
+#define KINDS_ALL 7
 
 template <template <typename> class F, int kinds>
 static cudaError_t launch_any(const cuda_elements *e, cudaStream_t stream)
 {
-    switch (e->dtype) {
-    case TERN_F16:
-        return launch_map<F<real_type<__half>>, real_type<__half>>(e, stream);
-    case TERN_BF16:
-        return launch_map<F<real_type<__nv_bfloat16>>, real_type<__nv_bfloat16>>(e, stream);
-    case TERN_F32:
-        return launch_map<F<real_type<float>>, real_type<float>>(e, stream);
-    case TERN_F64:
-        return launch_map<F<real_type<double>>, real_type<double>>(e, stream);
-    default:
-        break;
+    if constexpr ((kinds & KINDS_FLOATS) != 0) {
+        switch (e->dtype) {
+        case TERN_F16:
+            return launch_map<F<real_type<__half>>, real_type<__half>>(e, stream);
+        case TERN_BF16:
+            return launch_map<F<real_type<__nv_bfloat16>>, real_type<__nv_bfloat16>>(e, stream);
+        case TERN_F32:
+            return launch_map<F<real_type<float>>, real_type<float>>(e, stream);
+        case TERN_F64:
+            return launch_map<F<real_type<double>>, real_type<double>>(e, stream);
+        default:
+            break;
+        }
     }
-    if constexpr (kinds >= KINDS_NUMBERS) {
+    if constexpr ((kinds & 2) != 0) {
         switch (e->dtype) {
         case TERN_U8:
             return launch_map<F<integer_type<uint8_t, uint32_t>>, integer_type<uint8_t, uint32_t>>(
@@ -44,7 +46,7 @@ static cudaError_t launch_any(const cuda_elements *e, cudaStream_t stream)
             break;
         }
     }
-    if constexpr (kinds >= KINDS_ALL)
+    if constexpr ((kinds & 4) != 0)
         if (e->dtype == TERN_BOOL)
             return launch_map<F<bool_type>, bool_type>(e, stream);
     return cudaErrorInvalidValue;

@@ -113,6 +113,7 @@ template <typename S_, typename U_> struct integer_type {
     using T = S;
     using U = U_;
     static constexpr bool is_real = false;
+    static constexpr U ones = ~U(0);
     static __device__ __forceinline__ T load(S x)
     {
         return x;
@@ -132,6 +133,7 @@ struct bool_type {
     using T = uint8_t;
     using U = uint32_t;
     static constexpr bool is_real = false;
+    static constexpr U ones = 1;
     static __device__ __forceinline__ T load(S x)
     {
         return x.value;
@@ -150,9 +152,11 @@ struct bool_type {
 #define FN(name) fn_##name
 #define NEGATIVE(x) is_negative(x)
 #define SUM(x, y) G::sum(x, y)
+#define ONES G::ones
 #define ARITY_PLAIN1 1
 #define ARITY_CURVE1 1
 #define ARITY_LANES1 1
+#define ARITY_TEST 1
 #define ARITY_PLAIN2 2
 #define ARITY_CURVE2 2
 #define ARITY_COMPARE 2
@@ -161,31 +165,33 @@ struct bool_type {
 #define RESULT_LANES1(G) typename G::S
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
+#define RESULT_TEST(G) bool8
 #define RESULT_COMPARE(G) bool8
 #define STORE_PLAIN1(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE1(G, x) G::store((typename G::T)(x))
 #define STORE_LANES1(G, x) G::store((typename G::T)(x))
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
-#define STORE_COMPARE(G, x) \
-    bool8                   \
-    {                       \
-        (uint8_t)(x)        \
+#define STORE_TEST(G, x) \
+    bool8                \
+    {                    \
+        (uint8_t)(x)     \
     }
-#define ELEMENT(name, shape, kinds, real, integer)        \
-    template <typename G> struct f_##name {               \
-        using T = typename G::T;                          \
-        using U = typename G::U;                          \
-        using R = RESULT_##shape(G);                      \
-        static constexpr int arity = ARITY_##shape;       \
-        static __device__ __forceinline__ R run(T a, T b) \
-        {                                                 \
-            (void)a, (void)b;                             \
-            if constexpr (G::is_real)                     \
-                return STORE_##shape(G, real);            \
-            else                                          \
-                return STORE_##shape(G, integer);         \
-        }                                                 \
+#define STORE_COMPARE(G, x) STORE_TEST(G, x)
+#define ELEMENT(name, shape, kinds, real, integer)                  \
+    template <typename G> struct f_##name {                         \
+        using T = typename G::T;                                    \
+        using U = typename G::U;                                    \
+        using R = RESULT_##shape(G);                                \
+        static constexpr int arity = ARITY_##shape;                 \
+        static __device__ __forceinline__ R run(T a, T b, T p, T q) \
+        {                                                           \
+            (void)a, (void)b, (void)p, (void)q;                     \
+            if constexpr (G::is_real)                               \
+                return STORE_##shape(G, real);                      \
+            else                                                    \
+                return STORE_##shape(G, integer);                   \
+        }                                                           \
     };
 #include "backend_cpu/elementwise.def"
 #undef ELEMENT
@@ -200,7 +206,8 @@ template <typename S, int N> struct alignas(sizeof(S) * N) pack {
 template <typename F, typename G>
 __global__ void __launch_bounds__(BLOCK)
     k_map_packs(typename F::R *out, const typename G::S *a, const typename G::S *b,
-                typename G::T number_a, typename G::T number_b, int numbers, int64_t n)
+                typename G::T number_a, typename G::T number_b, int numbers, typename G::T p,
+                typename G::T q, int64_t n)
 {
     using S = typename G::S;
     using R = typename F::R;
@@ -211,7 +218,7 @@ __global__ void __launch_bounds__(BLOCK)
         if (i + N > n) {
             for (int64_t k = i; k < n; k++)
                 out[k] = F::run(numbers & 1 ? number_a : G::load(a[k]),
-                                numbers & 2 ? number_b : G::load(b[k]));
+                                numbers & 2 ? number_b : G::load(b[k]), p, q);
             continue;
         }
         if (!(numbers & 1))
@@ -221,7 +228,7 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
         for (int k = 0; k < N; k++)
             z.at[k] = F::run(numbers & 1 ? number_a : G::load(x.at[k]),
-                             numbers & 2 ? number_b : G::load(y.at[k]));
+                             numbers & 2 ? number_b : G::load(y.at[k]), p, q);
         *(pack<R, N> *)(out + i) = z;
     }
 }
@@ -229,13 +236,14 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename F, typename G>
 __global__ void __launch_bounds__(BLOCK)
     k_map_walk(typename F::R *out, const typename G::S *a, const typename G::S *b,
-               typename G::T number_a, typename G::T number_b, int numbers, cuda_walk walk)
+               typename G::T number_a, typename G::T number_b, int numbers, typename G::T p,
+               typename G::T q, cuda_walk walk)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         out[at[0]] = F::run(numbers & 1 ? number_a : G::load(a[at[1]]),
-                            numbers & 2 ? number_b : G::load(b[at[2]]));
+                            numbers & 2 ? number_b : G::load(b[at[2]]), p, q);
     }
 }
 
@@ -244,6 +252,14 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename T> inline T number_as(const cuda_number &number)
 {
     return number.whole ? (T)number.i : (T)number.f;
+}
+
+template <typename G> inline typename G::T attr_as(const tern_attr_numbers &attr, int k)
+{
+    if constexpr (G::is_real)
+        return (typename G::T)attr.f[k];
+    else
+        return (typename G::T)attr.i[k];
 }
 
 inline bool is_aligned(const void *p)
@@ -261,14 +277,17 @@ static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
     const int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
     const auto na = number_as<typename G::T>(e->number[0]);
     const auto nb = number_as<typename G::T>(e->number[1]);
+    const auto p = attr_as<G>(e->attr, 0), q = attr_as<G>(e->attr, 1);
     const int64_t n = e->walk->numel;
     if (e->linear && is_aligned(a) && is_aligned(b) && is_aligned(e->out)) {
         constexpr int N = 16 / (int)sizeof(S);
         const cudaLaunchConfig_t c = shape_for((n + N - 1) / N, stream);
-        return cudaLaunchKernelEx(&c, k_map_packs<F, G>, (R *)e->out, a, b, na, nb, numbers, n);
+        return cudaLaunchKernelEx(&c, k_map_packs<F, G>, (R *)e->out, a, b, na, nb, numbers, p, q,
+                                  n);
     }
     const cudaLaunchConfig_t c = shape_for(n, stream);
-    return cudaLaunchKernelEx(&c, k_map_walk<F, G>, (R *)e->out, a, b, na, nb, numbers, *e->walk);
+    return cudaLaunchKernelEx(&c, k_map_walk<F, G>, (R *)e->out, a, b, na, nb, numbers, p, q,
+                              *e->walk);
 }
 
 } // namespace cuda

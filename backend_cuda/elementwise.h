@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "backend_cuda/walk.h"
+#include "tern/op_attr.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +27,7 @@ typedef struct cuda_elements {
     void *out;
     const void *in[2];
     cuda_number number[2];
+    tern_attr_numbers attr; /* p and q, where the op has them */
     const cuda_walk *walk;
     bool linear; /* all lie alike without gaps: the walk's strides are not needed */
     int dtype;   /* of the inputs */

@@ -5,6 +5,7 @@
 #define LANES 1
 #define STREAMS 0
 #define FLOATS_ NO
+#define WHOLE_ YES
 #define FN(name) integer_##name
 
 /* As PyTorch: a negative power of an integer is 0, but for 1 and -1. The exponent's sign is told
@@ -26,6 +27,7 @@ static inline uint64_t integer_power(int64_t a, int64_t b, int b_negative)
 #define NUMBERS_ YES
 #define ALL_ YES
 #define SUM(a, b) ((U)(a) + (U)(b))
+#define ONES (~(U)0)
 
 #define NEGATIVE(a) 0
 #define T uint8_t
@@ -66,9 +68,11 @@ static inline uint64_t integer_power(int64_t a, int64_t b, int b_negative)
 #undef NEGATIVE
 #undef NUMBERS_
 #undef SUM
+#undef ONES
 
 #define NUMBERS_ NO
 #define SUM(a, b) ((a) | (b))
+#define ONES 1u
 #define NEGATIVE(a) 0
 #define T uint8_t
 #define U uint32_t

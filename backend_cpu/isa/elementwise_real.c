@@ -8,6 +8,7 @@
 #define REAL 1
 #define FLOATS_ YES
 #define NUMBERS_ YES
+#define WHOLE_ NO
 #define ALL_ YES
 #define NEGATIVE(a) ((a) < 0)
 #define SUM(a, b) ((a) + (b))

@@ -2,8 +2,9 @@
  *
  * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
  * formulas), STREAMS (1: f32, whose LANES1 bodies are vectors, and which has loops that write past
- * the caches), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, and for each kind whether T is of it: FLOATS_,
- * NUMBERS_, ALL_ as YES or NO. All but these are undefined again at the end. */
+ * the caches), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, ONES,
+ * and for each kind whether T is of it: FLOATS_, NUMBERS_, WHOLE_, ALL_ as YES or NO. All but these are
+ * undefined again at the end. */
 #define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
 #define TYPE_PASTE(a, b, c) TYPE_PASTE_(a, b, c)
 #define TYPE_PASTE_(a, b, c) a##b##c
@@ -16,27 +17,36 @@
 #define CHOOSE_YES(shape, name, real, integer) shape(name, integer)
 #endif
 
-#define PARAMETERS \
-    void *out, const void *first, const void *second, const void *third, int64_t n, int scalars
+#define PARAMETERS                                                                               \
+    void *out, const void *first, const void *second, const void *third, int64_t n, int scalars, \
+        const void *numbers
+/* The attribute's numbers, which few formulas read: no code for the others. */
+#define READ_NUMBERS                                                  \
+    const T p = ((const T *)numbers)[0], q = ((const T *)numbers)[1]; \
+    (void)p, (void)q
 
-#define PLAIN1(name, formula)                     \
+#define UNARY(name, R, formula)                   \
     static void LOOP(name)(PARAMETERS)            \
     {                                             \
-        T *o = out;                               \
+        R *o = out;                               \
         const T *x = first;                       \
+        READ_NUMBERS;                             \
         (void)second, (void)third, (void)scalars; \
         CPU_INDEPENDENT                           \
         for (int64_t i = 0; i < n; i++) {         \
             const T a = x[i];                     \
-            o[i] = (T)(formula);                  \
+            o[i] = (R)(formula);                  \
         }                                         \
     }
+#define PLAIN1(name, formula) UNARY(name, T, formula)
+#define TEST(name, formula) UNARY(name, uint8_t, formula)
 
 #define BINARY(name, R, formula)              \
     static void LOOP(name)(PARAMETERS)        \
     {                                         \
         R *o = out;                           \
         const T *x = first, *y = second;      \
+        READ_NUMBERS;                         \
         (void)third;                          \
         if (scalars == 0) {                   \
             CPU_INDEPENDENT                   \
@@ -87,6 +97,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         T rest[3][LANES];                                         \
         const int64_t left = n % LANES;                           \
         int64_t count = n - left;                                 \
+        READ_NUMBERS;                                             \
         (void)third, (void)scalars;                               \
         for (;;) {                                                \
             CPU_INDEPENDENT                                       \
@@ -118,7 +129,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         T *o = out;                                                                \
         const T *x = first;                                                        \
         int64_t i = 0;                                                             \
-        (void)second, (void)third, (void)scalars;                                  \
+        (void)second, (void)third, (void)scalars, (void)numbers;                   \
         for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES)                       \
             f32_store(o + i, f32_lanes_##name(f32_load(x + i)));                   \
         if (i < n)                                                                 \
@@ -130,16 +141,19 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 
 #define FLOATS FLOATS_
 #define NUMBERS NUMBERS_
+#define WHOLE WHOLE_
 #define ALL ALL_
 #define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
 #include "backend_cpu/elementwise.def"
 #undef ELEMENT
 #undef PLAIN1
 #undef PLAIN2
+#undef TEST
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
 #undef LANES1
+#undef UNARY
 #undef BINARY
 #undef CURVE
 #undef CHOOSE_YES
@@ -154,6 +168,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         T *o = out;                                                  \
         const T *x = first, *y = second != NULL ? second : first;    \
         T many[2][LINE]; /* a scalar again and again */              \
+        READ_NUMBERS;                                                \
         for (int j = 0; scalars != 0 && j < LINE; j++) {             \
             many[0][j] = *x;                                         \
             many[1][j] = *y;                                         \
@@ -162,7 +177,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;     \
         if (i > n)                                                   \
             i = n;                                                   \
-        LOOP(name)(o, x, y, third, i, scalars);                      \
+        LOOP(name)(o, x, y, third, i, scalars, numbers);             \
         for (; i + LINE <= n; i += LINE) {                           \
             const T *xs = scalars & 1 ? many[0] : x + i;             \
             const T *ys = scalars & 2 ? many[1] : y + i;             \
@@ -177,7 +192,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         }                                                            \
         x = scalars & 1 ? x : x + i;                                 \
         y = scalars & 2 ? y : y + i;                                 \
-        LOOP(name)(o + i, x, y, third, n - i, scalars);              \
+        LOOP(name)(o + i, x, y, third, n - i, scalars, numbers);     \
     }
 #define LANES1(name, formula)                                                  \
     static void LOOP(stream_##name)(PARAMETERS)                                \
@@ -188,13 +203,14 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
         int64_t i = unaligned ? (int64_t)(TILE_F32_LANES - unaligned) : 0;     \
         if (i > n)                                                             \
             i = n;                                                             \
-        LOOP(name)(o, x, second, third, i, scalars);                           \
+        LOOP(name)(o, x, second, third, i, scalars, numbers);                  \
         for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES)                   \
             f32_stream(o + i, f32_lanes_##name(f32_load(x + i)));              \
-        LOOP(name)(o + i, x + i, second, third, n - i, scalars);               \
+        LOOP(name)(o + i, x + i, second, third, n - i, scalars, numbers);      \
     }
 #define PLAIN1(name, formula) STREAM(name, formula)
 #define PLAIN2(name, formula) STREAM(name, formula)
+#define TEST(name, formula)
 #define COMPARE(name, formula)
 #define CURVE1(name, formula)
 #define CURVE2(name, formula)
@@ -212,7 +228,9 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #define LANES1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
 #undef CURVE1
 #undef CURVE2
+#undef TEST
 #undef COMPARE
+#define TEST(name)
 #define COMPARE(name)
 #define CURVE1(name)
 #define CURVE2(name)
@@ -225,6 +243,7 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT]
 #undef CHOOSE_YES
 #undef PLAIN1
 #undef PLAIN2
+#undef TEST
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
@@ -242,12 +261,14 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_loops_, TYPE, ))[CPU_ELEMENT_COUNT] =
 #undef ENTRY
 #undef FLOATS
 #undef NUMBERS
+#undef WHOLE
 #undef ALL
 #undef CHOOSE_YES
 #undef CHOOSE_NO
 #undef CHOOSE_
 #undef CHOOSE
 #undef PARAMETERS
+#undef READ_NUMBERS
 #undef TYPE_PASTE_
 #undef TYPE_PASTE
 #undef LOOP

@@ -3,12 +3,13 @@
 
 #define WHERE(T)                                                                             \
     static void where_##T(void *out, const void *condition, const void *yes, const void *no, \
-                          int64_t n, int scalars)                                            \
+                          int64_t n, int scalars, const void *numbers)                       \
     {                                                                                        \
         T *o = out;                                                                          \
         const uint8_t *c = condition;                                                        \
         const T *x = yes, *y = no;                                                           \
         const T first = *x, second = *y;                                                     \
+        (void)numbers;                                                                       \
         if (scalars == 0) {                                                                  \
             CPU_INDEPENDENT                                                                  \
             for (int64_t i = 0; i < n; i++)                                                  \

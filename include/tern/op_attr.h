@@ -18,6 +18,13 @@ typedef struct tern_number {
     int64_t i; /* valid for INT and BOOL */
 } tern_number;
 
+/* Elementwise ops with up to two numbers, p and q of elementwise.def: i-members hold for integer dtypes,
+ * f-members for floats. */
+typedef struct tern_attr_numbers {
+    double f[2];
+    int64_t i[2];
+} tern_attr_numbers;
+
 /* copy: optional, and of no meaning to kernels; the library's part between devices reads it */
 typedef struct tern_attr_copy {
     bool non_blocking;
