@@ -6,6 +6,8 @@
 A round runs every program once, tern's and PyTorch's one after the other. The ratio of a round is
 PyTorch's fastest variant over tern, both of that round, so a machine whose speed drifts does not
 favour either; the table has the median of the rounds and their range. Above 1, tern is faster.
+Of the limit: what the machine's memory and arithmetic would take over what tern takes, for
+programs that print a variant `limit`.
 """
 
 import argparse
@@ -68,7 +70,8 @@ def row(work, threads, rounds):
         return None
     ratios = [fastest(r)[1] / r["tern"] for r in both]
     names = collections.Counter(fastest(r)[0].removeprefix("torch ") for r in both)
-    others = sorted({k for r in both for k in r if k != "tern"})
+    others = sorted({k for r in both for k in r if k not in ("tern", "limit")})
+    limits = [r["limit"] / r["tern"] for r in both if "limit" in r]
     detail = ", ".join(f"{k.removeprefix('torch ')} "
                        f"{number(statistics.median(r[k] for r in both if k in r))}"
                        for k in others)
@@ -76,17 +79,20 @@ def row(work, threads, rounds):
             "tern_us": statistics.median(r["tern"] for r in both),
             "torch_us": statistics.median(fastest(r)[1] for r in both),
             "fastest": names.most_common(1)[0][0], "ratio": statistics.median(ratios),
-            "low": min(ratios), "high": max(ratios), "rounds": len(both), "variants": detail}
+            "low": min(ratios), "high": max(ratios), "rounds": len(both), "variants": detail,
+            "of_limit": statistics.median(limits) if limits else None}
 
 
 def table(rows):
     yield ("| work | threads | tern us | PyTorch us (fastest variant) | ratio | range "
-           "| all variants |")
-    yield "|---|---|---|---|---|---|---|"
+           "| of the limit | all variants |")
+    yield "|---|---|---|---|---|---|---|---|"
     for r in rows:
         yield (f"| {r['work']} | {r['threads']} | {number(r['tern_us'])} | "
                f"{number(r['torch_us'])} ({r['fastest']}) | **{r['ratio']:.2f}** | "
-               f"{r['low']:.2f} to {r['high']:.2f} | {r['variants']} |")
+               f"{r['low']:.2f} to {r['high']:.2f} | "
+               f"{'' if r['of_limit'] is None else format(r['of_limit'], '.2f')} | "
+               f"{r['variants']} |")
 
 
 def machine():
