@@ -2,6 +2,7 @@
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
+#include "data/augment.h"
 #include "tern/data.h"
 
 /* How a stored sample becomes a row. */
@@ -36,11 +37,11 @@ struct tern_dataset {
     void (*release)(void *user);
 };
 
-/* Gathers samples order[0 .. count-1] (NULL: first, first + 1, ...) into x and y. Touches raw
- * memory only, so any thread may call it. Returns -1, or the number of a sample that the callback
+/* Gathers samples order[0 .. count-1] (NULL: first, first + 1, ...) into x and y; augment NULL: as
+ * they are stored, else x is images [channels, height, width] of u8. Touches raw memory only, so any thread may call it. Returns -1, or the number of a sample that the callback
  * could not give. */
 int64_t data_gather(const tern_dataset *dataset, const int64_t *order, int64_t first, int64_t count,
-                    void *x, void *y);
+                    const data_augment *augment, void *x, void *y);
 
 void data_dataset_retain(tern_dataset *dataset);
 void data_dataset_release(tern_dataset *dataset);

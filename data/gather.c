@@ -53,6 +53,20 @@ static void normalize_row(const tern_dataset *dataset, normalize_fn normalize, c
     }
 }
 
+/* The same of an image that is moved, line by line. */
+static void normalize_moved(const tern_dataset *dataset, normalize_fn normalize,
+                            const data_move *move, const uint8_t *in, float *out)
+{
+    uint8_t line[AUGMENT_WIDTH_MAX];
+    const int64_t height = dataset->x.shape.dims[1], width = dataset->x.shape.dims[2];
+    for (int64_t c = 0; c < dataset->channels; c++, in += dataset->channel_numel) {
+        for (int64_t y = 0; y < height; y++, out += width) {
+            data_augment_line(move, in, height, width, y, line);
+            normalize(line, out, width, dataset->scale[c], dataset->offset[c]);
+        }
+    }
+}
+
 static int64_t widen(const uint8_t *in, tern_dtype_t stored)
 {
     int16_t i16;
@@ -85,7 +99,7 @@ static void prefetch_row(const uint8_t *row, int64_t bytes)
 }
 
 static void gather_part(const tern_dataset *dataset, const data_part *part, const int64_t *order,
-                        int64_t first, int64_t count, uint8_t *out)
+                        int64_t first, int64_t count, const data_augment *augment, uint8_t *out)
 {
     normalize_fn normalize = normalize_choose();
     for (int64_t i = 0; i < count; i++, out += part->row_bytes) {
@@ -93,7 +107,10 @@ static void gather_part(const tern_dataset *dataset, const data_part *part, cons
         if (order && i + 2 < count) {
             prefetch_row(part->bytes + order[i + 2] * part->stored_bytes, part->stored_bytes);
         }
-        if (part->conversion == DATA_NORMALIZE) {
+        if (part->conversion == DATA_NORMALIZE && augment) {
+            const data_move move = data_augment_draw(augment, order ? order[i] : first + i);
+            normalize_moved(dataset, normalize, &move, in, (float *)(void *)out);
+        } else if (part->conversion == DATA_NORMALIZE) {
             normalize_row(dataset, normalize, in, (float *)(void *)out);
         } else if (part->conversion == DATA_WIDEN) {
             int64_t value = widen(in, part->stored);
@@ -118,14 +135,14 @@ static int64_t gather_callback(const tern_dataset *dataset, const int64_t *order
 }
 
 int64_t data_gather(const tern_dataset *dataset, const int64_t *order, int64_t first, int64_t count,
-                    void *x, void *y)
+                    const data_augment *augment, void *x, void *y)
 {
     if (dataset->fetch) {
         return gather_callback(dataset, order, first, count, x, y);
     }
-    gather_part(dataset, &dataset->x, order, first, count, x);
+    gather_part(dataset, &dataset->x, order, first, count, augment, x);
     if (dataset->has_y) {
-        gather_part(dataset, &dataset->y, order, first, count, y);
+        gather_part(dataset, &dataset->y, order, first, count, NULL, y);
     }
     return -1;
 }

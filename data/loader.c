@@ -42,6 +42,29 @@ static double now_seconds(void)
 
 /* ---- opening and closing ---------------------------------------------------------------------- */
 
+static bool wants_augment(const tern_loader_args *args)
+{
+    return args->augment.crop != 0 || args->augment.flip;
+}
+
+static bool check_augment(const tern_loader_args *args, const char *what)
+{
+    const tern_dataset *d = args->dataset;
+    const bool is_image = d->x.conversion == DATA_NORMALIZE && d->x.shape.ndim == 3 &&
+                          d->channels == d->x.shape.dims[0] &&
+                          d->x.shape.dims[2] <= AUGMENT_WIDTH_MAX;
+    if (!is_image) {
+        DATA_FAIL(
+            TERN_ERR_ARGUMENT, what,
+            "augment is for u8 images [channels, height, width] of at most %d channels, %d wide",
+            TERN_MAX_CHANNELS, AUGMENT_WIDTH_MAX);
+    } else if (args->augment.crop < 0 || args->augment.crop > AUGMENT_WIDTH_MAX) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "augment.crop is %lld, not 0 to %d",
+                  (long long)args->augment.crop, AUGMENT_WIDTH_MAX);
+    }
+    return !tern_failed();
+}
+
 static bool check_args(const tern_loader_args *args, const char *what)
 {
     if (tern_failed() || !args->dataset) {
@@ -58,7 +81,7 @@ static bool check_args(const tern_loader_args *args, const char *what)
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "workers is %d, not 0 to %d", args->workers,
                   WORKERS_MAX);
     }
-    return !tern_failed();
+    return !tern_failed() && (!wants_augment(args) || check_augment(args, what));
 }
 
 static void plan_steps(data_plan *plan, const tern_loader_args *args)
@@ -71,15 +94,25 @@ static void plan_steps(data_plan *plan, const tern_loader_args *args)
     if (args->epoch_steps > 0 && args->epoch_steps < plan->steps) {
         plan->steps = args->epoch_steps;
     }
+    plan->augments = wants_augment(args);
+    plan->augment.crop = args->augment.crop;
+    plan->augment.flip = args->augment.flip;
+}
+
+static void set_key(tern_loader *loader, uint64_t seed, uint64_t call)
+{
+    loader->seed = loader->plan.augment.seed = seed;
+    loader->call = loader->plan.augment.call = call;
 }
 
 static void choose_key(tern_loader *loader, const tern_loader_args *args)
 {
     if (args->seed != 0) {
-        loader->seed = args->seed;
-    } else if (args->shuffle) {
-        tern_generator_state(args->generator, &loader->seed, &loader->call);
-        loader->call = tern_generator_next(args->generator);
+        set_key(loader, args->seed, 0);
+    } else if (args->shuffle || wants_augment(args)) {
+        uint64_t seed = 0, call = 0;
+        tern_generator_state(args->generator, &seed, &call);
+        set_key(loader, seed, tern_generator_next(args->generator));
     }
 }
 
@@ -396,8 +429,7 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
         loader->prefetch = NULL;
     }
     release_batch(loader);
-    loader->seed = position->seed;
-    loader->call = position->call;
+    set_key(loader, position->seed, position->call);
     if (loader->order) {
         data_order_shuffle(loader->order, loader->plan.samples, loader->seed, loader->call);
     }

@@ -17,7 +17,8 @@ data_buffer *data_plan_gather(const data_plan *plan, data_pool *pool, int64_t st
         int64_t first = step * plan->batch;
         buffer->failed_sample =
             data_gather(plan->dataset, plan->order ? plan->order + first : NULL, first,
-                        data_plan_rows(plan, step), buffer->x, buffer->y);
+                        data_plan_rows(plan, step), plan->augments ? &plan->augment : NULL,
+                        buffer->x, buffer->y);
     }
     return buffer;
 }

@@ -15,6 +15,8 @@ typedef struct data_plan {
     int64_t samples;      /* of the order */
     int64_t batch;
     int64_t steps;
+    bool augments; /* then by this */
+    data_augment augment;
 } data_plan;
 
 int64_t data_plan_rows(const data_plan *plan, int64_t step);

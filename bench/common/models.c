@@ -41,6 +41,55 @@ static tern_module *make_wide(void)
                            tern_linear_layer(1024, 1024));
 }
 
+/* ---- resnet20 --------------------------------------------------------------------------------- */
+
+typedef struct residual {
+    tern_module base;
+    tern_module *body, *shortcut; /* shortcut NULL: the input itself */
+} residual;
+
+static tern_tensor *residual_forward(tern_module *self, tern_tensor *x)
+{
+    const residual *r = (const residual *)self;
+    tern_tensor *past = r->shortcut ? tern_forward(r->shortcut, x) : x;
+    return tern_relu(tern_add(tern_forward(r->body, x), past));
+}
+
+static tern_module *conv3(int64_t in, int64_t out, int64_t stride)
+{
+    return tern_conv2d_layer(in, out, 3, .stride = stride, .padding = 1, .no_bias = true);
+}
+
+static tern_module *make_residual(int64_t in, int64_t out, int64_t stride)
+{
+    residual *r = TERN_MODULE(residual, residual_forward);
+    TERN_CHILD(r, body,
+               tern_sequential(conv3(in, out, stride), tern_batch_norm2d_layer(out),
+                               tern_relu_layer(), conv3(out, out, 1),
+                               tern_batch_norm2d_layer(out)));
+    if (in != out)
+        TERN_CHILD(r, shortcut,
+                   tern_sequential(tern_conv2d_layer(in, out, 1, .stride = stride, .no_bias = true),
+                                   tern_batch_norm2d_layer(out)));
+    return r ? &r->base : NULL;
+}
+
+static tern_module *make_resnet20(void)
+{
+    tern_module *net =
+        tern_sequential(conv3(3, 16, 1), tern_batch_norm2d_layer(16), tern_relu_layer());
+    int64_t in = 16;
+    for (int64_t out = 16; out <= 64; out *= 2)
+        for (int i = 0; i < 3; i++, in = out)
+            tern_sequential_add(net, NULL, make_residual(in, out, in == out ? 1 : 2));
+    tern_sequential_add(net, NULL, tern_avg_pool2d_layer(8));
+    tern_sequential_add(net, NULL, tern_flatten_layer());
+    tern_sequential_add(net, NULL, tern_linear_layer(64, 10));
+    return net;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------ */
+
 static tern_optimizer *sgd(tern_module *net)
 {
     return tern_sgd(tern_parameters(net), .lr = 0.01);
@@ -60,6 +109,7 @@ static const bench_model models[] = {
     { "lenet", make_lenet, momentum, { 1, 4, { 64, 1, 28, 28 } }, 10 },
     { "cnn", make_cnn, adam, { 1, 4, { 64, 1, 28, 28 } }, 10 },
     { "tiny", make_tiny, sgd, { 1, 2, { 8, 4 } }, 4 },
+    { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
     { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
 };
 

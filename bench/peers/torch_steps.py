@@ -47,6 +47,32 @@ def wide():
                          nn.Linear(1024, 1024))
 
 
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.body = nn.Sequential(conv3(inputs, outputs, stride), nn.BatchNorm2d(outputs), nn.ReLU(),
+                                  conv3(outputs, outputs, 1), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Identity() if inputs == outputs else nn.Sequential(
+            nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+def conv3(inputs, outputs, stride):
+    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+
+
+def resnet20():
+    blocks, inputs = [], 16
+    for outputs in (16, 32, 64):
+        for _ in range(3):
+            blocks.append(Residual(inputs, outputs, 1 if inputs == outputs else 2))
+            inputs = outputs
+    return nn.Sequential(conv3(3, 16, 1), nn.BatchNorm2d(16), nn.ReLU(), *blocks, nn.AvgPool2d(8),
+                         nn.Flatten(), nn.Linear(64, 10))
+
+
 def sgd(parameters, **options):
     return torch.optim.SGD(parameters, lr=0.01, **options)
 
@@ -61,7 +87,7 @@ def adam(parameters, **options):
 
 WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10),
          "lenet": (lenet, momentum, (64, 1, 28, 28), 10), "cnn": (cnn, adam, (64, 1, 28, 28), 10),
-         "tiny": (tiny, sgd, (8, 4), 4)}
+         "tiny": (tiny, sgd, (8, 4), 4), "resnet20": (resnet20, momentum, (128, 3, 32, 32), 10)}
 # made when asked for
 MORE = {"wide": (wide, sgd, (256, 1024), 1024)}
 VARIANTS = ("eager", "fused", "compile", "eager_cl", "fused_cl")

@@ -83,8 +83,8 @@ bool rule_batch_norm(core_call *call)
                          "training needs more than one value per channel");
     const int64_t channels = x->shape[1];
     const tern_dtype_t statistics = norm_statistics_dtype(x);
-    return check_parameters(call, &channels) && out_like_image(call, 0, x) &&
-           core_out(call, 1, statistics, 1, &channels) &&
+    return check_parameters(call, &channels) && norm_match_bias(call) &&
+           out_like_image(call, 0, x) && core_out(call, 1, statistics, 1, &channels) &&
            core_out(call, 2, statistics, 1, &channels);
 }
 
@@ -123,8 +123,6 @@ void back_batch_norm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     for (int i = 0; i < 3; i++)
         out[i] = tern_needs_grad(ctx, i) ? &grad_in[i] : NULL;
     core_opn(TERN_OP_batch_norm_grad, TERN_HERE, &attr, 5, in, 3, out);
-    if (grad_in[2] != NULL) /* a bias without a weight may be f32 beside a half x */
-        grad_in[2] = tern_cast(grad_in[2], (tern_dtype_t)core_input_view(ctx, 2)->dtype);
 }
 
 void back_batch_norm_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

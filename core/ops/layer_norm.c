@@ -43,7 +43,7 @@ bool rule_layer_norm(core_call *call)
     const tern_dtype_t statistics = norm_statistics_dtype(x);
     return norm_check_parameter(call, 1, 1, "the weight", attr->dims, x->shape + outer) &&
            norm_check_parameter(call, 1, 2, "the bias", attr->dims, x->shape + outer) &&
-           core_out(call, 0, (tern_dtype_t)x->dtype, x->ndim, x->shape) &&
+           norm_match_bias(call) && core_out(call, 0, (tern_dtype_t)x->dtype, x->ndim, x->shape) &&
            core_out(call, 1, statistics, outer, x->shape) &&
            core_out(call, 2, statistics, outer, x->shape);
 }
@@ -82,8 +82,6 @@ void back_layer_norm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     for (int i = 0; i < 3; i++)
         out[i] = tern_needs_grad(ctx, i) ? &grad_in[i] : NULL;
     core_opn(TERN_OP_layer_norm_grad, TERN_HERE, &attr, 5, in, 3, out);
-    if (grad_in[2] != NULL) /* a bias without a weight may be f32 beside a half x */
-        grad_in[2] = tern_cast(grad_in[2], (tern_dtype_t)core_input_view(ctx, 2)->dtype);
 }
 
 void back_layer_norm_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

@@ -34,6 +34,12 @@ bool norm_check_parameter(core_call *call, int first, int i, const char *name, i
     return true;
 }
 
+bool norm_match_bias(core_call *call)
+{
+    return call->in[1] != NULL || call->in[2] == NULL ||
+           core_cast_input(call, 2, (tern_dtype_t)core_view(call, 0)->dtype);
+}
+
 /* ---- second derivative ----------------------------------------------------------------------- */
 
 /* Everything in f32 or f64. u, uw, ub, w: NULL where there is none. */

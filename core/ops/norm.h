@@ -15,6 +15,10 @@ static inline tern_dtype_t norm_statistics_dtype(const tern_view *x)
 bool norm_check_parameter(core_call *call, int first, int i, const char *name, int ndim,
                           const int64_t *dims);
 
+/* A bias (input 2) without a weight is brought to x's dtype, which is what backward takes its gradient to
+ * have then. */
+bool norm_match_bias(core_call *call);
+
 /* Which elements are normalised together, and how parameters lie against x. */
 typedef struct norm_geometry {
     tern_dims_t together;        /* dimensions that share a mean and a deviation */

@@ -20,9 +20,13 @@
 
 enum { EXAMPLE_EPOCHS_MAX = 1000, EXAMPLE_LABEL_BYTES = 64, EXAMPLE_PATH_BYTES = 1024 };
 
-/* What a program trains on, which decides its options and what is measured: images by accuracy, text
- * by the loss on a part that was held out. */
-typedef enum example_kind { EXAMPLE_IMAGES = 0, EXAMPLE_TEXT = 1 } example_kind;
+/* What a program trains on, which decides its options and what is measured: images (as MNIST's) and
+ * pictures (as CIFAR-10's) by accuracy, text by the loss on a part that was held out. */
+typedef enum example_kind {
+    EXAMPLE_IMAGES = 0,
+    EXAMPLE_TEXT = 1,
+    EXAMPLE_PICTURES = 2
+} example_kind;
 
 typedef struct example_epoch {
     double loss; /* mean over its steps */
@@ -32,7 +36,7 @@ typedef struct example_epoch {
 
 typedef struct example {
     /* options; where none was given, first the loaded run's, then the program's */
-    const char *data; /* folder, or "digits"; file, or "tales" */
+    const char *data; /* folder, or "digits" ("pictures"); file, or "tales" */
     tern_dev_t device;
     bool cpu_asked; /* --device cpu, rather than what auto came to */
     int64_t epochs; /* the plan */
@@ -46,6 +50,7 @@ typedef struct example {
     bool quiet;
     bool no_test; /* the score is not measured */
     int64_t show; /* images: test digits to print with the model's answers */
+    bool augment; /* pictures: they are moved and mirrored */
     /* text: how much to write in the end, what it begins with, and how bold it is */
     int64_t sample;
     const char *prompt;
@@ -92,7 +97,7 @@ example example_start_with(int argc, char **argv, example_defaults defaults);
 #define example_start(argc, argv, ...) \
     example_start_with(argc, argv, (example_defaults){ __VA_ARGS__ })
 
-/* MNIST of --data or where it is usually kept, else the built-in digits; says which. */
+/* MNIST (CIFAR-10) of --data or where it is usually kept, else drawn digits (pictures); says which. */
 tern_dataset *example_data(example *run, tern_split_t split);
 
 /* The text of --data or where it is usually kept, else made-up tales; says which. */
@@ -122,6 +127,8 @@ void example_parse(example *run, int argc, char **argv);
 double example_score(const example *run, tern_module *net, tern_dataset *test);
 /* "accuracy 98.10 %", "loss 1.5601", and the same for the last line. */
 void example_score_text(const example *run, char *text, size_t bytes);
+/* `count` drawn pictures [3, 32, 32] of ten kinds, the same for the same seed. */
+tern_dataset *example_pictures(int64_t count, uint64_t seed);
 /* Prints `count` test images and what the model takes them for. */
 void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64_t count);
 /* Writes the results; false after a message. */

@@ -11,6 +11,8 @@ enum {
     TEST_DIGITS = 10000,
     TRAIN_SEED = 20,
     TEST_SEED = 30,
+    TRAIN_PICTURES = 20000,
+    TEST_PICTURES = 2000,
     TALE_BYTES = 1000000
 };
 #define TEXT_NAME "tinyshakespeare.txt"
@@ -40,6 +42,24 @@ static bool has_mnist(const char *folder)
     return true;
 }
 
+static bool has_cifar(const char *folder)
+{
+    return has_file(folder, "test_batch", ".bin") ||
+           has_file(folder, "cifar-10-batches-bin/test_batch", ".bin");
+}
+
+static bool has_data(const example *run)
+{
+    switch (run->kind) {
+    case EXAMPLE_TEXT:
+        return is_file(run->found);
+    case EXAMPLE_PICTURES:
+        return has_cifar(run->found);
+    default:
+        return has_mnist(run->found);
+    }
+}
+
 /* Tries "<value of variable><below>/<name>"; without the variable there is nothing to try. */
 static bool is_at(example *run, const char *root, const char *below, const char *name)
 {
@@ -47,8 +67,7 @@ static bool is_at(example *run, const char *root, const char *below, const char 
         return false;
     }
     int length = snprintf(run->found, sizeof run->found, "%s%s/%s", root, below, name);
-    return length > 0 && length < EXAMPLE_PATH_BYTES &&
-           (run->kind == EXAMPLE_TEXT ? is_file(run->found) : has_mnist(run->found));
+    return length > 0 && length < EXAMPLE_PATH_BYTES && has_data(run);
 }
 
 /* Leaves the path in run->data. */
@@ -62,43 +81,59 @@ static bool is_found(example *run, const char *name)
     return is_there;
 }
 
+/* A set of images: where it is kept, and what is drawn where it is not. */
+typedef struct image_set {
+    const char *name, *folder, *drawn, *advice;
+} image_set;
+
+static image_set set_of(const example *run)
+{
+    return run->kind == EXAMPLE_PICTURES
+               ? (image_set){ "CIFAR-10", "cifar10", "pictures", " with its binary version" }
+               : (image_set){ "MNIST", "mnist", "digits", "; ./run demo --fetch gets the files" };
+}
+
 static void find_data(example *run)
 {
-    if (is_found(run, "mnist")) {
+    const image_set set = set_of(run);
+    if (is_found(run, set.folder)) {
         return;
     }
-    run->data = "digits";
+    run->data = set.drawn;
     fprintf(stderr,
-            "%s: no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist: using drawn "
-            "digits\n  try --data DIR; ./run demo --fetch gets the files\n",
-            run->program);
+            "%s: no %s in data/%s, $TERN_DATA/%s or ~/.cache/tern/%s: using drawn %s\n"
+            "  try --data DIR%s\n",
+            run->program, set.name, set.folder, set.folder, set.folder, set.drawn, set.advice);
 }
 
 static void say_data(const example *run)
 {
+    const image_set set = set_of(run);
     if (run->quiet || tern_failed()) {
         return;
     }
-    if (strcmp(run->data, "digits") == 0) {
-        puts("data: the built-in drawn digits");
+    if (strcmp(run->data, set.drawn) == 0) {
+        printf("data: the built-in drawn %s\n", set.drawn);
     } else {
-        printf("data: MNIST in %s\n", run->data);
+        printf("data: %s in %s\n", set.name, run->data);
     }
 }
 
 tern_dataset *example_data(example *run, tern_split_t split)
 {
+    const bool trains = split == TERN_TRAIN, has_colour = run->kind == EXAMPLE_PICTURES;
+    const uint64_t seed = trains ? TRAIN_SEED : TEST_SEED;
     if (!run->data) {
         find_data(run);
     }
-    if (split == TERN_TRAIN) {
+    if (trains) {
         say_data(run);
     }
-    if (strcmp(run->data, "digits") == 0) {
-        return split == TERN_TRAIN ? tern_digits(TRAIN_DIGITS, TRAIN_SEED)
-                                   : tern_digits(TEST_DIGITS, TEST_SEED);
+    if (strcmp(run->data, set_of(run).drawn) != 0) {
+        return has_colour ? tern_cifar10(run->data, split) : tern_mnist(run->data, split);
     }
-    return tern_mnist(run->data, split);
+    return has_colour ? example_pictures(trains ? TRAIN_PICTURES : TEST_PICTURES, seed)
+                      : tern_digits(trains ? TRAIN_DIGITS : TEST_DIGITS, seed);
 }
 
 /* ---- text ------------------------------------------------------------------------------------- */

@@ -10,7 +10,12 @@
 
 #include "common.h"
 
-enum { IMAGES = 1 << EXAMPLE_IMAGES, TEXT = 1 << EXAMPLE_TEXT, BOTH = IMAGES | TEXT };
+enum {
+    IMAGES = 1 << EXAMPLE_IMAGES,
+    TEXT = 1 << EXAMPLE_TEXT,
+    PICTURES = 1 << EXAMPLE_PICTURES,
+    ALL = IMAGES | TEXT | PICTURES
+};
 
 typedef enum option_id {
     OPTION_DATA = 1,
@@ -28,6 +33,7 @@ typedef enum option_id {
     OPTION_QUIET,
     OPTION_NO_TEST,
     OPTION_SHOW,
+    OPTION_AUGMENT,
     OPTION_SAMPLE,
     OPTION_PROMPT,
     OPTION_TEMPERATURE,
@@ -43,27 +49,32 @@ static const struct {
 } options[] = {
     { IMAGES, OPTION_DATA, "data", "DIR|digits",
       "folder with MNIST's files, or the built-in drawn digits" },
+    { PICTURES, OPTION_DATA, "data", "DIR|pictures",
+      "folder with CIFAR-10's binary files, or the built-in drawn pictures" },
     { TEXT, OPTION_DATA, "data", "FILE|tales", "a text, or the built-in made-up tales" },
-    { BOTH, OPTION_DEVICE, "device", "NAME", "auto (default), cpu, cuda, cuda:N" },
-    { BOTH, OPTION_EPOCHS, "epochs", "N", "the plan; the learning rate falls as a cosine over it" },
-    { BOTH, OPTION_STEPS, "steps", "N", "end after N steps in total" },
-    { BOTH, OPTION_BATCH, "batch", "N", "samples of a step" },
-    { BOTH, OPTION_LR, "lr", "X", "learning rate at the start" },
-    { BOTH, OPTION_SEED, "seed", "N", "of weights and order" },
-    { BOTH, OPTION_THREADS, "threads", "N", "of the CPU" },
-    { BOTH, OPTION_AMP, "amp", "off|bf16|fp16", "forward in half precision, where that is safe" },
-    { BOTH, OPTION_SAVE, "save", "FILE", "store the whole run" },
-    { BOTH, OPTION_LOAD, "load", "FILE", "go on with a stored run" },
-    { BOTH, OPTION_JSON, "json", "FILE", "write the results" },
-    { BOTH, OPTION_QUIET, "quiet", NULL, "no progress" },
-    { IMAGES, OPTION_NO_TEST, "no-test", NULL, "leave out the accuracy on the test digits" },
+    { ALL, OPTION_DEVICE, "device", "NAME", "auto (default), cpu, cuda, cuda:N" },
+    { ALL, OPTION_EPOCHS, "epochs", "N", "the plan; the learning rate falls as a cosine over it" },
+    { ALL, OPTION_STEPS, "steps", "N", "end after N steps in total" },
+    { ALL, OPTION_BATCH, "batch", "N", "samples of a step" },
+    { ALL, OPTION_LR, "lr", "X", "learning rate at the start" },
+    { ALL, OPTION_SEED, "seed", "N", "of weights and order" },
+    { ALL, OPTION_THREADS, "threads", "N", "of the CPU" },
+    { ALL, OPTION_AMP, "amp", "off|bf16|fp16", "forward in half precision, where that is safe" },
+    { ALL, OPTION_SAVE, "save", "FILE", "store the whole run" },
+    { ALL, OPTION_LOAD, "load", "FILE", "go on with a stored run" },
+    { ALL, OPTION_JSON, "json", "FILE", "write the results" },
+    { ALL, OPTION_QUIET, "quiet", NULL, "no progress" },
+    { IMAGES | PICTURES, OPTION_NO_TEST, "no-test", NULL,
+      "leave out the accuracy on the test images" },
     { TEXT, OPTION_NO_TEST, "no-test", NULL, "leave out the loss on the last tenth of the text" },
     { IMAGES, OPTION_SHOW, "show", "N", "print N test digits with the model's answers" },
+    { PICTURES, OPTION_AUGMENT, "augment", NULL,
+      "move images by up to 4 pixels, mirror half of them" },
     { TEXT, OPTION_SAMPLE, "sample", "N", "write N characters in the end" },
     { TEXT, OPTION_PROMPT, "prompt", "TEXT", "what they go on from" },
     { TEXT, OPTION_TEMPERATURE, "temperature", "X", "below 1: bolder choices; default 0.8" },
     { TEXT, OPTION_TOP_K, "top-k", "N", "choose among the N likeliest; default: all" },
-    { BOTH, OPTION_HELP, "help", NULL, "this list" },
+    { ALL, OPTION_HELP, "help", NULL, "this list" },
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -197,6 +208,9 @@ static void read_option(example *run, option_id option, const char *name, const 
         break;
     case OPTION_SHOW:
         run->show = read_int(run, name, text, 0, 1000);
+        break;
+    case OPTION_AUGMENT:
+        run->augment = true;
         break;
     case OPTION_SAMPLE:
         run->sample = read_int(run, name, text, 0, 1 << 20);

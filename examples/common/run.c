@@ -28,6 +28,17 @@ static void take_int(const example *run, const char *option, int64_t none, int64
     *value = stored;
 }
 
+static void take_augment(example *run)
+{
+    const bool stored = stored_int(run, "run.augment") != 0;
+    if (run->augment && !stored && !tern_failed()) {
+        fprintf(stderr, "%s: --augment, but the run in '%s' was without\n", run->program,
+                run->load);
+        exit(2);
+    }
+    run->augment = stored;
+}
+
 static void take_options(example *run)
 {
     double lr = 0;
@@ -50,6 +61,9 @@ static void take_options(example *run)
     run->amp = amp;
     run->epochs = run->epochs > 0 ? run->epochs : stored_int(run, "run.epochs");
     run->data = run->data ? run->data : tern_state_text(run->loaded, "run.data");
+    if (run->kind == EXAMPLE_PICTURES) {
+        take_augment(run);
+    }
 }
 
 /* fp16 cannot hold small gradients, so they are scaled; bf16 has the range of f32. */
@@ -137,6 +151,9 @@ static void store_run(const example *run)
     tern_state_set_int(state, "run.epochs", run->epochs);
     tern_state_set_int(state, "run.batch", run->batch);
     tern_state_set_int(state, "run.seed", run->seed);
+    if (run->kind == EXAMPLE_PICTURES) {
+        tern_state_set_int(state, "run.augment", run->augment);
+    }
     tern_state_set_number(state, "run.lr", run->lr);
     tern_state_set_text(state, "run.data", run->data);
     tern_state_set_text(state, "run.amp", run->amp);

@@ -154,6 +154,13 @@ TERN_API void tern_dataset_free(tern_dataset *dataset);
 
 /* ---- the loader: one pass over a dataset -------------------------------------------------- */
 
+/* What a pass does to images, each sample anew in every pass. The dataset's x is u8 images [channels,
+ * height, width]. */
+typedef struct tern_augment {
+    int64_t crop; /* moved by up to so many pixels down or up, left or right; black comes in */
+    bool flip;    /* mirrored, left for right, with chance 1/2 */
+} tern_augment_t;
+
 typedef struct tern_loader_args {
     size_t size_;
     tern_dataset *dataset; /* required */
@@ -168,9 +175,11 @@ typedef struct tern_loader_args {
     bool progress;     /* say on stderr how far it is: a bar on a terminal, else about ten lines */
     bool quiet;        /* no progress after all */
     const char *label; /* what progress lines begin with, e.g. "epoch 2/3"; copied */
+    tern_augment_t augment; /* default: images as they are */
 } tern_loader_args;
-/* Opens a pass. The order of samples depends on seed or generator alone, never on workers or
- * device. Takes one call number of the generator when it shuffles and no seed is given. */
+/* Opens a pass. The order of samples, and what is done to them, depends on seed or generator alone,
+ * never on workers or device. Takes one call number of the generator when it shuffles or augments and
+ * no seed is given. */
 TERN_API tern_loader *tern_loader_open_at(tern_site_t site, const tern_loader_args *args);
 #define tern_loader_open(...)      \
     tern_loader_open_at(TERN_HERE, \

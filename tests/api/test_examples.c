@@ -95,12 +95,33 @@ static void write_text(void)
     fclose(stream);
 }
 
+/* Files in colour, as CIFAR-10's: `count` records of a label and an image whose red is the label's. */
+static void write_colours(const char *name, int count)
+{
+    enum { RECORD = 1 + 3 * 32 * 32 };
+    file_bytes bytes = { NULL, 0 };
+    uint8_t record[RECORD];
+    for (int i = 0; i < count; i++) {
+        record[0] = (uint8_t)(i % 10);
+        memset(record + 1, 25 * (i % 10), 32 * 32);
+        memset(record + 1 + 32 * 32, i, 2 * 32 * 32);
+        file_bytes_add(&bytes, record, RECORD);
+    }
+    file_write(name, bytes);
+}
+
 static int make_data(void **state)
 {
     (void)state;
     write_images("train", TRAIN);
     write_images("t10k", TEST);
     write_text();
+    for (int i = 1; i <= 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        write_colours(name, 8);
+    }
+    write_colours("test_batch.bin", 10);
     return 0;
 }
 
@@ -315,6 +336,26 @@ static void test_run_cut_in_an_epoch_goes_on_bit_for_bit(void **state)
     stop_and_go_on("char_gpt", "rhyme.txt", "5");
 }
 
+static void test_images_that_are_moved_go_on_bit_for_bit(void **state)
+{
+    (void)state;
+    const char *const modes[] = { "off", "bf16" };
+    for (int i = 0; i < 2; i++) {
+        char whole[256], part[256];
+        const char *common = "--data . --augment --epochs 2 --batch 16 --threads 1";
+        snprintf(whole, sizeof whole, "%s --amp %s --save whole.run", common, modes[i]);
+        snprintf(part, sizeof part, "%s --amp %s --steps 4 --save part.run", common, modes[i]);
+        expect_run(0, "resnet_cifar", whole);
+        expect_text(out_text, "data: CIFAR-10 in .\n");
+        expect_run(0, "resnet_cifar", part);
+        expect_run(0, "resnet_cifar", "--load part.run --threads 1 --quiet --save rest.run");
+        expect_same_runs("whole.run", "rest.run");
+    }
+    expect_run(0, "resnet_cifar", "--data . --steps 1 --batch 16 --quiet --save plain.run");
+    expect_run(2, "resnet_cifar", "--load plain.run --augment");
+    expect_text(err_text, "--augment, but the run in 'plain.run' was without");
+}
+
 static void test_half_precision_goes_on_bit_for_bit(void **state)
 {
     (void)state;
@@ -459,6 +500,22 @@ static void test_without_mnist_digits_are_drawn_and_said(void **state)
     expect_text(out_text, "data: the built-in drawn digits");
 }
 
+static void test_without_cifar_pictures_are_drawn_and_said(void **state)
+{
+    (void)state;
+    const int status = run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "resnet_cifar",
+                           "--steps 2 --batch 4 --no-test");
+    assert_int_equal(status, 0);
+    expect_text(err_text, "no CIFAR-10 in data/cifar10, $TERN_DATA/cifar10 or");
+    expect_text(out_text, "data: the built-in drawn pictures");
+    expect_run(2, "resnet_cifar", "--show 3");
+    expect_text(err_text, "usage: ");
+    expect_run(2, "mlp_mnist", "--augment");
+    expect_text(err_text, "usage: ");
+    expect_run(0, "resnet_cifar", "--help");
+    expect_text(out_text, "--augment  ");
+}
+
 static void test_show_prints_digits_with_answers(void **state)
 {
     (void)state;
@@ -482,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_text_programs_have_options_of_their_own),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),
+        cmocka_unit_test(test_images_that_are_moved_go_on_bit_for_bit),
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
@@ -491,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),
+        cmocka_unit_test(test_without_cifar_pictures_are_drawn_and_said),
         cmocka_unit_test(test_show_prints_digits_with_answers),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

@@ -119,6 +119,40 @@ static void test_layer_norm_explains_mistakes(void **state)
 
 /* ---- derivatives ----------------------------------------------------------------------------- */
 
+/* Half x and f32 parameters, as under autocast: each parameter gets a gradient of its own dtype. */
+static void check_parameter_gradients(bool batch, tern_tensor *w, tern_tensor *b)
+{
+    static const tern_dtype_t halves[] = { TERN_F16, TERN_BF16 };
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *x = tern_cast(samples(), halves[i]);
+        tern_tensor *y =
+            batch ? tern_batch_norm(x, w, b, .training = true) : tern_layer_norm(x, 1, w, b);
+        tern_backward(tern_sum(tern_mul(y, y)));
+        assert_no_error();
+        assert_int_equal(tern_dtype(y), halves[i]);
+        tern_tensor *const parameters[] = { w, b };
+        for (int k = 0; k < 2; k++) {
+            if (!parameters[k])
+                continue;
+            assert_int_equal(tern_dtype(tern_grad_of(parameters[k])), TERN_F32);
+            tern_set_grad(parameters[k], NULL);
+        }
+    }
+}
+
+static void test_f32_parameters_beside_half_x_get_f32_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    tern_tensor *b = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    for (int batch = 0; batch < 2; batch++) {
+        check_parameter_gradients(batch, w, b);
+        check_parameter_gradients(batch, w, NULL);
+        check_parameter_gradients(batch, NULL, b);
+    }
+}
+
 typedef struct norm_options {
     bool batch, training, weighted;
 } norm_options;
@@ -261,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
         cmocka_unit_test(test_layer_norm_explains_mistakes),
+        cmocka_unit_test(test_f32_parameters_beside_half_x_get_f32_gradients),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
         cmocka_unit_test(test_third_derivatives_agree_with_differences),
         cmocka_unit_test(test_softmax_along_any_dimension),
