@@ -222,7 +222,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   tern_on_devices(${golden}
     ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
     api/cat api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
-    api/optimizers api/placement api/schedules api/threads
+    api/optimizers api/placement api/schedules api/shapes api/threads
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
     fault/allocation fault/amp_allocation)
   tern_on_device(api/amp_training simulated 1 cuda)

@@ -24,13 +24,31 @@ bool core_expand_strides(const tern_view *v, int ndim, const int64_t *dims, int6
     return true;
 }
 
+/* From the smallest stride on, each has to lead past all that the ones before it reach. Views that do not
+ * (expanded ones, windows of unfold) meet themselves. */
 bool core_view_overlaps_itself(const tern_view *v)
 {
     if ((v->flags & TERN_VIEW_DENSE) || v->numel <= 1)
         return false;
-    for (int d = 0; d < v->ndim; d++)
-        if (v->stride[d] == 0 && v->shape[d] > 1)
+    int64_t stride[TERN_MAX_DIMS], last[TERN_MAX_DIMS], reached = 0;
+    int n = 0;
+    for (int d = 0; d < v->ndim; d++) {
+        int at = n;
+        if (v->shape[d] == 1)
+            continue;
+        for (; at > 0 && stride[at - 1] > v->stride[d]; at--) {
+            stride[at] = stride[at - 1];
+            last[at] = last[at - 1];
+        }
+        stride[at] = v->stride[d];
+        last[at] = v->shape[d] - 1;
+        n++;
+    }
+    for (int k = 0; k < n; k++) {
+        if (stride[k] <= reached)
             return true;
+        reached += stride[k] * last[k];
+    }
     return false;
 }
 

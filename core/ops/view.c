@@ -242,6 +242,24 @@ tern_tensor *tern_transpose_at(tern_site_t site, tern_tensor *x, int dim0, int d
     return core_compose_end(&frame, out);
 }
 
+tern_tensor *tern_movedim_at(tern_site_t site, tern_tensor *x, int from, int to)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_movedim, site, 1, &x);
+    tern_tensor *out = NULL;
+    int32_t a = from, b = to;
+    if (core_compose_check(&frame) && core_normalise_dim(&frame.call, &a, x->view.ndim) &&
+        core_normalise_dim(&frame.call, &b, x->view.ndim)) {
+        tern_attr_shape attr = { .ndim = x->view.ndim };
+        for (int d = 0, next = 0; d < attr.ndim; d++) {
+            next += next == a;
+            attr.dims[d] = d == b ? a : next++;
+        }
+        out = core_op1(TERN_OP_permute, site, &attr, x);
+    }
+    return core_compose_end(&frame, out);
+}
+
 void back_permute(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_attr_shape order = core_ctx_attr(ctx, tern_attr_shape);

@@ -116,6 +116,11 @@ typedef struct tern_attr_slice {
     int32_t dim;
     int64_t start, length, step;
 } tern_attr_slice;
+/* unfold: windows of `size` along `dim`, `step` apart */
+typedef struct tern_attr_unfold {
+    int32_t dim;
+    int64_t size, step;
+} tern_attr_unfold;
 
 /* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient.
  * sgd_step_scaled(p, g, buf?, scale?, found?, count?) first multiplies g, which is written, by 1 / scale,

@@ -20,58 +20,6 @@
 extern "C" {
 #endif
 
-/* ---- views: share the storage --------------------------------------------------------------- */
-
-/* One dimension may be -1. view: an error when it needs a copy; reshape: copies then. */
-TERN_API tern_tensor *tern_view_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
-TERN_API tern_tensor *tern_reshape_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
-TERN_API tern_tensor *tern_permute_at(tern_site_t, tern_tensor *x, tern_dims_t order);
-TERN_API tern_tensor *tern_transpose_at(tern_site_t, tern_tensor *x, int dim0, int dim1);
-typedef struct tern_slice_args {
-    size_t size_;
-    tern_tensor *x;
-    int dim;
-    int64_t start, end; /* negative counts from the end; end 0 means to the end, TERN_ZERO to 0 */
-    int64_t step;       /* default 1, positive */
-} tern_slice_args;
-/* x[..., start:end:step, ...]; bounds clamp as Python's do. */
-TERN_API tern_tensor *tern_slice_at(tern_site_t, const tern_slice_args *args);
-/* One index of a dimension, which disappears. */
-TERN_API tern_tensor *tern_select_at(tern_site_t, tern_tensor *x, int dim, int64_t index);
-TERN_API tern_tensor *tern_squeeze_at(tern_site_t, tern_tensor *x, int dim);
-TERN_API tern_tensor *tern_unsqueeze_at(tern_site_t, tern_tensor *x, int dim);
-/* Extents of 1 grow without copying; -1 keeps an extent; new dimensions come first. */
-TERN_API tern_tensor *tern_expand_at(tern_site_t, tern_tensor *x, tern_shape_t shape);
-/* Dimensions first..last become one. */
-TERN_API tern_tensor *tern_flatten_at(tern_site_t, tern_tensor *x, int first, int last);
-/* The same data without history. */
-TERN_API tern_tensor *tern_detach_at(tern_site_t, tern_tensor *x);
-#define tern_view(x, ...) tern_view_at(TERN_HERE, x, __VA_ARGS__)
-#define tern_reshape(x, ...) tern_reshape_at(TERN_HERE, x, __VA_ARGS__)
-#define tern_permute(x, ...) tern_permute_at(TERN_HERE, x, __VA_ARGS__)
-#define tern_transpose(x, dim0, dim1) tern_transpose_at(TERN_HERE, x, dim0, dim1)
-#define tern_slice(...) \
-    tern_slice_at(TERN_HERE, &(tern_slice_args){ .size_ = sizeof(tern_slice_args), __VA_ARGS__ })
-#define tern_select(x, dim, index) tern_select_at(TERN_HERE, x, dim, index)
-#define tern_squeeze(x, dim) tern_squeeze_at(TERN_HERE, x, dim)
-#define tern_unsqueeze(x, dim) tern_unsqueeze_at(TERN_HERE, x, dim)
-#define tern_expand(x, ...) tern_expand_at(TERN_HERE, x, __VA_ARGS__)
-#define tern_flatten(x, first, last) tern_flatten_at(TERN_HERE, x, first, last)
-#define tern_detach(x) tern_detach_at(TERN_HERE, x)
-
-/* ---- joining -------------------------------------------------------------------------------- */
-
-/* Along an existing dimension (cat) or a new one (stack); `count` tensors. */
-TERN_API tern_tensor *tern_cat_at(tern_site_t, tern_tensor *const *tensors, int64_t count, int dim);
-TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, int64_t count,
-                                    int dim);
-#define TERN_TENSORS_(...) ((tern_tensor *[]){ __VA_ARGS__ })
-#define TERN_TENSOR_COUNT_(...) ((int64_t)(sizeof TERN_TENSORS_(__VA_ARGS__) / sizeof(tern_tensor *)))
-#define tern_cat(dim, ...) \
-    tern_cat_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
-#define tern_stack(dim, ...) \
-    tern_stack_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
-
 /* ---- reductions ----------------------------------------------------------------------------- */
 
 typedef struct tern_reduce_args {
@@ -111,15 +59,6 @@ TERN_API tern_tensor *tern_matmul_at(tern_site_t, tern_tensor *a, tern_tensor *b
 TERN_API tern_tensor *tern_linear_at(tern_site_t, tern_tensor *x, tern_tensor *weight,
                                      tern_tensor *bias);
 #define tern_linear(x, weight, bias) tern_linear_at(TERN_HERE, x, weight, bias)
-
-/* ---- indexing ------------------------------------------------------------------------------- */
-
-/* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
-TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
-#define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
-/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
-TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
-#define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 
 /* ---- convolution and pooling: x [N, C, H, W] -------------------------------------------------
  * Options of two numbers are (height, width); one number counts for both: { 2 } is (2, 2), and so is
@@ -238,5 +177,7 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 
 #include "tern/elementwise.h"
 #include "tern/loss.h"
+#include "tern/indexing.h"
+#include "tern/shape.h"
 
 #endif

@@ -90,6 +90,64 @@ static value ref_expand(const value *in)
     return out;
 }
 
+static tern_tensor *run_movedim(tern_tensor **in) { return tern_movedim(in[0], 0, -1); }
+static value ref_movedim(const value *in) { return permuted(&in[0], (int[]){ 1, 2, 0 }); }
+static tern_tensor *run_unfold(tern_tensor **in) { return tern_unfold(in[0], 1, 3, 2); }
+static value ref_windows(const value *in) { return ref_unfold(&in[0], 1, 3, 2); }
+static tern_tensor *run_unfold_long(tern_tensor **in) { return tern_unfold(in[0], 0, 7, 2); }
+static value ref_windows_long(const value *in) { return ref_unfold(&in[0], 0, 7, 2); }
+static tern_tensor *run_repeat(tern_tensor **in) { return tern_repeat(in[0], TERN_SHAPE(2, 1, 3)); }
+static value ref_repeated(const value *in) { return ref_repeat(&in[0], 3, (int64_t[]){ 2, 1, 3 }); }
+static tern_tensor *run_repeat_all(tern_tensor **in)
+{
+    return tern_repeat(in[0], TERN_SHAPE(2, 3, 2, 2));
+}
+static value ref_repeated_all(const value *in)
+{
+    return ref_repeat(&in[0], 4, (int64_t[]){ 2, 3, 2, 2 });
+}
+
+/* All parts, in another order. */
+static tern_tensor *last_first(tern_tensor **parts, int64_t count)
+{
+    tern_tensor *swapped[8];
+    for (int64_t i = 0; i < count; i++)
+        swapped[i] = parts[count - 1 - i];
+    return count > 0 ? tern_cat_at(TERN_HERE, swapped, count, -1) : NULL;
+}
+static tern_tensor *run_split(tern_tensor **in)
+{
+    tern_tensor *parts[8];
+    return last_first(parts, tern_split(in[0], 3, 1, parts, 8));
+}
+static tern_tensor *run_chunk(tern_tensor **in)
+{
+    tern_tensor *parts[8];
+    return last_first(parts, tern_chunk(in[0], 3, -1, parts, 8));
+}
+/* of 7 columns parts of 3, 3 and 1 */
+static value ref_split(const value *in)
+{
+    static const int64_t from[] = { 6, 3, 4, 5, 0, 1, 2 };
+    value out = value_copy(&in[0]);
+    for (int64_t i = 0; i < out.numel; i++)
+        out.data[i] = in[0].data[i / 7 * 7 + from[i % 7]];
+    return out;
+}
+static tern_tensor *run_unbind(tern_tensor **in)
+{
+    tern_tensor *parts[8];
+    return last_first(parts, tern_unbind(in[0], 1, parts, 8));
+}
+static value ref_unbind(const value *in)
+{
+    const int64_t rows = in[0].dims[0], columns = in[0].dims[1];
+    value out = value_new(1, &in[0].numel);
+    for (int64_t i = 0; i < out.numel; i++)
+        out.data[i] = in[0].data[i % rows * columns + columns - 1 - i / rows];
+    return out;
+}
+
 static tern_tensor *run_cat(tern_tensor **in) { return tern_cat(1, in[0], in[1], in[0]); }
 static value ref_cat(const value *in)
 {
@@ -175,6 +233,16 @@ const opinfo opinfo_shape[] = {
     CASE1(squeeze, "", REAL(3, 1, 5), ref_squeeze),
     CASE1(unsqueeze, "", REAL(3, 5), ref_unsqueeze),
     CASE1(expand, "", REAL(1, 4), ref_expand),
+    CASE1(movedim, "", REAL(2, 3, 4), ref_movedim),
+    CASE1(unfold, "overlapping", REAL(2, 8, 3), ref_windows),
+    CASE1(split, "", REAL(2, 7), ref_split),
+    CASE1(chunk, "", REAL(3, 7), ref_split),
+    CASE1(unbind, "", REAL(3, 4), ref_unbind),
+    CASE1(repeat, "", REAL(3, 2), ref_repeated),
+    { OPINFO(unfold), .label = "few windows", .in = { REAL(9, 2) }, .run = run_unfold_long,
+      .ref = ref_windows_long, .differentiable = 1, .order = 2 },
+    { OPINFO(repeat), .label = "every dimension", .in = { REAL(2, 1, 2, 3) },
+      .run = run_repeat_all, .ref = ref_repeated_all, .differentiable = 1, .order = 2 },
     CASE2(cat, "", REAL(3, 2), REAL(3, 4), 3),
     CASE2(stack, "", REAL(3, 4), REAL(3, 4), 3),
     CASE2(embedding, "", REAL(6, 5), INDEX(6, 2, 4), 1),

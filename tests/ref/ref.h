@@ -45,4 +45,11 @@ value ref_layer_norm(const value *x, int dims, const value *weight, const value 
 /* normalises per channel (dim 1) with the batch's own statistics */
 value ref_batch_norm(const value *x, const value *weight, const value *bias, double eps);
 
+/* ---- ref_shape.c ---- */
+/* out[at...] = x[from...] where `where` finds a place, else 0. */
+typedef bool (*ref_finds)(const value *x, const int64_t *at, int64_t *from, const void *user);
+value ref_taken(const value *x, int ndim, const int64_t *dims, ref_finds where, const void *user);
+value ref_unfold(const value *x, int dim, int64_t size, int64_t step);
+value ref_repeat(const value *x, int ndim, const int64_t *times);
+
 #endif

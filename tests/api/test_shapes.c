@@ -1,0 +1,181 @@
+/* Views and copies with elements in other places, as a user meets them. */
+#include <string.h>
+
+#include "tests/support/check.h"
+
+static tern_tensor *numbers(int64_t rows, int64_t columns)
+{
+    tern_tensor *flat = tern_arange(0, (double)(rows * columns), .dtype = TERN_F32);
+    return tern_view(flat, TERN_SHAPE(rows, columns));
+}
+
+static void expect(tern_tensor *t, const float *want, int64_t n)
+{
+    float got[64];
+    assert_no_error();
+    assert_int_equal(tern_numel(t), n);
+    assert_int_equal(tern_read(t, TERN_F32, got, n * (int64_t)sizeof(float)), TERN_OK);
+    for (int64_t i = 0; i < n; i++)
+        assert_close(got[i], want[i], 0);
+}
+
+static void refused(bool made, const char *says)
+{
+    assert_false(made);
+    assert_true(tern_failed());
+    if (strstr(tern_error_text(), says) == NULL)
+        fail_msg("\"%s\" is not in: %s", says, tern_error_text());
+    tern_error_clear();
+}
+
+/* ---- parts --------------------------------------------------------------------------------------- */
+
+static void test_parts_are_views(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 5), *parts[5];
+    assert_int_equal(tern_split(x, 2, 1, parts, 5), 3);
+    expect(parts[0], (const float[]){ 0, 1, 5, 6 }, 4);
+    expect(parts[2], (const float[]){ 4, 9 }, 2);
+    assert_true(tern_shares_storage(parts[1], x));
+    assert_int_equal(tern_chunk(x, 4, -1, parts, 5), 3); /* of 2: a fourth would be empty */
+    assert_int_equal(tern_unbind(x, 0, parts, 5), 2);
+    expect(parts[1], (const float[]){ 5, 6, 7, 8, 9 }, 5);
+    assert_int_equal(tern_ndim(parts[1]), 1);
+}
+
+static void test_parts_of_an_empty_dimension(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(3, 0)), *parts[4];
+    assert_int_equal(tern_split(x, 0, 1, parts, 4), 1);
+    assert_int_equal(tern_split(x, 2, 1, parts, 4), 1);
+    assert_int_equal(tern_chunk(x, 3, 1, parts, 4), 3);
+    assert_int_equal(tern_size(parts[2], 0), 3);
+    assert_int_equal(tern_unbind(x, 1, parts, 4), 0);
+    assert_no_error();
+}
+
+static void test_parts_that_cannot_be(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 5), *parts[4];
+    const int64_t short_of[] = { 2, 2 }, beyond[] = { 2, 4 }, negative[] = { -1, 6 };
+    refused(tern_split(x, 1, 1, parts, 4) >= 0, "5 parts and room for 4");
+    refused(tern_split(x, 0, 1, parts, 4) >= 0, "has to be positive");
+    refused(tern_split(x, 1, 2, parts, 4) >= 0, "dimension 2");
+    refused(tern_split(NULL, 1, 1, parts, 4) >= 0, "NULL");
+    refused(tern_split(tern_zeros(TERN_SCALAR_SHAPE), 1, 0, parts, 4) >= 0, "0-dim");
+    refused(tern_split_sizes(x, short_of, 2, 1, parts, 4) >= 0, "leave 1 of 5");
+    refused(tern_split_sizes(x, beyond, 2, 1, parts, 4) >= 0, "size 1 is 4");
+    refused(tern_split_sizes(x, negative, 2, 1, parts, 4) >= 0, "size 0 is -1");
+    refused(tern_split_sizes(x, NULL, 0, 1, parts, 4) >= 0, "at least one size");
+    refused(tern_chunk(x, 0, 1, parts, 4) >= 0, "at least 1");
+    refused(tern_unbind(x, 1, parts, 4) >= 0, "room for 4");
+}
+
+static void test_parts_belong_to_who_owns_results(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 4), *parts[4];
+    const int64_t before = tern_live_tensors();
+    const bool owned = tern_set_owned_mode(true);
+    assert_int_equal(tern_unbind(x, 1, parts, 4), 4);
+    tern_set_owned_mode(owned);
+    for (int i = 0; i < 4; i++)
+        tern_release(parts[i]);
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------- */
+
+static void test_windows_share_elements(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(tern_clone(numbers(1, 6)), true);
+    tern_tensor *windows = tern_unfold(x, 1, 3, 1);
+    assert_true(tern_shares_storage(windows, x));
+    expect(windows, (const float[]){ 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5 }, 12);
+    tern_backward(tern_sum(windows));
+    expect(tern_grad_of(x), (const float[]){ 1, 2, 3, 3, 2, 1 }, 6);
+}
+
+static void test_windows_that_cannot_be(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 5);
+    assert_int_equal(tern_size(tern_unfold(x, 1, 0, 2), 1), 3); /* windows of nothing */
+    refused(tern_unfold(x, 1, 6, 1) != NULL, "windows of 6 elements");
+    refused(tern_unfold(x, 1, -1, 1) != NULL, "windows of -1 elements");
+    refused(tern_unfold(x, 1, 2, 0) != NULL, "step positive");
+    refused(tern_unfold(x, 3, 2, 1) != NULL, "dimension 3");
+    refused(tern_unfold(tern_zeros(TERN_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0, 1, 1) != NULL, "8");
+    refused(tern_add_(tern_unfold(x, 1, 3, 1), 1) != NULL, "share one place");
+    assert_non_null(tern_add_(tern_unfold(x, 1, 2, 2), 1)); /* windows apart may be written */
+}
+
+/* ---- repeat, movedim ----------------------------------------------------------------------------- */
+
+static void test_repeat_copies(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(1, 2);
+    expect(tern_repeat(x, TERN_SHAPE(2, 2)), (const float[]){ 0, 1, 0, 1, 0, 1, 0, 1 }, 8);
+    tern_tensor *same = tern_repeat(x, TERN_SHAPE(1, 1));
+    assert_false(tern_shares_storage(same, x));
+    assert_false(tern_shares_storage(tern_repeat(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(3)), x));
+    assert_true(tern_is_contiguous(tern_repeat(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(3))));
+    assert_int_equal(tern_size(tern_repeat(x, TERN_SHAPE(3, 0, 1)), 1), 0);
+    assert_int_equal(tern_numel(tern_repeat(tern_ones(TERN_SCALAR_SHAPE), TERN_SHAPE(4))), 4);
+    refused(tern_repeat(x, TERN_SHAPE(2)) != NULL, "for 2 dimensions");
+    refused(tern_repeat(x, TERN_SHAPE(-1, 2)) != NULL, "negative");
+    refused(tern_repeat(x, TERN_SHAPE(INT64_MAX, 2)) != NULL, "too many");
+}
+
+static void test_repeat_of_eight_dimensions(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_reshape(numbers(1, 2), TERN_SHAPE(1, 1, 1, 2, 1, 1, 1, 1));
+    tern_tensor *out = tern_repeat(x, TERN_SHAPE(2, 2, 2, 2, 2, 2, 2, 2));
+    assert_int_equal(tern_numel(out), 512);
+    assert_close(tern_item(tern_sum(out)), 256, 0);
+    expect(tern_reshape(tern_slice(tern_reshape(out, TERN_SHAPE(-1)), 0, 0, 64, 16), TERN_SHAPE(4)),
+           (const float[]){ 0, 1, 0, 1 }, 4);
+}
+
+static void test_movedim_keeps_the_order_of_the_others(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3, 4, 5));
+    const tern_shape_t back = tern_shape(tern_movedim(x, 0, 2)),
+                       front = tern_shape(tern_movedim(x, -1, 1));
+    assert_memory_equal(back.dims, ((const int64_t[]){ 3, 4, 2, 5 }), 4 * sizeof(int64_t));
+    assert_memory_equal(front.dims, ((const int64_t[]){ 2, 5, 3, 4 }), 4 * sizeof(int64_t));
+    refused(tern_movedim(x, 4, 0) != NULL, "dimension 4");
+    refused(tern_movedim(x, 0, -5) != NULL, "dimension -5");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_are_views),
+        cmocka_unit_test(test_parts_of_an_empty_dimension),
+        cmocka_unit_test(test_parts_that_cannot_be),
+        cmocka_unit_test(test_parts_belong_to_who_owns_results),
+        cmocka_unit_test(test_windows_share_elements),
+        cmocka_unit_test(test_windows_that_cannot_be),
+        cmocka_unit_test(test_repeat_copies),
+        cmocka_unit_test(test_repeat_of_eight_dimensions),
+        cmocka_unit_test(test_movedim_keeps_the_order_of_the_others),
+    };
+    return check_run(tests, NULL, NULL);
+}
