@@ -59,6 +59,14 @@ TERN_API tern_tensor *tern_matmul_at(tern_site_t, tern_tensor *a, tern_tensor *b
 TERN_API tern_tensor *tern_linear_at(tern_site_t, tern_tensor *x, tern_tensor *weight,
                                      tern_tensor *bias);
 #define tern_linear(x, weight, bias) tern_linear_at(TERN_HERE, x, weight, bias)
+/* ---- indexing ------------------------------------------------------------------------------- */
+
+/* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
+TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
+#define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
+/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
+TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
+#define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 
 /* ---- convolution and pooling: x [N, C, H, W] -------------------------------------------------
  * Options of two numbers are (height, width); one number counts for both: { 2 } is (2, 2), and so is
@@ -179,5 +187,6 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 #include "tern/loss.h"
 #include "tern/indexing.h"
 #include "tern/shape.h"
+#include "tern/product.h"
 
 #endif

@@ -66,5 +66,7 @@ extern const opinfo opinfo_norm[];
 extern const int opinfo_norm_count;
 extern const opinfo opinfo_loss[];
 extern const int opinfo_loss_count;
+extern const opinfo opinfo_einsum[];
+extern const int opinfo_einsum_count;
 
 #endif

@@ -9,12 +9,15 @@ uint64_t opinfo_seed = 1;
 static const struct {
     const opinfo *cases;
     const int *count;
-} lists[] = { { opinfo_elementwise, &opinfo_elementwise_count },
-              { opinfo_shape, &opinfo_shape_count },
-              { opinfo_reduce, &opinfo_reduce_count },
-              { opinfo_product, &opinfo_product_count },
-              { opinfo_norm, &opinfo_norm_count },
-              { opinfo_loss, &opinfo_loss_count } };
+} lists[] = {
+    { opinfo_elementwise, &opinfo_elementwise_count },
+    { opinfo_shape, &opinfo_shape_count },
+    { opinfo_reduce, &opinfo_reduce_count },
+    { opinfo_product, &opinfo_product_count },
+    { opinfo_norm, &opinfo_norm_count },
+    { opinfo_loss, &opinfo_loss_count },
+    { opinfo_einsum, &opinfo_einsum_count },
+};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const opinfo *opinfo_at(int i)

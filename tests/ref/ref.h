@@ -23,6 +23,8 @@ value ref_argmax(const value *a, int dim);
 
 /* a [B, M, K] x b [B, K, N]; batch extents of 1 repeat; ndim 2 or 3. */
 value ref_matmul(const value *a, const value *b);
+/* One or two operands (b NULL: one), letters only, each a different dimension or the same extent. */
+value ref_einsum(const char *equation, const value *a, const value *b);
 /* x [N, C, H, W], w [O, C/groups, kh, kw], bias [O] or data NULL */
 value ref_conv2d(const value *x, const value *w, const value *bias, const int64_t stride[2],
                  const int64_t padding[2], const int64_t dilation[2], int64_t groups);

@@ -1,0 +1,169 @@
+/* Products with names of their own, each made of gemm, linear or mul. */
+#include <math.h>
+
+#include "core/compose.h"
+#include "core/op_table.h"
+#include "core/rules.h"
+
+static bool same_dtype(core_call *call, int i)
+{
+    if (core_view(call, 0)->dtype == core_view(call, i)->dtype)
+        return core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
+    return core_fail(call, TERN_ERR_DTYPE, "tern_cast for one of them",
+                     "operands have different dtypes: %s and %s",
+                     tern_dtype_name((tern_dtype_t)core_view(call, 0)->dtype),
+                     tern_dtype_name((tern_dtype_t)core_view(call, i)->dtype));
+}
+
+/* ---- bmm ----------------------------------------------------------------------------------------- */
+
+static bool bmm_fits(const tern_view *a, const tern_view *b)
+{
+    return a->ndim == 3 && b->ndim == 3 && a->shape[0] == b->shape[0] && a->shape[2] == b->shape[1];
+}
+
+tern_tensor *tern_bmm_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_bmm, site, 2, (tern_tensor *[]){ a, b });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame) && core_compose_cast(&frame) && same_dtype(&frame.call, 1)) {
+        if (bmm_fits(&a->view, &b->view))
+            out = core_op2(TERN_OP_gemm, site, NULL, frame.call.in[0], frame.call.in[1]);
+        else
+            core_fail(&frame.call, TERN_ERR_SHAPE, "tern_matmul, which broadcasts",
+                      "operands have to be [B, M, K] and [B, K, N]");
+    }
+    return core_compose_end(&frame, out);
+}
+
+/* ---- dot, outer ---------------------------------------------------------------------------------- */
+
+/* Autocast has its own rule for dot: the gemm inside must not cast. */
+static tern_tensor *dot(core_call *call)
+{
+    tern_tensor *a = call->in[0], *b = call->in[1];
+    const uint8_t autocast = call->self->autocast;
+    call->self->autocast = 0;
+    tern_tensor *out =
+        core_op2(TERN_OP_gemm, TERN_HERE, NULL, tern_unsqueeze(a, 0), tern_unsqueeze(b, 1));
+    call->self->autocast = autocast;
+    return tern_view(out, TERN_SCALAR_SHAPE);
+}
+
+tern_tensor *tern_dot_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_dot, site, 2, (tern_tensor *[]){ a, b });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame) && core_compose_cast(&frame) && same_dtype(&frame.call, 1)) {
+        if (a->view.ndim == 1 && b->view.ndim == 1 && a->view.numel == b->view.numel)
+            out = dot(&frame.call);
+        else
+            core_fail(&frame.call, TERN_ERR_SHAPE, "tern_matmul or tern_einsum for other shapes",
+                      "operands have to be 1-D and of one length");
+    }
+    return core_compose_end(&frame, out);
+}
+
+tern_tensor *tern_outer_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_outer, site, 2, (tern_tensor *[]){ a, b });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame)) {
+        if (a->view.ndim == 1 && b->view.ndim == 1)
+            out = tern_mul(tern_unsqueeze(a, 1), b);
+        else
+            core_fail(&frame.call, TERN_ERR_SHAPE, "tern_mul of tern_unsqueeze for other shapes",
+                      "operands have to be 1-D");
+    }
+    return core_compose_end(&frame, out);
+}
+
+/* ---- addmm --------------------------------------------------------------------------------------- */
+
+typedef struct addmm_attr {
+    double beta, alpha;
+} addmm_attr;
+
+/* A factor of whole-number dtypes is their whole part. */
+static tern_tensor *scaled(tern_tensor *t, double factor)
+{
+    if (t == NULL || factor == 1)
+        return t;
+    if (factor == 0)
+        return core_zeros_like(&t->view);
+    if (tern_dtype_is_float((tern_dtype_t)t->view.dtype))
+        return tern_mul(t, factor);
+    return tern_mul(t, (int64_t)factor);
+}
+
+static tern_tensor *addmm_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    const addmm_attr factors = core_ctx_attr(ctx, addmm_attr);
+    tern_save(ctx, in[1]);
+    tern_save(ctx, in[2]);
+    tern_tensor *product = scaled(tern_matmul(in[1], in[2]), factors.alpha);
+    return factors.beta == 0 ? product : tern_add_(product, scaled(in[0], factors.beta));
+}
+
+static void addmm_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const addmm_attr factors = core_ctx_attr(ctx, addmm_attr);
+    tern_tensor *a = tern_saved(ctx, 0), *b = tern_saved(ctx, 1);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = scaled(grad, factors.beta);
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = scaled(tern_matmul(grad, tern_transpose(b, 0, 1)), factors.alpha);
+    if (tern_needs_grad(ctx, 2))
+        grad_in[2] = scaled(tern_matmul(tern_transpose(a, 0, 1), grad), factors.alpha);
+}
+
+/* One node, which keeps the two matrices alone. */
+static const tern_op addmm_op = { .name = "addmm",
+                                  .inputs = 3,
+                                  .forward = addmm_forward,
+                                  .backward = addmm_backward,
+                                  .attr_size = sizeof(addmm_attr) };
+
+static bool check_addmm(core_call *call)
+{
+    const tern_view *input = core_view(call, 0), *a = core_view(call, 1), *b = core_view(call, 2);
+    if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
+        return core_fail(call, TERN_ERR_SHAPE, NULL, "mat1 and mat2 have to be [M, K] and [K, N]");
+    const int64_t dims[2] = { a->shape[0], b->shape[1] };
+    int64_t strides[2];
+    if (input->ndim > 2 || !core_expand_strides(input, 2, dims, strides))
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "the input does not broadcast to the product's shape [%lld, %lld]",
+                         (long long)dims[0], (long long)dims[1]);
+    return same_dtype(call, 1) && same_dtype(call, 2);
+}
+
+static tern_tensor *addmm(tern_tensor **in, const addmm_attr *factors)
+{
+    if (factors->alpha == 1 && factors->beta == 1 && in[0]->view.ndim == 1 &&
+        in[0]->view.shape[0] == in[2]->view.shape[1])
+        return tern_linear(in[1], tern_transpose(in[2], 0, 1), in[0]);
+    const tern_shape_t shape = TERN_SHAPE(in[1]->view.shape[0], in[2]->view.shape[1]);
+    tern_tensor *const all[3] = { tern_expand(in[0], shape), in[1], in[2] };
+    return tern_apply_at(TERN_HERE, &addmm_op, all, factors);
+}
+
+static double factor(double given)
+{
+    return given != 0 ? given : signbit(given) ? 0 : 1;
+}
+
+tern_tensor *tern_addmm_at(tern_site_t site, const tern_addmm_args *args)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_addmm, site, 3,
+                       (tern_tensor *[]){ args->input, args->mat1, args->mat2 });
+    tern_tensor *out = NULL;
+    const addmm_attr factors = { factor(args->beta), factor(args->alpha) };
+    if (core_compose_check(&frame) && core_compose_cast(&frame) && check_addmm(&frame.call))
+        out = addmm(frame.call.in, &factors);
+    return core_compose_end(&frame, out);
+}
