@@ -106,6 +106,35 @@ typedef struct cuda_softmax_args {
 cudaError_t cuda_launch_softmax(const cuda_softmax_args *s, cudaStream_t stream);
 cudaError_t cuda_launch_softmax_grad(const cuda_softmax_args *s, cudaStream_t stream);
 
+/* ---- attention.cu: operands [batch, heads, rows, columns], columns adjacent ---- */
+typedef struct cuda_attention_rows {
+    void *data;
+    int64_t stride[3];
+} cuda_attention_rows;
+typedef struct cuda_attention_args {
+    cuda_attention_rows q, k, v, y, grad, grad_q, grad_k, grad_v;
+    const void *mask; /* or NULL */
+    int64_t mask_stride[4];
+    int mask_is_bool;
+    void *lse; /* real type, [batch, heads, t] */
+    int dtype;
+    int64_t batch, heads, groups, t, s, d, e;
+    double scale, keep_scale;
+    int causal;
+    int drops;
+    int32_t least; /* of a uniform in units of 2^-24 to stay */
+    uint64_t seed, draw;
+    int rows, columns; /* of a block's tile */
+} cuda_attention_args;
+enum { CUDA_ATTENTION_WARPS = 4, CUDA_ATTENTION_SHARED = 48 * 1024 };
+cudaError_t cuda_launch_attention(const cuda_attention_args *a, int64_t shared,
+                                  cudaStream_t stream);
+/* Of q; of k and v. */
+cudaError_t cuda_launch_attention_grad_q(const cuda_attention_args *a, int64_t shared,
+                                         cudaStream_t stream);
+cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t shared,
+                                          cudaStream_t stream);
+
 /* ---- cross_entropy.cu ---- */
 typedef struct cuda_loss_args {
     void *out;              /* each position's loss (dtype), or gradients of logits */

@@ -2,24 +2,13 @@
  * that every device makes the same numbers. A thread makes one element; Philox is cheaper than the
  * memory it would save. */
 #include "backend_cuda/launch.h"
-#include "backend_cuda/types.cuh"
-#define inline inline __device__
-#include "core/philox.h"
-#undef inline
+#include "backend_cuda/philox.cuh"
 
 using namespace cuda;
 
 static __device__ __forceinline__ uint64_t bits64(const uint32_t *lanes)
 {
     return (uint64_t)lanes[1] << 32 | lanes[0];
-}
-
-/* In units of 2^-24. */
-static __device__ __forceinline__ uint32_t uniform24(uint64_t seed, uint64_t draw, int64_t i)
-{
-    uint32_t lanes[4];
-    core_philox(seed, draw, (uint64_t)i / 4, lanes);
-    return lanes[i % 4] >> 8;
 }
 
 static __device__ __forceinline__ void uniform(float *out, uint64_t seed, uint64_t draw, int64_t i)

@@ -16,6 +16,7 @@ RULE(max_pool2d) RULE(max_pool2d_grad) RULE(avg_pool2d) RULE(avg_pool2d_grad)
 RULE(batch_norm) RULE(batch_norm_grad) RULE(layer_norm) RULE(layer_norm_grad)
 RULE(softmax) RULE(softmax_grad) RULE(dropout) RULE(dropout_grad)
 RULE(cross_entropy) RULE(cross_entropy_grad) RULE(unscale) RULE(scale_update)
+RULE(attention) RULE(attention_grad)
 
 BACK(copy) BACK(view) BACK(permute) BACK(slice) BACK(expand) BACK(unfold)
 BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK(relu)
@@ -31,6 +32,7 @@ BACK(batch_norm) BACK(batch_norm_grad) BACK(layer_norm) BACK(layer_norm_grad)
 BACK(softmax) BACK(softmax_grad) BACK(log_softmax) BACK(log_softmax_grad)
 BACK(dropout) BACK(dropout_grad) BACK(cross_entropy) BACK(binary_cross_entropy) BACK(binary_cross_entropy_with_logits) BACK(cross_entropy_grad)
 BACK(kl_div)
+BACK(attention)
 #undef RULE
 #undef BACK
 /* clang-format on */

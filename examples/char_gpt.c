@@ -23,11 +23,7 @@ static tern_tensor *attend(const block *b, tern_tensor *x)
     tern_tensor *q = tern_select(qkv, 0, 0);
     tern_tensor *k = tern_select(qkv, 0, 1);
     tern_tensor *v = tern_select(qkv, 0, 2);
-    tern_tensor *scores = tern_mul(tern_matmul(q, tern_transpose(k, -2, -1)), 1 / sqrt(size));
-    tern_tensor *place = tern_arange(.end = (double)t, .device = tern_device(x));
-    tern_tensor *is_later = tern_gt(tern_unsqueeze(place, 0), tern_unsqueeze(place, 1));
-    scores = tern_where(is_later, -INFINITY, scores);
-    tern_tensor *y = tern_matmul(tern_softmax(scores, -1), v);
+    tern_tensor *y = tern_scaled_dot_product_attention(q, k, v, .causal = true);
     return tern_forward(b->out, tern_reshape(tern_transpose(y, 1, 2), TERN_SHAPE(n, t, WIDTH)));
 }
 

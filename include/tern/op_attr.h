@@ -122,6 +122,16 @@ typedef struct tern_attr_unfold {
     int64_t size, step;
 } tern_attr_unfold;
 
+/* scaled_dot_product_attention(q, k, v, mask?) -> y, log of the sum of exponentials, and its gradients.
+ * Dropout: the weight of query t and key s of head h of batch b is element ((b heads + h) T + t) S + s of
+ * draw (seed, call), as in a dropout of all of them. */
+typedef struct tern_attr_attention {
+    double scale;
+    double p; /* 0: no dropout */
+    uint64_t seed, call;
+    int32_t causal, reserved;
+} tern_attr_attention;
+
 /* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient.
  * sgd_step_scaled(p, g, buf?, scale?, found?, count?) first multiplies g, which is written, by 1 / scale,
  * and does nothing where found is not 0. count (i64 [2]) is the number of steps done so far, on the

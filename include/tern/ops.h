@@ -183,6 +183,7 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 }
 #endif
 
+#include "tern/attention.h"
 #include "tern/elementwise.h"
 #include "tern/loss.h"
 #include "tern/indexing.h"

@@ -72,6 +72,8 @@ ROWS = {
     "cosine_similarity": ("cosine_similarity", F.cosine_similarity, m, m),
     "bmm": ("bmm", torch.bmm, m[None], m[None]), "addmm": ("addmm", torch.addmm, m, m, m),
     "dot": ("dot", torch.dot, m[0], m[0]), "outer": ("outer", torch.outer, m[0], m[0]),
+    "scaled_dot_product_attention": ("scaled_dot_product_attention",
+                                     F.scaled_dot_product_attention, x, x, x),
     "matmul": ("matmul", torch.matmul, m, m), "mse_loss": ("mse_loss", F.mse_loss, m, m),
     "cat": ("cat", lambda a, b: torch.cat((a, b)), m, m),
     "stack": ("stack", lambda a, b: torch.stack((a, b)), m, m),

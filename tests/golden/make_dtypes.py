@@ -38,6 +38,7 @@ ENTRIES = {
     "max_pool2d_grad": "max_pool2d_with_indices_backward", "batch_norm": F + "batch_norm",
     "layer_norm": F + "layer_norm", "softmax_grad": "_softmax_backward_data",
     "dropout": F + "dropout", "dropout_grad": "native_dropout_backward",
+    "scaled_dot_product_attention": F + "scaled_dot_product_attention",
     "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",

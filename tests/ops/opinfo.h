@@ -68,5 +68,7 @@ extern const opinfo opinfo_loss[];
 extern const int opinfo_loss_count;
 extern const opinfo opinfo_einsum[];
 extern const int opinfo_einsum_count;
+extern const opinfo opinfo_attention[];
+extern const int opinfo_attention_count;
 
 #endif

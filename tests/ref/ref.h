@@ -54,4 +54,16 @@ value ref_taken(const value *x, int ndim, const int64_t *dims, ref_finds where, 
 value ref_unfold(const value *x, int dim, int64_t size, int64_t step);
 value ref_repeat(const value *x, int ndim, const int64_t *times);
 
+/* ---- ref_attention.c ---- */
+/* q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]; mask broadcasts to [B, H, T, S], or data NULL. */
+typedef struct ref_heads {
+    const value *q, *k, *v, *mask;
+    bool additive; /* the mask is added, else 0 hides */
+    bool causal;
+    double scale;
+} ref_heads;
+value ref_attend(const ref_heads *a);
+/* Gradient of q, k or v (which: 0, 1, 2). */
+value ref_attend_grad(const ref_heads *a, const value *grad, int which);
+
 #endif

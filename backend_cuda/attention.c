@@ -1,0 +1,125 @@
+/* scaled_dot_product_attention and its gradient: one kernel forward; backward one for the queries and one
+ * for the keys, so that each result has one writer and sums have one order. */
+#include <math.h>
+
+#include "backend_cuda/kernels.h"
+#include "backend_cuda/launch.h"
+
+static cuda_attention_rows rows_of(const tern_view *v)
+{
+    return (cuda_attention_rows){ v->data, { v->stride[0], v->stride[1], v->stride[2] } };
+}
+
+static cuda_attention_args args_of(const tern_attr_attention *attr, const tern_view *q,
+                                   const tern_view *k, const tern_view *v, const tern_view *mask)
+{
+    cuda_attention_args a = { .q = rows_of(q),
+                              .k = rows_of(k),
+                              .v = rows_of(v),
+                              .dtype = q->dtype,
+                              .batch = q->shape[0],
+                              .heads = q->shape[1],
+                              .groups = k->shape[1],
+                              .t = q->shape[2],
+                              .s = k->shape[2],
+                              .d = q->shape[3],
+                              .e = v->shape[3],
+                              .scale = attr->scale,
+                              .keep_scale = attr->p < 1.0 ? 1.0 / (1.0 - attr->p) : 0.0,
+                              .causal = attr->causal,
+                              .drops = attr->p > 0.0,
+                              .least = (int32_t)ceil(attr->p * 0x1p24),
+                              .seed = attr->seed,
+                              .draw = attr->call };
+    if (mask != NULL) {
+        a.mask = mask->data;
+        a.mask_is_bool = mask->dtype == TERN_BOOL;
+        for (int d = 0; d < 4; d++)
+            a.mask_stride[d] = mask->stride[d];
+    }
+    return a;
+}
+
+/* Elements of shared memory that a row of a tile and a column of it take. */
+typedef struct tile_needs {
+    int64_t row, column;
+} tile_needs;
+
+/* The largest tile that fits; its bytes, or 0 after recording that there is none. */
+static int64_t choose_tile(const tern_call *call, cuda_attention_args *a, tile_needs needs)
+{
+    static const int tiles[][2] = { { 16, 32 }, { 16, 16 }, { 8, 32 }, { 16, 8 }, { 8, 16 },
+                                    { 8, 8 },   { 4, 16 },  { 4, 8 },  { 4, 4 },  { 4, 1 } };
+    const int64_t size = a->dtype == TERN_F64 ? 8 : 4;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        a->rows = tiles[i][0];
+        a->columns = tiles[i][1];
+        const int64_t bytes = (a->rows * needs.row + a->columns * needs.column) * size;
+        if (bytes <= CUDA_ATTENTION_SHARED)
+            return bytes;
+    }
+    (void)call->host->fail(
+        TERN_ERR_UNSUPPORTED,
+        "heads of %lld and %lld features do not fit in a block's memory; use more "
+        "and narrower heads",
+        (long long)a->d, (long long)a->e);
+    return 0;
+}
+
+tern_status_t cuda_scaled_dot_product_attention(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    cuda_attention_args a = args_of(call->attr, call->in[0], call->in[1], call->in[2], call->in[3]);
+    const int64_t widest = a.d > a.e ? a.d : a.e;
+    a.y = rows_of(call->out[0]);
+    a.lse = call->out[1]->data;
+    if (call->out[1]->numel == 0)
+        return TERN_OK;
+    const int64_t shared = choose_tile(call, &a, (tile_needs){ a.d + a.e + 33, widest + 1 });
+    if (shared == 0)
+        return TERN_ERR_UNSUPPORTED;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_attention(&a, shared, stream),
+                         "scaled_dot_product_attention");
+}
+
+static tern_status_t grad_of_queries(const tern_call *call, cuda_attention_args *a,
+                                     cudaStream_t stream)
+{
+    if (call->out[0]->numel == 0)
+        return TERN_OK;
+    const int64_t shared =
+        choose_tile(call, a, (tile_needs){ 2 * a->d + a->e + 33, a->d + a->e + 2 });
+    if (shared == 0)
+        return TERN_ERR_UNSUPPORTED;
+    return cuda_launched(call, cuda_launch_attention_grad_q(a, shared, stream),
+                         "scaled_dot_product_attention_grad");
+}
+
+static tern_status_t grad_of_keys(const tern_call *call, cuda_attention_args *a,
+                                  cudaStream_t stream)
+{
+    if (call->out[1]->numel + call->out[2]->numel == 0)
+        return TERN_OK;
+    const int64_t shared =
+        choose_tile(call, a, (tile_needs){ 2 * a->d + 2 * a->e + 66, a->d + a->e + 4 });
+    if (shared == 0)
+        return TERN_ERR_UNSUPPORTED;
+    return cuda_launched(call, cuda_launch_attention_grad_kv(a, shared, stream),
+                         "scaled_dot_product_attention_grad");
+}
+
+tern_status_t cuda_scaled_dot_product_attention_grad(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    cuda_attention_args a = args_of(call->attr, call->in[1], call->in[2], call->in[3], call->in[4]);
+    a.grad = rows_of(call->in[0]);
+    a.y = rows_of(call->in[5]);
+    a.lse = call->in[6]->data;
+    a.grad_q = rows_of(call->out[0]);
+    a.grad_k = rows_of(call->out[1]);
+    a.grad_v = rows_of(call->out[2]);
+    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(grad_of_queries(call, &a, stream));
+    return grad_of_keys(call, &a, stream);
+}

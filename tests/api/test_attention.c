@@ -1,0 +1,185 @@
+/* Attention: dropout, masks that hide everything, layout, what is held in memory, and mistakes. */
+#include <math.h>
+
+#include "tests/support/check.h"
+
+static tern_tensor *draw(tern_shape_t shape, tern_dtype_t dtype)
+{
+    tern_tensor *t = tern_randn(shape, .dtype = dtype);
+    return tern_set_requires_grad(t, true);
+}
+
+static void expect_near(tern_tensor *a, tern_tensor *b, double tolerance)
+{
+    const double off = tern_item(tern_amax(tern_abs(tern_sub(a, b))));
+    assert_no_error();
+    if (!(off <= tolerance))
+        fail_msg("off by %g", off);
+}
+
+/* Softmax, dropout and products one by one, from the same call of the generator. */
+static tern_tensor *by_steps(tern_tensor *const in[3], tern_generator *generator, double p)
+{
+    tern_tensor *scores = tern_matmul(in[0], tern_transpose(in[1], -1, -2));
+    tern_tensor *weights = tern_softmax(tern_mul(scores, 1 / sqrt(8)), -1);
+    return tern_matmul(tern_dropout(weights, p, .generator = generator), in[2]);
+}
+
+static void test_dropout_drops_what_a_dropout_of_the_weights_drops(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *in[3] = { draw(TERN_SHAPE(2, 3, 70, 8), TERN_F32),
+                           draw(TERN_SHAPE(2, 3, 133, 8), TERN_F32),
+                           draw(TERN_SHAPE(2, 3, 133, 8), TERN_F32) };
+    tern_generator *here = tern_generator_create(5), *there = tern_generator_create(5);
+    tern_tensor *y =
+        tern_scaled_dot_product_attention(in[0], in[1], in[2], .dropout = 0.3, .generator = here);
+    tern_tensor *want = by_steps(in, there, 0.3);
+    expect_near(y, want, 1e-5);
+    tern_tensor *g = tern_randn(tern_shape(y)), *fused[3], *steps[3], *made[3];
+    tern_grad(y, in, 3, fused, g, .retain_graph = true);
+    tern_grad(y, in, 3, made, g, .create_graph = true);
+    tern_grad(want, in, 3, steps, g);
+    for (int i = 0; i < 3; i++) {
+        expect_near(fused[i], steps[i], 2e-5);
+        expect_near(made[i], steps[i], 2e-5);
+        assert_true(tern_requires_grad(made[i]));
+    }
+    tern_tensor *whole =
+        tern_scaled_dot_product_attention(in[0], in[1], in[2], .dropout = 0.3, .evaluating = true);
+    expect_near(whole, by_steps(in, there, 0), 1e-5);
+    tern_generator_free(here);
+    tern_generator_free(there);
+}
+
+static void test_all_dropped_is_zero(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *q = draw(TERN_SHAPE(1, 2, 5, 4), TERN_F32);
+    tern_tensor *y = tern_scaled_dot_product_attention(q, q, q, .dropout = 1);
+    assert_true(tern_item(tern_sum(tern_abs(y))) == 0);
+    tern_backward(tern_sum(y));
+    assert_true(tern_item(tern_sum(tern_abs(tern_grad_of(q)))) == 0);
+}
+
+/* Query 1 sees nothing, by a mask of either kind: its result and gradient are 0, and nothing is NaN. */
+static void test_queries_that_see_nothing_give_zeros(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        TERN_SCOPE;
+        tern_tensor *q = draw(TERN_SHAPE(1, 2, 3, 4), TERN_F32);
+        tern_tensor *k = draw(TERN_SHAPE(1, 2, 5, 4), TERN_F32);
+        tern_tensor *row = tern_unsqueeze(tern_arange(.end = 3), 1);
+        tern_tensor *sees = tern_expand(tern_ne(row, 1), TERN_SHAPE(3, 5));
+        tern_tensor *mask = kind == 0 ? sees : tern_where(sees, 0.0, -INFINITY);
+        if (kind == 2) /* made of simple ops */
+            mask = tern_set_requires_grad(tern_clone(mask), true);
+        tern_tensor *y = tern_scaled_dot_product_attention(q, k, k, mask);
+        assert_true(tern_item(tern_sum(tern_abs(tern_select(y, 2, 1)))) == 0);
+        tern_backward(tern_sum(tern_mul(y, y)));
+        tern_tensor *gq = tern_grad_of(q);
+        assert_true(tern_item(tern_sum(tern_abs(tern_select(gq, 2, 1)))) == 0);
+        assert_true(isfinite(tern_item(tern_sum(tern_abs(gq)))));
+        assert_true(isfinite(tern_item(tern_sum(tern_abs(tern_grad_of(k))))));
+        assert_true(tern_item(tern_sum(tern_abs(gq))) > 0);
+    }
+}
+
+static void test_no_keys_give_zeros(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *q = draw(TERN_SHAPE(1, 2, 3, 4), TERN_F32);
+    tern_tensor *k = draw(TERN_SHAPE(1, 2, 0, 4), TERN_F32);
+    tern_tensor *y = tern_scaled_dot_product_attention(q, k, k);
+    assert_true(tern_item(tern_sum(tern_abs(y))) == 0);
+    tern_backward(tern_sum(y));
+    assert_true(tern_item(tern_sum(tern_abs(tern_grad_of(q)))) == 0);
+    assert_int_equal(tern_numel(tern_grad_of(k)), 0);
+    tern_tensor *none = tern_scaled_dot_product_attention(k, q, q);
+    assert_int_equal(tern_numel(none), 0);
+    assert_no_error();
+}
+
+/* Heads that were split off [N, T, heads, size] come back beside each other, without a copy. */
+static void test_result_lies_as_the_queries_do(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = draw(TERN_SHAPE(2, 5, 3, 3, 4), TERN_F32);
+    tern_tensor *parts = tern_permute(x, TERN_DIMS(2, 0, 3, 1, 4));
+    tern_tensor *y =
+        tern_scaled_dot_product_attention(tern_select(parts, 0, 0), tern_select(parts, 0, 1),
+                                          tern_select(parts, 0, 2), .causal = true);
+    tern_tensor *flat = tern_view(tern_transpose(y, 1, 2), TERN_SHAPE(2, 5, 12));
+    assert_non_null(flat);
+    tern_tensor *copies[3];
+    for (int i = 0; i < 3; i++)
+        copies[i] = tern_contiguous(tern_select(parts, 0, i));
+    expect_near(y,
+                tern_scaled_dot_product_attention(copies[0], copies[1], copies[2], .causal = true),
+                1e-6);
+    tern_backward(tern_sum(tern_mul(flat, flat)));
+    assert_no_error();
+}
+
+static void test_scores_are_not_held_in_memory(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t t =
+        check_on_cpu() ? 1024 : 512; /* the CPU has scratch for some blocks a thread */
+    tern_tensor *q = draw(TERN_SHAPE(1, 2, t, 8), TERN_BF16);
+    const tern_dev_t dev = tern_device(q);
+    tern_memory_reset_peak(dev);
+    const int64_t before = tern_memory(dev).peak_allocated_bytes;
+    tern_tensor *y = tern_scaled_dot_product_attention(q, q, q);
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_true(tern_memory(dev).peak_allocated_bytes - before < t * t);
+}
+
+static void test_mistakes_are_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *q = draw(TERN_SHAPE(1, 2, 3, 4), TERN_F32);
+    tern_tensor *wide = draw(TERN_SHAPE(1, 2, 3, 5), TERN_F32);
+    assert_null(tern_scaled_dot_product_attention(q, NULL, q));
+    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_null(tern_scaled_dot_product_attention(q, wide, q));
+    assert_error(TERN_ERR_SHAPE, "queries have 4 features (q's last dimension) and keys 5");
+    assert_null(tern_scaled_dot_product_attention(q, q, draw(TERN_SHAPE(1, 2, 4, 4), TERN_F32)));
+    assert_error(TERN_ERR_SHAPE, "3 keys need as many values; v has 4");
+    tern_tensor *three = draw(TERN_SHAPE(1, 3, 3, 4), TERN_F32);
+    assert_null(tern_scaled_dot_product_attention(q, three, three));
+    assert_error(TERN_ERR_SHAPE, "2 heads of q cannot share 3 heads of k and v evenly");
+    assert_null(tern_scaled_dot_product_attention(q, q, q, tern_zeros(TERN_SHAPE(2, 3))));
+    assert_error(TERN_ERR_SHAPE, "the mask does not broadcast to [1, 2, 3, 3]");
+    assert_null(tern_scaled_dot_product_attention(q, q, q, .dropout = 1.5));
+    assert_error(TERN_ERR_ARGUMENT, "dropout is 1.5");
+    assert_null(tern_scaled_dot_product_attention(q, q, q, .scale = NAN));
+    assert_error(TERN_ERR_ARGUMENT, "scale is nan");
+    assert_null(tern_scaled_dot_product_attention(q, q, tern_cast(q, TERN_F64)));
+    assert_error(TERN_ERR_DTYPE, "f64");
+    tern_tensor *line = draw(TERN_SHAPE(4), TERN_F32);
+    assert_null(tern_scaled_dot_product_attention(line, q, q));
+    assert_error(TERN_ERR_SHAPE, "two dimensions or more");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dropout_drops_what_a_dropout_of_the_weights_drops),
+        cmocka_unit_test(test_all_dropped_is_zero),
+        cmocka_unit_test(test_queries_that_see_nothing_give_zeros),
+        cmocka_unit_test(test_no_keys_give_zeros),
+        cmocka_unit_test(test_result_lies_as_the_queries_do),
+        cmocka_unit_test(test_scores_are_not_held_in_memory),
+        cmocka_unit_test(test_mistakes_are_named),
+    };
+    return check_run(tests, NULL, NULL);
+}
