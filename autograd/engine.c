@@ -150,11 +150,6 @@ static bool node_receives(engine *e, const core_node *from, const core_edge *edg
 
 /* ---- counting ----------------------------------------------------------------------------------- */
 
-/* i takes the places of the bits that are set, lowest first. */
-#define FOR_BITS(i, set)                                                                      \
-    for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \
-         bits_ &= bits_ - 1)
-
 static void touch(engine *e, core_node *node, core_node **work)
 {
     node->epoch = e->epoch;
@@ -277,10 +272,8 @@ static bool call_backward(engine *e, core_node *node)
     ctx.attr = NULL;
     ctx.in_forward = false;
     ctx.n_user = 0;
-    tern_tensor *grad_in[CORE_MAX_INPUTS];
-    for (int i = 0; i < node->n_in; i++)
-        grad_in[i] = NULL;
-    if (node->released) {
+    tern_tensor *grad_in[CORE_MAX_INPUTS] = { NULL }; /* all: a few wide stores, no loop */
+    if (__builtin_expect(node->released, 0)) {
         core_error(
             e->self, node->site, TERN_ERR_GRAD, node->op->name,
             "backward goes through the graph a second time, and what it needs was freed by the "
@@ -294,22 +287,30 @@ static bool call_backward(engine *e, core_node *node)
     return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
 }
 
-static bool any_grad(const core_node *node)
+static inline bool any_grad(const core_node *node)
 {
+    if (__builtin_expect(node->n_out == 1, 1))
+        return node->grad[0] != NULL;
     for (int i = 0; i < node->n_out; i++)
         if (node->grad[i] != NULL)
             return true;
     return false;
 }
 
-static void drop_grads(engine *e, core_node *node)
+static inline void drop_grad(engine *e, core_node *node, int i)
 {
-    for (int i = 0; i < node->n_out; i++)
-        if (node->grad[i] != NULL) {
-            tern_tensor *grad = node->grad[i];
-            node->grad[i] = NULL;
-            core_release(e->self, grad);
-        }
+    tern_tensor *grad = node->grad[i];
+    if (grad == NULL)
+        return;
+    node->grad[i] = NULL;
+    core_release(e->self, grad);
+}
+
+static inline void drop_grads(engine *e, core_node *node)
+{
+    drop_grad(e, node, 0);
+    for (int i = 1; i < node->n_out; i++)
+        drop_grad(e, node, i);
 }
 
 static bool apply_node_hooks(engine *e, core_node *node)

@@ -72,6 +72,11 @@ struct tern_op_ctx {
     tern_tensor *user[MAX_USER_SAVED];
 };
 
+/* i takes the places of the bits that are set, lowest first. */
+#define FOR_BITS(i, set)                                                                      \
+    for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \
+         bits_ &= bits_ - 1)
+
 /* A node for a call, edges filled from its inputs, nothing saved yet. NULL without memory, recorded. */
 core_node *autograd_node_new(core_call *call, int n_saved);
 void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place);

@@ -147,25 +147,27 @@ static tern_tensor *hold(core_call *call, tern_tensor *t, bool alias)
  * as it is afterwards are one ahead. */
 static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t outputs)
 {
-    for (int i = 0; i < call->n_in; i++)
-        if (inputs & B(i)) {
-            tern_tensor *t =
-                hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
-            if (t == NULL && call->in[i] != NULL)
-                return false;
-            autograd_node_save(node, t, (uint8_t)i);
-            if (call->op->mutates & B(i))
-                node->saved[node->n_saved - 1].version++;
-        }
-    for (int j = 0; j < call->n_out; j++)
-        if (outputs & B(j)) {
-            tern_tensor *t = hold(call, call->out[j], true);
-            if (t == NULL)
-                return false;
-            autograd_node_save(node, t, (uint8_t)(SAVED_OUTPUT + j));
-            if (call->preset)
-                node->saved[node->n_saved - 1].version++;
-        }
+    FOR_BITS(i, inputs)
+    {
+        if (i >= call->n_in)
+            break;
+        tern_tensor *t =
+            hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
+        if (t == NULL && call->in[i] != NULL)
+            return false;
+        autograd_node_save(node, t, (uint8_t)i);
+        if (call->op->mutates & B(i))
+            node->saved[node->n_saved - 1].version++;
+    }
+    FOR_BITS(j, outputs)
+    {
+        tern_tensor *t = hold(call, call->out[j], true);
+        if (t == NULL)
+            return false;
+        autograd_node_save(node, t, (uint8_t)(SAVED_OUTPUT + j));
+        if (call->preset)
+            node->saved[node->n_saved - 1].version++;
+    }
     return true;
 }
 
@@ -253,7 +255,7 @@ static void destroy(tern_thread *self, core_node *node)
         if (node->edges[i].leaf != NULL)
             core_release(self, node->edges[i].leaf);
     }
-    for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
+    for (int i = 0; i < node->n_out; i++)
         if (node->grad[i] != NULL)
             core_release(self, node->grad[i]);
     if (node->hooks != NULL)

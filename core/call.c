@@ -19,8 +19,9 @@ bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t d
 {
     if (call->preset)
         return true;
-    if (__builtin_expect((like->flags & TERN_VIEW_CONTIGUOUS) || !(like->flags & TERN_VIEW_DENSE),
-                         1))
+    if (__builtin_expect(like->flags & TERN_VIEW_CONTIGUOUS, 1))
+        call->out[i] = core_tensor_new_like(call->self, call->site, call->dev, dtype, like);
+    else if (!(like->flags & TERN_VIEW_DENSE))
         call->out[i] =
             core_tensor_new(call->self, call->site, call->dev, dtype, like->ndim, like->shape);
     else

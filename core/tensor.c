@@ -165,6 +165,16 @@ __attribute__((always_inline)) static inline tern_tensor *attach_storage(tern_th
     return t;
 }
 
+static inline void set_row_major(tern_view *view, int ndim, const int64_t *dims)
+{
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        view->shape[d] = dims[d];
+        view->stride[d] = stride;
+        stride *= dims[d] > 1 ? dims[d] : 1;
+    }
+}
+
 tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev,
                              tern_dtype_t dtype, int ndim, const int64_t *dims)
 {
@@ -177,12 +187,20 @@ tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev
     t->view.ndim = (uint8_t)ndim;
     t->view.numel = numel;
     t->view.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
-    int64_t stride = 1;
-    for (int d = ndim - 1; d >= 0; d--) {
-        t->view.shape[d] = dims[d];
-        t->view.stride[d] = stride;
-        stride *= dims[d] > 1 ? dims[d] : 1;
-    }
+    set_row_major(&t->view, ndim, dims);
+    return attach_storage(self, t, dev, dtype);
+}
+
+tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                  tern_dtype_t dtype, const tern_view *like)
+{
+    tern_tensor *t = header_new(self, site);
+    if (t == NULL)
+        return NULL;
+    t->view.ndim = like->ndim;
+    t->view.numel = like->numel;
+    t->view.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    set_row_major(&t->view, like->ndim, like->shape);
     return attach_storage(self, t, dev, dtype);
 }
 
@@ -237,17 +255,23 @@ tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage
     return t;
 }
 
+static __attribute__((noinline)) void free_rarer_parts(tern_thread *self, const tern_tensor *t)
+{
+    if (t->grad != NULL)
+        core_release(self, t->grad);
+    if (t->base != NULL)
+        core_release(self, t->base);
+    if (t->hooks != NULL)
+        core_hooks_free(self, t->hooks);
+}
+
 void core_tensor_free(tern_thread *self, tern_tensor *t)
 {
     self->live_tensors--;
     if (t->node != NULL)
         core_node_release(self, t->node);
-    if (__builtin_expect(t->grad != NULL, 0))
-        core_release(self, t->grad);
-    if (__builtin_expect(t->base != NULL, 0))
-        core_release(self, t->base);
-    if (__builtin_expect(t->hooks != NULL, 0))
-        core_hooks_free(self, t->hooks);
+    if (__builtin_expect(((uintptr_t)t->grad | (uintptr_t)t->base | (uintptr_t)t->hooks) != 0, 0))
+        free_rarer_parts(self, t);
     core_storage *s = t->storage;
     if (s != NULL) {
         if (s->cache_class == CORE_CACHE_INLINE &&
