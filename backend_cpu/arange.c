@@ -1,19 +1,21 @@
-/* arange: out[i] = start + i * step. Integers wrap, floats are rounded once from double. */
+/* arange: out[i] = start + i * step. Integers wrap, floats are rounded once from double. linspace: the
+ * same from both ends, always in double. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
 #include "tern/op_attr.h"
 
 typedef struct job {
     char *out;
-    const tern_attr_arange *attr;
+    const void *attr;
     int dtype;
     bool real;
     cpu_convert_fn convert;
 } job;
 
-static void run_range(void *context, int64_t begin, int64_t end)
+static void arange_range(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
+    const tern_attr_arange *attr = j->attr;
     const int64_t size = cpu_dtype_size(j->dtype);
     union {
         double f[CPU_BLOCK];
@@ -22,19 +24,36 @@ static void run_range(void *context, int64_t begin, int64_t end)
     for (; begin < end; begin += CPU_BLOCK) {
         const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
         for (int64_t i = 0; j->real && i < n; i++)
-            block.f[i] = j->attr->f_start + (double)(begin + i) * j->attr->f_step;
+            block.f[i] = attr->f_start + (double)(begin + i) * attr->f_step;
         for (int64_t i = 0; !j->real && i < n; i++)
-            block.i[i] = (int64_t)((uint64_t)j->attr->i_start +
-                                   (uint64_t)(begin + i) * (uint64_t)j->attr->i_step);
+            block.i[i] =
+                (int64_t)((uint64_t)attr->i_start + (uint64_t)(begin + i) * (uint64_t)attr->i_step);
         j->convert(j->out + begin * size, &block, n);
     }
 }
 
-tern_status_t cpu_arange(const tern_call *call)
+static void linspace_range(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const tern_attr_linspace *attr = j->attr;
+    const int64_t size = cpu_dtype_size(j->dtype), last = attr->steps - 1;
+    const double step = last > 0 ? (attr->end - attr->start) / (double)last : 0;
+    double block[CPU_BLOCK];
+    for (; begin < end; begin += CPU_BLOCK) {
+        const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
+        for (int64_t i = 0; i < n; i++)
+            block[i] = begin + i < attr->steps / 2 || last == 0
+                           ? attr->start + step * (double)(begin + i)
+                           : attr->end - step * (double)(last - begin - i);
+        j->convert(j->out + begin * size, block, n);
+    }
+}
+
+/* Row-major into the output, or by way of scratch memory. */
+static tern_status_t run(const tern_call *call, cpu_range_fn range, bool real)
 {
     const tern_view *out = call->out[0];
     const int64_t bytes = out->numel * cpu_dtype_size(out->dtype);
-    const bool real = tern_dtype_is_float((tern_dtype_t)out->dtype);
     job j = { .out = out->data,
               .attr = call->attr,
               .dtype = out->dtype,
@@ -47,8 +66,18 @@ tern_status_t cpu_arange(const tern_call *call)
         if (!j.out)
             return TERN_ERR_OOM;
     }
-    cpu_parallel(cpu_threads(call, bytes, 0), out->numel, CPU_BLOCK * 8, run_range, &j);
+    cpu_parallel(cpu_threads(call, bytes, 0), out->numel, CPU_BLOCK * 8, range, &j);
     if (j.out != out->data)
         cpu_copy_row_major(out, j.out, out->dtype, call);
     return TERN_OK;
+}
+
+tern_status_t cpu_arange(const tern_call *call)
+{
+    return run(call, arange_range, tern_dtype_is_float((tern_dtype_t)call->out[0]->dtype));
+}
+
+tern_status_t cpu_linspace(const tern_call *call)
+{
+    return run(call, linspace_range, true);
 }

@@ -1,4 +1,4 @@
-/* copy, fill, arange: walks over the output, and over the input where there is one. */
+/* copy, fill, arange, linspace: walks over the output, and over the input where there is one. */
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
 
@@ -79,7 +79,10 @@ tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
     return cuda_copy(&copy);
 }
 
-tern_status_t cuda_arange(const tern_call *call)
+/* Makes row-major elements in the output, or in scratch memory that is then spread over it. */
+typedef cudaError_t (*make_fn)(const tern_call *call, void *data, cudaStream_t stream);
+
+static tern_status_t make(const tern_call *call, make_fn launch, const char *name)
 {
     cudaStream_t stream = NULL;
     const tern_view *out = call->out[0];
@@ -91,7 +94,27 @@ tern_status_t cuda_arange(const tern_call *call)
     if (data == NULL)
         return TERN_ERR_OOM;
     CUDA_TRY(cuda_enter(call, &stream));
-    CUDA_TRY(cuda_launched(
-        call, cuda_launch_arange(data, out->dtype, call->attr, out->numel, stream), "arange"));
+    CUDA_TRY(cuda_launched(call, launch(call, data, stream), name));
     return data == out->data ? TERN_OK : cuda_from_row_major(call, out, out, data);
+}
+
+static cudaError_t launch_arange(const tern_call *call, void *data, cudaStream_t stream)
+{
+    const tern_view *out = call->out[0];
+    return cuda_launch_arange(data, out->dtype, call->attr, out->numel, stream);
+}
+
+tern_status_t cuda_arange(const tern_call *call)
+{
+    return make(call, launch_arange, "arange");
+}
+
+static cudaError_t launch_linspace(const tern_call *call, void *data, cudaStream_t stream)
+{
+    return cuda_launch_linspace(data, call->out[0]->dtype, call->attr, stream);
+}
+
+tern_status_t cuda_linspace(const tern_call *call)
+{
+    return make(call, launch_linspace, "linspace");
 }

@@ -1,4 +1,6 @@
-/* fill and arange. A thread writes one element. */
+/* fill, arange, linspace. A thread writes one element. */
+#include <type_traits>
+
 #include "backend_cuda/launch.h"
 #include "backend_cuda/walk.cuh"
 
@@ -66,4 +68,38 @@ extern "C" cudaError_t cuda_launch_arange(void *out, int dtype, const tern_attr_
         return cudaLaunchKernelEx(&c, k_arange_whole<S>, (S *)out, (uint64_t)attr->i_start,
                                   (uint64_t)attr->i_step, n);
     });
+}
+
+template <typename S> static __device__ __forceinline__ S cut(double x)
+{
+    if constexpr (std::is_integral<S>::value)
+        return (S)(int64_t)x;
+    else
+        return narrow<S>(x);
+}
+
+/* From both ends, so that the last value is `end`. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_linspace(S *out, double start, double end, double step, int64_t steps)
+{
+    for (int64_t i = first_item(); i < steps; i += item_step()) {
+        const double x = i < steps / 2 || steps == 1 ? start + step * (double)i
+                                                     : end - step * (double)(steps - 1 - i);
+        out[i] = cut<S>(x);
+    }
+}
+
+extern "C" cudaError_t cuda_launch_linspace(void *out, int dtype, const tern_attr_linspace *attr,
+                                            cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(attr->steps, stream);
+    const double step = attr->steps > 1 ? (attr->end - attr->start) / (double)(attr->steps - 1) : 0;
+    const auto launch = [&](auto zero) {
+        using S = decltype(zero);
+        return cudaLaunchKernelEx(&c, k_linspace<S>, (S *)out, attr->start, attr->end, step,
+                                  attr->steps);
+    };
+    return tern_dtype_is_float((tern_dtype_t)dtype) ? float_switch(dtype, launch)
+                                                    : integer_switch(dtype, launch);
 }

@@ -27,7 +27,8 @@ typedef struct cuda_fault_slot {
     long long value, position, limit;
 } cuda_fault_slot;
 
-enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS };
+/* CHANCE: value is a double's bits. */
+enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS, CUDA_FAULT_CHANCE };
 
 /* A call that names no stream means the device's own, CUDA's legacy null stream (S001). */
 typedef struct cuda_device {

@@ -20,6 +20,27 @@ cudaError_t cuda_launch_fill(void *out, int dtype, const tern_number *value, con
 cudaError_t cuda_launch_arange(void *out, int dtype, const tern_attr_arange *attr, int64_t n,
                                cudaStream_t stream);
 
+/* The same; attr->steps of them. */
+cudaError_t cuda_launch_linspace(void *out, int dtype, const tern_attr_linspace *attr,
+                                 cudaStream_t stream);
+
+/* ---- remap.cu ---- */
+/* One dimension of tern_attr_remap: of `size` elements, the input's of `extent`; strides in elements. */
+typedef struct cuda_remap_dim {
+    int64_t size, extent, start, out_stride, in_stride;
+    int32_t outside, flipped;
+} cuda_remap_dim;
+typedef struct cuda_remap_args {
+    int64_t numel;
+    int32_t ndim, narrow; /* narrow: numel is below 2^32 */
+    cuda_remap_dim dims[TERN_MAX_DIMS];
+} cuda_remap_args;
+cudaError_t cuda_launch_remap(void *out, const void *in, int dtype, const tern_number *value,
+                              const cuda_remap_args *args, cudaStream_t stream);
+/* n elements of row-major matrices. */
+cudaError_t cuda_launch_triangle(void *out, const void *in, int64_t size, int64_t n, int64_t rows,
+                                 int64_t columns, int64_t diagonal, int upper, cudaStream_t stream);
+
 /* ---- copy.cu ---- */
 /* Operands of the walk: out, in. */
 cudaError_t cuda_launch_copy(void *out, int out_dtype, const void *in, int in_dtype,
@@ -30,6 +51,12 @@ cudaError_t cuda_launch_rand(void *out, int dtype, uint64_t seed, uint64_t draw,
                              cudaStream_t stream);
 cudaError_t cuda_launch_randn(void *out, int dtype, uint64_t seed, uint64_t draw, int64_t n,
                               cudaStream_t stream);
+/* low + whole numbers below range. */
+cudaError_t cuda_launch_randint(int64_t *out, uint64_t seed, uint64_t draw, int64_t low,
+                                uint64_t range, int64_t n, cudaStream_t stream);
+/* 1 where a uniform is below p, else 0; a p outside [0, 1] is noted. */
+cudaError_t cuda_launch_bernoulli(void *out, const void *p, int dtype, uint64_t seed, uint64_t draw,
+                                  int64_t n, cuda_fault_slot *slot, cudaStream_t stream);
 /* least: of a uniform in units of 2^-24 to stay. */
 cudaError_t cuda_launch_dropout(void *out, uint8_t *mask, const void *x, int dtype, uint64_t seed,
                                 uint64_t draw, int32_t least, double scale, int64_t n,

@@ -1,4 +1,4 @@
-/* rand, randn, randperm, dropout and its gradient. */
+/* rand, randn, randint, bernoulli, randperm, dropout and its gradient. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,6 +36,43 @@ tern_status_t cuda_rand(const tern_call *call)
 tern_status_t cuda_randn(const tern_call *call)
 {
     return run(call, cuda_launch_randn, "randn");
+}
+
+tern_status_t cuda_bernoulli(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
+    const tern_attr_random *attr = call->attr;
+    const tern_view *out = call->out[0];
+    if (out->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
+    return cuda_launched(call,
+                         cuda_launch_bernoulli(out->data, call->in[0]->data, out->dtype, attr->seed,
+                                               attr->call, out->numel, slot, stream),
+                         "bernoulli");
+}
+
+/* Made as i64, then converted. */
+tern_status_t cuda_randint(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_attr_randint *attr = call->attr;
+    const tern_view *out = call->out[0];
+    const bool direct = out->dtype == TERN_I64 && (out->flags & TERN_VIEW_CONTIGUOUS);
+    if (out->numel == 0)
+        return TERN_OK;
+    int64_t *data = direct ? out->data : cuda_scratch(call, out->numel * (int64_t)sizeof *data);
+    if (data == NULL)
+        return TERN_ERR_OOM;
+    CUDA_TRY(cuda_enter(call, &stream));
+    CUDA_TRY(cuda_launched(call,
+                           cuda_launch_randint(data, attr->draw.seed, attr->draw.call, attr->low,
+                                               attr->range, out->numel, stream),
+                           "randint"));
+    tern_view numbers = *out;
+    numbers.dtype = TERN_I64;
+    return direct ? TERN_OK : cuda_from_row_major(call, &numbers, out, data);
 }
 
 static double scale_of(const tern_attr_dropout *attr)

@@ -1,6 +1,9 @@
-/* rand, randn, dropout: element i of a draw depends on (seed, draw, i) alone (docs/design/random.md), so
+/* rand, randn, randint, bernoulli, dropout: element i of a draw depends on (seed, draw, i) alone (docs/design/random.md), so
  * that every device makes the same numbers. A thread makes one element; Philox is cheaper than the
  * memory it would save. */
+#include <string.h>
+
+#include "backend_cuda/fault.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/philox.cuh"
 
@@ -72,6 +75,38 @@ __global__ void __launch_bounds__(BLOCK) k_randn(S *out, uint64_t seed, uint64_t
         normal(out + i, seed, draw, i);
 }
 
+__global__ void __launch_bounds__(BLOCK)
+    k_randint(int64_t *out, uint64_t seed, uint64_t draw, int64_t low, uint64_t range, int64_t n)
+{
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        uint32_t lanes[4];
+        core_philox(seed, draw, (uint64_t)i / 2, lanes);
+        const uint64_t below = __umul64hi(bits64(lanes + 2 * (i % 2)), range);
+        out[i] = (int64_t)((uint64_t)low + below);
+    }
+}
+
+static __device__ __forceinline__ long long double_bits(double x)
+{
+    long long bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_bernoulli(S *out, const S *p, uint64_t seed, uint64_t draw, int64_t n, cuda_fault_slot *slot)
+{
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        real<S> u;
+        const real<S> chance = widen(p[i]);
+        uniform(&u, seed, draw, i);
+        if (!(chance >= 0 && chance <= 1))
+            note_fault(slot, CUDA_FAULT_CHANCE, double_bits((double)chance), i, 0);
+        out[i] = narrow<S>((real<S>)(u < chance ? 1 : 0));
+    }
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_dropout(S *out, uint8_t *mask, const S *x, uint64_t seed, uint64_t draw, int32_t least,
@@ -109,6 +144,24 @@ extern "C" cudaError_t cuda_launch_randn(void *out, int dtype, uint64_t seed, ui
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape_for(n, stream);
         return cudaLaunchKernelEx(&c, k_randn<S>, (S *)out, seed, draw, n);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_randint(int64_t *out, uint64_t seed, uint64_t draw, int64_t low,
+                                           uint64_t range, int64_t n, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape_for(n, stream);
+    return cudaLaunchKernelEx(&c, k_randint, out, seed, draw, low, range, n);
+}
+
+extern "C" cudaError_t cuda_launch_bernoulli(void *out, const void *p, int dtype, uint64_t seed,
+                                             uint64_t draw, int64_t n, cuda_fault_slot *slot,
+                                             cudaStream_t stream)
+{
+    return float_switch(dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape_for(n, stream);
+        return cudaLaunchKernelEx(&c, k_bernoulli<S>, (S *)out, (const S *)p, seed, draw, n, slot);
     });
 }
 

@@ -2,6 +2,17 @@
 #include "backend_cuda/cuda.h"
 
 #include <stdio.h>
+#include <string.h>
+
+static tern_status_t report_chance(int index, const cuda_fault_slot *f)
+{
+    double value;
+    memcpy(&value, &f->value, sizeof value);
+    return cuda_host->fail(TERN_ERR_ARGUMENT,
+                           "%g at position %lld is no probability in [0, 1] (a kernel on cuda:%d%s "
+                           "found it earlier)",
+                           value, f->position, index, cuda_is_simulated() ? " (simulated)" : "");
+}
 
 static tern_status_t report_slot(int index, cuda_fault_slot *slot)
 {
@@ -14,6 +25,8 @@ static tern_status_t report_slot(int index, cuda_fault_slot *slot)
                              "numbered from 0"
     };
     slot->kind = 0;
+    if (f.kind == CUDA_FAULT_CHANCE)
+        return report_chance(index, &f);
     if (f.kind >= sizeof texts / sizeof *texts)
         return TERN_OK;
     char text[160];

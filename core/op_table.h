@@ -8,6 +8,7 @@
 #define RULE(name) bool rule_##name(core_call *call);
 #define BACK(name) void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 RULE(view) RULE(permute) RULE(slice) RULE(expand) RULE(unfold)
+RULE(bernoulli) RULE(remap) RULE(triangle)
 RULE(sum) RULE(mean) RULE(amax) RULE(max) RULE(argmax)
 RULE(gemm) RULE(linear)
 RULE(embedding) RULE(embedding_grad) RULE(gather) RULE(gather_grad)
@@ -19,6 +20,7 @@ RULE(cross_entropy) RULE(cross_entropy_grad) RULE(unscale) RULE(scale_update)
 RULE(attention) RULE(attention_grad)
 
 BACK(copy) BACK(view) BACK(permute) BACK(slice) BACK(expand) BACK(unfold)
+BACK(flip) BACK(roll) BACK(pad) BACK(tril) BACK(triu)
 BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK(relu)
 BACK(gelu) BACK(gelu_tanh) BACK(silu)
 BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tanh_grad) BACK(silu_grad)

@@ -7,6 +7,7 @@
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/op_table.h"
 #include "core/rules.h"
 #include "tern/numerics.h"
 
@@ -172,16 +173,24 @@ tern_tensor *core_zeros_like(const tern_view *v)
 
 /* ---- random ------------------------------------------------------------------------------------ */
 
-/* A draw that fails takes no call number. */
-static tern_tensor *drawn(const maker *m, tern_op_id id)
+static tern_generator *generator_of(const maker *m)
 {
-    tern_generator *generator =
-        m->args->generator != NULL ? m->args->generator : &m->self->generator;
-    tern_attr_random attr = { .seed = generator->seed, .call = generator->call };
-    tern_tensor *t = made_by(m, id, &attr);
+    return m->args->generator != NULL ? m->args->generator : &m->self->generator;
+}
+
+/* A draw that fails takes no call number. */
+static tern_tensor *counted(tern_generator *generator, tern_tensor *t)
+{
     if (t != NULL)
         generator->call++;
     return t;
+}
+
+static tern_tensor *drawn(const maker *m, tern_op_id id)
+{
+    tern_generator *generator = generator_of(m);
+    tern_attr_random attr = { .seed = generator->seed, .call = generator->call };
+    return counted(generator, made_by(m, id, &attr));
 }
 
 tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args)
@@ -196,6 +205,21 @@ tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args)
     return maker_begin(&m, site, "randn", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_randn) : NULL;
 }
 
+tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p, tern_generator *generator)
+{
+    tern_thread *self = core_self();
+    tern_generator *source = generator != NULL ? generator : &self->generator;
+    tern_attr_random attr = { .seed = source->seed, .call = source->call };
+    return counted(source, core_op1(TERN_OP_bernoulli, site, &attr, p));
+}
+
+bool rule_bernoulli(core_call *call)
+{
+    const tern_view *p = core_view(call, 0);
+    return core_check_dtype(call, 0, DT_FLOATS) &&
+           core_out(call, 0, (tern_dtype_t)p->dtype, p->ndim, p->shape);
+}
+
 tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args)
 {
     maker m;
@@ -203,6 +227,42 @@ tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *
     with_shape.shape = TERN_SHAPE(n);
     return maker_begin(&m, site, "randperm", &with_shape, TERN_I64) ? drawn(&m, TERN_OP_randperm)
                                                                     : NULL;
+}
+
+/* Does the dtype hold all whole numbers low .. high? Floats: as finite numbers, perhaps rounded. */
+static bool holds(tern_dtype_t dtype, int64_t low, int64_t high)
+{
+    static const int64_t least[] = {
+        [TERN_BOOL] = 0,        [TERN_U8] = 0,           [TERN_I8] = INT8_MIN,
+        [TERN_I16] = INT16_MIN, [TERN_I32] = INT32_MIN,  [TERN_I64] = INT64_MIN,
+        [TERN_F16] = -65504,    [TERN_BF16] = INT64_MIN, [TERN_F32] = INT64_MIN,
+        [TERN_F64] = INT64_MIN
+    };
+    static const int64_t most[] = {
+        [TERN_BOOL] = 1,        [TERN_U8] = UINT8_MAX,   [TERN_I8] = INT8_MAX,
+        [TERN_I16] = INT16_MAX, [TERN_I32] = INT32_MAX,  [TERN_I64] = INT64_MAX,
+        [TERN_F16] = 65504,     [TERN_BF16] = INT64_MAX, [TERN_F32] = INT64_MAX,
+        [TERN_F64] = INT64_MAX
+    };
+    return low >= least[dtype] && high <= most[dtype];
+}
+
+tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high, const tern_new_args *args)
+{
+    maker m;
+    if (!maker_begin(&m, site, "randint", args, TERN_I64))
+        return NULL;
+    if (low >= high || !holds(m.dtype, low, high - 1)) {
+        core_error(m.self, m.site, TERN_ERR_ARGUMENT, m.what,
+                   "no whole numbers of %s from %lld to below %lld", tern_dtype_name(m.dtype),
+                   (long long)low, (long long)high);
+        return NULL;
+    }
+    tern_generator *generator = generator_of(&m);
+    tern_attr_randint attr = { .draw = { .seed = generator->seed, .call = generator->call },
+                               .low = low,
+                               .range = (uint64_t)high - (uint64_t)low };
+    return counted(generator, made_by(&m, TERN_OP_randint, &attr));
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------ */
@@ -257,6 +317,71 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
     attr.i_start = is_whole(start) ? (int64_t)start : 0;
     attr.i_step = is_whole(by) ? (int64_t)by : 0;
     return made_by(&m, TERN_OP_arange, &attr);
+}
+
+tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
+{
+    maker m;
+    const tern_new_args as_new = { .size_ = sizeof as_new,
+                                   .shape = TERN_SHAPE(args->steps),
+                                   .dtype = args->dtype,
+                                   .device = args->device,
+                                   .requires_grad = args->requires_grad };
+    if (!maker_begin(&m, site, "linspace", &as_new, TERN_DTYPE_NONE))
+        return NULL;
+    if (args->steps < 0) {
+        core_error(m.self, m.site, TERN_ERR_ARGUMENT, m.what, "%lld steps were asked for",
+                   (long long)args->steps);
+        return NULL;
+    }
+    const bool cut = !tern_dtype_is_float(m.dtype);
+    tern_attr_linspace attr = { .start = cut ? trunc(args->start) : args->start,
+                                .end = cut ? trunc(args->end) : args->end,
+                                .steps = args->steps };
+    if (cut && !(fabs(attr.start) < 0x1p63 && fabs(attr.end) < 0x1p63)) {
+        refuse(&m, TERN_ERR_ARGUMENT, "start and end have to be numbers that the dtype holds");
+        return NULL;
+    }
+    return made_by(&m, TERN_OP_linspace, &attr);
+}
+
+/* Every columns + 1-th element of a tensor of zeros is written. */
+static bool fill_diagonal(const maker *m, tern_tensor *t, int64_t rows, int64_t columns)
+{
+    const int64_t length = rows < columns ? rows : columns;
+    if (length == 0)
+        return true;
+    tern_tensor *diagonal = core_tensor_alias(m->self, m->site, t);
+    if (diagonal == NULL)
+        return false;
+    diagonal->view.ndim = 1;
+    diagonal->view.numel = diagonal->view.shape[0] = length;
+    diagonal->view.stride[0] = columns + 1;
+    core_view_update(&diagonal->view);
+    tern_attr_fill one = core_fill_attr(1.0);
+    const bool ok = core_op_into(TERN_OP_fill, m->site, &one, diagonal, NULL) == TERN_OK;
+    core_release(m->self, diagonal);
+    return ok;
+}
+
+tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
+{
+    maker m;
+    const int64_t columns = args->columns == 0           ? args->rows
+                            : args->columns == TERN_ZERO ? 0
+                                                         : args->columns;
+    const tern_new_args as_new = { .size_ = sizeof as_new,
+                                   .shape = TERN_SHAPE(args->rows, columns),
+                                   .dtype = args->dtype,
+                                   .device = args->device,
+                                   .requires_grad = args->requires_grad };
+    tern_attr_fill zero = core_fill_attr(0.0);
+    if (!maker_begin(&m, site, "eye", &as_new, TERN_DTYPE_NONE))
+        return NULL;
+    tern_tensor *t = maker_tensor(&m);
+    return maker_end(&m, t,
+                     t != NULL && core_op_into(TERN_OP_fill, m.site, &zero, t, NULL) == TERN_OK &&
+                         fill_diagonal(&m, t, args->rows, columns));
 }
 
 /* ---- from memory -------------------------------------------------------------------------------- */

@@ -41,12 +41,27 @@ typedef struct tern_attr_arange {
     int64_t i_start, i_step;
 } tern_attr_arange;
 
+/* linspace: steps >= 1 values from start to end. Those of the first half count from the start, the others
+ * from the end; integers are cut towards zero. */
+typedef struct tern_attr_linspace {
+    double start, end;
+    int64_t steps;
+} tern_attr_linspace;
+
 /* rand (uniform in [0, 1)), randn (mean 0, deviation 1), randperm: Philox 4x32-10 keyed by
  * (seed, call, element); see docs/design/random.md */
 typedef struct tern_attr_random {
     uint64_t seed;
     uint64_t call;
 } tern_attr_random;
+
+/* randint: low + a whole number below range. bernoulli(p), with tern_attr_random: 1 where a uniform number
+ * is below p, else 0. */
+typedef struct tern_attr_randint {
+    tern_attr_random draw;
+    int64_t low;
+    uint64_t range;
+} tern_attr_randint;
 
 /* dropout(x) -> y, mask: keeps an element with probability 1 - p and divides it by that */
 typedef struct tern_attr_dropout {
@@ -131,6 +146,24 @@ typedef struct tern_attr_attention {
     uint64_t seed, call;
     int32_t causal, reserved;
 } tern_attr_attention;
+
+/* flip, roll, pad: element i of dimension d, of size[d], is the input's element i + start[d], or
+ * counted from the other end where bit d of `flipped` is set (start is 0 then). What stands for places
+ * outside of the input: `value`, or the element that is found by reflection at the ends (less than an
+ * extent outside), that is nearest, or by going on at the other end (start is inside then). */
+enum { TERN_OUTSIDE_VALUE = 0, TERN_OUTSIDE_REFLECT, TERN_OUTSIDE_NEAREST, TERN_OUTSIDE_WRAP };
+typedef struct tern_attr_remap {
+    uint32_t flipped;
+    uint8_t outside[TERN_MAX_DIMS]; /* TERN_OUTSIDE_* */
+    int64_t start[TERN_MAX_DIMS], size[TERN_MAX_DIMS];
+    tern_number value;
+} tern_attr_remap;
+
+/* tril: of the last two dimensions what lies on or below the diagonal that begins `diagonal` columns
+ * to the right of the first element, and zeros. triu: on or above. */
+typedef struct tern_attr_triangle {
+    int64_t diagonal;
+} tern_attr_triangle;
 
 /* sgd_step(p, g, buf?): torch.optim.SGD. `first`: the momentum buffer starts as the gradient.
  * sgd_step_scaled(p, g, buf?, scale?, found?, count?) first multiplies g, which is written, by 1 / scale,

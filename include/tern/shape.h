@@ -100,6 +100,41 @@ TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, in
 TERN_API tern_tensor *tern_repeat_at(tern_site_t, tern_tensor *x, tern_shape_t times);
 #define tern_repeat(x, ...) tern_repeat_at(TERN_HERE, x, __VA_ARGS__)
 
+/* The order of elements turned around along each of `dims`; not given ({0}): along all. */
+TERN_API tern_tensor *tern_flip_at(tern_site_t, tern_tensor *x, tern_dims_t dims);
+/* Elements move shifts[k] places on along dims[k]; those that leave at one end come back at the other.
+ * A dimension may be named more than once. dims not given ({0}): one shift, in row-major order. */
+TERN_API tern_tensor *tern_roll_at(tern_site_t, tern_tensor *x, tern_shape_t shifts,
+                                   tern_dims_t dims);
+#define tern_flip(x, ...) tern_flip_at(TERN_HERE, x, __VA_ARGS__)
+#define tern_roll(x, shifts, ...) tern_roll_at(TERN_HERE, x, shifts, __VA_ARGS__)
+
+/* The last two dimensions as a matrix: what is on and below (tril), on and above (triu) a diagonal;
+ * zeros elsewhere. diagonal 0 is the main one, 1 the one above it. */
+TERN_API tern_tensor *tern_tril_at(tern_site_t, tern_tensor *x, int64_t diagonal);
+TERN_API tern_tensor *tern_triu_at(tern_site_t, tern_tensor *x, int64_t diagonal);
+#define tern_tril(x, diagonal) tern_tril_at(TERN_HERE, x, diagonal)
+#define tern_triu(x, diagonal) tern_triu_at(TERN_HERE, x, diagonal)
+
+enum {
+    TERN_PAD_CONSTANT = 0,
+    TERN_PAD_REFLECT = 1,   /* mirrored, the outermost element once; less than the extent */
+    TERN_PAD_REPLICATE = 2, /* the outermost element */
+    TERN_PAD_CIRCULAR = 3   /* from the other end; at most the extent */
+};
+typedef struct tern_pad_args {
+    size_t size_;
+    tern_tensor *x;
+    /* How many elements are added before and after the last dimension, before and after the one in
+     * front of it, and so on; negative: taken away. torch.nn.functional.pad's order. */
+    int64_t pad[2 * TERN_MAX_DIMS];
+    int mode;     /* TERN_PAD_*: what is added */
+    double value; /* TERN_PAD_CONSTANT */
+} tern_pad_args;
+TERN_API tern_tensor *tern_pad_at(tern_site_t, const tern_pad_args *args);
+#define tern_pad(...) \
+    tern_pad_at(TERN_HERE, &(tern_pad_args){ .size_ = sizeof(tern_pad_args), __VA_ARGS__ })
+
 #ifdef __cplusplus
 }
 #endif

@@ -64,6 +64,44 @@ TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *ar
 #define tern_arange(...) \
     tern_arange_at(TERN_HERE, &(tern_range_args){ .size_ = sizeof(tern_range_args), __VA_ARGS__ })
 
+typedef struct tern_linspace_args {
+    size_t size_;
+    double start, end;
+    int64_t steps;
+    tern_dtype_t dtype; /* default: the default float */
+    tern_dev_t device;
+    bool requires_grad;
+} tern_linspace_args;
+/* `steps` values from start to end, both included, equally far apart; integers are cut towards zero.
+ * 1-D. */
+TERN_API tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args);
+#define tern_linspace(...)      \
+    tern_linspace_at(TERN_HERE, \
+                     &(tern_linspace_args){ .size_ = sizeof(tern_linspace_args), __VA_ARGS__ })
+
+typedef struct tern_eye_args {
+    size_t size_;
+    int64_t rows, columns; /* columns: as many as rows when not given; TERN_ZERO: 0 */
+    tern_dtype_t dtype;    /* default: the default float */
+    tern_dev_t device;
+    bool requires_grad;
+} tern_eye_args;
+/* Ones on the main diagonal of a matrix of zeros. */
+TERN_API tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args);
+#define tern_eye(...) \
+    tern_eye_at(TERN_HERE, &(tern_eye_args){ .size_ = sizeof(tern_eye_args), __VA_ARGS__ })
+
+/* Whole numbers from low to high - 1, each as likely as any other; i64 unless a dtype is given. */
+TERN_API tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high,
+                                      const tern_new_args *args);
+#define tern_randint(low, high, ...) tern_randint_at(TERN_HERE, low, high, TERN_NEW_(__VA_ARGS__))
+/* 1 with the probability that p says, else 0, for each element of p: floats in [0, 1]. The gradient
+ * is 0. generator: NULL is the thread's. */
+struct tern_generator;
+TERN_API tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p,
+                                        struct tern_generator *generator);
+#define tern_bernoulli(p, generator) tern_bernoulli_at(TERN_HERE, p, generator)
+
 /* A random order of 0 .. n-1, i64 unless a dtype is given. */
 TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
 #define tern_randperm(...) tern_randperm_(__VA_ARGS__, .requires_grad = false)

@@ -1,4 +1,5 @@
 /* Views and copies with elements in other places, as a user meets them. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/support/check.h"
@@ -164,6 +165,141 @@ static void test_movedim_keeps_the_order_of_the_others(void **state)
     refused(tern_movedim(x, 0, -5) != NULL, "dimension -5");
 }
 
+/* ---- flip, roll, triangles ----------------------------------------------------------------------- */
+
+static void test_flip_and_roll(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 3);
+    expect(tern_flip(x, TERN_DIMS(1)), (const float[]){ 2, 1, 0, 5, 4, 3 }, 6);
+    expect(tern_flip(x, (tern_dims_t){ 0 }), (const float[]){ 5, 4, 3, 2, 1, 0 }, 6);
+    expect(tern_roll(x, TERN_SHAPE(1), (tern_dims_t){ 0 }), (const float[]){ 5, 0, 1, 2, 3, 4 }, 6);
+    expect(tern_roll(x, TERN_SHAPE(-1), TERN_DIMS(-1)), (const float[]){ 1, 2, 0, 4, 5, 3 }, 6);
+    expect(tern_roll(x, TERN_SHAPE(INT64_MIN), TERN_DIMS(0)), (const float[]){ 0, 1, 2, 3, 4, 5 },
+           6);
+    assert_int_equal(
+        tern_numel(tern_roll(tern_zeros(TERN_SHAPE(0, 3)), TERN_SHAPE(5), TERN_DIMS(0))), 0);
+    assert_false(tern_shares_storage(tern_flip(tern_ones(TERN_SCALAR_SHAPE), TERN_DIMS(0)), x));
+    refused(tern_flip(x, TERN_DIMS(0, -2)) != NULL, "named twice");
+    refused(tern_flip(x, TERN_DIMS(2)) != NULL, "dimension 2");
+    refused(tern_roll(x, TERN_SHAPE(1, 2), TERN_DIMS(0)) != NULL, "2 shifts for 1");
+    refused(tern_roll(x, TERN_SHAPE(1), TERN_DIMS(-3)) != NULL, "dimension -3");
+    refused(tern_roll(tern_ones(TERN_SCALAR_SHAPE), TERN_SHAPE(1), TERN_DIMS(0)) != NULL, "0-dim");
+}
+
+static void test_a_channels_last_image_stays_one(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x =
+        tern_to(tern_randn(TERN_SHAPE(2, 3, 4, 5)), .format = TERN_FORMAT_CHANNELS_LAST);
+    assert_true(tern_is_channels_last(tern_flip(x, TERN_DIMS(3))));
+    assert_true(tern_is_channels_last(tern_pad(x, { 1, 1, 1, 1 })));
+    assert_true(tern_is_channels_last(tern_roll(x, TERN_SHAPE(1), TERN_DIMS(2))));
+}
+
+static void test_triangles(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 3);
+    expect(tern_tril(x, 0), (const float[]){ 0, 0, 0, 3, 4, 0 }, 6);
+    expect(tern_triu(tern_transpose(x, 0, 1), 0), (const float[]){ 0, 3, 0, 4, 0, 0 }, 6);
+    expect(tern_tril(x, INT64_MAX), (const float[]){ 0, 1, 2, 3, 4, 5 }, 6);
+    expect(tern_triu(x, INT64_MAX), (const float[]){ 0, 0, 0, 0, 0, 0 }, 6);
+    expect(tern_tril(x, INT64_MIN), (const float[]){ 0, 0, 0, 0, 0, 0 }, 6);
+    assert_int_equal(tern_numel(tern_tril(tern_zeros(TERN_SHAPE(0, 3)), 0)), 0);
+    assert_int_equal(tern_numel(tern_tril(tern_zeros(TERN_SHAPE(3, 0)), 0)), 0);
+    refused(tern_tril(tern_zeros(TERN_SHAPE(3)), 0) != NULL, "at least 2");
+}
+
+/* ---- pad ----------------------------------------------------------------------------------------- */
+
+static void test_pad(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(1, 4);
+    expect(tern_pad(x, { 1, 2 }, .value = -1), (const float[]){ -1, 0, 1, 2, 3, -1, -1 }, 7);
+    expect(tern_pad(tern_cast(x, TERN_I64), { 1, 0 }, .value = 2.5),
+           (const float[]){ 2, 0, 1, 2, 3 }, 5);
+    expect(tern_pad(x, { 3, 1 }, TERN_PAD_REFLECT), (const float[]){ 3, 2, 1, 0, 1, 2, 3, 2 }, 8);
+    expect(tern_pad(x, { -3, -1 }), NULL, 0);
+    expect(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, .value = 3), (const float[]){ 3, 3 }, 2);
+    tern_tensor *same = tern_pad(x, { 0 });
+    assert_false(tern_shares_storage(same, x));
+    refused(tern_pad(x, { 4, 0 }, TERN_PAD_REFLECT) != NULL, "4 and 0 elements");
+    refused(tern_pad(x, { 5, 0 }, TERN_PAD_CIRCULAR) != NULL, "no longer");
+    refused(tern_pad(x, { -3, -2 }) != NULL, "-3 and -2 elements");
+    refused(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, TERN_PAD_REPLICATE) != NULL, "has 0");
+    refused(tern_pad(x, { INT64_MAX, INT64_MAX }) != NULL, "elements at the ends");
+    refused(tern_pad(x, { 0, 0, 0, 0, 1 }) != NULL, "pad[4] is 1");
+    refused(tern_pad(x, { 1 }, .mode = 7) != NULL, "7 is no mode");
+    refused(tern_pad(NULL, { 1 }) != NULL, "NULL");
+}
+
+/* ---- made from nothing --------------------------------------------------------------------------- */
+
+static void test_linspace_and_eye(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    expect(tern_linspace(0, 1, 5), (const float[]){ 0, 0.25f, 0.5f, 0.75f, 1 }, 5);
+    expect(tern_linspace(0, 10, 4, TERN_I32), (const float[]){ 0, 3, 6, 10 }, 4);
+    assert_int_equal(tern_numel(tern_linspace(0, 1, 0)), 0);
+    assert_true(tern_requires_grad(tern_linspace(0, 1, 3, .requires_grad = true)));
+    expect(tern_eye(2), (const float[]){ 1, 0, 0, 1 }, 4);
+    expect(tern_eye(2, 3, TERN_BOOL), (const float[]){ 1, 0, 0, 0, 1, 0 }, 6);
+    assert_int_equal(tern_size(tern_eye(3, TERN_ZERO), 0), 3);
+    assert_int_equal(tern_numel(tern_eye(0)), 0);
+    refused(tern_linspace(0, 1, -1) != NULL, "-1");
+    refused(tern_linspace(0, 1, 3, TERN_BOOL) != NULL, "bool");
+    refused(tern_linspace(0, 1e300, 3, TERN_I64) != NULL, "holds");
+    refused(tern_eye(-1) != NULL, "-1");
+    refused(tern_eye(2, .dtype = TERN_I64, .requires_grad = true) != NULL, "only floats");
+}
+
+static void test_randint(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randint(-3, 5, TERN_SHAPE(1000));
+    assert_int_equal(tern_dtype(x), TERN_I64);
+    assert_close(tern_item(tern_amax(x)), 4, 0);
+    assert_close(tern_item(tern_amax(tern_neg(x))), 3, 0);
+    assert_int_equal(tern_numel(tern_randint(INT64_MIN, INT64_MAX, TERN_SHAPE(2, 2))), 4);
+    assert_non_null(tern_randint(0, 256, TERN_SHAPE(3), TERN_U8));
+    refused(tern_randint(5, 5, TERN_SHAPE(3)) != NULL, "from 5 to below 5");
+    refused(tern_randint(0, 257, TERN_SHAPE(3), TERN_U8) != NULL, "numbers of u8");
+    refused(tern_randint(-1, 2, TERN_SHAPE(3), TERN_BOOL) != NULL, "numbers of bool");
+    refused(tern_randint(0, 65506, TERN_SHAPE(3), TERN_F16) != NULL, "numbers of f16");
+}
+
+static void test_bernoulli(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *p = tern_set_requires_grad(tern_full(0.25, TERN_SHAPE(10000)), true);
+    tern_tensor *x = tern_bernoulli(p, NULL);
+    assert_close(tern_item(tern_mean(x)), 0.25, 0.02);
+    tern_backward(tern_sum(x));
+    assert_close(tern_item(tern_amax(tern_abs(tern_grad_of(p)))), 0, 0);
+    expect(tern_bernoulli(tern_arange(0, 2, .dtype = TERN_F32), NULL), (const float[]){ 0, 1 }, 2);
+    assert_refused(tern_bernoulli(tern_full(1.5, TERN_SHAPE(3)), NULL));
+    assert_non_null(strstr(tern_error_text(), "1.5 at position"));
+    tern_error_clear();
+    assert_refused(tern_bernoulli(tern_full((double)NAN, TERN_SHAPE(3), TERN_F64), NULL));
+    tern_error_clear();
+    refused(tern_bernoulli(tern_arange(0, 2), NULL) != NULL, "accepted are: f16");
+    tern_generator *g = tern_generator_create(3), *h = tern_generator_create(3);
+    tern_tensor *same =
+        tern_eq(tern_bernoulli(tern_detach(p), g), tern_bernoulli(tern_detach(p), h));
+    assert_close(tern_item(tern_sum(same)), 10000, 0);
+    tern_generator_free(g);
+    tern_generator_free(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +312,13 @@ int main(void)
         cmocka_unit_test(test_repeat_copies),
         cmocka_unit_test(test_repeat_of_eight_dimensions),
         cmocka_unit_test(test_movedim_keeps_the_order_of_the_others),
+        cmocka_unit_test(test_flip_and_roll),
+        cmocka_unit_test(test_a_channels_last_image_stays_one),
+        cmocka_unit_test(test_triangles),
+        cmocka_unit_test(test_pad),
+        cmocka_unit_test(test_linspace_and_eye),
+        cmocka_unit_test(test_randint),
+        cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);
 }

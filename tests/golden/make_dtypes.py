@@ -39,7 +39,7 @@ ENTRIES = {
     "layer_norm": F + "layer_norm", "softmax_grad": "_softmax_backward_data",
     "dropout": F + "dropout", "dropout_grad": "native_dropout_backward",
     "scaled_dot_product_attention": F + "scaled_dot_product_attention",
-    "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
+    "pad": F + "pad constant", "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
     "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",

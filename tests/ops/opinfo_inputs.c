@@ -12,6 +12,7 @@ static const struct {
 } lists[] = {
     { opinfo_elementwise, &opinfo_elementwise_count },
     { opinfo_shape, &opinfo_shape_count },
+    { opinfo_moves, &opinfo_moves_count },
     { opinfo_reduce, &opinfo_reduce_count },
     { opinfo_product, &opinfo_product_count },
     { opinfo_norm, &opinfo_norm_count },

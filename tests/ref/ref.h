@@ -53,6 +53,10 @@ typedef bool (*ref_finds)(const value *x, const int64_t *at, int64_t *from, cons
 value ref_taken(const value *x, int ndim, const int64_t *dims, ref_finds where, const void *user);
 value ref_unfold(const value *x, int dim, int64_t size, int64_t step);
 value ref_repeat(const value *x, int ndim, const int64_t *times);
+value ref_flip(const value *x, uint32_t dims);
+value ref_roll(const value *x, const int64_t *shifts); /* one for each dimension */
+value ref_pad(const value *x, const int64_t *before, const int64_t *after, int mode); /* zeros */
+value ref_triangle(const value *x, int64_t diagonal, bool upper);
 
 /* ---- ref_attention.c ---- */
 /* q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]; mask broadcasts to [B, H, T, S], or data NULL. */

@@ -47,3 +47,79 @@ value ref_repeat(const value *x, int ndim, const int64_t *times)
         dims[d] = times[d] * (d < added ? 1 : x->dims[d - added]);
     return ref_taken(x, ndim, dims, modulo, &added);
 }
+
+static bool turned(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    for (int d = 0; d < x->ndim; d++)
+        from[d] = *(const uint32_t *)user >> d & 1u ? x->dims[d] - 1 - at[d] : at[d];
+    return true;
+}
+
+value ref_flip(const value *x, uint32_t dims)
+{
+    return ref_taken(x, x->ndim, x->dims, turned, &dims);
+}
+
+static bool moved(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    const int64_t *shifts = user;
+    for (int d = 0; d < x->ndim; d++)
+        from[d] = ((at[d] - shifts[d]) % x->dims[d] + x->dims[d]) % x->dims[d];
+    return true;
+}
+
+value ref_roll(const value *x, const int64_t *shifts)
+{
+    return ref_taken(x, x->ndim, x->dims, moved, shifts);
+}
+
+typedef struct padding {
+    const int64_t *before;
+    int mode;
+} padding;
+
+static bool padded(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    const padding *p = user;
+    bool inside = true;
+    for (int d = 0; d < x->ndim; d++) {
+        const int64_t n = x->dims[d];
+        int64_t j = at[d] - p->before[d];
+        if (p->mode == TERN_PAD_REFLECT)
+            j = j < 0 ? -j : j >= n ? 2 * n - 2 - j : j;
+        else if (p->mode == TERN_PAD_REPLICATE)
+            j = j < 0 ? 0 : j >= n ? n - 1 : j;
+        else if (p->mode == TERN_PAD_CIRCULAR)
+            j = (j + n) % n;
+        inside = inside && j >= 0 && j < n;
+        from[d] = j;
+    }
+    return inside;
+}
+
+value ref_pad(const value *x, const int64_t *before, const int64_t *after, int mode)
+{
+    int64_t dims[TERN_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++)
+        dims[d] = before[d] + x->dims[d] + after[d];
+    return ref_taken(x, x->ndim, dims, padded, &(padding){ before, mode });
+}
+
+typedef struct side {
+    int64_t diagonal;
+    bool upper;
+} side;
+
+static bool on_side(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    const side *s = user;
+    for (int d = 0; d < x->ndim; d++)
+        from[d] = at[d];
+    const int64_t above = at[x->ndim - 1] - at[x->ndim - 2] - s->diagonal;
+    return s->upper ? above >= 0 : above <= 0;
+}
+
+value ref_triangle(const value *x, int64_t diagonal, bool upper)
+{
+    return ref_taken(x, x->ndim, x->dims, on_side, &(side){ diagonal, upper });
+}

@@ -1,0 +1,79 @@
+/* flip, roll, pad: maps of element numbers, dimension by dimension; tril, triu. */
+#include "backend_cuda/kernels.h"
+#include "backend_cuda/launch.h"
+
+/* Innermost first; dimensions of one element have no part in it. */
+static void plan(const tern_call *call, cuda_remap_args *a)
+{
+    const tern_view *out = call->out[0], *in = call->in[0];
+    const tern_attr_remap *attr = call->attr;
+    a->numel = out->numel;
+    a->narrow = out->numel < INT64_C(1) << 32;
+    for (int d = out->ndim - 1; d >= 0; d--)
+        if (out->shape[d] != 1 || in->shape[d] != 1)
+            a->dims[a->ndim++] = (cuda_remap_dim){ .size = out->shape[d],
+                                                   .extent = in->shape[d],
+                                                   .start = attr->start[d],
+                                                   .out_stride = out->stride[d],
+                                                   .in_stride = in->stride[d],
+                                                   .outside = attr->outside[d],
+                                                   .flipped = attr->flipped >> d & 1 };
+}
+
+static tern_status_t remap(const tern_call *call, const char *name)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *out = call->out[0];
+    const tern_attr_remap *attr = call->attr;
+    cuda_remap_args args = { 0 };
+    if (out->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    plan(call, &args);
+    return cuda_launched(
+        call,
+        cuda_launch_remap(out->data, call->in[0]->data, out->dtype, &attr->value, &args, stream),
+        name);
+}
+
+tern_status_t cuda_flip(const tern_call *call)
+{
+    return remap(call, "flip");
+}
+
+tern_status_t cuda_roll(const tern_call *call)
+{
+    return remap(call, "roll");
+}
+
+tern_status_t cuda_pad(const tern_call *call)
+{
+    return remap(call, "pad");
+}
+
+static tern_status_t triangle(const tern_call *call, int upper, const char *name)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *out = call->out[0];
+    if (out->numel == 0)
+        return TERN_OK;
+    const int64_t rows = out->shape[out->ndim - 2], columns = out->shape[out->ndim - 1];
+    int64_t diagonal = ((const tern_attr_triangle *)call->attr)->diagonal;
+    diagonal = diagonal < -rows ? -rows : diagonal > columns ? columns : diagonal;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call,
+                         cuda_launch_triangle(out->data, call->in[0]->data,
+                                              cuda_dtype_size(out->dtype), out->numel, rows,
+                                              columns, diagonal, upper, stream),
+                         name);
+}
+
+tern_status_t cuda_tril(const tern_call *call)
+{
+    return triangle(call, 0, "tril");
+}
+
+tern_status_t cuda_triu(const tern_call *call)
+{
+    return triangle(call, 1, "triu");
+}
