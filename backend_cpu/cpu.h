@@ -140,7 +140,7 @@ bool cpu_spans_overlap(const tern_view *a, const tern_view *b);
 /* A walk over operands of one shape (operand 0 decides the order): dimensions of extent 1 dropped,
  * sorted so that dim 0 has operand 0's smallest stride, neighbours merged where all operands allow.
  * Strides are in bytes, 0 where an operand is broadcast; shape[0] >= 1, ndim >= 1. */
-enum { CPU_MAX_OPERANDS = 4 };
+enum { CPU_MAX_OPERANDS = 5 };
 typedef struct cpu_walk {
     int ndim;
     int operands;

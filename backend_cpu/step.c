@@ -1,8 +1,8 @@
-/* sgd_step and adam_step: one pass over parameter p, gradient g and state (c, d: the momentum
- * buffer, or Adam's m and v), which all have one shape and dtype; p and the state are written. The
- * scaled rows multiply g, a block at a time, before; g is written then, too.
+/* The optimizers' steps: one pass over parameter, gradient and up to three tensors of state, which all
+ * have one shape and dtype; parameter and state are written. The
+ * scaled rows multiply the gradient, a block at a time, before; it is written then, too.
  *
- * Half types are computed in f32 and rounded once per tensor. Bytes moved per element: 3 to 7 times
+ * Half types are computed in f32 and rounded once per tensor. Bytes moved per element: 3 to 9 times
  * its size. Elements are independent, so threads do not change bits. */
 #include "backend_cpu/step.h"
 
@@ -13,7 +13,7 @@
 #include "backend_cpu/unscale.h"
 #include "tern/op_attr.h"
 
-enum { MAX_OPERANDS = 4 };
+enum { MAX_OPERANDS = CPU_STEP_OPERANDS };
 
 typedef struct job {
     cpu_step_fn step;
@@ -23,7 +23,7 @@ typedef struct job {
     int operands;
     int64_t size;
     cpu_convert_fn widen, narrow; /* half types */
-    cpu_walk walk;                /* p, g, c, d */
+    cpu_walk walk;                /* parameter, gradient, state */
 } job;
 
 typedef struct block {
@@ -33,15 +33,17 @@ typedef struct block {
 /* At most CPU_BLOCK elements without gaps. */
 static void run_block(const job *j, char *const *operands, int64_t n)
 {
-    char *at[MAX_OPERANDS] = { operands[0], operands[1], operands[2], operands[3] };
+    void *at[MAX_OPERANDS] = { NULL };
     block wide[MAX_OPERANDS];
+    for (int k = 0; k < j->operands; k++)
+        at[k] = operands[k];
     for (int k = 0; j->widen && k < j->operands; k++) {
         j->widen(wide[k].bytes, operands[k], n);
         at[k] = wide[k].bytes;
     }
     if (j->unscale != NULL)
         (void)j->unscale(at[1], n, j->factor);
-    j->step(at[0], at[1], at[2], at[3], n, j->numbers);
+    j->step(at, n, j->numbers);
     for (int k = 0; j->narrow && k < j->operands; k++) {
         if (k != 1 || j->unscale != NULL)
             j->narrow(operands[k], at[k], n);
@@ -82,9 +84,10 @@ static void run_packed(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* `operands` of call->in are there, the others are not given. scale: NULL, or of the gradient. */
-static tern_status_t run_step(const tern_call *call, int which, int operands, const void *numbers,
-                              const tern_view *scale)
+/* views: parameter, gradient, state. scale: NULL, or of the gradient. */
+static tern_status_t run_views(const tern_call *call, int which, int operands,
+                               const tern_view *const *views, const void *numbers,
+                               const tern_view *scale)
 {
     enum { FLOPS = 10 };
     const tern_view *p = call->in[0];
@@ -103,14 +106,21 @@ static tern_status_t run_step(const tern_call *call, int which, int operands, co
     j.narrow = half ? cpu_converter(p->dtype, TERN_F32) : NULL;
     bool linear = true;
     for (int k = 0; k < operands; k++) {
-        linear = linear && cpu_same_layout(p, call->in[k]);
-        j.walk.data[k] = call->in[k]->data;
+        linear = linear && cpu_same_layout(p, views[k]);
+        j.walk.data[k] = views[k]->data;
     }
     const int threads = cpu_threads(call, n * j.size * (2 * operands - 1), n * FLOPS);
     if (!linear)
-        cpu_walk_init(&j.walk, operands, call->in);
+        cpu_walk_init(&j.walk, operands, views);
     cpu_parallel(threads, n, CPU_BLOCK, linear ? run_linear : run_packed, &j);
     return TERN_OK;
+}
+
+/* The first `operands` inputs, all of which are there. */
+static tern_status_t run_step(const tern_call *call, int which, int operands, const void *numbers,
+                              const tern_view *scale)
+{
+    return run_views(call, which, operands, call->in, numbers, scale);
 }
 
 /* ---- what the scaled rows find in memory ------------------------------------------------------ */
@@ -122,8 +132,9 @@ typedef struct scaling {
     int turn;
 } scaling;
 
-static scaling scaling_of(const tern_call *call, int first, int32_t turn)
+static scaling scaling_of(const tern_call *call, int32_t turn)
 {
+    const int first = call->n_in - 3;
     const tern_view *found = call->in[first + 1], *count = call->in[first + 2];
     return (scaling){ .scale = call->in[first],
                       .left_out = found != NULL && *(const float *)found->data != 0,
@@ -169,7 +180,7 @@ tern_status_t cpu_sgd_step(const tern_call *call)
 tern_status_t cpu_sgd_step_scaled(const tern_call *call)
 {
     const tern_attr_sgd *attr = call->attr;
-    const scaling s = scaling_of(call, 3, attr->turn);
+    const scaling s = scaling_of(call, attr->turn);
     const bool first = steps_done(&s, attr->first == 0) == 0;
     return end_step(&s, s.left_out ? TERN_OK : sgd(call, first, s.scale));
 }
@@ -200,7 +211,87 @@ tern_status_t cpu_adam_step(const tern_call *call)
 tern_status_t cpu_adam_step_scaled(const tern_call *call)
 {
     const tern_attr_adam *attr = call->attr;
-    const scaling s = scaling_of(call, 4, attr->turn);
+    const scaling s = scaling_of(call, attr->turn);
     const double step = (double)steps_done(&s, attr->step - 1) + 1;
     return end_step(&s, s.left_out ? TERN_OK : adam(call, step, s.scale));
+}
+
+/* The state that there is, without gaps: square, buffer?, mean?. */
+static tern_status_t rmsprop(const tern_call *call, const tern_view *scale)
+{
+    const tern_attr_rmsprop *attr = call->attr;
+    const cpu_rmsprop_numbers numbers = { .sign = attr->maximize ? -1 : 1,
+                                          .lr = attr->lr,
+                                          .alpha = attr->alpha,
+                                          .momentum = attr->momentum,
+                                          .eps = attr->eps,
+                                          .weight_decay = attr->weight_decay };
+    const tern_view *views[MAX_OPERANDS] = { call->in[0], call->in[1], call->in[2] };
+    int operands = 3, which = CPU_STEP_RMSPROP;
+    for (int k = 3; k < 5; k++) {
+        if (call->in[k] == NULL)
+            continue;
+        views[operands++] = call->in[k];
+        which += k == 3 ? 1 : 2;
+    }
+    return run_views(call, which, operands, views, &numbers, scale);
+}
+
+tern_status_t cpu_rmsprop_step(const tern_call *call)
+{
+    return rmsprop(call, NULL);
+}
+
+tern_status_t cpu_rmsprop_step_scaled(const tern_call *call)
+{
+    const tern_attr_rmsprop *attr = call->attr;
+    const scaling s = scaling_of(call, attr->turn);
+    return end_step(&s, s.left_out ? TERN_OK : rmsprop(call, s.scale));
+}
+
+static tern_status_t adagrad(const tern_call *call, double step, const tern_view *scale)
+{
+    const tern_attr_adagrad *attr = call->attr;
+    const cpu_adagrad_numbers numbers = { .sign = attr->maximize ? -1 : 1,
+                                          .lr = attr->lr / (1 + (step - 1) * attr->lr_decay),
+                                          .eps = attr->eps,
+                                          .weight_decay = attr->weight_decay };
+    return run_step(call, CPU_STEP_ADAGRAD, 3, &numbers, scale);
+}
+
+tern_status_t cpu_adagrad_step(const tern_call *call)
+{
+    const tern_attr_adagrad *attr = call->attr;
+    return adagrad(call, (double)attr->step, NULL);
+}
+
+tern_status_t cpu_adagrad_step_scaled(const tern_call *call)
+{
+    const tern_attr_adagrad *attr = call->attr;
+    const scaling s = scaling_of(call, attr->turn);
+    const double step = (double)steps_done(&s, attr->step - 1) + 1;
+    return end_step(&s, s.left_out ? TERN_OK : adagrad(call, step, s.scale));
+}
+
+static tern_status_t lion(const tern_call *call, const tern_view *scale)
+{
+    const tern_attr_lion *attr = call->attr;
+    const cpu_lion_numbers numbers = { .sign = attr->maximize ? -1 : 1,
+                                       .lr = attr->lr,
+                                       .keep = 1 - attr->lr * attr->weight_decay,
+                                       .beta1 = attr->beta1,
+                                       .beta2 = attr->beta2 };
+    return run_step(call, CPU_STEP_LION, 3, &numbers, scale);
+}
+
+tern_status_t cpu_lion_step(const tern_call *call)
+{
+    return lion(call, NULL);
+}
+
+tern_status_t cpu_lion_step_scaled(const tern_call *call)
+{
+    const tern_attr_lion *attr = call->attr;
+    const scaling s = scaling_of(call, attr->turn);
+    return end_step(&s, s.left_out ? TERN_OK : lion(call, s.scale));
 }

@@ -247,9 +247,9 @@ cudaError_t cuda_launch_batch_norm_grad(const cuda_norm_args *a, cudaStream_t st
 cudaError_t cuda_launch_layer_norm(const cuda_norm_args *a, cudaStream_t stream);
 cudaError_t cuda_launch_layer_norm_grad(const cuda_norm_args *a, cudaStream_t stream);
 
-/* ---- step.cu: operands of the walk: p, g, c, d ---- */
+/* ---- step.cu: operands of the walk: p, g and the state that there is ---- */
 typedef struct cuda_step_args {
-    void *p, *g, *c, *d; /* g is written where there is a scale */
+    void *at[CUDA_WALK_OPERANDS]; /* g is written where there is a scale */
     int dtype;
     const cuda_walk *walk;
     const float *scale, *found; /* of the scaled rows, or NULL */
@@ -258,6 +258,13 @@ typedef struct cuda_step_args {
 cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_sgd *attr,
                             cudaStream_t stream);
 cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr_adam *attr,
+                             cudaStream_t stream);
+/* state: square, buffer where it moves, mean where it is centered */
+cudaError_t cuda_launch_rmsprop(const cuda_step_args *s, const tern_attr_rmsprop *attr, int moves,
+                                int centered, cudaStream_t stream);
+cudaError_t cuda_launch_adagrad(const cuda_step_args *s, const tern_attr_adagrad *attr,
+                                cudaStream_t stream);
+cudaError_t cuda_launch_lion(const cuda_step_args *s, const tern_attr_lion *attr,
                              cudaStream_t stream);
 
 /* ---- unscale.cu: all pointers are the device's ---- */

@@ -1,5 +1,4 @@
-/* sgd_step and adam_step: torch.optim's formulas, one pass over parameter p, gradient g and state (c,
- * d), any strides, one dtype. f32 inside (f64 for f64), rounded once per tensor. A thread takes one
+/* The optimizers' steps: one pass over parameter p, gradient g and state, any strides, one dtype. f32 inside (f64 for f64), rounded once per tensor. A thread takes one
  * element of a walk.
  *
  * The scaled rows find three things on the device: g's scale, a flag that leaves the step out, and the
@@ -122,6 +121,95 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+template <typename T> struct rmsprop_numbers {
+    T sign, lr, alpha, fresh, momentum, eps, decay;
+};
+
+/* One kernel for all forms: b and m may be missing, and what is missing costs no memory access. A variance
+ * that rounding made negative counts as 0; a NaN stays. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_rmsprop(S *p, S *g, S *square, S *b, S *m, cuda_walk walk, rmsprop_numbers<real<S>> a,
+              scaling s)
+{
+    using T = real<S>;
+    if (left_out(s))
+        return;
+    const T inverse = inverse_of<T>(s);
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[CUDA_WALK_OPERANDS];
+        offsets<CUDA_WALK_OPERANDS>(walk, (uint32_t)i, at);
+        const T param = widen(p[at[0]]);
+        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
+        T spread = a.alpha * widen(square[at[2]]) + a.fresh * slope * slope;
+        square[at[2]] = narrow<S>(spread);
+        if (m != nullptr) {
+            S *place = m + (b != nullptr ? at[4] : at[3]);
+            T mean = widen(*place);
+            mean += a.fresh * (slope - mean);
+            *place = narrow<S>(mean);
+            spread -= mean * mean;
+            spread = spread < (T)0 ? (T)0 : spread;
+        }
+        T move = slope / ((T)sqrt(spread) + a.eps);
+        if (b != nullptr) {
+            move = a.momentum * widen(b[at[3]]) + move;
+            b[at[3]] = narrow<S>(move);
+        }
+        p[at[0]] = narrow<S>(param - a.lr * move);
+    }
+}
+
+template <typename T> struct adagrad_numbers {
+    T sign, lr, eps, decay;
+};
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_adagrad(S *p, S *g, S *sum, cuda_walk walk, adagrad_numbers<real<S>> a, scaling s,
+              tern_attr_adagrad o)
+{
+    using T = real<S>;
+    if (left_out(s))
+        return;
+    if (s.count != nullptr)
+        a.lr = (T)(o.lr / (1 + (double)s.count[s.turn] * o.lr_decay));
+    const T inverse = inverse_of<T>(s);
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[3];
+        offsets<3>(walk, (uint32_t)i, at);
+        const T param = widen(p[at[0]]);
+        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
+        const T square = widen(sum[at[2]]) + slope * slope;
+        sum[at[2]] = narrow<S>(square);
+        p[at[0]] = narrow<S>(param - a.lr * slope / ((T)sqrt(square) + a.eps));
+    }
+}
+
+template <typename T> struct lion_numbers {
+    T sign, lr, keep, fresh1, fresh2;
+};
+
+/* The sign of a zero is 0, of a NaN NaN. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_lion(S *p, S *g, S *m, cuda_walk walk, lion_numbers<real<S>> a, scaling s)
+{
+    using T = real<S>;
+    if (left_out(s))
+        return;
+    const T inverse = inverse_of<T>(s);
+    for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
+        int64_t at[3];
+        offsets<3>(walk, (uint32_t)i, at);
+        const T slope = a.sign * slope_at(g + at[1], s, inverse), mean = widen(m[at[2]]);
+        const T blend = mean + a.fresh1 * (slope - mean);
+        const T way = blend > (T)0 ? (T)1 : blend < (T)0 ? (T)-1 : blend;
+        m[at[2]] = narrow<S>(mean + a.fresh2 * (slope - mean));
+        p[at[0]] = narrow<S>(a.keep * widen(p[at[0]]) - a.lr * way);
+    }
+}
+
 extern "C" cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_sgd *attr,
                                        cudaStream_t stream)
 {
@@ -136,8 +224,8 @@ extern "C" cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_
                                    attr->nesterov,
                                    attr->first };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->p, (S *)s->g, (S *)s->c, *s->walk, a,
-                                  scaling_of(s, attr->turn));
+        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
+                                  *s->walk, a, scaling_of(s, attr->turn));
     });
 }
 
@@ -159,7 +247,57 @@ extern "C" cudaError_t cuda_launch_adam(const cuda_step_args *s, const tern_attr
                                     (T)(attr->lr / (1 - pow(attr->beta1, step))),
                                     (T)(1 / sqrt(1 - pow(attr->beta2, step))) };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_adam<S>, (S *)s->p, (S *)s->g, (S *)s->c, (S *)s->d,
+        return cudaLaunchKernelEx(&c, k_adam<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
+                                  (S *)s->at[3], *s->walk, a, scaling_of(s, attr->turn), *attr);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_rmsprop(const cuda_step_args *s, const tern_attr_rmsprop *attr,
+                                           int moves, int centered, cudaStream_t stream)
+{
+    return float_switch(s->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        const rmsprop_numbers<T> a = {
+            attr->maximize ? (T)-1 : (T)1, (T)attr->lr,       (T)attr->alpha,
+            (T)(1 - attr->alpha),          (T)attr->momentum, (T)attr->eps,
+            (T)attr->weight_decay
+        };
+        const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
+        return cudaLaunchKernelEx(&c, k_rmsprop<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
+                                  moves ? (S *)s->at[3] : (S *)nullptr,
+                                  centered ? (S *)s->at[moves ? 4 : 3] : (S *)nullptr, *s->walk, a,
+                                  scaling_of(s, attr->turn));
+    });
+}
+
+extern "C" cudaError_t cuda_launch_adagrad(const cuda_step_args *s, const tern_attr_adagrad *attr,
+                                           cudaStream_t stream)
+{
+    return float_switch(s->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        const adagrad_numbers<T> a = { attr->maximize ? (T)-1 : (T)1,
+                                       (T)(attr->lr /
+                                           (1 + (double)(attr->step - 1) * attr->lr_decay)),
+                                       (T)attr->eps, (T)attr->weight_decay };
+        const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
+        return cudaLaunchKernelEx(&c, k_adagrad<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
                                   *s->walk, a, scaling_of(s, attr->turn), *attr);
+    });
+}
+
+extern "C" cudaError_t cuda_launch_lion(const cuda_step_args *s, const tern_attr_lion *attr,
+                                        cudaStream_t stream)
+{
+    return float_switch(s->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        using T = real<S>;
+        const lion_numbers<T> a = { attr->maximize ? (T)-1 : (T)1, (T)attr->lr,
+                                    (T)(1 - attr->lr * attr->weight_decay), (T)(1 - attr->beta1),
+                                    (T)(1 - attr->beta2) };
+        const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
+        return cudaLaunchKernelEx(&c, k_lion<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
+                                  *s->walk, a, scaling_of(s, attr->turn));
     });
 }

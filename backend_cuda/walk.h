@@ -1,5 +1,5 @@
 /* Strided iteration, planned on the host, walked by kernels: the dimensions of one call, those that
- * can be one merged, for up to four operands. C and C++. */
+ * can be one merged, for up to five operands. C and C++. */
 #ifndef TERN_BACKEND_CUDA_WALK_H
 #define TERN_BACKEND_CUDA_WALK_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { CUDA_WALK_OPERANDS = 4 };
+enum { CUDA_WALK_OPERANDS = 5 };
 
 /* Dimension 0 is the innermost. Fewer than 2^31 elements. */
 typedef struct cuda_walk {

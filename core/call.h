@@ -156,8 +156,7 @@ bool rule_binary_float(core_call *call);
 bool rule_compare(core_call *call);
 bool rule_where(core_call *call);
 bool rule_step(core_call *call); /* optimizer steps: p, gradient and state alike */
-bool rule_sgd_step_scaled(core_call *call);
-bool rule_adam_step_scaled(core_call *call);
+bool rule_step_scaled(core_call *call);
 void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 
 /* Rows' own rules and backward functions are declared by the table (core/op_table.c) and defined in

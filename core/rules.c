@@ -437,9 +437,10 @@ bool rule_step(core_call *call)
     return check_step(call, call->n_in, false);
 }
 
-/* Scale, flag and count are inputs first, first + 1 and first + 2. */
-static bool check_scaling(core_call *call, int first)
+/* Scale, flag and count are the last three inputs. */
+bool rule_step_scaled(core_call *call)
 {
+    const int first = call->n_in - 3;
     for (int i = 0; i < 2; i++) {
         const tern_view *v = call->in[first + i] != NULL ? core_view(call, first + i) : NULL;
         if (v != NULL && (v->numel != 1 || v->dtype != TERN_F32))
@@ -452,14 +453,4 @@ static bool check_scaling(core_call *call, int first)
         return core_fail(call, TERN_ERR_ARGUMENT, NULL,
                          "the count of steps has to be two adjacent elements of i64");
     return check_step(call, first, call->in[first] != NULL);
-}
-
-bool rule_sgd_step_scaled(core_call *call)
-{
-    return check_scaling(call, 3);
-}
-
-bool rule_adam_step_scaled(core_call *call)
-{
-    return check_scaling(call, 4);
 }

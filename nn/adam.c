@@ -3,17 +3,15 @@
 
 static bool check(tern_site_t site, const char *what, const nn_options *options)
 {
-    if (options->momentum != 0 || options->dampening != 0 || options->nesterov)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                     "momentum, dampening and nesterov are SGD's\n  try beta1");
-    return nn_check_option(site, what, "beta1", options->beta1, 0, 1) &&
+    return nn_refuse_others(site, what, options, NN_BETAS | NN_EPS) &&
+           nn_check_option(site, what, "beta1", options->beta1, 0, 1) &&
            nn_check_option(site, what, "beta2", options->beta2, 0, 1) &&
            nn_check_option(site, what, "eps", options->eps, 0, 1e300);
 }
 
-static bool has_state(const nn_options *options)
+static bool has_state(const nn_options *options, int s)
 {
-    (void)options;
+    (void)options, (void)s;
     return true;
 }
 
@@ -50,22 +48,24 @@ static tern_status_t step_adamw(tern_site_t site, tern_tensor *p, tern_tensor *g
     return step(site, p, grad, slot, options, scaling, true);
 }
 
-const nn_kind nn_adam = {
+static const nn_kind nn_adam = {
     .name = "adam",
     .states = 2,
     .state_names = { "exp_avg", "exp_avg_sq" },
     .counts_steps = true,
+    .momentum = NN_BETAS,
     .defaults = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
     .check = check,
     .has_state = has_state,
     .step = step_adam,
 };
 
-const nn_kind nn_adamw = {
+static const nn_kind nn_adamw = {
     .name = "adamw",
     .states = 2,
     .state_names = { "exp_avg", "exp_avg_sq" },
     .counts_steps = true,
+    .momentum = NN_BETAS,
     .defaults = { .lr = 1e-3, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
     .check = check,
     .has_state = has_state,

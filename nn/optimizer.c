@@ -25,9 +25,40 @@ static nn_options resolve(const tern_optimizer_args *given, const nn_options *fa
         .beta1 = nn_option(given->beta1, fallback->beta1),
         .beta2 = nn_option(given->beta2, fallback->beta2),
         .eps = nn_option(given->eps, fallback->eps),
+        .alpha = nn_option(given->alpha, fallback->alpha),
+        .lr_decay = nn_option(given->lr_decay, fallback->lr_decay),
+        .initial_accumulator_value =
+            nn_option(given->initial_accumulator_value, fallback->initial_accumulator_value),
+        .centered = given->centered || fallback->centered,
         .nesterov = given->nesterov || fallback->nesterov,
         .maximize = given->maximize || fallback->maximize,
     };
+}
+
+bool nn_refuse_others(tern_site_t site, const char *what, const nn_options *options, int taken)
+{
+    const struct {
+        int bit;
+        bool given;
+        const char *whose;
+    } all[] = {
+        { NN_MOMENTUM, options->momentum != 0,
+          "momentum, dampening and nesterov are SGD's\n  try beta1" },
+        { NN_DAMPENING, options->dampening != 0 || options->nesterov,
+          "dampening and nesterov are SGD's" },
+        { NN_BETAS, options->beta1 != 0 || options->beta2 != 0, "beta1, beta2 and eps are Adam's" },
+        { NN_EPS, options->eps != 0, "eps is not an option of this optimizer" },
+        { NN_ALPHA, options->alpha != 0 || options->centered, "alpha and centered are RMSprop's" },
+        { NN_ADAGRAD, options->lr_decay != 0 || options->initial_accumulator_value != 0,
+          "lr_decay and initial_accumulator_value are Adagrad's" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!(taken & all[i].bit) && all[i].given) {
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "%s", all[i].whose);
+            return false;
+        }
+    }
+    return true;
 }
 
 bool nn_check_options(tern_site_t site, const char *what, const nn_kind *kind,

@@ -4,18 +4,20 @@
 
 #include "nn/internal.h"
 
-enum { NN_STATES = 2 };
+enum { NN_STATES = 3 };
 
 /* Options of a group, all resolved. */
 typedef struct nn_options {
     double lr, weight_decay;
     double momentum, dampening;
     double beta1, beta2, eps;
-    bool nesterov, maximize;
+    double alpha;                               /* rmsprop */
+    double lr_decay, initial_accumulator_value; /* adagrad */
+    bool nesterov, maximize, centered;
 } nn_options;
 
 typedef struct nn_slot {
-    tern_tensor *state[NN_STATES]; /* NULL until the first step */
+    tern_tensor *state[NN_STATES]; /* NULL until the first step, and where the options need none */
     tern_tensor *count;            /* i64 [2] beside the parameter, or NULL: see tern_attr_sgd */
     int64_t steps; /* done with this state; those left out among them, with a count */
     int64_t group;
@@ -31,10 +33,12 @@ typedef struct nn_kind {
     int states;
     const char *state_names[NN_STATES];
     bool counts_steps; /* the number of steps is part of the state */
+    int momentum;      /* what a cycle moves: NN_MOMENTUM, NN_BETAS (beta1), or 0: nothing */
     nn_options defaults;
     /* Options that this kind takes and their ranges; records an error. */
     bool (*check)(tern_site_t site, const char *what, const nn_options *options);
-    bool (*has_state)(const nn_options *options);
+    /* Does a step with these options need state `s`? State 0 is needed where any is. */
+    bool (*has_state)(const nn_options *options, int s);
     /* scaling: NULL for a plain step of a slot without a count */
     tern_status_t (*step)(tern_site_t site, tern_tensor *p, tern_tensor *grad, const nn_slot *slot,
                           const nn_options *options, const tern_step_scaling *scaling);
@@ -52,12 +56,21 @@ struct tern_optimizer {
     int64_t owners; /* the list of tern_finish, and schedules */
 };
 
-extern const nn_kind nn_sgd, nn_adam, nn_adamw;
-
 tern_optimizer *nn_optimizer_create(tern_site_t site, const nn_kind *kind,
                                     const tern_optimizer_args *args);
 void nn_optimizer_retain(tern_optimizer *opt);
 void nn_optimizer_release(tern_optimizer *opt);
+/* Options that only some kinds have. */
+enum {
+    NN_MOMENTUM = 1 << 0,
+    NN_DAMPENING = 1 << 1, /* and nesterov */
+    NN_BETAS = 1 << 2,
+    NN_EPS = 1 << 3,
+    NN_ALPHA = 1 << 4, /* and centered */
+    NN_ADAGRAD = 1 << 5
+};
+/* False, with an error that says whose the option is, where one is given that is not among `taken`. */
+bool nn_refuse_others(tern_site_t site, const char *what, const nn_options *options, int taken);
 /* False, with an error that names the option, unless low <= value < high. */
 bool nn_check_option(tern_site_t site, const char *what, const char *name, double value, double low,
                      double high);

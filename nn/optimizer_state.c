@@ -5,18 +5,22 @@
 
 #include "nn/optimizer.h"
 
-/* Options as they are saved. */
+/* Options as they are saved; those that few kinds have only where they are not 0. */
 static const struct {
     const char *name;
     size_t offset;
+    bool rare;
 } numbers[] = {
-    { "lr", offsetof(nn_options, lr) },
-    { "weight_decay", offsetof(nn_options, weight_decay) },
-    { "momentum", offsetof(nn_options, momentum) },
-    { "dampening", offsetof(nn_options, dampening) },
-    { "beta1", offsetof(nn_options, beta1) },
-    { "beta2", offsetof(nn_options, beta2) },
-    { "eps", offsetof(nn_options, eps) },
+    { "lr", offsetof(nn_options, lr), false },
+    { "weight_decay", offsetof(nn_options, weight_decay), false },
+    { "momentum", offsetof(nn_options, momentum), false },
+    { "dampening", offsetof(nn_options, dampening), false },
+    { "beta1", offsetof(nn_options, beta1), false },
+    { "beta2", offsetof(nn_options, beta2), false },
+    { "eps", offsetof(nn_options, eps), false },
+    { "alpha", offsetof(nn_options, alpha), true },
+    { "lr_decay", offsetof(nn_options, lr_decay), true },
+    { "initial_accumulator_value", offsetof(nn_options, initial_accumulator_value), true },
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
@@ -64,11 +68,15 @@ static void store_group(tern_site_t site, const nn_group *group, int64_t place, 
 {
     nn_options options = group->options;
     for (int i = 0; i < NUMBERS && !tern_failed(); i++) {
+        if (numbers[i].rare && *number_of(&options, i) == 0)
+            continue;
         char *name = option_name(site, prefix, place, numbers[i].name);
         if (name)
             tern_state_set_number_at(site, state, name, *number_of(&options, i));
         free(name);
     }
+    if (options.centered)
+        store_int(site, state, option_name(site, prefix, place, "centered"), 1);
     store_int(site, state, option_name(site, prefix, place, "nesterov"), options.nesterov);
     store_int(site, state, option_name(site, prefix, place, "maximize"), options.maximize);
     store_int(site, state, option_name(site, prefix, place, "params"), group->count);
@@ -83,7 +91,7 @@ static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, t
         return;
     for (int s = 0; s < opt->kind->states && !tern_failed(); s++) {
         char *name = state_name(site, prefix, opt->names[i], opt->kind->state_names[s]);
-        if (name)
+        if (name && slot->state[s])
             tern_state_set_at(site, state, name, slot->state[s]);
         free(name);
     }
@@ -150,10 +158,14 @@ static void read_group(restore *r, int64_t place)
     nn_options *options = &r->options[place];
     for (int i = 0; i < NUMBERS && !tern_failed(); i++) {
         char *name = option_name(r->site, r->prefix, place, numbers[i].name);
-        if (name)
+        *number_of(options, i) = 0;
+        if (name && (!numbers[i].rare || tern_state_get(r->state, name)))
             tern_state_get_number_at(r->site, r->state, name, number_of(options, i));
         free(name);
     }
+    char *centered = option_name(r->site, r->prefix, place, "centered");
+    options->centered = centered && tern_state_get(r->state, centered);
+    free(centered);
     options->nesterov = read_int(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
     options->maximize = read_int(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
     const int64_t params = read_int(r, option_name(r->site, r->prefix, place, "params"));
@@ -222,11 +234,14 @@ static void read_slot(restore *r, int64_t i)
     if (!there)
         return;
     for (int s = 0; s < kind->states && !tern_failed(); s++) {
+        if (!kind->has_state(&r->options[slot->group], s))
+            continue;
+        r->used++;
         name = state_name(r->site, r->prefix, param, kind->state_names[s]);
         slot->state[s] = name ? read_tensor(r, name, i) : NULL;
         free(name);
     }
-    r->used += kind->states + kind->counts_steps;
+    r->used += kind->counts_steps;
     slot->steps = 1;
     if (kind->counts_steps && !tern_failed())
         slot->steps = read_int(r, state_name(r->site, r->prefix, param, "step"));

@@ -4,18 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nn/optimizer.h"
-
-typedef double (*rate_fn)(const tern_schedule *schedule, double base);
-
-struct tern_schedule {
-    tern_schedule_args args;
-    rate_fn rate;
-    int64_t step;
-    double factor; /* custom: what the caller's function said for `step` */
-    double *base;  /* per group that was there when the schedule was made */
-    int64_t groups;
-};
+#include "nn/schedule.h"
 
 static double step_rate(const tern_schedule *s, double base)
 {
@@ -27,8 +16,7 @@ static double exponential_rate(const tern_schedule *s, double base)
     return base * pow(s->args.gamma, (double)s->step);
 }
 
-/* Half a cosine from `from` at done = 0 to `to` at done = all and after. */
-static double cosine(double from, double to, int64_t done, int64_t all)
+double nn_cosine(double from, double to, int64_t done, int64_t all)
 {
     static const double pi = 3.14159265358979323846;
     const double share = done < all ? (double)done / (double)all : 1;
@@ -37,7 +25,7 @@ static double cosine(double from, double to, int64_t done, int64_t all)
 
 static double cosine_rate(const tern_schedule *s, double base)
 {
-    return cosine(base, s->args.min_lr, s->step, s->args.steps);
+    return nn_cosine(base, s->args.min_lr, s->step, s->args.steps);
 }
 
 static double warmup_rate(const tern_schedule *s, double base)
@@ -45,7 +33,7 @@ static double warmup_rate(const tern_schedule *s, double base)
     const int64_t warmup = s->args.warmup;
     if (s->step < warmup)
         return base * (double)(s->step + 1) / (double)warmup;
-    return cosine(base, s->args.min_lr, s->step - warmup, s->args.steps - warmup);
+    return nn_cosine(base, s->args.min_lr, s->step - warmup, s->args.steps - warmup);
 }
 
 static double custom_rate(const tern_schedule *s, double base)
@@ -53,8 +41,7 @@ static double custom_rate(const tern_schedule *s, double base)
     return base * s->factor;
 }
 
-/* Goes to a step and sets the rates. False, with nothing changed, where a custom factor is no factor. */
-static bool apply(tern_site_t site, tern_schedule *s, int64_t step)
+bool nn_schedule_apply(tern_site_t site, tern_schedule *s, int64_t step)
 {
     double factor = 1;
     if (s->rate == custom_rate)
@@ -70,7 +57,9 @@ static bool apply(tern_site_t site, tern_schedule *s, int64_t step)
     s->step = step;
     s->factor = factor;
     for (int64_t i = 0; i < s->groups; i++)
-        s->args.opt->groups[i].options.lr = s->rate(s, s->base[i]);
+        s->args.opt->groups[i].options.lr = s->rate ? s->rate(s, s->base[i]) : s->base[i];
+    if (s->also)
+        s->also(s);
     return true;
 }
 
@@ -80,6 +69,7 @@ static void release_schedule(void *schedule)
 {
     tern_schedule *s = schedule;
     nn_optimizer_release(s->args.opt);
+    free(s->plateau);
     free(s->base);
     free(s);
 }
@@ -111,8 +101,9 @@ static tern_schedule *allocate(tern_site_t site, const char *what, tern_optimize
     return s;
 }
 
-static tern_schedule *make(tern_site_t site, const char *what, rate_fn rate,
-                           const tern_schedule_args *args)
+tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn rate,
+                                void (*also)(const tern_schedule *s),
+                                const tern_schedule_args *args)
 {
     if (!args->opt)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the optimizer is NULL");
@@ -126,7 +117,8 @@ static tern_schedule *make(tern_site_t site, const char *what, rate_fn rate,
         return NULL;
     s->args = *args;
     s->rate = rate;
-    if (apply(site, s, 0))
+    s->also = also;
+    if (nn_schedule_apply(site, s, 0))
         return s;
     tern_schedule_free(s);
     return NULL;
@@ -138,7 +130,7 @@ tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args 
     if (!args_given || !nn_require_positive(site, "step_schedule", "steps", args.steps))
         return NULL;
     args.gamma = nn_option(args.gamma, 0.1);
-    return make(site, "step_schedule", step_rate, &args);
+    return nn_schedule_make(site, "step_schedule", step_rate, NULL, &args);
 }
 
 tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedule_args *given)
@@ -147,7 +139,9 @@ tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedul
     if (args_given && !(args.gamma > 0))
         tern_fail_at(site, TERN_ERR_ARGUMENT, "exponential_schedule",
                      "gamma = %g: it must be positive", args.gamma);
-    return args_given ? make(site, "exponential_schedule", exponential_rate, &args) : NULL;
+    return args_given
+               ? nn_schedule_make(site, "exponential_schedule", exponential_rate, NULL, &args)
+               : NULL;
 }
 
 tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *given)
@@ -155,7 +149,7 @@ tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_arg
     NN_ARGS(site, "cosine_schedule", tern_schedule_args, args, given);
     if (!args_given || !nn_require_positive(site, "cosine_schedule", "steps", args.steps))
         return NULL;
-    return make(site, "cosine_schedule", cosine_rate, &args);
+    return nn_schedule_make(site, "cosine_schedule", cosine_rate, NULL, &args);
 }
 
 tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *given)
@@ -167,7 +161,7 @@ tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_arg
         tern_fail_at(site, TERN_ERR_ARGUMENT, "warmup_schedule",
                      "warmup = %lld is not in [0, %lld], the steps in total",
                      (long long)args.warmup, (long long)args.steps);
-    return make(site, "warmup_schedule", warmup_rate, &args);
+    return nn_schedule_make(site, "warmup_schedule", warmup_rate, NULL, &args);
 }
 
 tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *given)
@@ -175,15 +169,21 @@ tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_arg
     NN_ARGS(site, "custom_schedule", tern_schedule_args, args, given);
     if (args_given && !args.factor)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "custom_schedule", "'factor' is missing");
-    return args_given ? make(site, "custom_schedule", custom_rate, &args) : NULL;
+    return args_given ? nn_schedule_make(site, "custom_schedule", custom_rate, NULL, &args) : NULL;
 }
 
 /* ---- using ------------------------------------------------------------------------------------ */
 
 void tern_schedule_step_at(tern_site_t site, tern_schedule *schedule)
 {
-    if (schedule && !tern_failed())
-        apply(site, schedule, schedule->step + 1);
+    if (!schedule || tern_failed())
+        return;
+    if (schedule->plateau)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "schedule_step",
+                     "a plateau schedule needs what it watches\n"
+                     "  try tern_schedule_step_metric(schedule, loss)");
+    else
+        nn_schedule_apply(site, schedule, schedule->step + 1);
 }
 
 int64_t tern_schedule_steps_done(const tern_schedule *schedule)
@@ -219,10 +219,15 @@ tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *sche
     free(name);
     for (int64_t i = 0; i < schedule->groups && !tern_failed(); i++) {
         name = base_name(site, prefix, i);
+        /* a plateau's rates are those of now, which the program may have set */
         if (name)
-            tern_state_set_number_at(site, state, name, schedule->base[i]);
+            tern_state_set_number_at(site, state, name,
+                                     schedule->plateau ? schedule->args.opt->groups[i].options.lr
+                                                       : schedule->base[i]);
         free(name);
     }
+    if (schedule->plateau && !tern_failed())
+        nn_plateau_store(site, schedule->plateau, state, prefix);
     return tern_error_code();
 }
 
@@ -248,7 +253,7 @@ static void take_base(tern_site_t site, tern_schedule *schedule, int64_t step, d
     double *before = schedule->base;
     schedule->base = *base;
     *base = before;
-    if (apply(site, schedule, step))
+    if (nn_schedule_apply(site, schedule, step))
         return;
     *base = schedule->base;
     schedule->base = before;
@@ -267,9 +272,13 @@ tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule
     if (!tern_failed() && step < 0)
         tern_fail_at(site, TERN_ERR_FORMAT, "schedule_restore", "%s: '%s' is %lld",
                      tern_state_source(state), name, (long long)step);
-    const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base);
+    nn_plateau plateau = { 0 };
+    const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base) &&
+                      (!schedule->plateau || nn_plateau_read(site, state, prefix, &plateau));
     if (fine && !check_only)
         take_base(site, schedule, step, &base);
+    if (fine && !check_only && schedule->plateau)
+        *schedule->plateau = plateau;
     free(base);
     free(name);
     return tern_error_code();

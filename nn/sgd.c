@@ -5,8 +5,8 @@
 
 static bool check(tern_site_t site, const char *what, const nn_options *options)
 {
-    if (options->beta1 != 0 || options->beta2 != 0 || options->eps != 0)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "beta1, beta2 and eps are Adam's");
+    if (!nn_refuse_others(site, what, options, NN_MOMENTUM | NN_DAMPENING))
+        return false;
     if (options->nesterov && (options->momentum <= 0 || options->dampening != 0))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
@@ -15,8 +15,9 @@ static bool check(tern_site_t site, const char *what, const nn_options *options)
            nn_check_option(site, what, "dampening", options->dampening, -INFINITY, INFINITY);
 }
 
-static bool has_state(const nn_options *options)
+static bool has_state(const nn_options *options, int s)
 {
+    (void)s;
     return options->momentum != 0;
 }
 
@@ -37,10 +38,11 @@ static tern_status_t step(tern_site_t site, tern_tensor *p, tern_tensor *grad, c
                            : tern_sgd_step_at(site, p, grad, buffer, &attr);
 }
 
-const nn_kind nn_sgd = {
+static const nn_kind nn_sgd = {
     .name = "sgd",
     .states = 1,
     .state_names = { "momentum_buffer" },
+    .momentum = NN_MOMENTUM,
     .defaults = { .lr = 1e-3 },
     .check = check,
     .has_state = has_state,

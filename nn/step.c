@@ -12,8 +12,14 @@ bool nn_state_fits(const tern_tensor *state, const tern_tensor *p)
            tern_dev_equal(tern_device(state), tern_device(p));
 }
 
+static const nn_options *options_of(const tern_optimizer *opt, int64_t i)
+{
+    return &opt->groups[opt->slots[i].group].options;
+}
+
 static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
 {
+    const nn_options *options = options_of(opt, i);
     const tern_tensor *p = opt->params[i];
     const tern_new_args args = { .size_ = sizeof args,
                                  .shape = tern_shape(p),
@@ -23,7 +29,11 @@ static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
                                                                     : TERN_FORMAT_PRESERVE };
     tern_tensor *made[NN_STATES] = { NULL };
     for (int s = 0; s < opt->kind->states; s++) {
-        made[s] = tern_zeros_at(site, &args);
+        if (!opt->kind->has_state(options, s))
+            continue;
+        made[s] = options->initial_accumulator_value != 0
+                      ? tern_full_at(site, options->initial_accumulator_value, &args)
+                      : tern_zeros_at(site, &args);
         if (!made[s])
             return false;
     }
@@ -49,7 +59,8 @@ static const char *describe(const tern_tensor *t, char *text, size_t bytes)
 static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 {
     for (int s = 0; s < opt->kind->states; s++) {
-        if (nn_state_fits(opt->slots[i].state[s], opt->params[i]))
+        if (!opt->kind->has_state(options_of(opt, i), s) ||
+            nn_state_fits(opt->slots[i].state[s], opt->params[i]))
             continue;
         char state[512];
         char param[512];
@@ -72,7 +83,7 @@ static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const 
                      opt->names[i]);
         return false;
     }
-    if (!opt->kind->has_state(&opt->groups[opt->slots[i].group].options))
+    if (!opt->kind->has_state(options_of(opt, i), 0))
         return true;
     return opt->slots[i].state[0] ? check_state(site, opt, i) : make_state(site, opt, i);
 }
@@ -243,7 +254,9 @@ tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *opt)
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
     for (int64_t i = 0; i < opt->count && !tern_failed(); i++)
-        for (int s = 0; s < opt->kind->states && opt->slots[i].state[s]; s++) {
+        for (int s = 0; s < opt->kind->states && !tern_failed(); s++) {
+            if (!opt->slots[i].state[s])
+                continue;
             tern_tensor *moved = moved_state(site, opt->slots[i].state[s], opt->params[i]);
             if (!moved)
                 break;

@@ -1,20 +1,17 @@
 /* Optimizer steps for one type; included once per type, no include guard. The includer defines T,
  * NAME(x) and SQRT. Formulas are torch.optim's. */
-static void NAME(sgd)(void *param, const void *gradient, void *c, void *d, int64_t n,
-                      const void *numbers)
+static void NAME(sgd)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
 {
     const cpu_sgd_numbers *a = numbers;
     const T lr = (T)a->lr, sign = (T)a->sign, decay = (T)a->weight_decay;
-    const T *g = gradient;
-    T *p = param;
-    (void)c, (void)d;
+    const T *g = at[1];
+    T *p = at[0];
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         p[i] -= lr * (sign * g[i] + decay * p[i]);
 }
 
-static void NAME(sgd_momentum)(void *param, const void *gradient, void *buffer, void *d, int64_t n,
-                               const void *numbers)
+static void NAME(sgd_momentum)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
 {
     const cpu_sgd_numbers *a = numbers;
     const T lr = (T)a->lr, sign = (T)a->sign, decay = (T)a->weight_decay;
@@ -22,9 +19,8 @@ static void NAME(sgd_momentum)(void *param, const void *gradient, void *buffer, 
     /* the first step's buffer is the gradient itself, and what the buffer holds is not read */
     const T kept = a->first ? 0 : momentum, fresh = a->first ? 1 : (T)a->fresh;
     const T direct = a->nesterov ? 1 : 0, through = a->nesterov ? momentum : 1;
-    const T *g = gradient;
-    T *p = param, *b = buffer;
-    (void)d;
+    const T *g = at[1];
+    T *p = at[0], *b = at[2];
     if (a->first)
         memset(b, 0, (size_t)n * sizeof *b);
     CPU_INDEPENDENT
@@ -36,15 +32,14 @@ static void NAME(sgd_momentum)(void *param, const void *gradient, void *buffer, 
     }
 }
 
-static void NAME(adam)(void *param, const void *gradient, void *first, void *second, int64_t n,
-                       const void *numbers)
+static void NAME(adam)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
 {
     const cpu_adam_numbers *a = numbers;
     const T sign = (T)a->sign, keep = (T)a->keep, decay = (T)a->weight_decay;
     const T fresh1 = (T)(1 - a->beta1), beta2 = (T)a->beta2, fresh2 = (T)(1 - a->beta2);
     const T eps = (T)a->eps, step_size = (T)a->step_size, inverse_root = (T)a->inverse_root;
-    const T *g = gradient;
-    T *p = param, *m = first, *v = second;
+    const T *g = at[1];
+    T *p = at[0], *m = at[2], *v = at[3];
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         const T slope = sign * g[i] + decay * p[i];
@@ -56,5 +51,100 @@ static void NAME(adam)(void *param, const void *gradient, void *first, void *sec
     }
 }
 
-const cpu_step_fn CPU_ISA_NAME(NAME(cpu_steps))[CPU_STEPS] = { NAME(sgd), NAME(sgd_momentum),
-                                                               NAME(adam) };
+/* A variance that rounding made negative counts as 0; a NaN stays. */
+static inline __attribute__((always_inline)) void NAME(rmsprop_loop)(void *const at[], bool moves,
+                                                                     bool centered, int64_t n,
+                                                                     const void *numbers)
+{
+    const cpu_rmsprop_numbers *a = numbers;
+    const T sign = (T)a->sign, decay = (T)a->weight_decay, lr = (T)a->lr, eps = (T)a->eps;
+    const T alpha = (T)a->alpha, fresh = (T)(1 - a->alpha), momentum = (T)a->momentum;
+    const T *g = at[1];
+    T *p = at[0], *s = at[2], *b = at[3], *m = moves ? at[4] : at[3];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const T slope = sign * g[i] + decay * p[i];
+        const T square = alpha * s[i] + fresh * slope * slope;
+        T spread = square;
+        s[i] = square;
+        if (centered) {
+            const T mean = m[i] + fresh * (slope - m[i]);
+            m[i] = mean;
+            spread = square - mean * mean;
+            spread = spread < 0 ? 0 : spread;
+        }
+        T move = slope / (SQRT(spread) + eps);
+        if (moves) {
+            move = momentum * b[i] + move;
+            b[i] = move;
+        }
+        p[i] -= lr * move;
+    }
+}
+
+static void NAME(rmsprop)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
+{
+    NAME(rmsprop_loop)(at, false, false, n, numbers);
+}
+
+static void NAME(rmsprop_momentum)(void *const at[CPU_STEP_OPERANDS], int64_t n,
+                                   const void *numbers)
+{
+    NAME(rmsprop_loop)(at, true, false, n, numbers);
+}
+
+static void NAME(rmsprop_centered)(void *const at[CPU_STEP_OPERANDS], int64_t n,
+                                   const void *numbers)
+{
+    NAME(rmsprop_loop)(at, false, true, n, numbers);
+}
+
+static void NAME(rmsprop_both)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
+{
+    NAME(rmsprop_loop)(at, true, true, n, numbers);
+}
+
+static void NAME(adagrad)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
+{
+    const cpu_adagrad_numbers *a = numbers;
+    const T sign = (T)a->sign, decay = (T)a->weight_decay, lr = (T)a->lr, eps = (T)a->eps;
+    const T *g = at[1];
+    T *p = at[0], *s = at[2];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const T slope = sign * g[i] + decay * p[i];
+        const T sum = s[i] + slope * slope;
+        s[i] = sum;
+        p[i] -= lr * slope / (SQRT(sum) + eps);
+    }
+}
+
+/* The sign of a zero is 0, of a NaN NaN. */
+static void NAME(lion)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *numbers)
+{
+    const cpu_lion_numbers *a = numbers;
+    const T sign = (T)a->sign, keep = (T)a->keep, lr = (T)a->lr;
+    const T fresh1 = (T)(1 - a->beta1), fresh2 = (T)(1 - a->beta2);
+    const T *g = at[1];
+    T *p = at[0], *m = at[2];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const T slope = sign * g[i], mean = m[i];
+        const T blend = mean + fresh1 * (slope - mean);
+        const T way = blend > 0 ? 1 : blend < 0 ? -1 : blend;
+        m[i] = mean + fresh2 * (slope - mean);
+        p[i] = keep * p[i] - lr * way;
+    }
+}
+
+const cpu_step_fn CPU_ISA_NAME(NAME(cpu_steps))[CPU_STEPS] = {
+    [CPU_STEP_SGD] = NAME(sgd),
+    [CPU_STEP_SGD_MOMENTUM] = NAME(sgd_momentum),
+    [CPU_STEP_ADAM] = NAME(adam),
+    [CPU_STEP_RMSPROP] = NAME(rmsprop),
+    [CPU_STEP_RMSPROP + 1] = NAME(rmsprop_momentum),
+    [CPU_STEP_RMSPROP + 2] = NAME(rmsprop_centered),
+    [CPU_STEP_RMSPROP + 3] = NAME(rmsprop_both),
+    [CPU_STEP_ADAGRAD] = NAME(adagrad),
+    [CPU_STEP_LION] = NAME(lion),
+};

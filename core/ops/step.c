@@ -9,6 +9,9 @@ static tern_status_t step(tern_op_id id, tern_site_t site, const void *options, 
     union {
         tern_attr_sgd sgd;
         tern_attr_adam adam;
+        tern_attr_rmsprop rmsprop;
+        tern_attr_adagrad adagrad;
+        tern_attr_lion lion;
     } attr;
     tern_tensor **none = NULL;
     if (options == NULL)
@@ -49,4 +52,45 @@ tern_status_t tern_adam_step_scaled_at(tern_site_t site, tern_tensor *p, tern_te
     const tern_step_scaling s = scaling != NULL ? *scaling : (tern_step_scaling){ .scale = NULL };
     return step(TERN_OP_adam_step_scaled, site, options, sizeof *options, 7,
                 (tern_tensor *[]){ p, grad, m, v, s.scale, s.found, s.count });
+}
+
+tern_status_t tern_rmsprop_step_at(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                                   tern_tensor *square, tern_tensor *buffer, tern_tensor *mean,
+                                   const tern_step_scaling *scaling,
+                                   const tern_attr_rmsprop *options)
+{
+    if (scaling == NULL)
+        return step(TERN_OP_rmsprop_step, site, options, sizeof *options, 5,
+                    (tern_tensor *[]){ p, grad, square, buffer, mean });
+    return step(TERN_OP_rmsprop_step_scaled, site, options, sizeof *options, 8,
+                (tern_tensor *[]){ p, grad, square, buffer, mean, scaling->scale, scaling->found,
+                                   scaling->count });
+}
+
+/* Steps with one tensor of state. */
+static tern_status_t step_of_one(tern_op_id plain, tern_op_id scaled, tern_site_t site,
+                                 const void *options, size_t bytes, tern_tensor *p,
+                                 tern_tensor *grad, tern_tensor *state,
+                                 const tern_step_scaling *scaling)
+{
+    if (scaling == NULL)
+        return step(plain, site, options, bytes, 3, (tern_tensor *[]){ p, grad, state });
+    return step(
+        scaled, site, options, bytes, 6,
+        (tern_tensor *[]){ p, grad, state, scaling->scale, scaling->found, scaling->count });
+}
+
+tern_status_t tern_adagrad_step_at(tern_site_t site, tern_tensor *p, tern_tensor *grad,
+                                   tern_tensor *sum, const tern_step_scaling *scaling,
+                                   const tern_attr_adagrad *options)
+{
+    return step_of_one(TERN_OP_adagrad_step, TERN_OP_adagrad_step_scaled, site, options,
+                       sizeof *options, p, grad, sum, scaling);
+}
+
+tern_status_t tern_lion_step_at(tern_site_t site, tern_tensor *p, tern_tensor *grad, tern_tensor *m,
+                                const tern_step_scaling *scaling, const tern_attr_lion *options)
+{
+    return step_of_one(TERN_OP_lion_step, TERN_OP_lion_step_scaled, site, options, sizeof *options,
+                       p, grad, m, scaling);
 }

@@ -184,6 +184,27 @@ typedef struct tern_attr_adam {
     int32_t turn, reserved;
 } tern_attr_adam;
 
+/* rmsprop_step(p, g, square, buffer?, mean?): torch.optim.RMSprop, with a momentum where there is a
+ * buffer, centered where there is a mean. _scaled: ..., scale?, found?, count?, as above. */
+typedef struct tern_attr_rmsprop {
+    double lr, alpha, momentum, eps, weight_decay;
+    int32_t maximize, turn;
+} tern_attr_rmsprop;
+
+/* adagrad_step(p, g, sum): torch.optim.Adagrad. step counts from 1.
+ * adagrad_step_scaled(p, g, sum, scale?, found?, count?): count stands for step. */
+typedef struct tern_attr_adagrad {
+    double lr, lr_decay, eps, weight_decay;
+    int64_t step;
+    int32_t maximize, turn;
+} tern_attr_adagrad;
+
+/* lion_step(p, g, m): Chen et al. 2023, algorithm 2. _scaled(p, g, m, scale?, found?, count?). */
+typedef struct tern_attr_lion {
+    double lr, beta1, beta2, weight_decay;
+    int32_t maximize, turn;
+} tern_attr_lion;
+
 /* unscale(g, inverse?, found, cause?): without inverse g is only looked at. cause (i32) becomes `index`
  * where an element is not finite and it was larger before. */
 typedef struct tern_attr_unscale {

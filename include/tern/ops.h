@@ -167,6 +167,21 @@ TERN_API tern_status_t tern_adam_step_scaled_at(tern_site_t, tern_tensor *p, ter
                                                 const tern_step_scaling *scaling,
                                                 const tern_attr_adam *options);
 
+/* One step of torch.optim.RMSprop; p, square, buffer (NULL: no momentum) and mean (NULL: not centered) are
+ * written. Here and below scaling is NULL for a plain step. */
+TERN_API tern_status_t tern_rmsprop_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                            tern_tensor *square, tern_tensor *buffer,
+                                            tern_tensor *mean, const tern_step_scaling *scaling,
+                                            const tern_attr_rmsprop *options);
+/* One step of torch.optim.Adagrad; p and sum are written, options->step counts from 1. */
+TERN_API tern_status_t tern_adagrad_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                            tern_tensor *sum, const tern_step_scaling *scaling,
+                                            const tern_attr_adagrad *options);
+/* One step of Lion; p and m are written. */
+TERN_API tern_status_t tern_lion_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
+                                         tern_tensor *m, const tern_step_scaling *scaling,
+                                         const tern_attr_lion *options);
+
 /* The gradient scaler's steps (tern/amp.h). grad is multiplied by `inverse` (one f32; NULL: 1), unless
  * that is 1; found (one f32) becomes 1 when an element of grad is infinite or NaN, else it stays. */
 TERN_API tern_status_t tern_unscale_at(tern_site_t, tern_tensor *grad, tern_tensor *inverse,

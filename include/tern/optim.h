@@ -19,12 +19,18 @@ typedef struct tern_optimizer tern_optimizer;
 typedef struct tern_optimizer_args {
     size_t size_;
     tern_tensors_t params;      /* required: leaves of float dtypes; retained */
-    double lr;                  /* default 1e-3 */
+    double lr;                  /* default 1e-3 (rmsprop, adagrad: 1e-2, lion: 1e-4) */
     double weight_decay;        /* default 0 (adamw: 0.01) */
-    double momentum, dampening; /* sgd */
-    double beta1, beta2, eps;   /* adam, adamw; defaults 0.9, 0.999, 1e-8 */
-    bool nesterov;              /* sgd */
+    double momentum, dampening; /* sgd; rmsprop: momentum */
+    double beta1, beta2,
+        eps;       /* adam, adamw: 0.9, 0.999, 1e-8; lion: 0.9, 0.99; eps of rmsprop: 1e-8,
+                                   of adagrad: 1e-10 */
+    bool nesterov; /* sgd */
     bool maximize;
+    bool centered;                    /* rmsprop */
+    double alpha;                     /* rmsprop: default 0.99 */
+    double lr_decay;                  /* adagrad */
+    double initial_accumulator_value; /* adagrad */
 } tern_optimizer_args;
 
 /* g = gradient (its negative to maximize) + weight_decay * p
@@ -36,6 +42,17 @@ TERN_API tern_optimizer *tern_sgd_at(tern_site_t site, const tern_optimizer_args
 TERN_API tern_optimizer *tern_adam_at(tern_site_t site, const tern_optimizer_args *args);
 /* As Adam, with g = gradient and p shrunk by lr * weight_decay * p first. torch.optim.AdamW */
 TERN_API tern_optimizer *tern_adamw_at(tern_site_t site, const tern_optimizer_args *args);
+/* g = gradient + weight_decay * p; s = alpha s + (1 - alpha) g^2; centered: m = alpha m + (1 - alpha) g
+ * d = g / (sqrt(s) + eps), centered: sqrt(s - m^2); momentum: b = momentum b + d, d = b
+ * p = p - lr * d                                                          torch.optim.RMSprop */
+TERN_API tern_optimizer *tern_rmsprop_at(tern_site_t site, const tern_optimizer_args *args);
+/* g = gradient + weight_decay * p; s = s + g^2, from initial_accumulator_value
+ * p = p - lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps)               torch.optim.Adagrad */
+TERN_API tern_optimizer *tern_adagrad_at(tern_site_t site, const tern_optimizer_args *args);
+/* d = sign(beta1 m + (1 - beta1) g); p = p - lr * (d + weight_decay * p); m = beta2 m + (1 - beta2) g
+ * Half of Adam's state; wants a rate three to ten times lower and a decay as much higher. Chen et al.,
+ * "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2. */
+TERN_API tern_optimizer *tern_lion_at(tern_site_t site, const tern_optimizer_args *args);
 #define TERN_OPTIMIZER_(...)                              \
     &(tern_optimizer_args)                                \
     {                                                     \
@@ -45,6 +62,9 @@ TERN_API tern_optimizer *tern_adamw_at(tern_site_t site, const tern_optimizer_ar
 #define tern_sgd(...) tern_sgd_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
 #define tern_adam(...) tern_adam_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
 #define tern_adamw(...) tern_adamw_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_rmsprop(...) tern_rmsprop_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_adagrad(...) tern_adagrad_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_lion(...) tern_lion_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
 /* Freed in tern_finish, or here; what refers to it (a schedule) keeps it. NULL is fine. */
 TERN_API void tern_optimizer_free(tern_optimizer *opt);
 
@@ -87,8 +107,8 @@ TERN_API tern_status_t tern_set_lr_at(tern_site_t site, tern_optimizer *opt, int
 TERN_API double tern_get_lr(const tern_optimizer *opt, int64_t group);
 /* The parameters of a group, borrowed until the group's optimizer is freed; -1: of all. */
 TERN_API tern_tensors_t tern_optimizer_params(const tern_optimizer *opt, int64_t group);
-/* State of a parameter ("momentum_buffer", "exp_avg", "exp_avg_sq"), borrowed; NULL when there is
- * none yet. */
+/* State of a parameter ("momentum_buffer"; "exp_avg", "exp_avg_sq"; "square_avg", "grad_avg"; "sum"; what
+ * torch.optim calls it), borrowed; NULL when there is none yet. */
 TERN_API tern_tensor *tern_optimizer_state(const tern_optimizer *opt, const tern_tensor *param,
                                            const char *name);
 /* Brings the state to its parameters' devices and dtypes, after a module has moved. */
@@ -107,6 +127,40 @@ TERN_API tern_status_t tern_optimizer_restore_at(tern_site_t site, tern_optimize
     tern_optimizer_store_at(TERN_HERE, opt, state, prefix)
 #define tern_optimizer_restore(opt, state, prefix) \
     tern_optimizer_restore_at(TERN_HERE, opt, state, prefix, false)
+
+/* ---- averages of weights ----------------------------------------------------------------------- */
+
+/* Averages that forget exponentially: in evaluation they are often better than the last weights. */
+typedef struct tern_ema tern_ema;
+
+typedef struct tern_ema_args {
+    size_t size_;
+    tern_tensors_t params; /* required: leaves of float dtypes; retained */
+    double decay;          /* default 0.999 */
+} tern_ema_args;
+/* tern_ema_create(tern_parameters(net), .decay = 0.99). Averages have their parameters' dtypes and devices:
+ * move a module before. Freed in tern_finish, or by tern_ema_free. NULL on failure. */
+TERN_API tern_ema *tern_ema_create_at(tern_site_t site, const tern_ema_args *args);
+#define tern_ema_create(...) \
+    tern_ema_create_at(TERN_HERE, &(tern_ema_args){ .size_ = sizeof(tern_ema_args), __VA_ARGS__ })
+TERN_API void tern_ema_free(tern_ema *ema); /* NULL is fine */
+/* After an optimizer's step: average += (1 - decay) (weight - average); the first one copies the weights.
+ * One pass over memory; nothing is read back. */
+TERN_API tern_status_t tern_ema_update_at(tern_site_t site, tern_ema *ema);
+/* The parameters take the averages' values and the other way round, without a copy: before an evaluation, and
+ * again after it. In between the average can neither be updated nor stored. */
+TERN_API tern_status_t tern_ema_swap_at(tern_site_t site, tern_ema *ema);
+/* The averages with their parameters' names, borrowed. */
+TERN_API tern_tensors_t tern_ema_averages(const tern_ema *ema);
+/* "<prefix>.average.<parameter>" and "<prefix>.n_averaged". Restoring checks all before it changes any. */
+TERN_API tern_status_t tern_ema_store_at(tern_site_t site, const tern_ema *ema, tern_state *state,
+                                         const char *prefix);
+TERN_API tern_status_t tern_ema_restore_at(tern_site_t site, tern_ema *ema, const tern_state *state,
+                                           const char *prefix);
+#define tern_ema_update(ema) tern_ema_update_at(TERN_HERE, ema)
+#define tern_ema_swap(ema) tern_ema_swap_at(TERN_HERE, ema)
+#define tern_ema_store(ema, state, prefix) tern_ema_store_at(TERN_HERE, ema, state, prefix)
+#define tern_ema_restore(ema, state, prefix) tern_ema_restore_at(TERN_HERE, ema, state, prefix)
 
 /* ---- clipping --------------------------------------------------------------------------------- */
 
@@ -146,6 +200,18 @@ typedef struct tern_schedule_args {
     int64_t warmup;                             /* warm-up: how many of `steps` */
     double (*factor)(int64_t step, void *user); /* custom: required */
     void *user;
+    /* one cycle */
+    double pct_start; /* share of the steps in which the rate rises; default 0.3 */
+    double div_factor, final_div_factor; /* defaults 25 and 1e4 */
+    double base_momentum, max_momentum;  /* defaults 0.85 and 0.95 */
+    bool linear;                         /* straight lines, not cosines */
+    bool three_phase, no_cycle_momentum;
+    /* plateau; gamma and min_lr as above */
+    bool maximize;    /* the metric is to grow; default: to fall */
+    bool absolute;    /* threshold is not a share of the best */
+    double threshold; /* what counts as better; default 1e-4 */
+    double eps;       /* a fall of the rate that is not larger is left out; default 1e-8 */
+    int64_t patience, cooldown; /* steps; defaults 10 (TERN_ZERO: 0) and 0 */
 } tern_schedule_args;
 /* base * gamma^floor(t / steps) */
 TERN_API tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *args);
@@ -156,6 +222,16 @@ TERN_API tern_schedule *tern_exponential_schedule_at(tern_site_t site,
 TERN_API tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *args);
 /* t < warmup: base * (t + 1) / warmup; then a cosine of steps - warmup from base to min_lr */
 TERN_API tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *args);
+/* base is the peak: in the first pct_start of `steps` the rate rises from base / div_factor to it, then falls
+ * to base / div_factor / final_div_factor, or in three phases first as slowly as it rose. Meanwhile momentum
+ * (beta1 of adam, adamw, lion) goes from max to base and back; an optimizer without one needs
+ * no_cycle_momentum. torch.optim.lr_scheduler.OneCycleLR */
+TERN_API tern_schedule *tern_one_cycle_schedule_at(tern_site_t site,
+                                                   const tern_schedule_args *args);
+/* Rates are multiplied by gamma (down to min_lr) when more than `patience` steps in a row were no better
+ * than the best by the threshold; `cooldown` steps after that do not count. Stepped by
+ * tern_schedule_step_metric. torch.optim.lr_scheduler.ReduceLROnPlateau */
+TERN_API tern_schedule *tern_plateau_schedule_at(tern_site_t site, const tern_schedule_args *args);
 /* base * factor(t, user). A factor that is negative or not finite is an error, and leaves step and rates
  * as they were. */
 TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *args);
@@ -169,14 +245,24 @@ TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_sch
     tern_exponential_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
 #define tern_cosine_schedule(...) tern_cosine_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
 #define tern_warmup_schedule(...) tern_warmup_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_one_cycle_schedule(...) \
+    tern_one_cycle_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_plateau_schedule(...) tern_plateau_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
 #define tern_custom_schedule(...) tern_custom_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
 TERN_API void tern_schedule_free(tern_schedule *schedule); /* or tern_finish; NULL is fine */
 
 /* One step on: sets the rates for t + 1. Does nothing while an error is pending. */
 TERN_API void tern_schedule_step_at(tern_site_t site, tern_schedule *schedule);
 #define tern_schedule_step(schedule) tern_schedule_step_at(TERN_HERE, schedule)
+/* The same for a plateau schedule, after a pass over the validation data, say: the metric is what it
+ * watches (a NaN is no better than anything). */
+TERN_API void tern_schedule_step_metric_at(tern_site_t site, tern_schedule *schedule,
+                                           double metric);
+#define tern_schedule_step_metric(schedule, metric) \
+    tern_schedule_step_metric_at(TERN_HERE, schedule, metric)
 TERN_API int64_t tern_schedule_steps_done(const tern_schedule *schedule);
-/* "<prefix>.step" and "<prefix>.base_lr.<group>". Restoring sets the rates, too. */
+/* "<prefix>.step" and "<prefix>.base_lr.<group>"; plateau: ".best", ".num_bad_epochs", ".cooldown_counter",
+ * and base_lr are the rates as they are. Restoring sets the rates, too. */
 TERN_API tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *schedule,
                                               tern_state *state, const char *prefix);
 TERN_API tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule,

@@ -67,6 +67,16 @@ static void adamw_reference(scalar *s, double grad, const tern_optimizer_args *o
     adam_step(s, o->maximize ? -grad : grad, o);
 }
 
+/* Chen et al. 2023, algorithm 2, as it is written there. */
+static void lion_reference(scalar *s, double grad, const tern_optimizer_args *o)
+{
+    const double g = o->maximize ? -grad : grad;
+    const double c = o->beta1 * s->m + (1 - o->beta1) * g;
+    s->p -= o->lr * ((c > 0) - (c < 0) + o->weight_decay * s->p);
+    s->m = o->beta2 * s->m + (1 - o->beta2) * g;
+    s->t++;
+}
+
 typedef tern_optimizer *(*make_fn)(tern_site_t site, const tern_optimizer_args *args);
 typedef void (*reference_fn)(scalar *s, double grad, const tern_optimizer_args *options);
 
@@ -144,6 +154,70 @@ static void test_adamw_follows_the_formula(void **unused)
     compare_same(tern_adamw_at, adamw_reference, none);
 }
 
+static void test_lion_follows_its_paper(void **unused)
+{
+    (void)unused;
+    const tern_optimizer_args plain = { .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99 };
+    compare(tern_lion_at, lion_reference, (tern_optimizer_args){ .lr = 0 }, &plain);
+    const tern_optimizer_args options = {
+        .lr = 0.05, .weight_decay = 0.3, .beta1 = 0.8, .beta2 = 0.95, .maximize = true
+    };
+    compare_same(tern_lion_at, lion_reference, options);
+}
+
+/* What is not finite shows: neither a sign nor a clamped variance hides it. */
+static void test_a_gradient_that_is_nan_reaches_the_parameter(void **unused)
+{
+    (void)unused;
+    const make_fn makes[] = { tern_lion_at, tern_rmsprop_at, tern_adagrad_at };
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        TERN_SCOPE;
+        tern_tensor *p = new_parameter();
+        const tern_optimizer_args args = { .size_ = sizeof args,
+                                           .params = TERN_TENSORS(p),
+                                           .centered = makes[i] == tern_rmsprop_at };
+        tern_optimizer *opt = makes[i](TERN_HERE, &args);
+        tern_set_grad(p, tern_full(NAN, TERN_SHAPE(SIZE), .dtype = TERN_F64));
+        assert_int_equal(tern_step(opt), TERN_OK);
+        assert_true(isnan(tern_item(tern_sum(p))));
+        tern_optimizer_free(opt);
+    }
+}
+
+/* A step that the flag leaves out does not count; the one after it is the first. */
+static void test_scaled_steps_count_what_they_do(void **unused)
+{
+    (void)unused;
+    const make_fn makes[] = { tern_lion_at, tern_rmsprop_at, tern_adagrad_at };
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        TERN_SCOPE;
+        tern_tensor *plain = new_parameter(), *scaled = new_parameter();
+        tern_optimizer_args args = { .size_ = sizeof args, .params = TERN_TENSORS(plain) };
+        args.lr_decay = makes[i] == tern_adagrad_at ? 0.5 : 0;
+        tern_optimizer *one = makes[i](TERN_HERE, &args);
+        args.params = TERN_TENSORS(scaled);
+        tern_optimizer *two = makes[i](TERN_HERE, &args);
+        tern_tensor *scale = tern_full(4, TERN_SCALAR_SHAPE, .dtype = TERN_F32);
+        for (int step = 0; step < STEPS; step++) {
+            const bool out = step == 0 || step == 3;
+            tern_tensor *found = tern_full(out, TERN_SCALAR_SHAPE, .dtype = TERN_F32);
+            set_gradient(plain, step);
+            set_gradient(scaled, step);
+            tern_mul_(tern_grad_of(scaled), 4.0);
+            assert_int_equal(tern_step_scaled(two, scale, found), TERN_OK);
+            if (!out)
+                tern_step(one);
+        }
+        double expected[SIZE], there[SIZE];
+        tern_read(plain, TERN_F64, expected, sizeof expected);
+        tern_read(scaled, TERN_F64, there, sizeof there);
+        assert_no_error();
+        assert_memory_equal(expected, there, sizeof expected);
+        tern_optimizer_free(one);
+        tern_optimizer_free(two);
+    }
+}
+
 /* ---- groups ----------------------------------------------------------------------------------- */
 
 static void test_groups_have_rates_of_their_own(void **unused)
@@ -187,6 +261,14 @@ static void test_options_and_parameters_are_checked(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "beta1, beta2 and eps are Adam's");
     assert_null(tern_adam(TERN_TENSORS(p), .momentum = 0.9));
     assert_error(TERN_ERR_ARGUMENT, "momentum, dampening and nesterov are SGD's");
+    assert_null(tern_adam(TERN_TENSORS(p), .alpha = 0.5));
+    assert_error(TERN_ERR_ARGUMENT, "alpha and centered are RMSprop's");
+    assert_null(tern_sgd(TERN_TENSORS(p), .lr_decay = 0.5));
+    assert_error(TERN_ERR_ARGUMENT, "lr_decay and initial_accumulator_value are Adagrad's");
+    assert_null(tern_lion(TERN_TENSORS(p), .eps = 0.5));
+    assert_error(TERN_ERR_ARGUMENT, "eps is not an option of this optimizer");
+    assert_null(tern_rmsprop(TERN_TENSORS(p), .nesterov = true));
+    assert_error(TERN_ERR_ARGUMENT, "dampening and nesterov are SGD's");
     assert_null(tern_adam(TERN_TENSORS(p), .beta1 = 1));
     assert_error(TERN_ERR_ARGUMENT, "beta1 = 1 is not in [0, 1)");
     assert_null(tern_sgd(TERN_TENSORS(p), .nesterov = true));
@@ -342,6 +424,13 @@ static void test_a_restored_optimizer_goes_on_bit_for_bit(void **unused)
                        (tern_optimizer_args){
                            .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01 });
     continue_from_file(tern_adam_at, (tern_optimizer_args){ .lr = 0.02, .beta1 = 0.8 });
+    continue_from_file(tern_rmsprop_at, (tern_optimizer_args){ .lr = 0.02, .alpha = 0.8 });
+    continue_from_file(tern_rmsprop_at,
+                       (tern_optimizer_args){ .lr = 0.02, .momentum = 0.5, .centered = true });
+    continue_from_file(
+        tern_adagrad_at,
+        (tern_optimizer_args){ .lr = 0.02, .lr_decay = 0.1, .initial_accumulator_value = 0.2 });
+    continue_from_file(tern_lion_at, (tern_optimizer_args){ .lr = 0.02, .beta2 = 0.9 });
     continue_from_file(tern_adamw_at, (tern_optimizer_args){ .lr = 0.02, .weight_decay = 0.2 });
 }
 
@@ -418,6 +507,9 @@ int main(void)
         cmocka_unit_test(test_sgd_follows_the_formula),
         cmocka_unit_test(test_adam_follows_the_formula),
         cmocka_unit_test(test_adamw_follows_the_formula),
+        cmocka_unit_test(test_lion_follows_its_paper),
+        cmocka_unit_test(test_a_gradient_that_is_nan_reaches_the_parameter),
+        cmocka_unit_test(test_scaled_steps_count_what_they_do),
         cmocka_unit_test(test_groups_have_rates_of_their_own),
         cmocka_unit_test(test_options_and_parameters_are_checked),
         cmocka_unit_test(test_a_step_that_fails_updates_nothing),

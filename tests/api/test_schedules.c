@@ -193,6 +193,46 @@ static void test_options_are_checked(void **unused)
     tern_optimizer_free(opt);
 }
 
+static void test_options_of_cycles_and_plateaus_are_checked(void **unused)
+{
+    (void)unused;
+    tern_optimizer *opt = new_optimizer();
+    assert_null(tern_one_cycle_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "steps");
+    assert_null(tern_one_cycle_schedule(opt, 10, .pct_start = 1.5));
+    assert_error(TERN_ERR_ARGUMENT, "pct_start = 1.5 is not in [0, 1]");
+    assert_null(tern_one_cycle_schedule(opt, 10, .div_factor = -1));
+    assert_error(TERN_ERR_ARGUMENT, "div_factor = -1");
+    assert_null(tern_one_cycle_schedule(opt, 10, .base_momentum = 0.9, .max_momentum = 0.5));
+    assert_error(TERN_ERR_ARGUMENT, "base_momentum = 0.9 and max_momentum = 0.5");
+    assert_null(tern_one_cycle_schedule(NULL, 10));
+    assert_error(TERN_ERR_ARGUMENT, "the optimizer is NULL");
+    assert_null(tern_plateau_schedule(opt, .gamma = 1));
+    assert_error(TERN_ERR_ARGUMENT, "gamma = 1 is not in [0, 1)");
+    assert_null(tern_plateau_schedule(opt, .patience = -3));
+    assert_error(TERN_ERR_ARGUMENT, "patience = -3");
+    assert_null(tern_plateau_schedule(NULL));
+    assert_error(TERN_ERR_ARGUMENT, "the optimizer is NULL");
+    tern_schedule *plateau = tern_plateau_schedule(opt);
+    tern_schedule_step(plateau);
+    assert_error(TERN_ERR_ARGUMENT, "try tern_schedule_step_metric");
+    tern_schedule *cycle = tern_one_cycle_schedule(opt, 10);
+    tern_schedule_step_metric(cycle, 1);
+    assert_error(TERN_ERR_ARGUMENT, "try tern_schedule_step(");
+    for (int t = 0; t < 30; t++) /* past its end a cycle stays there */
+        tern_schedule_step(cycle);
+    assert_close(tern_get_lr(opt, 0), 0.4 / 25 / 1e4, 1e-18);
+    tern_schedule_free(plateau);
+    tern_schedule_free(cycle);
+    tern_optimizer_free(opt);
+    TERN_SCOPE;
+    tern_tensor *p = tern_zeros(TERN_SHAPE(1), .requires_grad = true);
+    opt = tern_adagrad(TERN_TENSORS(p));
+    assert_null(tern_one_cycle_schedule(opt, 10));
+    assert_error(TERN_ERR_ARGUMENT, "try .no_cycle_momentum = true");
+    tern_optimizer_free(opt);
+}
+
 static void test_a_restored_schedule_goes_on(void **unused)
 {
     (void)unused;
@@ -307,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_a_factor_that_is_none_changes_nothing),
         cmocka_unit_test(test_a_restore_to_a_factor_that_is_none_changes_nothing),
         cmocka_unit_test(test_options_are_checked),
+        cmocka_unit_test(test_options_of_cycles_and_plateaus_are_checked),
         cmocka_unit_test(test_a_restored_schedule_goes_on),
         cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
         cmocka_unit_test(test_clip_grad_norm_takes_other_norms),

@@ -50,8 +50,9 @@ ENTRIES = {
 BACKWARD_OF = {"embedding_grad": "embedding", "gather_grad": "gather",
                "conv2d_grad_input": "conv2d", "conv2d_grad_weight": "conv2d"}
 # randperm, optimizers' steps and the scaler are in no entry of op_db.
-NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "unscale",
-            "scale_update"}
+NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",
+            "rmsprop_step_scaled", "adagrad_step", "adagrad_step_scaled", "lion_step",
+            "lion_step_scaled", "unscale", "scale_update"}
 
 
 def rows():

@@ -72,5 +72,7 @@ extern const opinfo opinfo_einsum[];
 extern const int opinfo_einsum_count;
 extern const opinfo opinfo_attention[];
 extern const int opinfo_attention_count;
+extern const opinfo opinfo_optim[];
+extern const int opinfo_optim_count;
 
 #endif

@@ -19,6 +19,7 @@ static const struct {
     { opinfo_loss, &opinfo_loss_count },
     { opinfo_einsum, &opinfo_einsum_count },
     { opinfo_attention, &opinfo_attention_count },
+    { opinfo_optim, &opinfo_optim_count },
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 

@@ -1,4 +1,4 @@
-/* Matrix products, convolution, pooling, optimizer steps. */
+/* Matrix products, convolution, pooling. */
 #include <math.h>
 
 #include "core/call.h"
@@ -197,124 +197,6 @@ static value ref_avg_pool2d_grad(const value *in)
     return out;
 }
 
-/* ---- optimizer steps, second one, so that states matter ---- */
-
-static tern_tensor *run_sgd_step(tern_tensor **in)
-{
-    tern_tensor *p = tern_clone(in[0]), *buffer = tern_clone(in[2]);
-    tern_attr_sgd o = { .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = 1 };
-    (void)tern_sgd_step_at(TERN_HERE, p, in[1], buffer, &o);
-    return tern_stack(0, p, buffer);
-}
-static value ref_sgd_step(const value *in)
-{
-    value out = value_new(2, (int64_t[]){ 2, in[0].numel });
-    for (int64_t i = 0; i < in[0].numel; i++) {
-        const double g = in[1].data[i] + 0.01 * in[0].data[i], b = 0.9 * in[2].data[i] + g;
-        out.data[i] = in[0].data[i] - 0.1 * (g + 0.9 * b);
-        out.data[in[0].numel + i] = b;
-    }
-    return out;
-}
-static tern_tensor *run_unscale(tern_tensor **in)
-{
-    tern_tensor *g = tern_clone(in[0]);
-    tern_tensor *inverse = tern_cast(in[1], TERN_F32), *found = tern_cast(in[2], TERN_F32);
-    return tern_unscale(g, inverse, found) == TERN_OK ? g : NULL;
-}
-static value ref_unscale(const value *in)
-{
-    value out = value_new(in[0].ndim, in[0].dims);
-    for (int64_t i = 0; i < in[0].numel; i++)
-        out.data[i] = in[0].data[i] * (double)(float)in[1].data[0];
-    return out;
-}
-/* one step before the scale grows, and one where it backs off */
-static tern_tensor *run_scale_update(tern_tensor **in)
-{
-    tern_tensor *scale = tern_clone(in[0]), *shrunk = tern_clone(in[0]);
-    const tern_dev_t dev = tern_device(scale);
-    tern_tensor *tracker = tern_full(2, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .device = dev);
-    const tern_attr_scale o = { .growth = 2, .backoff = 0.5, .interval = 3 };
-    (void)tern_scale_update(scale, tracker, tern_zeros(TERN_SCALAR_SHAPE, .device = dev), &o);
-    (void)tern_scale_update(shrunk, tracker, tern_ones(TERN_SCALAR_SHAPE, .device = dev), &o);
-    return tern_stack(0, scale, shrunk);
-}
-static value ref_scale_update(const value *in)
-{
-    value out = value_new(1, (int64_t[]){ 2 });
-    out.data[0] = 2 * in[0].data[0];
-    out.data[1] = in[0].data[0] / 2;
-    return out;
-}
-static tern_tensor *run_adam_step(tern_tensor **in)
-{
-    tern_tensor *p = tern_clone(in[0]), *m = tern_clone(in[2]), *v = tern_clone(in[3]);
-    tern_attr_adam o = { .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01,
-                         .step = 3, .decoupled = 1 };
-    (void)tern_adam_step_at(TERN_HERE, p, in[1], m, v, &o);
-    return tern_stack(0, p, m, v);
-}
-/* Scale 4; one step that is left out, then the third one (two are done), by the count on the device. */
-static tern_step_scaling scaling_for(const tern_tensor *p, double found, double done)
-{
-    const tern_dev_t dev = tern_device(p);
-    return (tern_step_scaling){
-        tern_full(4, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev),
-        tern_full(found, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev),
-        tern_full(done, TERN_SHAPE(2), .dtype = TERN_I64, .device = dev),
-    };
-}
-static tern_tensor *run_sgd_step_scaled(tern_tensor **in)
-{
-    tern_tensor *p = tern_clone(in[0]), *buffer = tern_clone(in[2]), *g = tern_clone(in[1]);
-    tern_attr_sgd o = { .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = 1, .first = 1 };
-    const tern_step_scaling out = scaling_for(p, 1, 1), step = scaling_for(p, 0, 1);
-    (void)tern_sgd_step_scaled_at(TERN_HERE, p, g, buffer, &out, &o);
-    o.turn = 1;
-    (void)tern_sgd_step_scaled_at(TERN_HERE, p, g, buffer, &step, &o);
-    return tern_stack(0, p, buffer, g);
-}
-static value ref_sgd_step_scaled(const value *in)
-{
-    value out = value_new(2, (int64_t[]){ 3, in[0].numel });
-    for (int64_t i = 0; i < in[0].numel; i++) {
-        const double g = in[1].data[i] / 4 + 0.01 * in[0].data[i], b = 0.9 * in[2].data[i] + g;
-        out.data[i] = in[0].data[i] - 0.1 * (g + 0.9 * b);
-        out.data[in[0].numel + i] = b;
-        out.data[2 * in[0].numel + i] = in[1].data[i] / 4;
-    }
-    return out;
-}
-static tern_tensor *run_adam_step_scaled(tern_tensor **in)
-{
-    tern_tensor *p = tern_clone(in[0]), *m = tern_clone(in[2]), *v = tern_clone(in[3]);
-    tern_tensor *g = tern_mul(in[1], 4.0);
-    tern_attr_adam o = { .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01,
-                         .step = 100, .decoupled = 1 };
-    tern_step_scaling s = scaling_for(p, 1, 2);
-    (void)tern_adam_step_scaled_at(TERN_HERE, p, g, m, v, &s, &o);
-    s.found = NULL;
-    o.turn = 1;
-    (void)tern_adam_step_scaled_at(TERN_HERE, p, g, m, v, &s, &o);
-    return tern_stack(0, p, m, v);
-}
-static value ref_adam_step(const value *in)
-{
-    const int64_t n = in[0].numel;
-    value out = value_new(2, (int64_t[]){ 3, n });
-    for (int64_t i = 0; i < n; i++) {
-        const double g = in[1].data[i], m = 0.9 * in[2].data[i] + 0.1 * g;
-        const double v = 0.999 * in[3].data[i] + 0.001 * g * g;
-        const double step = m / (1 - pow(0.9, 3)) / (sqrt(v / (1 - pow(0.999, 3))) + 1e-8);
-        out.data[i] = in[0].data[i] * (1 - 0.1 * 0.01) - 0.1 * step;
-        out.data[n + i] = m;
-        out.data[2 * n + i] = v;
-    }
-    return out;
-}
-
-#define HALF_STATE .skip_dtypes = B(TERN_F16) | B(TERN_BF16), .why = "states round at every step"
 #define CONV(label_, x, w, b, run_, reference)                                               \
     { OPINFO(conv2d), .label = label_, .in = { x, w, b }, .run = run_, .ref = reference,      \
       .differentiable = 7, .order = 2, .floor = 8 }
@@ -370,19 +252,5 @@ const opinfo opinfo_product[] = {
       .run = run_avg_pool_inside, .ref = ref_avg_pool_inside, .differentiable = 1, .order = 2 },
     { OPINFO(avg_pool2d_grad), .label = "2x2", .in = { REAL(2, 3, 2, 3) }, .run = run_avg_pool2d_grad,
       .ref = ref_avg_pool2d_grad, .differentiable = 1, .order = 2 },
-    { OPINFO(sgd_step), .label = "nesterov", .in = { REAL(37), REAL(37), REAL(37) },
-      .run = run_sgd_step, .ref = ref_sgd_step, HALF_STATE },
-    { OPINFO(adam_step), .label = "decoupled",
-      .in = { REAL(37), REAL(37), REAL(37), { INPUT_REAL, 1, { 37 }, 0.1, 2 } },
-      .run = run_adam_step, .ref = ref_adam_step, HALF_STATE },
-    { OPINFO(sgd_step_scaled), .label = "left out, then second", .in = { REAL(37), REAL(37), REAL(37) },
-      .run = run_sgd_step_scaled, .ref = ref_sgd_step_scaled, HALF_STATE },
-    { OPINFO(adam_step_scaled), .label = "left out, then third",
-      .in = { REAL(37), REAL(37), REAL(37), { INPUT_REAL, 1, { 37 }, 0.1, 2 } },
-      .run = run_adam_step_scaled, .ref = ref_adam_step, HALF_STATE },
-    { OPINFO(unscale), .label = "2-D", .in = { REAL(5, 7), { INPUT_F32, 0, { 0 }, 0.1, 2 },
-      { INPUT_F32, 0, { 0 }, 0, 0.5 } }, .run = run_unscale, .ref = ref_unscale },
-    { OPINFO(scale_update), .label = "grows and backs off", .in = { { INPUT_REAL, 0, { 0 }, 1, 2 } },
-      .run = run_scale_update, .ref = ref_scale_update },
 };
 const int opinfo_product_count = sizeof opinfo_product / sizeof *opinfo_product;
