@@ -252,6 +252,17 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   tern_test_properties(front/links front)
 endif()
 
+# Memory that nobody wrote, under valgrind: not in builds that a sanitizer watches.
+if(TERN_HAVE_SIM AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
+  add_executable(undefined_reads ${PROJECT_SOURCE_DIR}/tests/front/undefined_reads.c)
+  set_target_properties(undefined_reads PROPERTIES C_EXTENSIONS ON
+                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/front)
+  target_link_libraries(undefined_reads PRIVATE tern tern_flags)
+  add_test(NAME front/undefined_reads COMMAND sh
+           ${PROJECT_SOURCE_DIR}/tests/front/test_undefined_reads.sh $<TARGET_FILE:undefined_reads>)
+  tern_test_properties(front/undefined_reads front)
+endif()
+
 # The tern command: what it reads, refuses and writes; and the page in a browser, where there is one.
 if(TARGET tern_command)
   add_test(NAME front/devices COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_devices.sh

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "backend_cuda/sim/undefined.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -45,6 +46,7 @@ static struct {
     int idle_count;
     const sim_grid *grid;
     cudaError_t failed;
+    unsigned uses; /* of memory that nobody wrote, until the current thread was picked */
 } b;
 
 static _Thread_local bool inside; /* of this host thread: others may fault at the same time */
@@ -59,6 +61,21 @@ void sim_where(char *text, size_t size)
     const uint3 t = threadIdx;
     (void)snprintf(text, size, "thread (%u,%u,%u) of block (%u,%u,%u) in %s", t.x, t.y, t.z,
                    blockIdx.x, blockIdx.y, blockIdx.z, b.grid != NULL ? b.grid->name : "?");
+}
+
+/* The current thread stops running: did it use memory that nobody wrote? */
+static void look_at_uses(void)
+{
+    if (sim_undefined_uses() == b.uses || b.failed != cudaSuccess)
+        return;
+    char where[160];
+    sim_where(where, sizeof where);
+    sim_report(cudaErrorLaunchFailure,
+               "%s: a branch or an address depends on memory that nobody wrote (valgrind's report "
+               "has the line)",
+               where);
+    sim_say("tern: %s depends on device memory that nobody wrote\n", where);
+    b.failed = cudaErrorLaunchFailure;
 }
 
 /* ---- who runs next --------------------------------------------------------------------------- */
@@ -170,6 +187,7 @@ static void release_barrier(void)
 
 static void wait_as(lane_state state, const sim_site *site)
 {
+    look_at_uses();
     lane *l = b.current;
     l->state = state;
     l->site = site;
@@ -290,6 +308,7 @@ uint64_t sim_warp(const sim_site *site, int kind, uint32_t mask, uint64_t value,
 
 static void thread_ends(lane *l)
 {
+    look_at_uses();
     l->state = LANE_DONE;
     b.alive--;
     if (b.at_barrier > 0 && b.at_barrier == b.alive)
@@ -350,10 +369,13 @@ static void run_block(void)
 {
     for (int t = 0; t < b.threads; t++)
         b.lanes[t].state = LANE_NEW;
+    b.uses = sim_undefined_uses();
     b.next_new = b.at_barrier = b.in_warp = b.ready_count = 0;
     b.alive = b.threads;
-    if (b.grid->dynamic_bytes > 0)
+    if (b.grid->dynamic_bytes > 0) {
         memset(dyn_smem, 0xFF, b.grid->dynamic_bytes); /* NaN: nobody wrote it */
+        sim_undefined_mark(dyn_smem, b.grid->dynamic_bytes);
+    }
     leave(&b.host);
     if (b.failed == cudaSuccess && b.alive > 0)
         deadlock();

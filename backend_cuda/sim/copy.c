@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "backend_cuda/sim/undefined.h"
 
 /* ---- taking and giving back ------------------------------------------------------------------ */
 
@@ -128,8 +129,26 @@ static bool kind_fits(enum cudaMemcpyKind kind, const side *to, const side *from
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* A copy from a device to the host, of bytes that nobody wrote: the host will not know. */
+static void look_at_bytes(const sim_op *op)
+{
+    char *view = sim_memory_view_of(op->src);
+    if (view == NULL || sim_memory_view_of(op->dst) != NULL)
+        return;
+    const int64_t at = sim_undefined_first(op->src, op->bytes);
+    const sim_allocation *x = at >= 0 ? sim_memory_find(view + at) : NULL;
+    if (x == NULL)
+        return;
+    char text[256];
+    (void)sim_describe(x, view + at, text, sizeof text);
+    sim_say("tern: a copy of %llu bytes to the host: nobody wrote byte %lld of them, in %s\n",
+            (unsigned long long)op->bytes, (long long)at, text);
+}
+
 static void run_copy(sim_op *op)
 {
+    if (sim_is_watched())
+        look_at_bytes(op);
     memcpy(op->dst, op->src, op->bytes);
 }
 

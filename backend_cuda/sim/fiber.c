@@ -2,6 +2,7 @@
  * enters the kernel for the signal mask). */
 #define _GNU_SOURCE
 #include "backend_cuda/sim/fiber.h"
+#include "backend_cuda/sim/undefined.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ bool sim_fiber_create(sim_fiber *fiber)
         (void)munmap(memory, GUARD_BYTES + STACK_BYTES);
         return false;
     }
+    sim_watch_stack(memory + GUARD_BYTES, STACK_BYTES);
     *fiber = (sim_fiber){ .stack = memory + GUARD_BYTES, .size = STACK_BYTES };
     return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "backend_cuda/sim/undefined.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -46,6 +47,7 @@ static bool translate(sim_op *op, char *at, int argument, int kind)
     void *p;
     int device = -1;
     memcpy(&p, at, sizeof p);
+    sim_defined_mark(&p, sizeof p); /* padding of a structure is looked at, too */
     if (!sim_memory_is_ours(p, &device)) {
         if (kind != SIM_ARG_VALUE && p != NULL)
             refuse_pointer(op, argument, p, -1);

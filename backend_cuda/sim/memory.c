@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include "backend_cuda/sim/sim.h"
+#include "backend_cuda/sim/undefined.h"
 
 enum { PAGE = 4096, ALIGNMENT = 256, PINNED = SIM_DEVICES, ARENAS, SLACK_BYTE = 0xA5 };
 enum { MOST_DEAD = 1 << 14 };
-#define ARENA_BYTES ((int64_t)64 << 30)
+/* Valgrind has 128 GiB of addresses for the whole program. */
+#define ARENA_BYTES ((int64_t)(sim_is_watched() ? 1 : 64) << 30)
 
 typedef struct arena {
     char *view, *alias;
@@ -35,6 +37,15 @@ static int opened_count;
 
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
+/* Pointers are found in kernels' structures by their value. Valgrind's addresses would be as low as
+ * numbers are: these are no two 32-bit numbers that a walk (walk.h) has side by side. */
+static void *place_for(int index, int which)
+{
+    if (!sim_is_watched())
+        return NULL;
+    return (void *)(((uintptr_t)(13 + index) << 32) + ((uintptr_t)which << 30));
+}
+
 static bool open_arena(arena *a, int index)
 {
     if (a->view != NULL)
@@ -43,9 +54,10 @@ static bool open_arena(arena *a, int index)
     a->file = memfd_create("tern_sim", MFD_CLOEXEC);
     if (a->file < 0 || ftruncate(a->file, ARENA_BYTES) != 0)
         return false;
-    void *view = mmap(NULL, (size_t)ARENA_BYTES, host_may, MAP_SHARED | MAP_NORESERVE, a->file, 0);
-    void *alias =
-        mmap(NULL, (size_t)ARENA_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, a->file, 0);
+    void *view = mmap(place_for(index, 1), (size_t)ARENA_BYTES, host_may,
+                      MAP_SHARED | MAP_NORESERVE, a->file, 0);
+    void *alias = mmap(place_for(index, 2), (size_t)ARENA_BYTES, PROT_NONE,
+                       MAP_SHARED | MAP_NORESERVE, a->file, 0);
     if (view == MAP_FAILED || alias == MAP_FAILED)
         return false;
     (void)madvise(view, (size_t)ARENA_BYTES, MADV_DONTDUMP);
@@ -208,6 +220,8 @@ static int64_t slack_of(const sim_allocation *x)
 static void fill_fresh(const sim_allocation *x)
 {
     memset(alias_of(x), 0xFF, (size_t)x->bytes); /* NaN: nobody wrote it */
+    if (x->device >= 0) /* what the host writes to pinned memory goes to its view */
+        sim_undefined_mark(alias_of(x), (size_t)x->bytes);
     memset(alias_of(x) + x->bytes, SLACK_BYTE, (size_t)slack_of(x));
 }
 
@@ -296,8 +310,10 @@ bool sim_memory_open_pages(sim_allocation *x, int64_t first, int64_t count)
     if (mprotect(alias, bytes, PROT_READ | PROT_WRITE) != 0)
         return false;
     for (int64_t i = first; i < first + count; i++) {
-        if (!x->pages[i].open) /* NaN: nobody wrote it */
+        if (!x->pages[i].open) { /* NaN: nobody wrote it */
             memset(alias + (i - first) * SIM_GRANULARITY, 0xFF, SIM_GRANULARITY);
+            sim_undefined_mark(alias + (i - first) * SIM_GRANULARITY, SIM_GRANULARITY);
+        }
         x->pages[i].open = true;
     }
     return true;

@@ -27,7 +27,7 @@ packages_of() {
         echo gcc g++ libc6-dev cmake ninja-build pkg-config \
             libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
         ;;
-    test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ;;
+    test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev valgrind ;;
     lint) echo python3 g++ clang-format shellcheck dash ;;
     bench) echo python3 python3-venv ;;
     docs) echo doxygen ;;
