@@ -194,6 +194,118 @@ FORMULA double f64_kl_div(double x, double t)
     return (t == 0 ? 0 : t * log(t)) - t * x;
 }
 
+/* ---- division with a whole quotient -------------------------------------------------------------- */
+
+FORMULA float f32_fmod(float x, float y)
+{
+    return fmodf(x, y);
+}
+FORMULA double f64_fmod(double x, double y)
+{
+    return fmod(x, y);
+}
+
+/* The same from the other side where signs differ: as Python's %. */
+FORMULA float f32_floored(float mod, float y)
+{
+    return ((mod != 0.0f) & ((mod < 0.0f) != (y < 0.0f))) ? mod + y : mod;
+}
+FORMULA double f64_floored(double mod, double y)
+{
+    return ((mod != 0) & ((mod < 0) != (y < 0))) ? mod + y : mod;
+}
+
+/* The quotient without its rest is whole but for its rounding. As Python's //. */
+FORMULA float f32_quotient(float x, float y, float mod)
+{
+    const float below = ((mod != 0.0f) & ((mod < 0.0f) != (y < 0.0f))) ? 1.0f : 0.0f;
+    const float quotient = (x - mod) / y - below;
+    const float whole = floorf(quotient);
+    const float nearest = quotient - whole > 0.5f ? whole + 1.0f : whole;
+    const float zero = f32_from_bits((f32_bits(x) ^ f32_bits(y)) & 0x80000000u);
+    const float ordinary = quotient == 0.0f ? zero : nearest;
+    return y == 0.0f ? x / y : ordinary;
+}
+FORMULA double f64_quotient(double x, double y, double mod)
+{
+    const double below = ((mod != 0) & ((mod < 0) != (y < 0))) ? 1 : 0;
+    const double quotient = (x - mod) / y - below;
+    const double whole = floor(quotient);
+    const double nearest = quotient - whole > 0.5 ? whole + 1 : whole;
+    const double ordinary = quotient == 0 ? copysign(0.0, x / y) : nearest;
+    return y == 0 ? x / y : ordinary;
+}
+
+/* Integers: by 0 the quotient is 0 and all is left over; the most negative by -1 wraps. */
+#define WHOLE_DIVISION(name, S, U)                                        \
+    FORMULA S name##_fmod(S a, S b)                                       \
+    {                                                                     \
+        return b == 0 ? a : b == -1 ? 0 : a % b;                          \
+    }                                                                     \
+    FORMULA S name##_remainder(S a, S b)                                  \
+    {                                                                     \
+        const S mod = name##_fmod(a, b);                                  \
+        return ((b != 0) & (mod != 0) & ((mod ^ b) < 0)) ? mod + b : mod; \
+    }                                                                     \
+    FORMULA S name##_floor_div(S a, S b)                                  \
+    {                                                                     \
+        if (b == 0)                                                       \
+            return 0;                                                     \
+        if (b == -1)                                                      \
+            return (S)(0 - (U)a);                                         \
+        return a / b - ((a % b != 0) & ((a ^ b) < 0));                    \
+    }
+WHOLE_DIVISION(i32, int32_t, uint32_t)
+WHOLE_DIVISION(i64, int64_t, uint64_t)
+#undef WHOLE_DIVISION
+
+/* ---- angles and lengths ------------------------------------------------------------------------ */
+
+/* atan of t in [0, 1]; error 1.5e-8 of it */
+FORMULA float f32_atan_of_ratio(float t)
+{
+    const float z = t * t, z2 = z * z;
+    const float p0 = -0.333330733409031097f * z + 0.999999984766096005f;
+    const float p2 = -0.142036439569780923f * z + 0.19992619313694229f;
+    const float p4 = -0.0750429169154817355f * z + 0.106409323936775023f;
+    const float p6 = -0.0160686152248079108f * z + 0.0426914917678507043f;
+    const float p = ((0.00284988687356617482f * z2 + p6) * z2 + p4) * z2 + p2;
+    return (p * z2 + p0) * t;
+}
+
+FORMULA float f32_atan2(float y, float x)
+{
+    const float ax = fabsf(x), ay = fabsf(y);
+    const float larger = ax < ay ? ay : ax, smaller = ax < ay ? ax : ay;
+    const float ratio = larger == 0.0f ? 0.0f : smaller / larger;
+    const float t = smaller == INFINITY ? 1.0f : ratio;
+    const float low = f32_atan_of_ratio(t);
+    const float steep = ax < ay ? (1.57079637f - low) - 4.37113883e-8f : low;
+    const float front = f32_bits(x) >> 31 ? (3.14159274f - steep) - 8.74227766e-8f : steep;
+    const float angle =
+        f32_from_bits((f32_bits(front) & 0x7FFFFFFFu) | (f32_bits(y) & 0x80000000u));
+    return ((x != x) | (y != y)) ? x + y : angle;
+}
+FORMULA double f64_atan2(double y, double x)
+{
+    return atan2(y, x);
+}
+
+/* Scaled by the longer side, so that no square overflows or vanishes. */
+FORMULA float f32_hypot(float x, float y)
+{
+    const float ax = fabsf(x), ay = fabsf(y);
+    const float larger = ax < ay ? ay : ax, smaller = ax < ay ? ax : ay;
+    const float ratio = larger == 0.0f ? 0.0f : smaller / larger;
+    const float length = larger * sqrtf(ratio * ratio + 1.0f);
+    const float finite = ((x != x) | (y != y)) ? x + y : length;
+    return ((ax == INFINITY) | (ay == INFINITY)) ? INFINITY : finite;
+}
+FORMULA double f64_hypot(double x, double y)
+{
+    return hypot(x, y);
+}
+
 /* ---- activations in f32 ---------------------------------------------------------------------- */
 
 FORMULA float f32_tanh(float x)

@@ -53,7 +53,36 @@ BY_TYPE_2(pow)
 BY_TYPE_2(binary_cross_entropy)
 BY_TYPE_2(binary_cross_entropy_with_logits)
 BY_TYPE_2(kl_div)
+BY_TYPE_2(fmod)
+BY_TYPE_2(floored)
+BY_TYPE_2(atan2)
+BY_TYPE_2(hypot)
 #undef BY_TYPE_2
+
+__device__ __forceinline__ float fn_quotient(float x, float y, float mod)
+{
+    return f32_quotient(x, y, mod);
+}
+__device__ __forceinline__ double fn_quotient(double x, double y, double mod)
+{
+    return f64_quotient(x, y, mod);
+}
+
+/* Integers, in 32 bits where they fit. */
+#define BY_WIDTH(name)                                                                   \
+    template <typename T>                                                                \
+    __device__ __forceinline__                                                           \
+        typename std::enable_if<std::is_integral<T>::value, T>::type fn_##name(T a, T b) \
+    {                                                                                    \
+        if constexpr (sizeof(T) == 8)                                                    \
+            return i64_##name(a, b);                                                     \
+        else                                                                             \
+            return (T)i32_##name(a, b);                                                  \
+    }
+BY_WIDTH(fmod)
+BY_WIDTH(remainder)
+BY_WIDTH(floor_div)
+#undef BY_WIDTH
 
 template <typename T> __device__ __forceinline__ bool is_negative(T x)
 {
@@ -153,6 +182,8 @@ struct bool_type {
 #define NEGATIVE(x) is_negative(x)
 #define SUM(x, y) G::sum(x, y)
 #define ONES G::ones
+#define MOD(x, y) fn_fmod(x, y)
+#define BITS (U)(8 * sizeof(T) - (is_negative(T(-1)) ? 1 : 0))
 #define ARITY_PLAIN1 1
 #define ARITY_CURVE1 1
 #define ARITY_LANES1 1
@@ -160,11 +191,13 @@ struct bool_type {
 #define ARITY_PLAIN2 2
 #define ARITY_CURVE2 2
 #define ARITY_COMPARE 2
+#define ARITY_DIVIDE2 2
 #define RESULT_PLAIN1(G) typename G::S
 #define RESULT_CURVE1(G) typename G::S
 #define RESULT_LANES1(G) typename G::S
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
+#define RESULT_DIVIDE2(G) typename G::S
 #define RESULT_TEST(G) bool8
 #define RESULT_COMPARE(G) bool8
 #define STORE_PLAIN1(G, x) G::store((typename G::T)(x))
@@ -172,6 +205,7 @@ struct bool_type {
 #define STORE_LANES1(G, x) G::store((typename G::T)(x))
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
+#define STORE_DIVIDE2(G, x) G::store((typename G::T)(x))
 #define STORE_TEST(G, x) \
     bool8                \
     {                    \

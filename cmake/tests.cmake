@@ -221,7 +221,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   list(TRANSFORM golden REPLACE "test_(.*)[.]c$" "\\1")
   tern_on_devices(${golden}
     ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
-    api/attention api/cat api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
+    api/attention api/binary_ops api/cat api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
     api/optimizers api/placement api/schedules api/shapes api/threads
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
     fault/allocation fault/amp_allocation)

@@ -44,6 +44,7 @@ enum {
 #define B(i) (1u << (i))
 #define DT_ALL 0x7FEu /* bits 1..10 */
 #define DT_NUMBERS (DT_ALL & ~B(TERN_BOOL))
+#define DT_WHOLE (DT_ALL & ~DT_FLOATS)
 #define DT_FLOATS (B(TERN_F16) | B(TERN_BF16) | B(TERN_F32) | B(TERN_F64))
 
 typedef struct tern_op_call {

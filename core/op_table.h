@@ -25,6 +25,7 @@ BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK
 BACK(gelu) BACK(gelu_tanh) BACK(silu)
 BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tanh_grad) BACK(silu_grad)
 BACK(add) BACK(sub) BACK(mul) BACK(div) BACK(pow) BACK(maximum) BACK(minimum) BACK(where)
+BACK(remainder) BACK(atan2) BACK(hypot)
 BACK(sum) BACK(mean) BACK(amax) BACK(var) BACK(max)
 BACK(gemm) BACK(linear)
 BACK(embedding) BACK(embedding_grad) BACK(gather) BACK(gather_grad)

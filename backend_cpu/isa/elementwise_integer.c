@@ -1,5 +1,6 @@
 /* Elementwise loops for integers and bool. Arithmetic is done unsigned, so that it wraps. */
 #include "backend_cpu/elementwise.h"
+#include "backend_cpu/formulas.h"
 
 #define REAL 0
 #define LANES 1
@@ -23,6 +24,14 @@ static inline uint64_t integer_power(int64_t a, int64_t b, int b_negative)
     return result;
 }
 #define integer_pow(a, b) integer_power((int64_t)(a), (int64_t)(b), NEGATIVE(b))
+
+/* Narrow types are divided as i32, which takes half the time of i64. */
+#define BY_WIDTH(name, a, b) \
+    (sizeof(T) == 8 ? i64_##name(a, b) : i32_##name((int32_t)(a), (int32_t)(b)))
+#define integer_fmod(a, b) BY_WIDTH(fmod, a, b)
+#define integer_remainder(a, b) BY_WIDTH(remainder, a, b)
+#define integer_floor_div(a, b) BY_WIDTH(floor_div, a, b)
+#define BITS (U)(8 * sizeof(T) - (size_t)(NEGATIVE((T)-1)))
 
 #define NUMBERS_ YES
 #define ALL_ YES

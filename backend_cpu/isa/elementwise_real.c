@@ -19,6 +19,7 @@
 #define FN(name) f32_##name
 #define LANES 16
 #define STREAMS 1
+#define MOD(a, b) mod
 #include "backend_cpu/isa/elementwise_type.h"
 #undef T
 #undef U
@@ -26,6 +27,7 @@
 #undef FN
 #undef LANES
 #undef STREAMS
+#undef MOD
 
 #define T double
 #define U double
@@ -33,4 +35,5 @@
 #define FN(name) f64_##name
 #define LANES 1
 #define STREAMS 0
+#define MOD(a, b) f64_fmod(a, b)
 #include "backend_cpu/isa/elementwise_type.h"

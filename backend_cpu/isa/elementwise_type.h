@@ -2,7 +2,7 @@
  *
  * The includer defines T, U, TYPE (f32, i8, ...: names functions and tables), REAL (1: the real
  * formulas), STREAMS (1: f32, whose LANES1 bodies are vectors, and which has loops that write past
- * the caches), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, ONES,
+ * the caches, and whose DIVIDE2 bodies know the rest of the division as mod), LANES (of a CURVE body; 1 where the body is not vector code), FN, NEGATIVE, SUM, ONES,
  * and for each kind whether T is of it: FLOATS_, NUMBERS_, WHOLE_, ALL_ as YES or NO. All but these are
  * undefined again at the end. */
 #define LOOP(name) TYPE_PASTE(loop_, TYPE, _##name)
@@ -79,12 +79,13 @@
 #define COMPARE(name, formula) BINARY(name, uint8_t, formula)
 
 /* Fewer than LANES elements; the barrier keeps a compiler from calling memcpy for them. */
-static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, int64_t n)
+static inline __attribute__((unused)) const T *LOOP(copy_few)(T *to, const T *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         to[i] = from[i];
         __asm__ volatile("" ::: "memory");
     }
+    return to;
 }
 
 /* What is left over after whole vectors goes through the same machine code from a buffer: a value's
@@ -123,6 +124,52 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #define CURVE1(name, formula) CURVE(name, 1, (void)0, formula)
 #define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)
 #if STREAMS
+/* Below this quotient, its whole part in double precision times the divisor is exact. */
+#define FAR_QUOTIENT 268435456.0
+/* LANES rests of divisions; what is far, or no number, takes its time. */
+static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T *mods)
+{
+    int far = 0;
+    for (int j = 0; j < LANES; j++) {
+        const double a = (double)fabsf(x[j]), b = (double)fabsf(y[j]);
+        const double quotient = a / b, whole = trunc(quotient);
+        const T rest = (T)(whole == 0.0 ? a : a - whole * b);
+        mods[j] = f32_from_bits(f32_bits(rest) | (f32_bits(x[j]) & 0x80000000u));
+        far |= !(quotient < FAR_QUOTIENT);
+    }
+    for (int j = 0; far && j < LANES; j++)
+        mods[j] = fmodf(x[j], y[j]);
+}
+#define DIVIDE2(name, formula)                               \
+    static void LOOP(name)(PARAMETERS)                       \
+    {                                                        \
+        T *o = out, few[3][LANES], mods[LANES];              \
+        const T *x = first, *y = second;                     \
+        (void)third, (void)numbers;                          \
+        for (int j = 0; j < LANES; j++) {                    \
+            few[0][j] = *x;                                  \
+            few[1][j] = *y;                                  \
+        }                                                    \
+        for (int64_t i = 0; i < n; i += LANES) {             \
+            const bool whole = n - i >= LANES;               \
+            const T *xs = scalars & 1 ? few[0] : x + i;      \
+            const T *ys = scalars & 2 ? few[1] : y + i;      \
+            T *to = whole ? o + i : few[2];                  \
+            if (!whole && !(scalars & 1))                    \
+                xs = LOOP(copy_few)(few[0], xs, n - i);      \
+            if (!whole && !(scalars & 2))                    \
+                ys = LOOP(copy_few)(few[1], ys, n - i);      \
+            LOOP(mods)(xs, ys, mods);                        \
+            CPU_INDEPENDENT                                  \
+            for (int64_t j = 0; j < LANES; j++) {            \
+                const T a = xs[j], b = ys[j], mod = mods[j]; \
+                (void)a, (void)b;                            \
+                to[j] = (T)(formula);                        \
+            }                                                \
+            if (!whole)                                      \
+                LOOP(copy_few)(o + i, few[2], n - i);        \
+        }                                                    \
+    }
 #define LANES1(name, formula)                                                      \
     static void LOOP(name)(PARAMETERS)                                             \
     {                                                                              \
@@ -137,6 +184,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
     }
 #else
 #define LANES1 CURVE1
+#define DIVIDE2 PLAIN2
 #endif
 
 #define FLOATS FLOATS_
@@ -153,6 +201,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #undef CURVE1
 #undef CURVE2
 #undef LANES1
+#undef DIVIDE2
 #undef UNARY
 #undef BINARY
 #undef CURVE
@@ -214,6 +263,7 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #define COMPARE(name, formula)
 #define CURVE1(name, formula)
 #define CURVE2(name, formula)
+#define DIVIDE2(name, formula)
 #define CHOOSE_YES(shape, name, real, integer) shape(name, real)
 #define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
 #include "backend_cpu/elementwise.def"
@@ -228,12 +278,14 @@ static inline __attribute__((unused)) void LOOP(copy_few)(T *to, const T *from, 
 #define LANES1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
 #undef CURVE1
 #undef CURVE2
+#undef DIVIDE2
 #undef TEST
 #undef COMPARE
 #define TEST(name)
 #define COMPARE(name)
 #define CURVE1(name)
 #define CURVE2(name)
+#define DIVIDE2(name)
 #define CHOOSE_YES(shape, name, real, integer) shape(name)
 #define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
 const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT] = {
@@ -247,6 +299,7 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT]
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
+#undef DIVIDE2
 #undef LANES1
 #undef STREAM
 #endif

@@ -47,12 +47,10 @@ static inline tern_tensor *binary(tern_op_id id, tern_site_t site, tern_operand 
     return with_numbers(id, site, a, b);
 }
 
-/* Do the operands meet in a float dtype other than that of `a`, which their result fits? */
-static bool meets_wider(const tern_tensor *a, const tern_tensor *b)
+/* Is the result's shape that of `a`? Where it is not, the row's own rule says why. */
+static bool keeps_shape(const tern_view *x, const tern_view *y)
 {
-    const tern_view *x = &a->view, *y = &b->view;
-    if (!tern_dtype_is_float((tern_dtype_t)x->dtype) || y->ndim > x->ndim ||
-        core_result_type(x, y) == (tern_dtype_t)x->dtype)
+    if (y->ndim > x->ndim)
         return false;
     for (int d = 1; d <= y->ndim; d++)
         if (y->shape[y->ndim - d] != x->shape[x->ndim - d] && y->shape[y->ndim - d] != 1)
@@ -60,33 +58,66 @@ static bool meets_wider(const tern_tensor *a, const tern_tensor *b)
     return true;
 }
 
-/* f16 += f32: computed in f32 as everywhere, rounded once, when it is written. */
-static __attribute__((noinline)) tern_tensor *inplace_wider(tern_op_id id, tern_site_t site,
-                                                            tern_tensor *a, tern_tensor *b)
+/* Do the operands meet in a dtype other than that of `a`, which their result fits? Sums, differences
+ * and products of integers are as right in the narrow dtype as they would be after the wide one. */
+static bool meets_wider(tern_op_id id, const tern_view *x, const tern_view *y)
+{
+    const tern_dtype_t held = (tern_dtype_t)x->dtype, meet = core_result_type(x, y);
+    const bool wraps = id == TERN_OP_add || id == TERN_OP_sub || id == TERN_OP_mul;
+    return meet != held && core_dtype_can_hold(held, meet) &&
+           (tern_dtype_is_float(held) || !wraps) && keeps_shape(x, y);
+}
+
+/* The result as a new tensor, then copied over `a`: computed where the operands meet, and rounded (or
+ * turned from bool to a's dtype) once, when it is written. */
+static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, tern_site_t site,
+                                                              tern_tensor *a, tern_tensor *b)
 {
     core_frame frame;
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ a, b });
     frame.call.out[0] = a;
     bool ok = core_compose_check(&frame) && core_tape_check_inplace(&frame.call);
-    tern_tensor *wide = ok ? core_op2(id, site, NULL, a, b) : NULL;
-    ok = wide != NULL && core_op_into(TERN_OP_copy, site, NULL, a, wide) == TERN_OK;
+    tern_tensor *result = ok ? core_op2(id, site, NULL, a, b) : NULL;
+    ok = result != NULL && core_op_into(TERN_OP_copy, site, NULL, a, result) == TERN_OK;
     core_compose_end(&frame, NULL);
     return ok ? a : NULL;
 }
 
+static tern_tensor *inplace_tensors(tern_op_id id, tern_site_t site, tern_tensor *a, tern_tensor *b)
+{
+    if (a != NULL && b != NULL && a->view.dtype != b->view.dtype &&
+        meets_wider(id, &a->view, &b->view))
+        return inplace_by_copy(id, site, a, b);
+    return core_op_inplace(id, site, NULL, a, b);
+}
+
 static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, tern_operand b)
 {
-    if (b.kind_ == 0) {
-        tern_tensor *t = b.value_.tensor;
-        if (a != NULL && t != NULL && a->view.dtype != t->view.dtype && meets_wider(a, t))
-            return inplace_wider(id, site, a, t);
-        return core_op_inplace(id, site, NULL, a, t);
-    }
+    if (b.kind_ == 0)
+        return inplace_tensors(id, site, a, b.value_.tensor);
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
     tern_tensor *y = second_operand(self, id, site, b, tern_operand_tensor(a));
     tern_tensor *out = core_op_inplace(id, site, NULL, a, y);
+    core_operand_end(self, b, y);
+    return out;
+}
+
+/* Truth in the dtype of `a`. */
+static tern_tensor *inplace_truth(tern_op_id id, tern_site_t site, tern_tensor *a, tern_operand b)
+{
+    tern_thread *self = core_self();
+    if (self->error_code != TERN_OK)
+        return NULL;
+    tern_tensor *y = core_operand_begin(self, site, b, tern_operand_tensor(a));
+    tern_tensor *out = NULL;
+    if (a != NULL && y != NULL && !keeps_shape(&a->view, &y->view))
+        (void)tern_fail_at(site, TERN_ERR_SHAPE, core_op_table[id].name,
+                           "the result has another shape than the tensor that is written\n"
+                           "  try the form that makes a new tensor");
+    else
+        out = inplace_by_copy(id, site, a, y);
     core_operand_end(self, b, y);
     return out;
 }
@@ -101,6 +132,11 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, ter
     {                                                                                       \
         return inplace(TERN_OP_##name, site, a, b);                                         \
     }
+#define PUBLIC_INPLACE_TRUTH(name)                                                          \
+    tern_tensor *tern_##name##_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b) \
+    {                                                                                       \
+        return inplace_truth(TERN_OP_##name, site, a, b);                                   \
+    }
 PUBLIC_BINARY(add)
 PUBLIC_BINARY(sub)
 PUBLIC_BINARY(mul)
@@ -113,23 +149,65 @@ PUBLIC_BINARY(lt)
 PUBLIC_BINARY(le)
 PUBLIC_BINARY(gt)
 PUBLIC_BINARY(ge)
+PUBLIC_BINARY(floor_div)
+PUBLIC_BINARY(remainder)
+PUBLIC_BINARY(fmod)
+PUBLIC_BINARY(atan2)
+PUBLIC_BINARY(hypot)
+PUBLIC_BINARY(bitwise_and)
+PUBLIC_BINARY(bitwise_or)
+PUBLIC_BINARY(bitwise_xor)
+PUBLIC_BINARY(bitwise_left_shift)
+PUBLIC_BINARY(bitwise_right_shift)
+PUBLIC_BINARY(logical_and)
+PUBLIC_BINARY(logical_or)
+PUBLIC_BINARY(logical_xor)
 PUBLIC_INPLACE(add)
 PUBLIC_INPLACE(sub)
 PUBLIC_INPLACE(mul)
 PUBLIC_INPLACE(div)
+PUBLIC_INPLACE(floor_div)
+PUBLIC_INPLACE(remainder)
+PUBLIC_INPLACE(fmod)
+PUBLIC_INPLACE(atan2)
+PUBLIC_INPLACE(hypot)
+PUBLIC_INPLACE(bitwise_and)
+PUBLIC_INPLACE(bitwise_or)
+PUBLIC_INPLACE(bitwise_xor)
+PUBLIC_INPLACE(bitwise_left_shift)
+PUBLIC_INPLACE(bitwise_right_shift)
+PUBLIC_INPLACE_TRUTH(eq)
+PUBLIC_INPLACE_TRUTH(ne)
+PUBLIC_INPLACE_TRUTH(lt)
+PUBLIC_INPLACE_TRUTH(le)
+PUBLIC_INPLACE_TRUTH(gt)
+PUBLIC_INPLACE_TRUTH(ge)
+PUBLIC_INPLACE_TRUTH(logical_and)
+PUBLIC_INPLACE_TRUTH(logical_or)
+PUBLIC_INPLACE_TRUTH(logical_xor)
+
+/* False, with the error recorded, for a negative number to which integers are raised. */
+static bool check_power(tern_site_t site, const tern_tensor *base, tern_operand b)
+{
+    if (b.kind_ != TERN_NUMBER_INT || b.value_.i >= 0 || base == NULL ||
+        tern_dtype_is_float((tern_dtype_t)base->view.dtype))
+        return true;
+    return tern_fail_at(site, TERN_ERR_ARGUMENT, "pow",
+                        "integers have no negative integer powers: %s tensor to the power %lld\n"
+                        "  try tern_cast(x, TERN_F32) first",
+                        tern_dtype_name((tern_dtype_t)base->view.dtype),
+                        (long long)b.value_.i) == TERN_OK;
+}
 
 tern_tensor *tern_pow_at(tern_site_t site, tern_operand a, tern_operand b)
 {
     const tern_tensor *base = a.kind_ == 0 ? a.value_.tensor : NULL;
-    if (b.kind_ == TERN_NUMBER_INT && b.value_.i < 0 && base != NULL &&
-        !tern_dtype_is_float((tern_dtype_t)base->view.dtype)) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "pow",
-                     "integers have no negative integer powers: %s tensor to the power %lld\n"
-                     "  try tern_cast(x, TERN_F32) first",
-                     tern_dtype_name((tern_dtype_t)base->view.dtype), (long long)b.value_.i);
-        return NULL;
-    }
-    return binary(TERN_OP_pow, site, a, b);
+    return check_power(site, base, b) ? binary(TERN_OP_pow, site, a, b) : NULL;
+}
+
+tern_tensor *tern_pow_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b)
+{
+    return check_power(site, a, b) ? inplace(TERN_OP_pow, site, a, b) : NULL;
 }
 
 /* ---- gradients --------------------------------------------------------------------------------- */
@@ -226,4 +304,35 @@ void back_minimum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         grad_in[0] = winner_grad(grad, equal, tern_lt(b, a));
     if (tern_needs_grad(ctx, 1))
         grad_in[1] = winner_grad(grad, equal, tern_lt(a, b));
+}
+
+/* y = a - q b of a whole q, which is flat: the gradient of b is -q = (y - a) / b. */
+void back_remainder(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = grad;
+    if (tern_needs_grad(ctx, 1)) {
+        tern_tensor *rest = core_saved_out(ctx, 0);
+        tern_tensor *quotient =
+            tern_div(tern_sub(rest, core_saved_in(ctx, 0)), core_saved_in(ctx, 1));
+        grad_in[1] = tern_mul(grad, tern_detach(quotient));
+    }
+}
+
+/* grad (x, -y) / (x^2 + y^2) */
+void back_atan2(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *y = core_saved_in(ctx, 0), *x = core_saved_in(ctx, 1);
+    tern_tensor *scaled = tern_div(grad, tern_add(tern_mul(y, y), tern_mul(x, x)));
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_mul(scaled, x);
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = tern_neg(tern_mul(scaled, y));
+}
+
+void back_hypot(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *length = core_saved_out(ctx, 0);
+    for (int i = 0; i < 2; i++)
+        if (tern_needs_grad(ctx, i))
+            grad_in[i] = tern_mul(grad, tern_div(core_saved_in(ctx, i), length));
 }

@@ -42,7 +42,7 @@ ENTRIES = {
     "pad": F + "pad constant", "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
-    "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
+    "floor_div": "floor_divide", "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
     "smooth_l1_loss": F + "smooth_l1_loss", "huber_loss": F + "huber_loss",
     "cosine_similarity": F + "cosine_similarity",
 }

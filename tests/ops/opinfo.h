@@ -66,6 +66,8 @@ extern const opinfo opinfo_product[];
 extern const int opinfo_product_count;
 extern const opinfo opinfo_norm[];
 extern const int opinfo_norm_count;
+extern const opinfo opinfo_binary[];
+extern const int opinfo_binary_count;
 extern const opinfo opinfo_loss[];
 extern const int opinfo_loss_count;
 extern const opinfo opinfo_einsum[];

@@ -17,6 +17,7 @@ static const struct {
     { opinfo_product, &opinfo_product_count },
     { opinfo_norm, &opinfo_norm_count },
     { opinfo_loss, &opinfo_loss_count },
+    { opinfo_binary, &opinfo_binary_count },
     { opinfo_einsum, &opinfo_einsum_count },
     { opinfo_attention, &opinfo_attention_count },
     { opinfo_optim, &opinfo_optim_count },

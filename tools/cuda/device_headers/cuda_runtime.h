@@ -73,6 +73,7 @@ LINT_MATH(exp) LINT_MATH(log) LINT_MATH(tanh) LINT_MATH(fabs) LINT_MATH(floor) L
     __device__ double name(double x, double y); \
     __device__ float name##f(float x, float y);
             LINT_MATH(pow) LINT_MATH(fmax) LINT_MATH(fmin) LINT_MATH(fmod) LINT_MATH(copysign)
+                LINT_MATH(atan2) LINT_MATH(hypot)
 #undef LINT_MATH
     /* clang-format on */
     __device__ double fma(double x, double y, double z);

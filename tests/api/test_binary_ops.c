@@ -1,0 +1,231 @@
+/* Division with a whole quotient, bits and truth, and what is written in place: PyTorch's rules. */
+#include <math.h>
+
+#include "tests/support/check.h"
+
+static tern_tensor *whole(const int64_t *data, int64_t n, tern_dtype_t dtype)
+{
+    return tern_cast(tern_from_data(data, .shape = TERN_SHAPE(n), .dtype = TERN_I64), dtype);
+}
+
+static tern_tensor *real(const float *data, int64_t n)
+{
+    return tern_from_data(data, .shape = TERN_SHAPE(n));
+}
+
+static void assert_whole(tern_tensor *t, const int64_t *want)
+{
+    int64_t got[64];
+    assert_no_error();
+    assert_in_range(tern_numel(t), 1, 64);
+    tern_read(t, TERN_I64, got, 8 * tern_numel(t));
+    for (int64_t i = 0; i < tern_numel(t); i++)
+        assert_int_equal(got[i], want[i]);
+}
+
+static const tern_dtype_t integers[] = { TERN_U8, TERN_I8, TERN_I16, TERN_I32, TERN_I64 };
+enum { INTEGERS = sizeof integers / sizeof *integers };
+
+/* ---- division ---------------------------------------------------------------------------------- */
+
+typedef tern_tensor *(*binary_fn)(tern_site_t, tern_operand, tern_operand);
+typedef tern_tensor *(*inplace_fn)(tern_site_t, tern_tensor *, tern_operand);
+
+/* As PyTorch: an error on the CPU, some value on a device. */
+static void check_zero(tern_tensor *a, tern_operand b, binary_fn divide, inplace_fn divide_inplace)
+{
+    static const int64_t before[] = { 7, 9, 1 };
+    const bool cpu = tern_device(a).kind == TERN_KIND_CPU;
+    for (int way = 0; way < 2; way++) {
+        tern_tensor *out = way == 0 ? divide(TERN_HERE, tern_operand_tensor(a), b)
+                                    : divide_inplace(TERN_HERE, a, b);
+        if (cpu) {
+            assert_null(out);
+            assert_error(TERN_ERR_ARGUMENT, "an integer is divided by zero");
+            assert_whole(a, before);
+        } else {
+            assert_non_null(out);
+        }
+    }
+}
+
+static void test_integers_by_zero_end_no_program(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t a[] = { 7, 9, 1 }, b[] = { 2, 0, 3 };
+    static const binary_fn divide[] = { tern_floor_div_at, tern_remainder_at, tern_fmod_at };
+    static const inplace_fn inplace[] = { tern_floor_div_inplace_at, tern_remainder_inplace_at,
+                                          tern_fmod_inplace_at };
+    for (int k = 0; k < INTEGERS; k++)
+        for (int op = 0; op < 3; op++) {
+            const tern_operand zero = tern_operand_int(0);
+            const tern_operand some = tern_operand_tensor(whole(b, 3, integers[k]));
+            check_zero(whole(a, 3, integers[k]), zero, divide[op], inplace[op]);
+            check_zero(whole(a, 3, integers[k]), some, divide[op], inplace[op]);
+        }
+}
+
+/* In every layout, and among many elements. */
+static void test_a_zero_is_found_wherever_it_lies(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(70, 301), TERN_I32);
+    if (tern_device(a).kind != TERN_KIND_CPU)
+        return;
+    tern_tensor *b = tern_ones(TERN_SHAPE(301, 70), TERN_I32);
+    assert_non_null(tern_floor_div(a, tern_transpose(b, 0, 1)));
+    tern_fill(tern_select(tern_select(b, 0, 300), 0, 69), 0);
+    assert_null(tern_floor_div(a, tern_transpose(b, 0, 1)));
+    assert_error(TERN_ERR_ARGUMENT, "divided by zero");
+    tern_tensor *column = tern_arange(0, 70, 1, TERN_I32);
+    assert_null(tern_floor_div(a, tern_unsqueeze(column, 1)));
+    assert_error(TERN_ERR_ARGUMENT, "divided by zero");
+    /* nothing is divided */
+    assert_non_null(tern_floor_div(tern_slice(a, .end = TERN_ZERO), 0));
+    assert_no_error();
+}
+
+static void test_the_most_negative_by_minus_one_wraps(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int k = 1; k < INTEGERS; k++) {
+        const int bits = 8 * (int)tern_dtype_size(integers[k]);
+        const int64_t lowest = INT64_MIN >> (64 - bits), zero = 0;
+        tern_tensor *a = whole(&lowest, 1, integers[k]);
+        assert_whole(tern_floor_div(a, -1), &lowest);
+        assert_whole(tern_remainder(a, -1), &zero);
+        assert_whole(tern_fmod(a, -1), &zero);
+    }
+}
+
+static void test_quotients_that_f32_cannot_hold(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    enum { N = 37 };
+    float x[N], y[N], got[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = (i % 2 ? -1.0f : 1.0f) * ldexpf(1.2345f + 0.01f * (float)i, i * 4 - 20);
+        y[i] = i % 3 ? 0.37f : -1.9e-3f;
+    }
+    tern_read(tern_fmod(real(x, N), real(y, N)), TERN_F32, got, sizeof got);
+    assert_no_error();
+    for (int i = 0; i < N; i++)
+        if (got[i] != fmodf(x[i], y[i]) || signbit(got[i]) != signbit(x[i]))
+            fail_msg("%a by %a leaves %a, not %a", x[i], y[i], got[i], fmodf(x[i], y[i]));
+}
+
+static void test_zeros_keep_their_signs(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const float x[] = { 0.0f, -0.0f, 6, -6 }, y[] = { 3, 3, 3, 3 };
+    float fmods[4], quotients[4];
+    tern_read(tern_fmod(real(x, 4), real(y, 4)), TERN_F32, fmods, sizeof fmods);
+    tern_read(tern_floor_div(real(x, 4), -1e30), TERN_F32, quotients, sizeof quotients);
+    assert_no_error();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(signbit(fmods[i]) != 0, i % 2);
+    assert_true(signbit(quotients[0]) && !signbit(quotients[1]));
+    assert_close(quotients[2], -1, 0);
+    assert_close(quotients[3], 0, 0);
+}
+
+/* ---- dtypes ------------------------------------------------------------------------------------- */
+
+static void test_dtypes_of_results(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *i = tern_ones(TERN_SHAPE(2), TERN_I32), *h = tern_ones(TERN_SHAPE(2), TERN_F16);
+    tern_tensor *b = tern_ones(TERN_SHAPE(2), TERN_BOOL), *u = tern_ones(TERN_SHAPE(2), TERN_U8);
+    assert_int_equal(tern_dtype(tern_floor_div(i, 2)), TERN_I32);
+    assert_int_equal(tern_dtype(tern_floor_div(i, 2.5)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_remainder(u, i)), TERN_I32);
+    assert_int_equal(tern_dtype(tern_atan2(i, i)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_hypot(h, h)), TERN_F16);
+    assert_int_equal(tern_dtype(tern_logical_and(h, i)), TERN_BOOL);
+    assert_int_equal(tern_dtype(tern_bitwise_or(b, u)), TERN_U8);
+    assert_int_equal(tern_dtype(tern_bitwise_xor(b, (bool)1)), TERN_BOOL);
+    assert_no_error();
+    assert_null(tern_hypot(i, i));
+    assert_error(TERN_ERR_DTYPE, "hypot");
+    assert_null(tern_bitwise_and(i, 1.5));
+    assert_error(TERN_ERR_DTYPE, "bitwise_and");
+    assert_null(tern_bitwise_left_shift(b, b));
+    assert_error(TERN_ERR_DTYPE, "bitwise_left_shift");
+    assert_null(tern_remainder(b, b));
+    assert_error(TERN_ERR_DTYPE, "remainder");
+}
+
+/* ---- in place ----------------------------------------------------------------------------------- */
+
+/* i8 and i64 meet in i64: 100 by 300 is 0 there, and 2 where 300 has become 44. */
+static void test_integers_in_place_are_computed_where_they_meet(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t a[] = { 100, -100 }, b[] = { 300, 300 };
+    static const int64_t quotients[] = { 0, -1 }, rests[] = { 100, 200 - 256 };
+    tern_tensor *x = whole(a, 2, TERN_I8);
+    assert_ptr_equal(tern_floor_div_(x, whole(b, 2, TERN_I64)), x);
+    assert_int_equal(tern_dtype(x), TERN_I8);
+    assert_whole(x, quotients);
+    assert_whole(tern_remainder_(whole(a, 2, TERN_I8), whole(b, 2, TERN_I64)), rests);
+}
+
+static void test_truth_in_place_is_0_and_1(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t ones[] = { 1, 0, 1 };
+    static const float a[] = { 2.5f, 0, NAN }, b[] = { 1, 1, 1 };
+    tern_tensor *x = real(a, 3);
+    assert_ptr_equal(tern_logical_and_(x, real(b, 3)), x);
+    assert_int_equal(tern_dtype(x), TERN_F32);
+    assert_whole(x, ones);
+    assert_whole(tern_gt_(whole(ones, 3, TERN_U8), 0.5), ones);
+    assert_whole(tern_eq_(real(b, 3), tern_ones(TERN_SHAPE(1), TERN_I32)),
+                 (const int64_t[]){ 1, 1, 1 });
+    assert_null(tern_lt_(real(b, 1), real(b, 3)));
+    assert_error(TERN_ERR_SHAPE, "lt: the result has another shape");
+    assert_null(tern_lt_(NULL, 1));
+    assert_error(TERN_ERR_ARGUMENT, "lt: input 0 is NULL");
+}
+
+static void test_what_cannot_be_held_in_place(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *i = tern_ones(TERN_SHAPE(2), TERN_I32), *b = tern_ones(TERN_SHAPE(2), TERN_BOOL);
+    assert_null(tern_remainder_(i, 2.5));
+    assert_error(TERN_ERR_DTYPE, "remainder: the result is f32");
+    assert_null(tern_atan2_(i, i));
+    assert_error(TERN_ERR_DTYPE, "atan2: the result is f32");
+    assert_null(tern_bitwise_or_(b, i));
+    assert_error(TERN_ERR_DTYPE, "bitwise_or: the result is i32");
+    assert_null(tern_pow_(i, -1));
+    assert_error(TERN_ERR_ARGUMENT, "pow: integers have no negative integer powers");
+    assert_non_null(tern_pow_(i, 3));
+    assert_non_null(tern_bitwise_and_(b, (bool)1));
+    assert_no_error();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_integers_by_zero_end_no_program),
+        cmocka_unit_test(test_a_zero_is_found_wherever_it_lies),
+        cmocka_unit_test(test_the_most_negative_by_minus_one_wraps),
+        cmocka_unit_test(test_quotients_that_f32_cannot_hold),
+        cmocka_unit_test(test_zeros_keep_their_signs),
+        cmocka_unit_test(test_dtypes_of_results),
+        cmocka_unit_test(test_integers_in_place_are_computed_where_they_meet),
+        cmocka_unit_test(test_truth_in_place_is_0_and_1),
+        cmocka_unit_test(test_what_cannot_be_held_in_place),
+    };
+    return check_run(tests, NULL, NULL);
+}

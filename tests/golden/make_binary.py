@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes binary.txt: ops with two and three operands, beside those that make_golden.py has."""
+
+import math
+
+import torch
+
+from golden import Golden, draw
+
+golden = Golden()
+INF, NAN = math.inf, math.nan
+
+
+def table(a, b):
+    """Every pair of both lists."""
+    pairs = [(x, y) for x in a for y in b]
+    return (torch.tensor([p[0] for p in pairs], dtype=torch.float64),
+            torch.tensor([p[1] for p in pairs], dtype=torch.float64))
+
+
+def real():
+    edges = [0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 6.0, INF, -INF, NAN]
+    for name in ("fmod", "remainder", "atan2", "hypot"):
+        function = getattr(torch, name)
+        a, b = draw(3, 5, low=-8, high=8), draw(5, low=0.5, high=3)
+        b[1::2] *= -1
+        golden.op(name, "rows", function, a=a, b=b)
+        golden.op(name + "_outer", "both grow", function, a=draw(3, 1), b=draw(4, low=1, high=2))
+        pairs = table(edges, edges)
+        golden.case(name + "_edges", "zeros, signs, infinities, NaN", a=pairs[0], b=pairs[1],
+                    y=function(*pairs))
+    a, b = draw(3, 5, low=-8, high=8), draw(5, low=0.5, high=3)
+    b[::2] *= -1
+    golden.case("floor_div", "rows", a=a, b=b, y=torch.floor_divide(a, b))
+    pairs = table(edges, edges)
+    golden.case("floor_div_edges", "zeros, signs, infinities, NaN", a=pairs[0], b=pairs[1],
+                y=torch.floor_divide(*pairs))
+    for name in ("and", "or", "xor"):
+        function = getattr(torch, "logical_" + name)
+        golden.case("logical_" + name, "NaN is true", a=pairs[0], b=pairs[1], y=function(*pairs))
+
+
+def whole():
+    a = torch.tensor([7, -7, 6, -6, 0, 1, -1, 127, -128] * 6)
+    b = torch.tensor([2, -2, 3, -3, 5, -128] * 9)
+    for name in ("fmod", "remainder", "floor_divide"):
+        short = name.replace("divide", "div")
+        golden.case("whole_" + short, "integers of both signs", a=a, b=b,
+                    y=getattr(torch, name)(a, b))
+    for name in ("and", "or", "xor"):
+        golden.case("bitwise_" + name, "i64", a=a, b=b, y=getattr(torch, "bitwise_" + name)(a, b))
+    a = torch.tensor([1, -1, 5, -128, 127, 64] * 9)
+    b = torch.tensor([0, 1, 3, 6, 7, 8, 63, 64, -1] * 6)
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        for name in ("left", "right"):
+            function = getattr(torch, f"bitwise_{name}_shift")
+            x = a.to(dtype)
+            golden.case(f"shift_{name}_{str(dtype)[6:]}", "beyond the width, too", a=x.long(), b=b,
+                        y=function(x, b.to(dtype)).long())
+
+
+if __name__ == "__main__":
+    real()
+    whole()
+    golden.write("binary")
