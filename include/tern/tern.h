@@ -21,5 +21,6 @@
 #include "tern/system.h"
 #include "tern/tensor.h"
 #include "tern/transfers.h"
+#include "tern/transformer.h"
 
 #endif

@@ -170,6 +170,48 @@ static void test_mistakes_are_named(void **state)
     assert_error(TERN_ERR_SHAPE, "two dimensions or more");
 }
 
+/* ---- layers ---- */
+
+static void test_layers_drop_in_training_alone(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *m = tern_transformer_encoder_layer(8, 2, 16);
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 8));
+    tern_eval(m);
+    tern_tensor *y = tern_forward(m, x);
+    expect_near(y, tern_forward(m, x), 0);
+    tern_train(m);
+    const double off = tern_item(tern_amax(tern_abs(tern_sub(y, tern_forward(m, x)))));
+    assert_true(off > 1e-3);
+    assert_int_equal(tern_parameters(m).count, 12);
+    tern_module_free(m);
+}
+
+static void test_mistakes_of_layers_are_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_multihead_attention_layer(8, 3));
+    assert_error(TERN_ERR_ARGUMENT, "3 heads do not divide a width of 8");
+    assert_null(tern_multihead_attention_layer(8));
+    assert_error(TERN_ERR_ARGUMENT, "'heads' is missing");
+    assert_null(tern_transformer_encoder_layer(8, 2, .dropout = 2));
+    assert_error(TERN_ERR_ARGUMENT, "dropout = 2 is not in [0, 1]");
+    tern_module *m = tern_multihead_attention_layer(8, 2);
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3, 8));
+    assert_null(tern_forward(m, tern_select(x, 0, 0)));
+    assert_error(TERN_ERR_SHAPE, "the query has 2 dimensions");
+    tern_args args = TERN_ARGS(x, NULL, NULL, NULL, tern_zeros(TERN_SHAPE(2, 3)));
+    assert_null(tern_forward_args(m, &args));
+    assert_error(TERN_ERR_SHAPE, "the padding mask has to be bool [2, 3]");
+    tern_module *decoder = tern_transformer_decoder_layer(8, 2);
+    assert_null(tern_forward(decoder, x));
+    assert_error(TERN_ERR_ARGUMENT, "the memory is missing");
+    tern_module_free(m);
+    tern_module_free(decoder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +222,8 @@ int main(void)
         cmocka_unit_test(test_result_lies_as_the_queries_do),
         cmocka_unit_test(test_scores_are_not_held_in_memory),
         cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_layers_drop_in_training_alone),
+        cmocka_unit_test(test_mistakes_of_layers_are_named),
     };
     return check_run(tests, NULL, NULL);
 }

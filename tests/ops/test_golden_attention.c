@@ -1,4 +1,6 @@
-/* Attention against golden vectors of PyTorch. */
+/* Attention and the layers made of it against golden vectors of PyTorch. */
+#include <stdio.h>
+
 #include "tests/support/check.h"
 #include "tests/support/golden_rows.h"
 
@@ -29,10 +31,87 @@ static void test_attention_agrees_with_golden_vectors(void **state)
     golden_check_rows(rows, ROWS);
 }
 
+/* ---- layers ------------------------------------------------------------------------------------- */
+
+static tern_tensor *array(const char *test, const char *name)
+{
+    const golden_array *a = golden_find(test, name);
+    return a != NULL ? value_tensor(&a->v, TERN_F64, LAYOUT_ROW_MAJOR) : NULL;
+}
+
+static void check_grad(const char *test, const char *name, tern_tensor *t)
+{
+    char key[64];
+    const golden_row r = { test, NULL, NULL, 64 };
+    (void)snprintf(key, sizeof key, "g%s", name);
+    assert_non_null(golden_find(test, key));
+    golden_check(&r, TERN_F64, key, tern_grad_of(t), golden_find(test, key));
+}
+
+/* The module with the state dictionary of the case: result, and gradients of inputs and parameters. */
+static void check_layer(const char *test, tern_module *m, tern_args args)
+{
+    static const char *const inputs[] = { "x", "z", "w" };
+    tern_state *state = tern_state_create();
+    const tern_tensors_t all = tern_parameters(m);
+    assert_no_error();
+    for (int64_t i = 0; i < all.count; i++)
+        tern_state_set(state, all.names[i], array(test, all.names[i]));
+    tern_module_restore(m, state);
+    tern_state_free(state);
+    tern_train(m);
+    for (int i = 0; i < 3 && array(test, inputs[i]) != NULL; i++)
+        args.in[i] = tern_set_requires_grad(array(test, inputs[i]), true);
+    tern_tensor *y = tern_forward_args(m, &args);
+    assert_no_error();
+    golden_check(&(golden_row){ test, NULL, NULL, 64 }, TERN_F64, "y", y, golden_find(test, "y"));
+    tern_backward(y, array(test, "gy"));
+    for (int i = 0; i < 3 && array(test, inputs[i]) != NULL; i++)
+        check_grad(test, inputs[i], args.in[i]);
+    for (int64_t i = 0; i < all.count; i++)
+        check_grad(test, all.names[i], all.tensors[i]);
+    tern_module_free(m);
+}
+
+/* True where there is a key, the opposite of PyTorch's. */
+static tern_tensor *padding(void)
+{
+    const bool there[2][4] = { { true, true, false, true }, { true, false, false, true } };
+    return tern_from_data(there, TERN_SHAPE(2, 4), .dtype = TERN_BOOL);
+}
+
+static void test_layers_take_state_dictionaries(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    check_layer("layer_self", tern_multihead_attention_layer(6, 2, .dtype = TERN_F64),
+                TERN_ARGS(NULL));
+    tern_args cross = TERN_ARGS(NULL, NULL, NULL, NULL, padding());
+    check_layer("layer_cross", tern_multihead_attention_layer(6, 2, .dtype = TERN_F64), cross);
+    check_layer(
+        "layer_widths",
+        tern_multihead_attention_layer(6, 3, .key_width = 4, .value_width = 5, .dtype = TERN_F64),
+        TERN_ARGS(NULL));
+    check_layer("layer_encoder", tern_transformer_encoder_layer(6, 2, 5, -0.0, .dtype = TERN_F64),
+                TERN_ARGS(NULL));
+    check_layer("layer_encoder_first",
+                tern_transformer_encoder_layer(6, 2, 5, -0.0, .norm_first = true, .gelu = true,
+                                               .causal = true, .dtype = TERN_F64),
+                TERN_ARGS(NULL));
+    tern_args memory = TERN_ARGS(NULL, NULL, NULL, NULL, NULL, padding());
+    check_layer("layer_decoder",
+                tern_transformer_decoder_layer(6, 2, 5, -0.0, .causal = true, .dtype = TERN_F64),
+                memory);
+    check_layer(
+        "layer_decoder_first",
+        tern_transformer_decoder_layer(6, 2, 5, -0.0, .norm_first = true, .dtype = TERN_F64),
+        TERN_ARGS(NULL));
+}
+
 static void test_every_case_has_a_test(void **state)
 {
     (void)state;
-    static const char *const elsewhere[] = { NULL };
+    static const char *const elsewhere[] = { "layer_", NULL };
     golden_check_complete(rows, ROWS, elsewhere);
 }
 
@@ -53,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_agrees_with_golden_vectors),
+        cmocka_unit_test(test_layers_take_state_dictionaries),
         cmocka_unit_test(test_every_case_has_a_test),
     };
     return check_run(tests, open_golden, close_golden);

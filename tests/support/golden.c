@@ -26,7 +26,7 @@ static golden_array *begin_array(const char *line, const char *test)
     int64_t dims[TERN_MAX_DIMS];
     int ndim = 0;
     golden_array *a = new_array();
-    if (a == NULL || sscanf(line, "%15s %7s%n", a->name, kind, &used) != 2)
+    if (a == NULL || sscanf(line, "%47s %7s%n", a->name, kind, &used) != 2)
         return NULL;
     for (const char *at = line + used; ndim < TERN_MAX_DIMS; ndim++) {
         char *end;

@@ -6,7 +6,7 @@
 
 typedef struct golden_array {
     char test[32]; /* name of the case */
-    char name[16];
+    char name[48];
     bool is_integer;
     value v;
 } golden_array;
