@@ -1,5 +1,6 @@
 /* What the CPU backend uses, for tern_cpu_report. */
 #include <sched.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,14 +34,19 @@ static void read_model(char model[TERN_DEV_LABEL_BYTES])
         (void)fclose(file);
 }
 
+/* Written once, since the libraries are looked for once. Not per thread: thread-local memory of a library
+ * that is opened late, by Python say, is short. */
 static const char *missing_libraries(const cpu_blas_report *bridge)
 {
-    static _Thread_local char text[2048];
-    text[0] = '\0';
-    for (int i = 0; i < bridge->reason_count; i++) {
-        const size_t used = strlen(text);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char text[2048];
+    static bool written;
+    (void)pthread_mutex_lock(&lock);
+    size_t used = 0;
+    for (int i = 0; !written && i < bridge->reason_count; i++, used += strlen(text + used))
         (void)snprintf(text + used, sizeof text - used, "%.900s\n", bridge->reasons[i]);
-    }
+    written = true;
+    (void)pthread_mutex_unlock(&lock);
     return text;
 }
 

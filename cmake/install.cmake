@@ -18,6 +18,7 @@ if(TARGET tern_command)
   set_target_properties(tern_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS tern_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+install(FILES python/tern.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tern/python) # finds ../../../lib
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tern)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)

@@ -221,7 +221,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   list(TRANSFORM golden REPLACE "test_(.*)[.]c$" "\\1")
   tern_on_devices(${golden}
     ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
-    api/attention api/binary_ops api/cat api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
+    api/attention api/binary_ops api/cat api/dlpack api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
     api/optimizers api/placement api/schedules api/shapes api/threads
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
     fault/allocation fault/amp_allocation)
@@ -241,6 +241,9 @@ if(TERN_FUZZ)
 endif()
 
 if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
+  add_test(NAME python/module COMMAND sh ${PROJECT_SOURCE_DIR}/tests/python/run.sh
+           ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern>)
+  tern_test_properties(python/module python)
   add_test(NAME install/hello COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_install.sh
            ${CMAKE_COMMAND} ${CMAKE_GENERATOR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
   tern_test_properties(install/hello install)

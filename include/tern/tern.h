@@ -11,6 +11,7 @@
 #include "tern/data.h"
 #include "tern/debug.h"
 #include "tern/device.h"
+#include "tern/dlpack.h"
 #include "tern/error.h"
 #include "tern/io.h"
 #include "tern/memory.h"

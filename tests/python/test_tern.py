@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""python/tern.py: memory is shared with NumPy and PyTorch in both directions, files go both ways, mistakes
+say what is wrong. What needs a package that is not there is skipped with its name.
+
+    TERN_LIBRARY=build/release/libtern.so python3 tests/python/test_tern.py
+"""
+
+import array
+import gc
+import importlib.util
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python"))
+
+import tern  # noqa: E402
+
+
+def needs(name):
+    found = importlib.util.find_spec(name) is not None
+    return unittest.skipUnless(found, f"the package {name} is not installed")
+
+
+class Files(unittest.TestCase):
+    def test_a_file_comes_back(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+        there = tern.load(os.path.join(golden, "python_dtypes.safetensors"))
+        self.assertEqual({"bool", "uint8", "bfloat16", "scalar", "empty"} - there.keys(), set())
+        self.assertEqual(there["bool"].tolist(), [[True, False, True], [True, False, False]])
+        self.assertEqual(there["scalar"].tolist(), 2.5)
+        self.assertEqual(there["empty"].shape, (3, 0, 2))
+        self.assertEqual(there["bfloat16"].dtype, "bf16")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "copy.safetensors")
+            tern.save(path, there, texts={"who": "tern"})
+            again = tern.load(path)
+        self.assertEqual(list(again), list(there))
+        for name, t in there.items():
+            self.assertEqual((again[name].shape, again[name].dtype), (t.shape, t.dtype))
+            self.assertEqual(str(again[name].tolist()), str(t.tolist()))
+
+    def test_mistakes_name_the_line(self):
+        with self.assertRaises(tern.Error) as caught:
+            tern.load("nowhere.safetensors")
+        self.assertIn("test_tern.py:", str(caught.exception))
+        self.assertIn("nowhere.safetensors", str(caught.exception))
+        self.assertFalse(tern._lib.tern_failed())
+
+
+class Protocol(unittest.TestCase):
+    """tern on both sides: no package needed."""
+
+    def setUp(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+        self.t = tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
+
+    def test_both_kinds_of_capsules(self):
+        for options in ({}, {"max_version": (1, 0)}, {"max_version": (0, 8)}):
+            capsule = self.t.__dlpack__(**options)
+            back = tern.from_dlpack(capsule)
+            self.assertEqual(back.tolist(), self.t.tolist())
+            with self.assertRaises(TypeError):
+                tern.from_dlpack(capsule)  # used
+
+    def test_a_capsule_that_nobody_takes_gives_its_tensor_back(self):
+        before = tern._lib.tern_live_tensors()
+        for options in ({}, {"max_version": (1, 0)}):
+            capsule = self.t.__dlpack__(**options)
+            self.assertEqual(tern._lib.tern_live_tensors(), before + 1)
+            del capsule
+            gc.collect()
+            self.assertEqual(tern._lib.tern_live_tensors(), before)
+
+    def test_copies_and_devices(self):
+        self.assertEqual(self.t.__dlpack_device__(), (1, 0))
+        copy = tern.from_dlpack(self.t.__dlpack__(copy=True))
+        self.assertEqual(copy.tolist(), self.t.tolist())
+        with self.assertRaises(BufferError):
+            self.t.__dlpack__(dl_device=(2, 0))
+        self.assertIs(self.t.to("cpu"), self.t)
+        self.assertEqual(self.t.to(dtype="f64").dtype, "f64")
+        with self.assertRaises(tern.Error):
+            self.t.to("nonsense")
+
+    def test_what_has_no_dlpack(self):
+        with self.assertRaises(TypeError):
+            tern.from_dlpack(array.array("f", [1.0]))
+
+
+@needs("numpy")
+class WithNumPy(unittest.TestCase):
+    DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32",
+              "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
+
+    def test_memory_is_shared_in_both_directions(self):
+        import numpy
+
+        for name, dtype in self.DTYPES.items():
+            a = numpy.ones((2, 3), dtype=dtype)
+            t = tern.from_dlpack(a)
+            self.assertEqual((t.shape, t.strides, t.dtype), ((2, 3), (3, 1), name))
+            a[1, 2] = 0
+            self.assertEqual(t.tolist()[1][2], 0)
+            b = numpy.from_dlpack(t)
+            self.assertEqual(b.dtype, a.dtype)
+            self.assertEqual(b.ctypes.data, a.ctypes.data)
+            self.assertTrue((t.numpy() == a).all())
+
+    def test_views_and_lives(self):
+        import numpy
+
+        a = numpy.arange(24, dtype="float32").reshape(2, 3, 4)
+        view = tern.from_dlpack(a.transpose(2, 0, 1)[::2])
+        self.assertEqual(view.tolist(), a.transpose(2, 0, 1)[::2].tolist())
+        count = sys.getrefcount(a)
+        t = tern.from_dlpack(a)
+        self.assertGreater(sys.getrefcount(a), count)
+        del t
+        gc.collect()
+        self.assertEqual(sys.getrefcount(a), count)
+        kept = numpy.from_dlpack(tern.from_dlpack(numpy.arange(1000)))
+        gc.collect()
+        self.assertEqual(int(kept.sum()), 499500)  # the memory outlives both owners' names
+
+    def test_what_cannot_be_shared(self):
+        import numpy
+
+        with self.assertRaises(BufferError) as caught:
+            tern.from_dlpack(numpy.arange(6)[::-1])
+        self.assertIn("a stride is negative", str(caught.exception))
+        with self.assertRaises(BufferError):
+            tern.from_dlpack(numpy.zeros(3, dtype="complex64"))
+        still = numpy.arange(4.0)
+        still.flags.writeable = False
+        try:
+            t = tern.from_dlpack(still)
+        except BufferError:
+            return  # a NumPy that hands out no read-only arrays
+        self.assertNotEqual(numpy.from_dlpack(t).ctypes.data, still.ctypes.data)
+
+
+@needs("torch")
+class WithTorch(unittest.TestCase):
+    def test_memory_is_shared_in_both_directions(self):
+        import torch
+
+        for name, dtype in {**WithNumPy.DTYPES, "bf16": "bfloat16"}.items():
+            a = torch.ones(2, 3, dtype=getattr(torch, dtype))
+            t = tern.from_dlpack(a)
+            self.assertEqual((t.shape, t.dtype), ((2, 3), name))
+            a[1, 2] = 0
+            self.assertEqual(t.tolist()[1][2], 0)
+            b = torch.from_dlpack(t)
+            self.assertEqual((b.dtype, b.data_ptr()), (a.dtype, a.data_ptr()))
+
+    def test_leaves_are_refused(self):
+        import torch
+
+        with self.assertRaises(BufferError):
+            tern.from_dlpack(torch.ones(2, requires_grad=True))
+
+    @unittest.skipUnless(os.environ.get("TERN_TEST_DEVICE") == "cuda", "no real GPU was asked for")
+    def test_memory_of_a_gpu_is_shared(self):
+        import torch
+
+        a = torch.arange(6.0, device="cuda")
+        t = tern.from_dlpack(a)
+        self.assertEqual(repr(t.device), "cuda:0")
+        b = torch.from_dlpack(t)
+        self.assertEqual(b.data_ptr(), a.data_ptr())
+        self.assertEqual(t.tolist(), [0, 1, 2, 3, 4, 5])
+        with self.assertRaises(BufferError):
+            t.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
