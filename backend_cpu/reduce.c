@@ -1,4 +1,4 @@
-/* sum, mean, var, amax, max, argmax over any dims of any strides.
+/* sum, mean, var, std, norm, prod, amax, amin, max, min, argmax, argmin over any dims of any strides.
  *
  * Elements are f32 (half types widened to it), f64 or i64 (shorter integers and bool widened); sums
  * are kept in f64 or i64. The kept dimensions are cut into blocks, the reduced ones into chunks of
@@ -7,6 +7,8 @@
  *
  * A block is a run of neighbouring outputs along kept dim 0. When that dimension has no gaps in the
  * input, all of a block are reduced side by side (columns); else one after the other (rows). */
+#include <math.h>
+
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/reduce_plan.h"
 #include "backend_cpu/strided.h"
@@ -81,11 +83,13 @@ static void plan_types(reduce_plan *p, int dtype)
     p->acc = p->type == TERN_I64 ? TERN_I64 : TERN_F64;
     p->type_size = cpu_dtype_size(p->type);
     p->size = cpu_dtype_size(dtype);
-    p->widen = dtype == p->type ? NULL : cpu_converter(p->type, dtype);
+    /* what is mapped is first copied */
+    p->widen = dtype == p->type && !p->map ? NULL : cpu_converter(p->type, dtype);
     const int loops = p->type == TERN_F64   ? CPU_REDUCE_F64
                       : p->type == TERN_F32 ? CPU_REDUCE_F32
                                             : CPU_REDUCE_I64;
     p->loops = &CPU_ISA_PICK(cpu_reductions)[loops];
+    p->extreme = p->least ? &p->loops->least : &p->loops->greatest;
 }
 
 /* Out's strides spread over the input's dimensions (reduced ones: extent 1). */
@@ -135,7 +139,7 @@ static void plan_units(reduce_plan *p)
     const bool rows = p->reduced.stride[0][0] == p->size && p->reduced.shape[0] > 1;
     p->columns = !rows && p->kept.stride[0][0] == p->size && p->kept.shape[0] > 1;
     p->plain_rows = rows && p->reduced.ndim == 1 && !p->widen;
-    p->first_size = p->kind == KIND_AMAX || p->kind == KIND_PLACE ? p->type_size : 8;
+    p->first_size = reduce_is_extreme(p) ? p->type_size : 8;
     /* as many rows as make a unit worth claiming; threads share what is left of kept dim 0 */
     const int64_t fitting = CHUNK / 16 / (p->reduced_count + 1) + 1;
     p->block = p->columns || fitting > CPU_BLOCK ? CPU_BLOCK : fitting;
@@ -156,8 +160,8 @@ static tern_status_t run_plan(reduce_plan *p, const tern_call *call, uint32_t di
         return TERN_OK;
     plan_types(p, in->dtype);
     plan_walks(p, call, dims, keepdim);
-    if (p->reduced_count == 0 && (p->kind == KIND_AMAX || p->kind == KIND_PLACE))
-        return call->host->fail(TERN_ERR_SHAPE, "no elements to take the greatest of");
+    if (p->reduced_count == 0 && reduce_is_extreme(p))
+        return call->host->fail(TERN_ERR_SHAPE, "no elements to take the greatest or least of");
     plan_units(p);
     for (int i = 0; i < call->n_out; i++)
         p->out_dtype[i] = call->out[i]->dtype;
@@ -197,47 +201,92 @@ static bool run_small(const tern_call *call, bool mean)
     return true;
 }
 
-static tern_status_t reduce(const tern_call *call, reduce_kind what)
+static tern_status_t reduce(const tern_call *call, reduce_plan p)
 {
     const tern_attr_reduce *attr = call->attr;
-    reduce_plan p = { .kind = what, .correction = attr->correction, .has_value = true };
+    p.correction = attr->correction;
+    p.has_value = true;
     return run_plan(&p, call, attr->dims, attr->keepdim != 0);
 }
 
 tern_status_t cpu_sum(const tern_call *call)
 {
-    return run_small(call, false) ? TERN_OK : reduce(call, KIND_SUM);
+    return run_small(call, false) ? TERN_OK : reduce(call, (reduce_plan){ .kind = KIND_SUM });
 }
 
 tern_status_t cpu_mean(const tern_call *call)
 {
-    return run_small(call, true) ? TERN_OK : reduce(call, KIND_MEAN);
+    return run_small(call, true) ? TERN_OK : reduce(call, (reduce_plan){ .kind = KIND_MEAN });
 }
 
 tern_status_t cpu_var(const tern_call *call)
 {
-    return reduce(call, KIND_VAR);
+    return reduce(call, (reduce_plan){ .kind = KIND_VAR });
+}
+
+tern_status_t cpu_std(const tern_call *call)
+{
+    return reduce(call, (reduce_plan){ .kind = KIND_VAR, .root = 2 });
+}
+
+tern_status_t cpu_prod(const tern_call *call)
+{
+    return reduce(call, (reduce_plan){ .kind = KIND_PROD });
 }
 
 tern_status_t cpu_amax(const tern_call *call)
 {
-    return reduce(call, KIND_AMAX);
+    return reduce(call, (reduce_plan){ .kind = KIND_EXTREME });
 }
 
-/* Along one dimension; of a 0-dim input the one element is the greatest and its place is 0. */
-static tern_status_t reduce_dim(const tern_call *call, bool value)
+tern_status_t cpu_amin(const tern_call *call)
+{
+    return reduce(call, (reduce_plan){ .kind = KIND_EXTREME, .least = true });
+}
+
+/* (sum of |x|^p)^(1/p); infinities are the greatest and the least |x|, 0 counts what is not 0. */
+tern_status_t cpu_norm(const tern_call *call)
+{
+    const double p = ((const tern_attr_vector_norm *)call->attr)->p;
+    const int map = isinf(p) || p == 1 ? CPU_MAP_ABSOLUTE
+                    : p == 2           ? CPU_MAP_SQUARE
+                    : p == 0           ? CPU_MAP_IS_THERE
+                                       : CPU_MAP_POWER;
+    const int loops = call->in[0]->dtype == TERN_F64 ? CPU_REDUCE_F64 : CPU_REDUCE_F32;
+    reduce_plan plan = { .kind = isinf(p) ? KIND_EXTREME : KIND_SUM,
+                         .least = p < 0,
+                         .map = CPU_ISA_PICK(cpu_reductions)[loops].map[map],
+                         .power = p,
+                         .root = map == CPU_MAP_SQUARE || map == CPU_MAP_POWER ? p : 0 };
+    const tern_attr_vector_norm *attr = call->attr;
+    plan.has_value = true;
+    return run_plan(&plan, call, attr->dims, attr->keepdim != 0);
+}
+
+/* Along one dimension; of a 0-dim input the one element is the extreme and its place is 0. */
+static tern_status_t reduce_dim(const tern_call *call, bool least, bool value)
 {
     const tern_attr_dim *attr = call->attr;
-    reduce_plan p = { .kind = KIND_PLACE, .has_value = value, .has_place = true };
+    reduce_plan p = { .kind = KIND_PLACE, .least = least, .has_value = value, .has_place = true };
     return run_plan(&p, call, call->in[0]->ndim ? 1u << attr->dim : 0u, attr->keepdim != 0);
 }
 
 tern_status_t cpu_max(const tern_call *call)
 {
-    return reduce_dim(call, true);
+    return reduce_dim(call, false, true);
+}
+
+tern_status_t cpu_min(const tern_call *call)
+{
+    return reduce_dim(call, true, true);
 }
 
 tern_status_t cpu_argmax(const tern_call *call)
 {
-    return reduce_dim(call, false);
+    return reduce_dim(call, false, false);
+}
+
+tern_status_t cpu_argmin(const tern_call *call)
+{
+    return reduce_dim(call, true, false);
 }

@@ -4,25 +4,38 @@
 
 #include "backend_cpu/cpu.h"
 
+/* The greatest, or the least. NaN is beyond everything. */
+typedef struct cpu_extreme_loops {
+    /* *best (T) = the extreme of *best and the elements */
+    void (*best)(void *best, const void *x, int64_t n);
+    void (*best_rows)(void *best, const void *x, int64_t columns, int64_t rows, int64_t stride);
+    /* *best of each column, and in `places` first + its row; the first of equals stays */
+    void (*place_rows)(void *best, int64_t *places, const void *x, int64_t columns, int64_t rows,
+                       int64_t stride, int64_t first);
+} cpu_extreme_loops;
+
+/* In place, what a norm adds up: x^2, |x|, x != 0, |x|^p. */
+enum { CPU_MAP_SQUARE, CPU_MAP_ABSOLUTE, CPU_MAP_IS_THERE, CPU_MAP_POWER, CPU_MAPS };
+typedef void (*cpu_map_fn)(void *x, int64_t n, double p);
+
 /* Loops for T = float, double or int64_t; accumulators are double, double, int64_t (which wraps).
  * Rows: n elements without gaps. Columns: `rows` rows of `columns` elements without gaps, `stride`
- * bytes apart; accumulators are arrays of `columns`. NaN is greater than everything. */
+ * bytes apart; accumulators are arrays of `columns`. */
 typedef struct cpu_reduce_loops {
     /* *sum += the elements */
     void (*sum)(void *sum, const void *x, int64_t n);
     /* *sum += (x - mean)^2; not for integers */
     void (*spread)(double *sum, const void *x, int64_t n, double mean);
-    /* *best (T) = the greatest of *best and the elements */
-    void (*amax)(void *best, const void *x, int64_t n);
+    /* *product *= the elements */
+    void (*prod)(void *product, const void *x, int64_t n);
     /* place of the first element that equals *value (T; NaN equals NaN), or n */
     int64_t (*find)(const void *value, const void *x, int64_t n);
     void (*sum_rows)(void *sums, const void *x, int64_t columns, int64_t rows, int64_t stride);
     void (*spread_rows)(double *sums, const void *x, int64_t columns, int64_t rows, int64_t stride,
                         const double *means);
-    void (*amax_rows)(void *best, const void *x, int64_t columns, int64_t rows, int64_t stride);
-    /* *best of each column, and in `places` first + its row; the first of equals stays */
-    void (*argmax_rows)(void *best, int64_t *places, const void *x, int64_t columns, int64_t rows,
-                        int64_t stride, int64_t first);
+    void (*prod_rows)(void *products, const void *x, int64_t columns, int64_t rows, int64_t stride);
+    cpu_extreme_loops greatest, least;
+    cpu_map_fn map[CPU_MAPS]; /* not for integers */
 } cpu_reduce_loops;
 
 enum { CPU_REDUCE_F32, CPU_REDUCE_F64, CPU_REDUCE_I64, CPU_REDUCE_TYPES };

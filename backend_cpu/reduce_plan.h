@@ -4,19 +4,31 @@
 
 #include "backend_cpu/reduce.h"
 
-typedef enum reduce_kind { KIND_SUM, KIND_MEAN, KIND_VAR, KIND_AMAX, KIND_PLACE } reduce_kind;
+typedef enum reduce_kind {
+    KIND_SUM,
+    KIND_MEAN,
+    KIND_VAR,
+    KIND_PROD,
+    KIND_EXTREME, /* the greatest or least */
+    KIND_PLACE    /* and where it is */
+} reduce_kind;
 
 typedef union reduce_number {
     double f64;
     int64_t i64;
-    float f32; /* greatest of f32 */
+    float f32; /* extreme of f32 */
 } reduce_number;
 
 typedef struct reduce_plan {
     reduce_kind kind;
     const cpu_reduce_loops *loops;
-    int type; /* dtype that the loops see: TERN_F32, TERN_F64, TERN_I64 */
-    int acc;  /* dtype of sums */
+    const cpu_extreme_loops *extreme;
+    bool least;     /* the least, not the greatest */
+    cpu_map_fn map; /* of elements before they are reduced, or NULL */
+    double power;   /* for it */
+    double root;    /* results are taken to 1 / root; 0: as they are */
+    int type;       /* dtype that the loops see: TERN_F32, TERN_F64, TERN_I64 */
+    int acc;        /* dtype of sums */
     int64_t type_size;
     cpu_convert_fn widen; /* NULL: as they lie */
     int64_t size;         /* of an input element */
@@ -34,8 +46,13 @@ typedef struct reduce_plan {
     bool has_value, has_place;
 } reduce_plan;
 
-/* What a unit leaves for each output of its block: a sum or the greatest so far (an array of the
- * accumulator's type, or of T), and squares or places. */
+static inline bool reduce_is_extreme(const reduce_plan *p)
+{
+    return p->kind == KIND_EXTREME || p->kind == KIND_PLACE;
+}
+
+/* What a unit leaves for each output of its block: a sum, a product or the extreme so far (an array of
+ * the accumulator's type, or of T), and squares or places. */
 typedef struct reduce_cells {
     char *first;
     reduce_number *second;

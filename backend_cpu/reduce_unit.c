@@ -34,23 +34,33 @@ static void spread_piece(const reduce_plan *p, const piece *x, int64_t columns, 
         p->loops->spread(&c.second->f64, x->x, x->n, *means);
 }
 
+static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                       const double *means)
+{
+    (void)means;
+    if (p->columns)
+        p->loops->prod_rows(c.first, x->x, columns, x->n, x->stride);
+    else
+        p->loops->prod(c.first, x->x, x->n);
+}
+
 /* One value of T. */
 static inline void copy_value(const reduce_plan *p, void *to, const void *from)
 {
     memcpy(to, from, p->type_size == 4 ? 4 : 8);
 }
 
-static void amax_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                       const double *means)
+static void extreme_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                          const double *means)
 {
     (void)means;
     if (c.second->i64 < 0)
         memcpy(c.first, x->x, (size_t)(columns * p->type_size));
     c.second->i64 = 0;
     if (p->columns)
-        p->loops->amax_rows(c.first, x->x, columns, x->n, x->stride);
+        p->extreme->best_rows(c.first, x->x, columns, x->n, x->stride);
     else
-        p->loops->amax(c.first, x->x, x->n);
+        p->extreme->best(c.first, x->x, x->n);
 }
 
 static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
@@ -63,16 +73,16 @@ static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, r
             c.second[i].i64 = x->at;
     }
     if (p->columns) {
-        p->loops->argmax_rows(c.first, &c.second->i64, x->x, columns, x->n, x->stride, x->at);
+        p->extreme->place_rows(c.first, &c.second->i64, x->x, columns, x->n, x->stride, x->at);
         return;
     }
-    reduce_number greatest;
-    copy_value(p, &greatest, c.first);
-    p->loops->amax(&greatest, x->x, x->n);
-    if (x->at > 0 && p->loops->find(&greatest, c.first, 1) == 0)
+    reduce_number most;
+    copy_value(p, &most, c.first);
+    p->extreme->best(&most, x->x, x->n);
+    if (x->at > 0 && p->loops->find(&most, c.first, 1) == 0)
         return; /* the one before is as great, and earlier */
-    copy_value(p, c.first, &greatest);
-    c.second->i64 = x->at + p->loops->find(&greatest, x->x, x->n);
+    copy_value(p, c.first, &most);
+    c.second->i64 = x->at + p->loops->find(&most, x->x, x->n);
 }
 
 /* Buffers of one thread for elements that must be packed or widened. */
@@ -93,6 +103,8 @@ static piece next_rows(const reduce_plan *p, const cpu_cursor *at, int64_t left,
     if (p->widen) {
         x.n = x.n < CPU_BLOCK ? x.n : CPU_BLOCK;
         p->widen(b->wide, x.x, x.n);
+        if (p->map)
+            p->map(b->wide, x.n, p->power);
         x.x = b->wide;
     }
     return x;
@@ -105,8 +117,12 @@ static piece next_columns(const reduce_plan *p, const cpu_cursor *at, int64_t le
     piece x = { at->data[0], row < left ? row : left, p->reduced.stride[0][0], 0 };
     if (p->widen) {
         x.n = x.n < 4 ? x.n : 4;
-        for (int64_t r = 0; r < x.n; r++)
-            p->widen(b->wide + r * CPU_BLOCK * p->type_size, at->data[0] + r * x.stride, columns);
+        for (int64_t r = 0; r < x.n; r++) {
+            char *wide = b->wide + r * CPU_BLOCK * p->type_size;
+            p->widen(wide, at->data[0] + r * x.stride, columns);
+            if (p->map)
+                p->map(wide, columns, p->power);
+        }
         x.x = b->wide;
         x.stride = CPU_BLOCK * p->type_size;
     }
@@ -142,13 +158,14 @@ static void run_span(const reduce_plan *p, piece_fn run, int64_t offset, int64_t
 static void run_together(const reduce_plan *p, int64_t offset, int64_t columns, int64_t begin,
                          int64_t end, reduce_cells c)
 {
-    if (p->kind == KIND_AMAX || p->kind == KIND_PLACE) {
+    if (reduce_is_extreme(p)) {
         c.second->i64 = -1; /* nothing seen */
-        run_span(p, p->kind == KIND_AMAX ? amax_piece : place_piece, offset, columns, begin, end, c,
-                 NULL);
+        run_span(p, p->kind == KIND_PLACE ? place_piece : extreme_piece, offset, columns, begin,
+                 end, c, NULL);
         return;
     }
-    run_span(p, sum_piece, offset, columns, begin, end, c, NULL);
+    run_span(p, p->kind == KIND_PROD ? prod_piece : sum_piece, offset, columns, begin, end, c,
+             NULL);
     if (p->kind != KIND_VAR)
         return;
     double means[CPU_BLOCK];
@@ -163,7 +180,10 @@ void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int6
 {
     const int64_t begin = chunk * p->chunk;
     const int64_t end = begin + p->chunk < p->reduced_count ? begin + p->chunk : p->reduced_count;
+    reduce_number *first = (reduce_number *)(void *)c.first;
     memset(c.first, 0, (size_t)columns * sizeof(reduce_number));
+    for (int64_t i = 0; p->kind == KIND_PROD && i < columns; i++)
+        first[i] = p->acc == TERN_I64 ? (reduce_number){ .i64 = 1 } : (reduce_number){ .f64 = 1 };
     memset(c.second, 0, (size_t)columns * sizeof(reduce_number));
     if (p->columns) {
         run_together(p, offset, columns, begin, end, c);
@@ -195,6 +215,17 @@ static void combine_spread(const reduce_plan *p, reduce_cells total, reduce_cell
     }
 }
 
+static void combine_products(const reduce_plan *p, reduce_number *products,
+                             const reduce_number *more, int64_t columns)
+{
+    for (int64_t i = 0; i < columns; i++) {
+        if (p->acc == TERN_I64)
+            products[i].i64 = (int64_t)((uint64_t)products[i].i64 * (uint64_t)more[i].i64);
+        else
+            products[i].f64 *= more[i].f64;
+    }
+}
+
 void cpu_reduce_combine(const reduce_plan *p, reduce_cells total, reduce_cells part,
                         int64_t columns, int64_t chunk)
 {
@@ -202,12 +233,14 @@ void cpu_reduce_combine(const reduce_plan *p, reduce_cells total, reduce_cells p
     const reduce_number *more = (const reduce_number *)(const void *)part.first;
     if (p->kind == KIND_VAR) {
         combine_spread(p, total, part, columns, chunk);
-    } else if (p->kind == KIND_AMAX) {
-        p->loops->amax_rows(total.first, part.first, columns, 1, 0);
+    } else if (p->kind == KIND_EXTREME) {
+        p->extreme->best_rows(total.first, part.first, columns, 1, 0);
     } else if (p->kind == KIND_PLACE) {
         for (int64_t i = 0; i < columns; i++)
-            p->loops->argmax_rows(total.first + i * p->type_size, &total.second[i].i64,
-                                  part.first + i * p->type_size, 1, 1, 0, part.second[i].i64);
+            p->extreme->place_rows(total.first + i * p->type_size, &total.second[i].i64,
+                                   part.first + i * p->type_size, 1, 1, 0, part.second[i].i64);
+    } else if (p->kind == KIND_PROD) {
+        combine_products(p, sums, more, columns);
     } else if (p->acc == TERN_I64) {
         for (int64_t i = 0; i < columns; i++)
             sums[i].i64 = (int64_t)((uint64_t)sums[i].i64 + (uint64_t)more[i].i64);
@@ -231,19 +264,32 @@ static void store(char *out, int64_t stride, int dtype, const void *values, int 
         memcpy(out + i * stride, converted + i * size, (size_t)size);
 }
 
-void cpu_reduce_finish(const reduce_plan *p, char *const *out, int64_t columns, reduce_cells c)
+/* Means, variances, roots: sums are f64 here. */
+static void finish_sums(const reduce_plan *p, int64_t columns, reduce_cells c)
 {
     const double n = (double)p->reduced_count;
-    if (p->kind == KIND_MEAN || p->kind == KIND_VAR) {
-        const double freedom = n - p->correction > 0 ? n - p->correction : 0;
-        double *means = (double *)(void *)c.first;
-        for (int64_t i = 0; i < columns; i++)
-            means[i] = p->kind == KIND_MEAN ? means[i] / n : c.second[i].f64 / freedom;
+    const double freedom = n - p->correction > 0 ? n - p->correction : 0;
+    double *sums = (double *)(void *)c.first;
+    for (int64_t i = 0; i < columns; i++) {
+        if (p->kind == KIND_MEAN)
+            sums[i] /= n;
+        else if (p->kind == KIND_VAR)
+            sums[i] = c.second[i].f64 / freedom;
+        if (p->root == 2)
+            sums[i] = sqrt(sums[i]);
+        else if (p->root != 0)
+            sums[i] = pow(sums[i], 1 / p->root);
     }
-    const bool sums = p->kind != KIND_AMAX && p->kind != KIND_PLACE;
+}
+
+void cpu_reduce_finish(const reduce_plan *p, char *const *out, int64_t columns, reduce_cells c)
+{
+    const bool extreme = reduce_is_extreme(p);
     const int place = p->has_value ? 1 : 0;
+    if (!extreme && p->acc == TERN_F64)
+        finish_sums(p, columns, c);
     if (p->has_value)
-        store(out[0], p->kept.stride[1][0], p->out_dtype[0], c.first, sums ? p->acc : p->type,
+        store(out[0], p->kept.stride[1][0], p->out_dtype[0], c.first, extreme ? p->type : p->acc,
               columns);
     if (p->has_place)
         store(out[place], p->kept.stride[1 + place][0], p->out_dtype[place], c.second, TERN_I64,

@@ -68,18 +68,23 @@ cudaError_t cuda_launch_dropout_grad(void *out, const void *grad, const uint8_t 
 typedef enum cuda_reduction {
     CUDA_SUM,
     CUDA_MEAN,
-    CUDA_AMAX,
     CUDA_VAR,
-    CUDA_MAX /* value and place */
+    CUDA_STD,
+    CUDA_PROD,
+    CUDA_NORM,
+    CUDA_EXTREME, /* the greatest or least */
+    CUDA_PLACE    /* and where it is */
 } cuda_reduction;
 
 typedef struct cuda_reduce_args {
     void *out;
-    int64_t *place; /* CUDA_MAX: numbers of the greatest, or NULL; `out` may be NULL then */
+    int64_t *place; /* CUDA_PLACE: numbers of the extremes, or NULL; `out` may be NULL then */
     const void *in;
     int in_dtype, out_dtype;
     cuda_reduction kind;
     double correction;
+    double p;              /* CUDA_NORM */
+    bool least;            /* the least, not the greatest */
     int64_t count;         /* elements per output */
     const cuda_walk *kept; /* operands: out, in */
     const cuda_walk *gone; /* operand: in */
@@ -88,6 +93,40 @@ typedef struct cuda_reduce_args {
 } cuda_reduce_args;
 enum { CUDA_CELL_BYTES = 32 };
 cudaError_t cuda_launch_reduce(const cuda_reduce_args *r, cudaStream_t stream);
+
+/* ---- scan.cu: columns of n elements, `inner` apart ---- */
+typedef enum cuda_scan_kind { CUDA_SCAN_SUM, CUDA_SCAN_PRODUCT, CUDA_SCAN_LINEAR } cuda_scan_kind;
+typedef struct cuda_scan_args {
+    void *out;
+    const void *x, *factor; /* factor: CUDA_SCAN_LINEAR */
+    int dtype;              /* i64 or a float */
+    cuda_scan_kind kind;
+    bool reverse;
+    int64_t columns, n, inner;
+    int64_t
+        chunks; /* of a column; 0: a thread has a column, more than 1: parts has as many per column */
+    void *parts;
+} cuda_scan_args;
+enum { CUDA_SCAN_CHUNK = 1 << 12, CUDA_SCAN_PART_BYTES = 16 };
+cudaError_t cuda_launch_scan(const cuda_scan_args *s, cudaStream_t stream);
+
+/* ---- sort.cu ---- */
+typedef struct cuda_sort_args {
+    void *values;
+    int64_t *places;
+    const void *x; /* rows of n elements, `inner` apart */
+    void *
+        items; /* scratch: two per element of x, of CUDA_SORT_ITEM_BYTES, or 8 where size is not 8 */
+    int dtype, size;
+    bool descending, median;
+    int64_t rows, n, inner, first, count;
+} cuda_sort_args;
+enum { CUDA_SORT_TILE = 1024, CUDA_SORT_EACH = 8, CUDA_SORT_ITEM_BYTES = 16 };
+cudaError_t cuda_launch_sort(const cuda_sort_args *a, cudaStream_t stream);
+/* sorted: rows of n; x, out: `each` per row. right: behind what is equal. */
+cudaError_t cuda_launch_searchsorted(int64_t *out, const void *sorted, const void *x, int dtype,
+                                     int64_t rows, int64_t n, int64_t each, bool right,
+                                     cudaStream_t stream);
 
 /* ---- gemm.cu ---- */
 /* out[b][m][n] = sum over k of x[b][m][k] y[b][k][n], plus bias[n]; strides in elements. */

@@ -1,4 +1,4 @@
-/* sum, mean, amax, var, max, argmax: which dimensions stay, and how the work is cut. */
+/* sum, mean, var, std, prod, norm, amax, amin, max, min, argmax, argmin: which dimensions stay, and how the work is cut. */
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
 
@@ -76,8 +76,8 @@ static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cud
         return TERN_OK;
     if (!make_plan(&p, call, dims, keepdim))
         return call->host->fail(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
-    if (p.gone_count == 0 && (r->kind == CUDA_AMAX || r->kind == CUDA_MAX))
-        return call->host->fail(TERN_ERR_SHAPE, "no elements to take the greatest of");
+    if (p.gone_count == 0 && (r->kind == CUDA_EXTREME || r->kind == CUDA_PLACE))
+        return call->host->fail(TERN_ERR_SHAPE, "no elements to take the greatest or least of");
     r->in = in->data;
     r->in_dtype = in->dtype;
     r->out_dtype = call->out[0]->dtype;
@@ -94,48 +94,60 @@ static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cud
     return cuda_launched(call, cuda_launch_reduce(r, stream), name);
 }
 
-static tern_status_t reduce(const tern_call *call, cuda_reduction kind, const char *name)
+static tern_status_t reduce(const tern_call *call, cuda_reduction kind, bool least,
+                            const char *name)
 {
     const tern_attr_reduce *attr = call->attr;
-    cuda_reduce_args r = { .out = call->out[0]->data,
-                           .kind = kind,
-                           .correction = attr->correction };
+    cuda_reduce_args r = {
+        .out = call->out[0]->data, .kind = kind, .correction = attr->correction, .least = least
+    };
     return run(call, attr->dims, attr->keepdim != 0, &r, name);
 }
 
-tern_status_t cuda_sum(const tern_call *call)
+#define REDUCTION(name, kind, least)                 \
+    tern_status_t cuda_##name(const tern_call *call) \
+    {                                                \
+        return reduce(call, kind, least, #name);     \
+    }
+REDUCTION(sum, CUDA_SUM, false)
+REDUCTION(mean, CUDA_MEAN, false)
+REDUCTION(var, CUDA_VAR, false)
+REDUCTION(std, CUDA_STD, false)
+REDUCTION(prod, CUDA_PROD, false)
+REDUCTION(amax, CUDA_EXTREME, false)
+REDUCTION(amin, CUDA_EXTREME, true)
+
+tern_status_t cuda_norm(const tern_call *call)
 {
-    return reduce(call, CUDA_SUM, "sum");
+    const tern_attr_vector_norm *attr = call->attr;
+    cuda_reduce_args r = { .out = call->out[0]->data, .kind = CUDA_NORM, .p = attr->p };
+    return run(call, attr->dims, attr->keepdim != 0, &r, "norm");
 }
 
-tern_status_t cuda_mean(const tern_call *call)
-{
-    return reduce(call, CUDA_MEAN, "mean");
-}
-
-tern_status_t cuda_amax(const tern_call *call)
-{
-    return reduce(call, CUDA_AMAX, "amax");
-}
-
-tern_status_t cuda_var(const tern_call *call)
-{
-    return reduce(call, CUDA_VAR, "var");
-}
-
-static tern_status_t along(const tern_call *call, void *out, int64_t *place, const char *name)
+static tern_status_t along(const tern_call *call, void *out, int64_t *place, bool least,
+                           const char *name)
 {
     const tern_attr_dim *attr = call->attr;
-    cuda_reduce_args r = { .out = out, .place = place, .kind = CUDA_MAX };
+    cuda_reduce_args r = { .out = out, .place = place, .kind = CUDA_PLACE, .least = least };
     return run(call, call->in[0]->ndim > 0 ? 1u << attr->dim : 0u, attr->keepdim != 0, &r, name);
 }
 
 tern_status_t cuda_max(const tern_call *call)
 {
-    return along(call, call->out[0]->data, call->out[1]->data, "max");
+    return along(call, call->out[0]->data, call->out[1]->data, false, "max");
+}
+
+tern_status_t cuda_min(const tern_call *call)
+{
+    return along(call, call->out[0]->data, call->out[1]->data, true, "min");
 }
 
 tern_status_t cuda_argmax(const tern_call *call)
 {
-    return along(call, NULL, call->out[0]->data, "argmax");
+    return along(call, NULL, call->out[0]->data, false, "argmax");
+}
+
+tern_status_t cuda_argmin(const tern_call *call)
+{
+    return along(call, NULL, call->out[0]->data, true, "argmin");
 }

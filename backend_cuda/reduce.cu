@@ -1,20 +1,32 @@
-/* sum, mean, amax, var, max over any dimensions of any strides.
+/* sum, mean, var, std, prod, norm, amax, amin, max, min over any dimensions of any strides.
  *
  * `kept` walks the outputs, `gone` what each of them is made of. A thread makes an output where
  * neighbours lie beside each other or there is little to reduce, else a block does; outputs that are
  * few and long are cut into chunks, whose cells a second launch merges. f32 and half types accumulate
  * in f32, f64 in f64, integers in i64; the order is fixed, so that results repeat bit for bit. */
+#include <cmath>
+
 #include "backend_cuda/launch.h"
 #include "backend_cuda/reduce.cuh"
 #include "backend_cuda/walk.cuh"
 
 using namespace cuda;
 
+/* What cells start with, and what becomes of them at the end. */
+struct finish {
+    double share, correction;
+    double p;
+    int fold;     /* FOLD_* */
+    int least;    /* the least, not the greatest */
+    int root;     /* of a variance */
+    int reserved; /* the simulator takes what lies in a gap for an address */
+};
+
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 template <typename A> struct sum_cell {
     A sum;
-    __device__ void clear()
+    __device__ void start(const finish &)
     {
         sum = 0;
     }
@@ -26,9 +38,9 @@ template <typename A> struct sum_cell {
     {
         sum += other.sum;
     }
-    __device__ A value(double share, double) const
+    __device__ A value(const finish &f) const
     {
-        return (A)(share == 1.0 ? sum : (A)(sum * (A)share));
+        return (A)(f.share == 1.0 ? sum : (A)(sum * (A)f.share));
     }
     __device__ int64_t place() const
     {
@@ -39,7 +51,7 @@ template <typename A> struct sum_cell {
 /* Chan's merge of means and squared deviations: one pass, no cancellation. */
 template <typename A> struct var_cell {
     A count, mean, square;
-    __device__ void clear()
+    __device__ void start(const finish &)
     {
         count = mean = square = 0;
     }
@@ -60,10 +72,11 @@ template <typename A> struct var_cell {
         square += other.square + d * d * (count * (other.count / total));
         count = total;
     }
-    __device__ A value(double, double correction) const
+    __device__ A value(const finish &f) const
     {
-        const A rest = count - (A)correction;
-        return square / (rest > 0 ? rest : (A)0);
+        const A rest = count - (A)f.correction;
+        const A var = square / (rest > 0 ? rest : (A)0);
+        return f.root ? sqrt(var) : var;
     }
     __device__ int64_t place() const
     {
@@ -71,35 +84,100 @@ template <typename A> struct var_cell {
     }
 };
 
-/* The first of the greatest; NaN is greater than all. */
-template <typename A> struct max_cell {
-    A greatest;
-    int64_t at;
-    __device__ void clear()
+enum { FOLD_PRODUCT, FOLD_SQUARES, FOLD_SIZES, FOLD_COUNT, FOLD_POWERS, FOLD_GREATEST, FOLD_LEAST };
+
+/* Products, and what norms are made of. One cell for all: memory is what a reduction waits for. */
+template <typename A> struct fold_cell {
+    A all, p;
+    int fold;
+    __device__ void start(const finish &f)
     {
-        greatest = 0;
+        fold = f.fold;
+        p = (A)f.p;
+        all = fold == FOLD_PRODUCT ? (A)1 : (A)0;
+        if constexpr (!std::is_same<A, int64_t>::value)
+            if (fold == FOLD_LEAST)
+                all = (A)INFINITY;
+    }
+    __device__ void take(A x)
+    {
+        if (fold == FOLD_PRODUCT)
+            all *= x;
+        else if (fold == FOLD_GREATEST)
+            all = x > all || x != x ? x : all;
+        else if (fold == FOLD_LEAST)
+            all = x < all || x != x ? x : all;
+        else
+            all += x;
+    }
+    __device__ void add(A x, int64_t)
+    {
+        if constexpr (!std::is_same<A, int64_t>::value) {
+            const A size = x < 0 ? -x : x;
+            if (fold == FOLD_SQUARES)
+                x = x * x;
+            else if (fold == FOLD_COUNT)
+                x = x != 0 ? (A)1 : (A)0;
+            else if (fold == FOLD_POWERS)
+                x = (A)pow(size, p);
+            else if (fold != FOLD_PRODUCT)
+                x = size;
+        }
+        take(x);
+    }
+    __device__ void merge(const fold_cell &other)
+    {
+        take(other.all);
+    }
+    __device__ A value(const finish &) const
+    {
+        if constexpr (!std::is_same<A, int64_t>::value) {
+            if (fold == FOLD_SQUARES)
+                return sqrt(all);
+            if (fold == FOLD_POWERS)
+                return (A)pow(all, 1 / p);
+        }
+        return all;
+    }
+    __device__ int64_t place() const
+    {
+        return 0;
+    }
+};
+
+/* The first of the greatest, or of the least; NaN is beyond all. */
+template <typename A> struct extreme_cell {
+    A most;
+    bool least;
+    int64_t at;
+    __device__ void start(const finish &f)
+    {
+        most = 0;
+        least = f.least != 0;
         at = -1;
     }
     __device__ void add(A x, int64_t i)
     {
-        max_cell other;
-        other.greatest = x;
+        extreme_cell other;
+        other.most = x;
+        other.least = least;
         other.at = i;
         merge(other);
     }
-    __device__ void merge(const max_cell &other)
+    __device__ void merge(const extreme_cell &other)
     {
         if (other.at < 0)
             return;
-        const bool nan = greatest != greatest, other_nan = other.greatest != other.greatest;
-        const bool same = (nan && other_nan) || greatest == other.greatest;
-        const bool beats = (other_nan && !nan) || (!nan && other.greatest > greatest);
+        const bool nan = most != most, other_nan = other.most != other.most;
+        const bool same = (nan && other_nan) || most == other.most;
+        const bool beyond = least ? other.most < most : other.most > most;
+        const bool beats = (other_nan && !nan) || (!nan && beyond);
         if (at < 0 || beats || (same && other.at < at))
             *this = other;
     }
-    __device__ A value(double, double) const
+    __device__ A value(const finish &) const
     {
-        return greatest;
+        return most;
     }
     __device__ int64_t place() const
     {
@@ -147,17 +225,13 @@ template <typename A> struct write_as<bool8, A> {
     }
 };
 
-struct finish {
-    double share, correction;
-};
-
 template <typename C, typename O>
 static __device__ __forceinline__ void write_out(const C &c, O *out, int64_t *place,
                                                  const int64_t (&at)[3], finish f)
 {
-    const auto x = c.value(f.share, f.correction);
+    const auto x = c.value(f);
     if (out != nullptr)
-        out[at[0]] = write_as<O, decltype(c.value(0, 0))>::run(x);
+        out[at[0]] = write_as<O, decltype(c.value(f))>::run(x);
     if (place != nullptr)
         place[at[1]] = c.place();
 }
@@ -173,7 +247,7 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[3], inner[1];
         offsets<3>(kept, (uint32_t)i, at);
         C c;
-        c.clear();
+        c.start(f);
         for (int64_t k = 0; k < count; k++) {
             offsets<1>(gone, (uint32_t)k, inner);
             c.add(read_cell(in[at[2] + inner[0]]), k);
@@ -195,7 +269,7 @@ __global__ void __launch_bounds__(BLOCK)
     int64_t at[3], inner[1];
     offsets<3>(kept, (uint32_t)output, at);
     C c;
-    c.clear();
+    c.start(f);
     for (int64_t k = begin + threadIdx.x; k < end; k += BLOCK) {
         offsets<1>(gone, (uint32_t)k, inner);
         c.add(read_cell(in[at[2] + inner[0]]), k);
@@ -225,12 +299,29 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* ---- launchers ------------------------------------------------------------------------------- */
 
+static finish finish_of(const cuda_reduce_args *r)
+{
+    finish f = {};
+    f.share = r->kind == CUDA_MEAN ? 1.0 / (double)r->count : 1.0;
+    f.correction = r->correction;
+    f.p = r->p;
+    f.least = r->least;
+    f.root = r->kind == CUDA_STD;
+    f.fold = FOLD_PRODUCT;
+    if (r->kind == CUDA_NORM)
+        f.fold = isinf(r->p)   ? (r->p > 0 ? FOLD_GREATEST : FOLD_LEAST)
+                 : r->p == 2.0 ? FOLD_SQUARES
+                 : r->p == 1.0 ? FOLD_SIZES
+                 : r->p == 0.0 ? FOLD_COUNT
+                               : FOLD_POWERS;
+    return f;
+}
+
 template <typename C, typename S, typename O>
 static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
 {
     static_assert(sizeof(C) <= CUDA_CELL_BYTES, "scratch is counted in cells of this size");
-    const double share = r->kind == CUDA_MEAN ? 1.0 / (double)r->count : 1.0;
-    const finish f = { share, r->correction };
+    const finish f = finish_of(r);
     const cuda_walk &kept = *r->kept;
     O *out = (O *)r->out;
     const S *in = (const S *)r->in;
@@ -250,14 +341,16 @@ static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
                               f, (int)r->chunks);
 }
 
-/* Floats reduce to their own type, integers to i64 (sums) or to their own (greatest). */
+/* Floats reduce to their own type, integers to i64 (sums, products) or to their own (extremes). */
 template <typename S, typename A, typename O>
 static cudaError_t launch_kind(const cuda_reduce_args *r, cudaStream_t stream)
 {
-    if (r->kind == CUDA_AMAX || r->kind == CUDA_MAX)
-        return launch_cells<max_cell<A>, S, S>(r, stream);
+    if (r->kind == CUDA_EXTREME || r->kind == CUDA_PLACE)
+        return launch_cells<extreme_cell<A>, S, S>(r, stream);
+    if (r->kind == CUDA_PROD || r->kind == CUDA_NORM)
+        return launch_cells<fold_cell<A>, S, O>(r, stream);
     if constexpr (!std::is_same<A, int64_t>::value)
-        if (r->kind == CUDA_VAR)
+        if (r->kind == CUDA_VAR || r->kind == CUDA_STD)
             return launch_cells<var_cell<A>, S, O>(r, stream);
     return launch_cells<sum_cell<A>, S, O>(r, stream);
 }

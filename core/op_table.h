@@ -9,7 +9,8 @@
 #define BACK(name) void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 RULE(view) RULE(permute) RULE(slice) RULE(expand) RULE(unfold)
 RULE(bernoulli) RULE(remap) RULE(triangle)
-RULE(sum) RULE(mean) RULE(amax) RULE(max) RULE(argmax)
+RULE(sum) RULE(mean) RULE(amax) RULE(max) RULE(argmax) RULE(norm)
+RULE(scan) RULE(linear_scan) RULE(sort) RULE(searchsorted)
 RULE(gemm) RULE(linear)
 RULE(embedding) RULE(embedding_grad) RULE(gather) RULE(gather_grad)
 RULE(conv2d) RULE(conv2d_grad_input) RULE(conv2d_grad_weight)
@@ -27,6 +28,7 @@ BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tan
 BACK(add) BACK(sub) BACK(mul) BACK(div) BACK(pow) BACK(maximum) BACK(minimum) BACK(where)
 BACK(remainder) BACK(atan2) BACK(hypot)
 BACK(sum) BACK(mean) BACK(amax) BACK(var) BACK(max)
+BACK(prod) BACK(std) BACK(norm) BACK(cumsum) BACK(cumprod) BACK(linear_scan) BACK(sort)
 BACK(gemm) BACK(linear)
 BACK(embedding) BACK(embedding_grad) BACK(gather) BACK(gather_grad)
 BACK(conv2d) BACK(conv2d_grad_input) BACK(conv2d_grad_weight)

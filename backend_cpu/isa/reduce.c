@@ -34,8 +34,7 @@ static void sum_fours_f32(double *lanes, const float *x, int64_t n)
 
 #define SPREAD 1
 #define NOT_A_NUMBER NAN
-#define MORE(x, best) ((x) > (best))
-#define GREATER(x, best) (((x) > (best)) | (!SAME(x, x) & SAME(best, best)))
+#define LESS(a, b) ((a) < (b))
 #define T float
 #define ODD int32_t
 #define ACC double
@@ -55,28 +54,68 @@ static void sum_fours_f32(double *lanes, const float *x, int64_t n)
 #undef T
 #undef ACC
 #undef NAME
-#undef GREATER
-#undef MORE
+#undef LESS
 #undef NOT_A_NUMBER
 #undef SPREAD
 
 /* Sums wrap, so they are unsigned; the order of elements is that of int64_t. */
 #define SPREAD 0
 #define NOT_A_NUMBER 0
-#define MORE(x, best) ((int64_t)(x) > (int64_t)(best))
-#define GREATER MORE
+#define LESS(a, b) ((int64_t)(a) < (int64_t)(b))
 #define T uint64_t
 #define ACC uint64_t
 #define NAME(x) x##_i64
 #include "backend_cpu/isa/reduce_type.h"
 
-#define LOOPS(type, spread_loop, spread_rows_loop)                                            \
-    {                                                                                         \
-        sum_##type, spread_loop, amax_##type, find_##type, sum_rows_##type, spread_rows_loop, \
-            amax_rows_##type, argmax_rows_##type                                              \
+/* ---- what a norm sums ------------------------------------------------------------------------- */
+
+#define MAPS(T, type, absolute, power)                           \
+    static void square_##type(void *data, int64_t n, double p)   \
+    {                                                            \
+        T *x = data;                                             \
+        (void)p;                                                 \
+        for (int64_t i = 0; i < n; i++)                          \
+            x[i] *= x[i];                                        \
+    }                                                            \
+    static void absolute_##type(void *data, int64_t n, double p) \
+    {                                                            \
+        T *x = data;                                             \
+        (void)p;                                                 \
+        for (int64_t i = 0; i < n; i++)                          \
+            x[i] = absolute(x[i]);                               \
+    }                                                            \
+    static void is_there_##type(void *data, int64_t n, double p) \
+    {                                                            \
+        T *x = data;                                             \
+        (void)p;                                                 \
+        for (int64_t i = 0; i < n; i++)                          \
+            x[i] = (T)(x[i] != 0);                               \
+    }                                                            \
+    static void power_##type(void *data, int64_t n, double p)    \
+    {                                                            \
+        T *x = data;                                             \
+        for (int64_t i = 0; i < n; i++)                          \
+            x[i] = power(absolute(x[i]), (T)p);                  \
     }
+MAPS(float, f32, fabsf, powf)
+MAPS(double, f64, fabs, pow)
+
+#define EXTREME(type, order)                                                           \
+    {                                                                                  \
+        best_##order##_##type, best_rows_##order##_##type, place_rows_##order##_##type \
+    }
+#define LOOPS(type, spread_loop, spread_rows_loop, ...)                                     \
+    {                                                                                       \
+        .sum = sum_##type, .spread = spread_loop, .prod = prod_##type, .find = find_##type, \
+        .sum_rows = sum_rows_##type, .spread_rows = spread_rows_loop,                       \
+        .prod_rows = prod_rows_##type, .greatest = EXTREME(type, greatest),                 \
+        .least = EXTREME(type, least), .map = {                                             \
+            __VA_ARGS__                                                                     \
+        }                                                                                   \
+    }
+#define MAP_TABLE(type) square_##type, absolute_##type, is_there_##type, power_##type
 const cpu_reduce_loops CPU_ISA_NAME(cpu_reductions)[CPU_REDUCE_TYPES] = {
-    [CPU_REDUCE_F32] = LOOPS(f32, spread_f32, spread_rows_f32),
-    [CPU_REDUCE_F64] = LOOPS(f64, spread_f64, spread_rows_f64),
-    [CPU_REDUCE_I64] = LOOPS(i64, NULL, NULL),
+    [CPU_REDUCE_F32] = LOOPS(f32, spread_f32, spread_rows_f32, MAP_TABLE(f32)),
+    [CPU_REDUCE_F64] = LOOPS(f64, spread_f64, spread_rows_f64, MAP_TABLE(f64)),
+    [CPU_REDUCE_I64] = LOOPS(i64, NULL, NULL, NULL),
 };

@@ -1,7 +1,6 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
- * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), MORE(x, best), GREATER(x,
- * best), which is true also where x is NaN and best is not, NOT_A_NUMBER, and OWN_FOURS as 1 where it
- * has a NAME(sum_fours) of its own.
+ * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, and
+ * OWN_FOURS as 1 where it has a NAME(sum_fours) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
@@ -53,38 +52,6 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
     *(ACC *)sum += NAME(fold)(lanes);
 }
 
-/* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
-static void NAME(amax)(void *best, const void *data, int64_t n)
-{
-    enum { L = NAME(LANES) };
-    const T *x = data, before = *(const T *)best;
-    T lanes[NAME(UNROLLED)], greatest = before;
-    ODD odd[L] = { 0 }, any = 0;
-    int64_t i = 0;
-    for (int j = 0; j < NAME(UNROLLED); j++)
-        lanes[j] = before;
-    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED)) {
-        /* so many operations wait for a line that the CPU itself does not look far enough ahead */
-        for (size_t line = 0; line < NAME(UNROLLED) * sizeof(T); line += 64)
-            __builtin_prefetch((const char *)(x + i) + 4096 + line);
-        for (int j = 0; j < NAME(UNROLLED); j++)
-            lanes[j] = MORE(x[i + j], lanes[j]) ? x[i + j] : lanes[j];
-        for (int j = 0; j < L; j++)
-            odd[j] |= !SAME(x[i + j], x[i + j]) | !SAME(x[i + j + L], x[i + j + L]) |
-                      !SAME(x[i + j + 2 * L], x[i + j + 2 * L]) |
-                      !SAME(x[i + j + 3 * L], x[i + j + 3 * L]);
-    }
-    for (int j = 0; i > 0 && j < NAME(UNROLLED); j++)
-        greatest = MORE(lanes[j], greatest) ? lanes[j] : greatest;
-    for (int j = 0; j < L; j++)
-        any |= odd[j];
-    for (; i < n; i++) {
-        greatest = MORE(x[i], greatest) ? x[i] : greatest;
-        any |= !SAME(x[i], x[i]);
-    }
-    *(T *)best = any ? NOT_A_NUMBER : greatest;
-}
-
 static int64_t NAME(find)(const void *value, const void *data, int64_t n)
 {
     const T *x = data, wanted = *(const T *)value;
@@ -122,32 +89,31 @@ static void NAME(sum_rows)(void *sums, const void *data, int64_t columns, int64_
     }
 }
 
-static void NAME(amax_rows)(void *best, const void *data, int64_t columns, int64_t rows,
+/* Four products side by side, or else each waits for the one before. */
+static void NAME(prod)(void *product, const void *data, int64_t n)
+{
+    const T *x = data;
+    ACC four[4] = { 1, 1, 1, 1 };
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        for (int j = 0; j < 4; j++)
+            four[j] *= (ACC)x[i + j];
+    }
+    for (; i < n; i++)
+        four[0] *= (ACC)x[i];
+    *(ACC *)product *= (four[0] * four[1]) * (four[2] * four[3]);
+}
+
+static void NAME(prod_rows)(void *products, const void *data, int64_t columns, int64_t rows,
                             int64_t stride)
 {
-    T *greatest = best;
+    ACC *product = products;
     const char *row = data;
     for (; rows > 0; rows--, row += stride) {
         const T *x = (const T *)row;
         CPU_INDEPENDENT
         for (int64_t j = 0; j < columns; j++)
-            greatest[j] = GREATER(x[j], greatest[j]) ? x[j] : greatest[j];
-    }
-}
-
-static void NAME(argmax_rows)(void *best, int64_t *places, const void *data, int64_t columns,
-                              int64_t rows, int64_t stride, int64_t first)
-{
-    T *greatest = best;
-    const char *row = data;
-    for (int64_t r = 0; r < rows; r++, row += stride) {
-        const T *x = (const T *)row;
-        CPU_INDEPENDENT
-        for (int64_t j = 0; j < columns; j++) {
-            const bool better = GREATER(x[j], greatest[j]);
-            greatest[j] = better ? x[j] : greatest[j];
-            places[j] = better ? first + r : places[j];
-        }
+            product[j] *= (ACC)x[j];
     }
 }
 
@@ -188,3 +154,17 @@ static void NAME(spread_rows)(double *sums, const void *data, int64_t columns, i
     }
 }
 #endif
+
+#define BEST(x) NAME(x##_greatest)
+#define BEYOND(x, most) LESS(most, x)
+#define REPLACES(x, most) (BEYOND(x, most) | (!SAME(x, x) & SAME(most, most)))
+#include "backend_cpu/isa/reduce_extreme.h"
+#undef BEST
+#undef BEYOND
+
+#define BEST(x) NAME(x##_least)
+#define BEYOND(x, most) LESS(x, most)
+#include "backend_cpu/isa/reduce_extreme.h"
+#undef BEST
+#undef BEYOND
+#undef REPLACES

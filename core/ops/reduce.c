@@ -1,16 +1,14 @@
-/* Reductions over any dimensions: sum, mean, amax, var; over one: max, argmax. */
+/* Reductions over any dimensions: sum, mean, var, std, prod, amax, amin, any, all, logsumexp; over one:
+ * max, min, argmax, argmin. Gradients are in reduce_grad.c. */
+#include <math.h>
+
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/ops/reduce.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
-static bool is_reduced(const tern_attr_reduce *attr, int d)
-{
-    return (attr->dims & B(d)) != 0;
-}
-
-/* The result's shape, in `out_dims`; returns its ndim. */
-static int reduced_shape(const tern_view *x, uint32_t reduced, bool keepdim, int64_t *out_dims)
+int reduce_shape(const tern_view *x, uint32_t reduced, bool keepdim, int64_t *out_dims)
 {
     int n = 0;
     for (int d = 0; d < x->ndim; d++) {
@@ -22,21 +20,27 @@ static int reduced_shape(const tern_view *x, uint32_t reduced, bool keepdim, int
     return n;
 }
 
-static bool reduced_out(core_call *call, tern_dtype_t dtype)
+bool reduce_out(core_call *call, uint32_t reduced, bool keepdim, tern_dtype_t dtype)
 {
-    const tern_attr_reduce *attr = core_attr(call);
     int64_t dims[TERN_MAX_DIMS];
-    const int ndim = reduced_shape(core_view(call, 0), attr->dims, attr->keepdim != 0, dims);
+    const int ndim = reduce_shape(core_view(call, 0), reduced, keepdim, dims);
     return core_out(call, 0, dtype, ndim, dims);
 }
 
+static bool reduced_to(core_call *call, tern_dtype_t dtype)
+{
+    const tern_attr_reduce *attr = core_attr(call);
+    return reduce_out(call, attr->dims, attr->keepdim != 0, dtype);
+}
+
+/* sum and prod */
 bool rule_sum(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 0)->dtype;
-    return reduced_out(call, tern_dtype_is_float(dtype) ? dtype : TERN_I64);
+    return reduced_to(call, tern_dtype_is_float(dtype) ? dtype : TERN_I64);
 }
 
-/* mean and var */
+/* mean, var and std */
 bool rule_mean(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 0)->dtype;
@@ -44,22 +48,25 @@ bool rule_mean(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, "tern_cast(x, TERN_F32), or .dtype for a mean",
                          "the input is %s; floats are needed, since the result is not whole",
                          tern_dtype_name(dtype));
-    return reduced_out(call, dtype);
+    return reduced_to(call, dtype);
 }
 
-static bool nothing_to_compare(core_call *call, int d)
-{
-    return core_fail(call, TERN_ERR_SHAPE, NULL,
-                     "dimension %d has extent 0: there is no largest value", d);
-}
-
-bool rule_amax(core_call *call)
+bool reduce_check_extents(core_call *call, uint32_t reduced)
 {
     const tern_view *x = core_view(call, 0);
     for (int d = 0; d < x->ndim; d++)
-        if (is_reduced(core_attr(call), d) && x->shape[d] == 0)
-            return nothing_to_compare(call, d);
-    return reduced_out(call, (tern_dtype_t)x->dtype);
+        if ((reduced & B(d)) && x->shape[d] == 0)
+            return core_fail(call, TERN_ERR_SHAPE, NULL,
+                             "dimension %d has extent 0: there is no largest or smallest value", d);
+    return true;
+}
+
+/* amax and amin */
+bool rule_amax(core_call *call)
+{
+    const tern_attr_reduce *attr = core_attr(call);
+    return reduce_check_extents(call, attr->dims) &&
+           reduced_to(call, (tern_dtype_t)core_view(call, 0)->dtype);
 }
 
 /* The shape without attr->dim; false with the error recorded. */
@@ -67,15 +74,14 @@ static bool without_dim(core_call *call, int64_t *out_dims, int *out_ndim)
 {
     const tern_view *x = core_view(call, 0);
     tern_attr_dim *attr = core_attr(call);
-    if (!core_normalise_dim(call, &attr->dim, x->ndim))
+    if (!core_normalise_dim(call, &attr->dim, x->ndim) || !reduce_check_extents(call, B(attr->dim)))
         return false;
-    if (x->ndim > 0 && x->shape[attr->dim] == 0)
-        return nothing_to_compare(call, attr->dim);
     attr->size = x->ndim > 0 ? x->shape[attr->dim] : 1;
-    *out_ndim = reduced_shape(x, B(attr->dim), attr->keepdim != 0, out_dims);
+    *out_ndim = reduce_shape(x, B(attr->dim), attr->keepdim != 0, out_dims);
     return true;
 }
 
+/* max and min */
 bool rule_max(core_call *call)
 {
     int64_t dims[TERN_MAX_DIMS];
@@ -85,6 +91,7 @@ bool rule_max(core_call *call)
            core_out(call, 1, TERN_I64, ndim, dims);
 }
 
+/* argmax and argmin */
 bool rule_argmax(core_call *call)
 {
     int64_t dims[TERN_MAX_DIMS];
@@ -94,8 +101,7 @@ bool rule_argmax(core_call *call)
 
 /* ---- public functions -------------------------------------------------------------------------- */
 
-/* Dimensions as bits; none given is all. A 0-dim tensor reduces its one element: bit 0. */
-static bool dims_mask(core_call *call, const tern_view *x, tern_dims_t dims, uint32_t *out_mask)
+bool reduce_mask(core_call *call, const tern_view *x, tern_dims_t dims, uint32_t *out_mask)
 {
     if (dims.ndim == 0) {
         *out_mask = x->ndim == 0 ? 1u : B(x->ndim) - 1;
@@ -121,52 +127,122 @@ static bool check_dtype(core_call *call, tern_dtype_t dtype)
     return core_fail(call, TERN_ERR_DTYPE, NULL, "%d is no dtype", (int)dtype);
 }
 
-static tern_tensor *reduce(tern_op_id id, tern_site_t site, const tern_reduce_args *args)
+typedef tern_tensor *(*compose_fn)(tern_op_id id, tern_site_t site, tern_attr_reduce *attr,
+                                   tern_tensor *x);
+
+static tern_tensor *one_row(tern_op_id id, tern_site_t site, tern_attr_reduce *attr, tern_tensor *x)
+{
+    return core_op1(id, site, attr, x);
+}
+
+static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
+                              const tern_reduce_args *args)
 {
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_reduce attr = { .keepdim = args->keepdim, .correction = args->correction };
-    if (id == TERN_OP_var)
+    if (id == TERN_OP_var || id == TERN_OP_std)
         attr.correction = args->no_correction ? 0 : args->correction == 0 ? 1 : args->correction;
     core_frame frame;
     core_compose_begin(&frame, id, site, 1, &x);
     if (core_compose_check(&frame) && check_dtype(&frame.call, args->dtype) &&
-        dims_mask(&frame.call, &x->view, args->dims, &attr.dims)) {
+        reduce_mask(&frame.call, &x->view, args->dims, &attr.dims)) {
         if (args->dtype != TERN_DTYPE_NONE)
             x = tern_cast(x, args->dtype);
-        out = core_op1(id, site, &attr, x);
+        else if (id == TERN_OP_logsumexp) /* a row casts by itself */
+            x = core_compose_cast(&frame) ? frame.call.in[0] : NULL;
+        out = x != NULL ? run(id, site, &attr, x) : NULL;
         if (out != NULL && args->dtype != TERN_DTYPE_NONE)
             out = tern_cast(out, args->dtype); /* sums of small integers were made as i64 */
     }
     return core_compose_end(&frame, out);
 }
 
-tern_tensor *tern_sum_at(tern_site_t site, const tern_reduce_args *args)
+#define PUBLIC_REDUCTION(name)                                                    \
+    tern_tensor *tern_##name##_at(tern_site_t site, const tern_reduce_args *args) \
+    {                                                                             \
+        return reduce_by(one_row, TERN_OP_##name, site, args);                    \
+    }
+PUBLIC_REDUCTION(sum)
+PUBLIC_REDUCTION(mean)
+PUBLIC_REDUCTION(var)
+PUBLIC_REDUCTION(std)
+PUBLIC_REDUCTION(prod)
+PUBLIC_REDUCTION(amax)
+PUBLIC_REDUCTION(amin)
+
+/* Of bools: any is the greatest, all the least; of nothing, false and true. */
+static tern_tensor *truth(tern_op_id id, tern_site_t site, tern_attr_reduce *attr, tern_tensor *x)
 {
-    return reduce(TERN_OP_sum, site, args);
+    const tern_dtype_t dtype = tern_dtype(x) == TERN_U8 ? TERN_U8 : TERN_BOOL;
+    tern_tensor *out;
+    if (reduce_count(&x->view, attr->dims) == 0) {
+        tern_shape_t shape = { .set_ = 1 };
+        shape.ndim = reduce_shape(&x->view, attr->dims, attr->keepdim != 0, shape.dims);
+        return tern_full(id == TERN_OP_all, shape, .dtype = dtype, .device = tern_device(x));
+    }
+    if (tern_dtype(x) != TERN_BOOL)
+        x = tern_ne(x, 0);
+    out = core_op1(id == TERN_OP_all ? TERN_OP_amin : TERN_OP_amax, site, attr, x);
+    return out != NULL && dtype == TERN_U8 ? tern_cast(out, dtype) : out;
 }
 
-tern_tensor *tern_mean_at(tern_site_t site, const tern_reduce_args *args)
+tern_tensor *tern_any_at(tern_site_t site, const tern_reduce_args *args)
 {
-    return reduce(TERN_OP_mean, site, args);
+    return reduce_by(truth, TERN_OP_any, site, args);
 }
 
-tern_tensor *tern_amax_at(tern_site_t site, const tern_reduce_args *args)
+tern_tensor *tern_all_at(tern_site_t site, const tern_reduce_args *args)
 {
-    return reduce(TERN_OP_amax, site, args);
+    return reduce_by(truth, TERN_OP_all, site, args);
 }
 
-tern_tensor *tern_var_at(tern_site_t site, const tern_reduce_args *args)
+/* log(sum(exp(x - m))) + m with m the greatest, or 0 where that is infinite. */
+static tern_tensor *log_of_sum(tern_op_id id, tern_site_t site, tern_attr_reduce *attr,
+                               tern_tensor *x)
 {
-    return reduce(TERN_OP_var, site, args);
+    (void)id;
+    (void)site;
+    const tern_dims_t dims = reduce_dims_of(attr->dims, x->view.ndim);
+    if (!tern_dtype_is_float(tern_dtype(x)))
+        x = tern_cast(x, tern_default_dtype());
+    if (x == NULL)
+        return NULL;
+    if (reduce_count(&x->view, attr->dims) == 0)
+        return tern_log(tern_sum(x, dims, .keepdim = attr->keepdim != 0));
+    tern_tensor *m = tern_amax(tern_detach(x), dims, .keepdim = true);
+    m = tern_where(tern_eq(tern_abs(m), INFINITY), 0.0, m);
+    tern_tensor *sum = tern_sum(tern_exp(tern_sub(x, m)), dims, .keepdim = true);
+    tern_tensor *out = tern_add(tern_log(sum), m);
+    if (attr->keepdim || out == NULL)
+        return out;
+    tern_shape_t shape = { .set_ = 1 };
+    shape.ndim = reduce_shape(&x->view, attr->dims, false, shape.dims);
+    return tern_reshape(out, shape);
 }
 
-tern_tensor *tern_max_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_indices)
+tern_tensor *tern_logsumexp_at(tern_site_t site, const tern_reduce_args *args)
+{
+    return reduce_by(log_of_sum, TERN_OP_logsumexp, site, args);
+}
+
+static tern_tensor *extreme(tern_op_id id, tern_site_t site, tern_tensor *x, int dim,
+                            tern_tensor **out_indices)
 {
     tern_attr_dim attr = { .dim = dim };
     tern_tensor *values = NULL, **out[] = { &values, out_indices };
     if (out_indices != NULL)
         *out_indices = NULL;
-    return core_opn(TERN_OP_max, site, &attr, 1, &x, 2, out) ? values : NULL;
+    return core_opn(id, site, &attr, 1, &x, 2, out) ? values : NULL;
+}
+
+tern_tensor *tern_max_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_indices)
+{
+    return extreme(TERN_OP_max, site, x, dim, out_indices);
+}
+
+tern_tensor *tern_min_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_indices)
+{
+    return extreme(TERN_OP_min, site, x, dim, out_indices);
 }
 
 tern_tensor *tern_argmax_at(tern_site_t site, tern_tensor *x, int dim)
@@ -175,96 +251,8 @@ tern_tensor *tern_argmax_at(tern_site_t site, tern_tensor *x, int dim)
     return core_op1(TERN_OP_argmax, site, &attr, x);
 }
 
-/* ---- gradients --------------------------------------------------------------------------------- */
-
-static tern_shape_t shape_of(const tern_view *v)
+tern_tensor *tern_argmin_at(tern_site_t site, tern_tensor *x, int dim)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
-    for (int d = 0; d < v->ndim; d++)
-        shape.dims[d] = v->shape[d];
-    return shape;
-}
-
-/* A result with its reduced dimensions back, as 1. */
-static tern_tensor *with_dims(tern_tensor *t, const tern_view *x, uint32_t reduced)
-{
-    tern_shape_t kept = { .set_ = 1 };
-    kept.ndim = reduced_shape(x, reduced, true, kept.dims);
-    return tern_reshape(t, kept);
-}
-
-static int64_t reduced_count(const tern_view *x, uint32_t reduced)
-{
-    int64_t count = 1;
-    for (int d = 0; d < x->ndim; d++)
-        if (reduced & B(d))
-            count *= x->shape[d];
-    return count;
-}
-
-static tern_dims_t dims_of(uint32_t mask, int ndim)
-{
-    tern_dims_t dims = { .set_ = 1 };
-    for (int d = 0; d < ndim; d++)
-        if (mask & B(d))
-            dims.dims[dims.ndim++] = d;
-    return dims;
-}
-
-void back_sum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    const tern_view *x = core_input_view(ctx, 0);
-    const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
-    grad_in[0] = tern_expand(with_dims(grad, x, reduced), shape_of(x));
-}
-
-void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    const tern_view *x = core_input_view(ctx, 0);
-    const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
-    tern_tensor *share = tern_div(grad, (double)reduced_count(x, reduced));
-    grad_in[0] = tern_expand(with_dims(share, x, reduced), shape_of(x));
-}
-
-/* Ties share equally. */
-void back_amax(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    tern_tensor *x = core_saved_in(ctx, 0), *largest = core_saved_out(ctx, 0);
-    const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
-    if (x == NULL || largest == NULL)
-        return;
-    const tern_view *v = &x->view;
-    tern_tensor *winners = tern_cast(tern_eq(x, with_dims(largest, v, reduced)), tern_dtype(grad));
-    tern_tensor *count = tern_sum(winners, .dims = dims_of(reduced, v->ndim), .keepdim = true);
-    grad_in[0] = tern_div(tern_mul(winners, with_dims(grad, v, reduced)), count);
-}
-
-/* 2 (x - mean) / (n - correction) */
-void back_var(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    tern_tensor *x = core_saved_in(ctx, 0);
-    const tern_attr_reduce attr = core_ctx_attr(ctx, tern_attr_reduce);
-    if (x == NULL)
-        return;
-    const double degrees = (double)reduced_count(&x->view, attr.dims) - attr.correction;
-    tern_tensor *mean = tern_mean(x, .dims = dims_of(attr.dims, x->view.ndim), .keepdim = true);
-    tern_tensor *scaled =
-        tern_mul(with_dims(grad, &x->view, attr.dims), 2 / (degrees > 0 ? degrees : 0.0));
-    grad_in[0] = tern_mul(tern_sub(x, mean), scaled);
-}
-
-void back_max(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    const tern_view *x = core_input_view(ctx, 0);
-    const int dim = core_ctx_attr(ctx, tern_attr_dim).dim;
-    tern_tensor *index = core_saved_out(ctx, 1);
-    if (x->ndim == 0) {
-        grad_in[0] = grad;
-        return;
-    }
-    tern_attr_gather_grad attr = { .dim = dim, .ndim = x->ndim };
-    for (int d = 0; d < x->ndim; d++)
-        attr.dims[d] = x->shape[d];
-    grad_in[0] = core_op2(TERN_OP_gather_grad, TERN_HERE, &attr, with_dims(grad, x, B(dim)),
-                          with_dims(index, x, B(dim)));
+    tern_attr_dim attr = { .dim = dim };
+    return core_op1(TERN_OP_argmin, site, &attr, x);
 }

@@ -74,10 +74,38 @@ typedef struct tern_attr_dropout {
 typedef struct tern_attr_reduce {
     uint32_t dims;
     int32_t keepdim;
-    double correction; /* var: divides by n - correction */
+    double correction; /* var, std: divides by n - correction */
 } tern_attr_reduce;
 
-/* Ops along one dimension: softmax, log_softmax, argmax, max, gather. `size` is the extent of that
+/* norm: (sum of |x|^p)^(1/p); p = 0 counts what is not 0, infinities take the greatest or least |x|. */
+typedef struct tern_attr_vector_norm {
+    uint32_t dims; /* as tern_attr_reduce */
+    int32_t keepdim;
+    double p;
+} tern_attr_vector_norm;
+
+/* cumsum, cumprod, linear_scan; reverse: from the last element on. */
+typedef struct tern_attr_scan {
+    int32_t dim;
+    int32_t reverse;
+} tern_attr_scan;
+
+/* sort: elements first .. first + count of the order and their places. `all` and `median` let the rule set
+ * both; a median is the first NaN where there is one. */
+typedef struct tern_attr_sort {
+    int32_t dim;
+    int32_t descending;
+    int32_t all, median;
+    int64_t first, count;
+} tern_attr_sort;
+
+/* searchsorted; right: behind what is equal. */
+typedef struct tern_attr_search {
+    int32_t right;
+    int32_t reserved;
+} tern_attr_search;
+
+/* Ops along one dimension: softmax, log_softmax, argmax, argmin, max, min, gather. `size` is the extent of that
  * dimension in the input where a gradient has to be made of a smaller one (gather_grad), or the
  * rows of the table (embedding_grad). */
 typedef struct tern_attr_dim {

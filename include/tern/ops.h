@@ -20,36 +20,6 @@
 extern "C" {
 #endif
 
-/* ---- reductions ----------------------------------------------------------------------------- */
-
-typedef struct tern_reduce_args {
-    size_t size_;
-    tern_tensor *x;
-    tern_dims_t dims; /* default: all */
-    bool keepdim;
-    double correction;  /* var only; default 1 */
-    bool no_correction; /* var only: divides by n */
-    tern_dtype_t dtype; /* sum, mean: dtype of the result */
-} tern_reduce_args;
-/* sum: integers and bool give i64. mean, var: floats. max (amax), min-free: the largest value;
- * gradients of ties are shared equally. */
-TERN_API tern_tensor *tern_sum_at(tern_site_t, const tern_reduce_args *args);
-TERN_API tern_tensor *tern_mean_at(tern_site_t, const tern_reduce_args *args);
-TERN_API tern_tensor *tern_amax_at(tern_site_t, const tern_reduce_args *args);
-TERN_API tern_tensor *tern_var_at(tern_site_t, const tern_reduce_args *args);
-#define TERN_REDUCE_(...) &(tern_reduce_args){ .size_ = sizeof(tern_reduce_args), __VA_ARGS__ }
-#define tern_sum(...) tern_sum_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_mean(...) tern_mean_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_amax(...) tern_amax_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_var(...) tern_var_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-/* Largest value along a dimension and, in *out_indices (NULL: not wanted), the first place of it,
- * i64. The dimension disappears. */
-TERN_API tern_tensor *tern_max_at(tern_site_t, tern_tensor *x, int dim, tern_tensor **out_indices);
-/* Place of the first largest value along a dimension, i64. */
-TERN_API tern_tensor *tern_argmax_at(tern_site_t, tern_tensor *x, int dim);
-#define tern_max(x, dim, out_indices) tern_max_at(TERN_HERE, x, dim, out_indices)
-#define tern_argmax(x, dim) tern_argmax_at(TERN_HERE, x, dim)
-
 /* ---- matrix products ------------------------------------------------------------------------ */
 
 /* torch.matmul's rules from 1-D x 1-D to batched, broadcast N-D. */
@@ -202,6 +172,7 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 #include "tern/elementwise.h"
 #include "tern/loss.h"
 #include "tern/indexing.h"
+#include "tern/reduce.h"
 #include "tern/shape.h"
 #include "tern/product.h"
 

@@ -40,6 +40,7 @@ ENTRIES = {
     "dropout": F + "dropout", "dropout_grad": "native_dropout_backward",
     "scaled_dot_product_attention": F + "scaled_dot_product_attention",
     "pad": F + "pad constant", "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
+    "min": "min reduction_with_dim", "norm": "linalg.vector_norm",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
     "floor_div": "floor_divide", "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
@@ -52,7 +53,7 @@ BACKWARD_OF = {"embedding_grad": "embedding", "gather_grad": "gather",
 # randperm, optimizers' steps and the scaler are in no entry of op_db.
 NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",
             "rmsprop_step_scaled", "adagrad_step", "adagrad_step_scaled", "lion_step",
-            "lion_step_scaled", "unscale", "scale_update"}
+            "lion_step_scaled", "unscale", "scale_update", "linear_scan"}
 
 
 def rows():

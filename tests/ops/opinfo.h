@@ -76,5 +76,9 @@ extern const opinfo opinfo_attention[];
 extern const int opinfo_attention_count;
 extern const opinfo opinfo_optim[];
 extern const int opinfo_optim_count;
+extern const opinfo opinfo_order[];
+extern const int opinfo_order_count;
+extern const opinfo opinfo_fold[];
+extern const int opinfo_fold_count;
 
 #endif

@@ -14,6 +14,8 @@ static const struct {
     { opinfo_shape, &opinfo_shape_count },
     { opinfo_moves, &opinfo_moves_count },
     { opinfo_reduce, &opinfo_reduce_count },
+    { opinfo_fold, &opinfo_fold_count },
+    { opinfo_order, &opinfo_order_count },
     { opinfo_product, &opinfo_product_count },
     { opinfo_norm, &opinfo_norm_count },
     { opinfo_loss, &opinfo_loss_count },

@@ -21,6 +21,21 @@ value ref_var(const value *a, uint32_t dims, double correction);
 value ref_amax(const value *a, uint32_t dims);
 value ref_argmax(const value *a, int dim);
 
+value ref_prod(const value *a, uint32_t dims);
+value ref_amin(const value *a, uint32_t dims);
+value ref_argmin(const value *a, int dim);
+value ref_norm(const value *a, uint32_t dims, double p);
+value ref_logsumexp(const value *a, uint32_t dims);
+/* y[t] = y[t - 1] factor[t] + a[t] (factor NULL: 1), or y[t - 1] a[t]; reverse: from the last on */
+value ref_scan(const value *a, const value *factor, int dim, bool product, bool reverse);
+
+/* Sorted along a dimension, equal ones in the order they had: values, or where they were. */
+value ref_order(const value *x, int dim, bool descending, bool places);
+/* Elements first .. first + count of a dimension. */
+value ref_part(const value *x, int dim, int64_t first, int64_t count);
+/* The different elements, sorted. */
+value ref_unique(const value *x);
+
 /* a [B, M, K] x b [B, K, N]; batch extents of 1 repeat; ndim 2 or 3. */
 value ref_matmul(const value *a, const value *b);
 /* One or two operands (b NULL: one), letters only, each a different dimension or the same extent. */

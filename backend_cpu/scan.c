@@ -1,0 +1,288 @@
+/* cumsum, cumprod and linear_scan along one dimension of a row-major tensor.
+ *
+ * Blocks are widened to f64 (or are i64), scanned, and narrowed. A row is cut into chunks of fixed
+ * length: each chunk is also scanned from nothing, and the next chunk starts from what the chunks before
+ * it make together. So a thread that has the whole row and threads that share it out make the same
+ * bits. Rows of several columns (dimensions behind the scanned one) go side by side. */
+#include "backend_cpu/kernels.h"
+#include "backend_cpu/rows.h"
+#include "tern/op_attr.h"
+
+enum { CHUNK = 1 << 14 };
+
+typedef enum scan_kind { SCAN_SUM, SCAN_PRODUCT, SCAN_LINEAR } scan_kind;
+
+/* y -> slope y + shift: what some elements do to the running value. */
+typedef struct part {
+    double slope, shift;
+    uint64_t whole; /* of integers */
+} part;
+
+typedef struct scan {
+    scan_kind kind;
+    bool whole;   /* i64, else floats */
+    bool reverse; /* from the last element on */
+    int dtype;
+    int64_t size, outer, n, inner;
+    const char *x, *factor; /* factor: linear_scan only */
+    char *out;
+    cpu_convert_fn widen, narrow;
+    int64_t chunks; /* of a row */
+    part *parts;    /* scratch: of each row's chunks; NULL: a thread has whole rows */
+} scan;
+
+typedef union values {
+    double f[CPU_BLOCK];
+    uint64_t i[CPU_BLOCK];
+} values;
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static part nothing(void)
+{
+    return (part){ 1, 0, 0 };
+}
+
+/* First one, then the other. */
+static part then(const scan *s, part one, part other)
+{
+    if (s->kind == SCAN_SUM)
+        return (part){ 1, one.shift + other.shift, one.whole + other.whole };
+    if (s->kind == SCAN_PRODUCT)
+        return (part){ one.slope * other.slope, 0, (one.whole + 1) * (other.whole + 1) - 1 };
+    return (part){ one.slope * other.slope, other.slope * one.shift + other.shift, 0 };
+}
+
+/* Scans n elements in place from element `at` on in steps of `step`, going on from *running; *own is the
+ * same from nothing. */
+static void scan_floats(const scan *s, double *x, const double *factor, int64_t at, int64_t step,
+                        int64_t n, part *running, part *own)
+{
+    double all = s->kind == SCAN_PRODUCT ? running->slope : running->shift;
+    double slope = own->slope, shift = own->shift;
+    if (s->kind == SCAN_SUM) {
+        for (; n > 0; n--, at += step) {
+            shift += x[at];
+            x[at] = all += x[at];
+        }
+    } else if (s->kind == SCAN_PRODUCT) {
+        for (; n > 0; n--, at += step) {
+            slope *= x[at];
+            x[at] = all *= x[at];
+        }
+    } else {
+        for (; n > 0; n--, at += step) {
+            slope *= factor[at];
+            shift = shift * factor[at] + x[at];
+            x[at] = all = all * factor[at] + x[at];
+        }
+    }
+    *own = (part){ slope, shift, 0 };
+    *running = s->kind == SCAN_PRODUCT ? (part){ all, 0, 0 } : (part){ 1, all, 0 };
+}
+
+/* Integers wrap; of a product `whole` holds one less, so that nothing is 0 for both. */
+static void scan_integers(const scan *s, uint64_t *x, int64_t at, int64_t step, int64_t n,
+                          part *running, part *own)
+{
+    const bool product = s->kind == SCAN_PRODUCT;
+    uint64_t all = running->whole + product, alone = own->whole + product;
+    for (; n > 0; n--, at += step) {
+        alone = product ? alone * x[at] : alone + x[at];
+        all = product ? all * x[at] : all + x[at];
+        x[at] = all;
+    }
+    own->whole = alone - product;
+    running->whole = all - product;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* The elements begin .. end of a row, counted in the order of the scan. store: results are wanted. */
+static void run_elements(const scan *s, int64_t row, int64_t begin, int64_t end, part *running,
+                         part *own, bool store)
+{
+    values x, factor;
+    while (begin < end) {
+        const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
+        const int64_t first = s->reverse ? s->n - begin - n : begin;
+        const int64_t place = (row * s->n + first) * s->size;
+        const int64_t at = s->reverse ? n - 1 : 0, step = s->reverse ? -1 : 1;
+        s->widen(&x, s->x + place, n);
+        if (s->factor)
+            s->widen(&factor, s->factor + place, n);
+        if (s->whole)
+            scan_integers(s, x.i, at, step, n, running, own);
+        else
+            scan_floats(s, x.f, factor.f, at, step, n, running, own);
+        if (store)
+            s->narrow(s->out + place, &x, n);
+        begin += n;
+    }
+}
+
+static int64_t chunk_end(const scan *s, int64_t chunk)
+{
+    return (chunk + 1) * CHUNK < s->n ? (chunk + 1) * CHUNK : s->n;
+}
+
+static void run_rows(void *context, int64_t begin, int64_t end)
+{
+    const scan *s = context;
+    for (; begin < end; begin++) {
+        part before = nothing();
+        for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
+            part running = before, own = nothing();
+            run_elements(s, begin, chunk * CHUNK, chunk_end(s, chunk), &running, &own, true);
+            before = then(s, before, own);
+        }
+    }
+}
+
+static void run_parts(void *context, int64_t begin, int64_t end)
+{
+    const scan *s = context;
+    for (; begin < end; begin++) {
+        const int64_t chunk = begin % s->chunks;
+        part running = nothing(), own = nothing();
+        run_elements(s, begin / s->chunks, chunk * CHUNK, chunk_end(s, chunk), &running, &own,
+                     false);
+        s->parts[begin] = own;
+    }
+}
+
+static void run_chunks(void *context, int64_t begin, int64_t end)
+{
+    const scan *s = context;
+    for (; begin < end; begin++) {
+        const int64_t chunk = begin % s->chunks;
+        part running = s->parts[begin], own = nothing();
+        run_elements(s, begin / s->chunks, chunk * CHUNK, chunk_end(s, chunk), &running, &own,
+                     true);
+    }
+}
+
+/* Chunks are shared out: first each one alone, then each from what is before it. */
+static tern_status_t share_chunks(scan *s, const tern_call *call, int threads)
+{
+    const int64_t count = s->outer * s->chunks;
+    s->parts = call->host->scratch(call, count * (int64_t)sizeof(part));
+    if (!s->parts)
+        return TERN_ERR_OOM;
+    cpu_parallel(threads, count, 1, run_parts, s);
+    for (int64_t i = 0; i < count; i += s->chunks) {
+        part before = nothing();
+        for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
+            const part own = s->parts[i + chunk];
+            s->parts[i + chunk] = before;
+            before = then(s, before, own);
+        }
+    }
+    cpu_parallel(threads, count, 1, run_chunks, s);
+    return TERN_OK;
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 128 };
+
+/* One step of `width` columns; state: running values. */
+static void step_columns(const scan *s, values *state, values *x, const double *factor,
+                         int64_t width)
+{
+    double *all = state->f;
+    uint64_t *whole = state->i;
+    if (s->whole && s->kind == SCAN_SUM) {
+        for (int64_t j = 0; j < width; j++)
+            x->i[j] = whole[j] += x->i[j];
+    } else if (s->whole) {
+        for (int64_t j = 0; j < width; j++)
+            x->i[j] = whole[j] *= x->i[j];
+    } else if (s->kind == SCAN_SUM) {
+        for (int64_t j = 0; j < width; j++)
+            x->f[j] = all[j] += x->f[j];
+    } else if (s->kind == SCAN_PRODUCT) {
+        for (int64_t j = 0; j < width; j++)
+            x->f[j] = all[j] *= x->f[j];
+    } else {
+        for (int64_t j = 0; j < width; j++)
+            x->f[j] = all[j] = all[j] * factor[j] + x->f[j];
+    }
+}
+
+static void run_columns(void *context, int64_t begin, int64_t end)
+{
+    const scan *s = context;
+    const int64_t per_block = (s->inner + COLUMNS - 1) / COLUMNS;
+    values state, x, factor;
+    for (; begin < end; begin++) {
+        const int64_t first = begin % per_block * COLUMNS;
+        const int64_t width = s->inner - first < COLUMNS ? s->inner - first : COLUMNS;
+        for (int64_t j = 0; j < COLUMNS; j++) {
+            if (s->whole)
+                state.i[j] = s->kind == SCAN_PRODUCT;
+            else
+                state.f[j] = s->kind == SCAN_PRODUCT;
+        }
+        for (int64_t k = 0; k < s->n; k++) {
+            const int64_t t = s->reverse ? s->n - 1 - k : k;
+            const int64_t place = ((begin / per_block * s->n + t) * s->inner + first) * s->size;
+            s->widen(&x, s->x + place, width);
+            if (s->factor)
+                s->widen(&factor, s->factor + place, width);
+            step_columns(s, &state, &x, factor.f, width);
+            s->narrow(s->out + place, &x, width);
+        }
+    }
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static tern_status_t run(const tern_call *call, scan_kind kind)
+{
+    const tern_view *x = call->in[0];
+    const tern_attr_scan *attr = call->attr;
+    if (x->numel == 0)
+        return TERN_OK;
+    scan s = { .kind = kind,
+               .whole = x->dtype == TERN_I64,
+               .reverse = attr->reverse != 0,
+               .dtype = x->dtype,
+               .size = cpu_dtype_size(x->dtype),
+               .n = x->ndim > 0 ? x->shape[attr->dim] : 1,
+               .inner = 1,
+               .x = x->data,
+               .factor = kind == SCAN_LINEAR ? call->in[1]->data : NULL,
+               .out = call->out[0]->data };
+    for (int d = attr->dim + 1; d < x->ndim; d++)
+        s.inner *= x->shape[d];
+    s.outer = x->numel / (s.n * s.inner);
+    s.chunks = (s.n + CHUNK - 1) / CHUNK;
+    s.widen = cpu_converter(s.whole ? TERN_I64 : TERN_F64, s.dtype);
+    s.narrow = cpu_converter(s.dtype, s.whole ? TERN_I64 : TERN_F64);
+    const int64_t bytes = x->numel * s.size * (call->n_in + 1), flops = x->numel * 8;
+    const int threads = cpu_threads(call, bytes, flops);
+    if (s.inner > 1)
+        cpu_rows_run(call, bytes, flops, s.outer * ((s.inner + COLUMNS - 1) / COLUMNS),
+                     cpu_rows_grain(s.n * COLUMNS), run_columns, &s);
+    else if (s.chunks > 1 && s.outer < threads)
+        return share_chunks(&s, call, threads);
+    else
+        cpu_rows_run(call, bytes, flops, s.outer, cpu_rows_grain(s.n), run_rows, &s);
+    return TERN_OK;
+}
+
+tern_status_t cpu_cumsum(const tern_call *call)
+{
+    return run(call, SCAN_SUM);
+}
+
+tern_status_t cpu_cumprod(const tern_call *call)
+{
+    return run(call, SCAN_PRODUCT);
+}
+
+tern_status_t cpu_linear_scan(const tern_call *call)
+{
+    return run(call, SCAN_LINEAR);
+}

@@ -1,0 +1,143 @@
+/* sort, and what is a part of a sorted order: argsort, topk, median.
+ *
+ * There is one row: it gives the elements first .. first + count of the order and their places, which is
+ * what topk (from 0 on) and median (one in the middle) are. */
+#include <math.h>
+
+#include "core/compose.h"
+#include "core/op_table.h"
+#include "core/ops/reduce.h"
+
+/* Settles what part of the order is wanted. */
+static bool check_order(core_call *call, tern_attr_sort *attr)
+{
+    const tern_view *x = core_view(call, 0);
+    if (!core_normalise_dim(call, &attr->dim, x->ndim))
+        return false;
+    const int64_t n = x->ndim > 0 ? x->shape[attr->dim] : 1;
+    if (attr->median) {
+        attr->first = (n - 1) / 2;
+        attr->count = 1;
+        return reduce_check_extents(call, B(attr->dim));
+    }
+    if (attr->all)
+        attr->count = n;
+    if (attr->first >= 0 && attr->count >= 0 && attr->first <= n && attr->count <= n - attr->first)
+        return true;
+    return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                     "%lld elements are wanted of dimension %d, which has %lld",
+                     (long long)attr->count, attr->dim, (long long)n);
+}
+
+bool rule_sort(core_call *call)
+{
+    const tern_view *x = core_view(call, 0);
+    tern_attr_sort *attr = core_attr(call);
+    if (!check_order(call, attr))
+        return false;
+    int64_t dims[TERN_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++)
+        dims[d] = d == attr->dim ? attr->count : x->shape[d];
+    int ndim = x->ndim;
+    if (attr->median)
+        ndim = reduce_shape(x, B(attr->dim), false, dims);
+    return core_out(call, 0, (tern_dtype_t)x->dtype, ndim, dims) &&
+           core_out(call, 1, TERN_I64, ndim, dims);
+}
+
+tern_tensor *tern_sort_at(tern_site_t site, tern_tensor *x, int dim, bool descending,
+                          tern_tensor **out_indices)
+{
+    tern_attr_sort attr = { .dim = dim, .descending = descending, .all = 1 };
+    tern_tensor *values = NULL, **out[] = { &values, out_indices };
+    if (out_indices != NULL)
+        *out_indices = NULL;
+    return core_opn(TERN_OP_sort, site, &attr, 1, &x, 2, out) ? values : NULL;
+}
+
+tern_tensor *tern_argsort_at(tern_site_t site, tern_tensor *x, int dim, bool descending)
+{
+    tern_attr_sort attr = { .dim = dim, .descending = descending, .all = 1 };
+    tern_tensor *places = NULL, **out[] = { NULL, &places };
+    return core_opn(TERN_OP_sort, site, &attr, 1, &x, 2, out) ? places : NULL;
+}
+
+/* The row under the name of `id`, which also says what is wrong. */
+static tern_tensor *part_of_order(tern_op_id id, tern_site_t site, tern_tensor *x,
+                                  tern_attr_sort attr, tern_tensor **out_indices)
+{
+    tern_tensor *values = NULL, *places = NULL, **out[] = { &values, &places };
+    core_frame frame;
+    if (out_indices != NULL)
+        *out_indices = NULL;
+    core_compose_begin(&frame, id, site, 1, &x);
+    if (core_compose_check(&frame) && check_order(&frame.call, &attr) &&
+        core_opn(TERN_OP_sort, frame.call.site, &attr, 1, &x, 2, out) && out_indices != NULL)
+        core_retain(places);
+    values = core_compose_end(&frame, values);
+    if (values != NULL && out_indices != NULL)
+        *out_indices = core_scope_add(frame.call.self, places);
+    return values;
+}
+
+tern_tensor *tern_topk_at(tern_site_t site, tern_tensor *x, int64_t k, int dim, bool largest,
+                          tern_tensor **out_indices)
+{
+    const tern_attr_sort attr = { .dim = dim, .descending = largest, .count = k };
+    return part_of_order(TERN_OP_topk, site, x, attr, out_indices);
+}
+
+tern_tensor *tern_median_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_indices)
+{
+    const tern_attr_sort attr = { .dim = dim, .median = 1 };
+    return part_of_order(TERN_OP_median, site, x, attr, out_indices);
+}
+
+/* What is greater than the middle goes away, then the middle is the greatest: so ties share. */
+static tern_tensor *middle_of_all(tern_tensor *x)
+{
+    tern_tensor *flat = tern_reshape(x, TERN_SHAPE(-1));
+    tern_tensor *middle = tern_median(tern_detach(flat), 0, NULL);
+    if (middle == NULL || !tern_dtype_is_float(tern_dtype(x)))
+        return middle;
+    return tern_amax(tern_where(tern_gt(flat, middle), -INFINITY, flat));
+}
+
+tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
+{
+    tern_tensor *out = NULL;
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_median, site, 1, &x);
+    if (core_compose_check(&frame)) {
+        if (x->view.numel == 0 && tern_dtype_is_float(tern_dtype(x)))
+            out =
+                tern_full(NAN, TERN_SCALAR_SHAPE, .dtype = tern_dtype(x), .device = tern_device(x));
+        else if (x->view.numel == 0)
+            core_fail(&frame.call, TERN_ERR_SHAPE, NULL, "there are no elements");
+        else
+            out = middle_of_all(x);
+    }
+    return core_compose_end(&frame, out);
+}
+
+/* Elements go back to where they were: each place takes one. */
+void back_sort(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const tern_view *x = core_input_view(ctx, 0);
+    const tern_attr_sort sorted = core_ctx_attr(ctx, tern_attr_sort);
+    tern_tensor *index = core_saved_out(ctx, 1);
+    if (index == NULL)
+        return;
+    if (x->ndim == 0 && grad->view.numel == 1) {
+        grad_in[0] = grad;
+        return;
+    }
+    if (sorted.median) {
+        grad = reduce_with_dims(grad, x, B(sorted.dim));
+        index = reduce_with_dims(index, x, B(sorted.dim));
+    }
+    tern_attr_gather_grad attr = { .dim = sorted.dim, .ndim = x->ndim };
+    for (int d = 0; d < x->ndim; d++)
+        attr.dims[d] = x->shape[d];
+    grad_in[0] = core_op2(TERN_OP_gather_grad, TERN_HERE, &attr, grad, index);
+}

@@ -1,0 +1,196 @@
+/* Sorting of many elements, of all dtypes, of rows that would be slow for a quadratic way; drawing. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+enum { LONG = 30011 };
+
+static const tern_dtype_t dtypes[] = { TERN_U8,  TERN_I8,   TERN_I16, TERN_I32, TERN_I64,
+                                       TERN_F16, TERN_BF16, TERN_F32, TERN_F64 };
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+static double *numbers(tern_tensor *t)
+{
+    double *data = malloc((size_t)tern_numel(t) * sizeof *data);
+    assert_non_null(data);
+    tern_read(t, TERN_F64, data, tern_numel(t) * (int64_t)sizeof *data);
+    assert_no_error();
+    return data;
+}
+
+/* Values follow each other, equal ones in the order they had, and each place is there once. */
+static void check_order(tern_tensor *x, bool descending)
+{
+    const int64_t n = tern_numel(x);
+    tern_tensor *places = NULL, *sorted = tern_sort(x, 0, descending, &places);
+    double *from = numbers(x), *to = numbers(sorted), *at = numbers(places);
+    char *seen = calloc((size_t)n, 1);
+    assert_non_null(seen);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = (int64_t)at[i];
+        assert_true(place >= 0 && place < n && !seen[place]);
+        seen[place] = 1;
+        assert_true(from[place] == to[i]);
+        if (i > 0 && to[i] == to[i - 1])
+            assert_true(at[i] > at[i - 1]);
+        else if (i > 0)
+            assert_true((to[i] > to[i - 1]) != descending);
+    }
+    free(from);
+    free(to);
+    free(at);
+    free(seen);
+}
+
+static void test_every_dtype(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DTYPES; d++) {
+        TERN_SCOPE;
+        tern_seed(5);
+        tern_tensor *x = tern_mul(tern_randn(TERN_SHAPE(5003)), 40.0);
+        if (dtypes[d] == TERN_U8)
+            x = tern_abs(x);
+        x = tern_cast(x, dtypes[d]);
+        check_order(x, false);
+        check_order(x, true);
+        check_order(tern_slice(x, .end = 700), true);
+        check_order(tern_slice(x, .end = 33), false);
+    }
+}
+
+/* Sorted already, falling, all equal, two values: what quadratic ways are slow at. */
+static void test_long_rows_in_any_order(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *up = tern_arange(.end = LONG, .dtype = TERN_F32);
+    check_order(up, true);
+    check_order(tern_neg(up), false);
+    check_order(tern_zeros(TERN_SHAPE(LONG)), true);
+    check_order(tern_cast(tern_gt(tern_rand(TERN_SHAPE(LONG)), 0.5), TERN_F64), false);
+}
+
+/* Parts of the order are parts of the whole one. */
+static void test_parts_of_the_order(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = { 1, 7, 100, 3000, 10000, LONG };
+    TERN_SCOPE;
+    tern_seed(8);
+    tern_tensor *x = tern_reshape(tern_rand(TERN_SHAPE(2, LONG)), TERN_SHAPE(2, LONG));
+    x = tern_div(tern_cast(tern_mul(x, 1e4), TERN_I64), 8); /* with ties */
+    tern_tensor *places, *some;
+    tern_tensor *all = tern_argsort(x, 1, true);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        (void)tern_topk(x, counts[i], 1, true, &places);
+        some = tern_slice(all, .dim = 1, .end = counts[i]);
+        assert_true(tern_item(tern_all(tern_eq(places, some))) == 1);
+    }
+    (void)tern_median(x, 1, &places);
+    some = tern_select(tern_argsort(x, 1, false), 1, (LONG - 1) / 2);
+    assert_true(tern_item(tern_all(tern_eq(places, some))) == 1);
+    assert_no_error();
+}
+
+static void test_same_with_any_threads(void **state)
+{
+    (void)state;
+    const int before = tern_num_threads();
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(64, 3000)), *y[2];
+    for (int i = 0; i < 2; i++) {
+        tern_set_num_threads(i == 0 ? 1 : 3);
+        y[i] = tern_argsort(x, 1, false);
+    }
+    tern_set_num_threads(before);
+    assert_true(tern_item(tern_all(tern_eq(y[0], y[1]))) == 1);
+}
+
+static void test_unique_of_many(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_cast(tern_mul(tern_rand(TERN_SHAPE(50, 1000)), 700.0), TERN_I32);
+    tern_tensor *inverse = NULL, *counts = NULL, *values = tern_unique(x, &inverse, &counts);
+    assert_no_error();
+    tern_tensor *back = tern_gather(values, 0, tern_reshape(inverse, TERN_SHAPE(-1)));
+    back = tern_reshape(back, TERN_SHAPE(50, 1000));
+    assert_true(tern_item(tern_all(tern_eq(back, x))) == 1);
+    assert_true(tern_item(tern_sum(counts)) == 50000);
+    values = tern_unique(tern_zeros(TERN_SHAPE(2, 0)), &inverse, &counts);
+    assert_int_equal(tern_numel(values), 0);
+    assert_int_equal(tern_ndim(inverse), 2);
+}
+
+/* Draws follow the weights: chances of 1 / 10 to 4 / 10, none of a weight of 0. */
+static void test_draws_follow_weights(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    TERN_SCOPE;
+    tern_seed(3);
+    const float numbers_of[] = { 1, 2, 0, 3, 4 };
+    const int64_t classes[] = { 0, 1, 3, 4 };
+    tern_tensor *weights = tern_from_data(numbers_of, TERN_SHAPE(5));
+    tern_tensor *drawn = tern_multinomial(weights, MANY, .replacement = true);
+    for (int64_t k = 0; k < 5; k++) {
+        const double share = tern_item(tern_sum(tern_eq(drawn, k))) / MANY;
+        assert_close(share, tern_item(tern_select(weights, 0, k)) / 10, 0.02);
+    }
+    tern_tensor *rows = tern_expand(weights, TERN_SHAPE(3000, 5));
+    drawn = tern_multinomial(rows, 4);
+    assert_true(tern_item(tern_any(tern_eq(drawn, 2))) == 0);
+    const double first = tern_item(tern_sum(tern_eq(tern_select(drawn, 1, 0), 4))) / 3000;
+    assert_close(first, 0.4, 0.04);
+    tern_tensor *sorted = tern_sort(drawn, 1, false, NULL);
+    tern_tensor *each = tern_eq(sorted, tern_from_data(classes, TERN_SHAPE(4), .dtype = TERN_I64));
+    assert_true(tern_item(tern_all(each)) == 1);
+    assert_no_error();
+}
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3, 4)), *none = tern_ones(TERN_SHAPE(3, 0)), *places;
+    assert_null(tern_topk(x, 5, 1, true, &places));
+    assert_null(places);
+    assert_error(TERN_ERR_ARGUMENT, "topk: 5 elements are wanted of dimension 1, which has 4");
+    assert_null(tern_topk(x, -1, 1, true, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "topk");
+    assert_null(tern_sort(x, 2, false, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "sort");
+    assert_null(tern_median(none, 1, NULL));
+    assert_error(TERN_ERR_SHAPE, "median");
+    assert_null(tern_median_all(tern_cast(none, TERN_I32)));
+    assert_error(TERN_ERR_SHAPE, "median");
+    assert_null(tern_unique(NULL, NULL, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "unique");
+    assert_null(tern_searchsorted(x, tern_ones(TERN_SHAPE(2, 4)), false));
+    assert_error(TERN_ERR_SHAPE, "searchsorted");
+    assert_null(tern_multinomial(x, 5));
+    assert_error(TERN_ERR_ARGUMENT, "5 of 4 classes");
+    assert_null(tern_multinomial(tern_neg(x), 2));
+    assert_error(TERN_ERR_ARGUMENT, "at least 0");
+    assert_null(tern_multinomial(tern_mul(x, (double)NAN), 2));
+    assert_error(TERN_ERR_ARGUMENT, "finite");
+    assert_null(tern_multinomial(tern_mul(x, 0.0), 2));
+    assert_error(TERN_ERR_ARGUMENT, "add up to 0");
+    assert_null(tern_multinomial(tern_cast(x, TERN_I32), 2));
+    assert_error(TERN_ERR_DTYPE, "multinomial");
+    assert_null(tern_multinomial(tern_ones(TERN_SCALAR_SHAPE), 1));
+    assert_error(TERN_ERR_SHAPE, "multinomial");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_dtype),        cmocka_unit_test(test_long_rows_in_any_order),
+        cmocka_unit_test(test_parts_of_the_order), cmocka_unit_test(test_same_with_any_threads),
+        cmocka_unit_test(test_unique_of_many),     cmocka_unit_test(test_draws_follow_weights),
+        cmocka_unit_test(test_mistakes),
+    };
+    return check_run(tests, NULL, NULL);
+}
