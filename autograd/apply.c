@@ -25,6 +25,12 @@ static tern_tensor *own_result(core_call *call, tern_tensor *result)
     return core_tensor_alias(call->self, call->site, result);
 }
 
+static bool abandoned(core_call *call, core_node *node)
+{
+    core_tape_abandon(call, node);
+    return false;
+}
+
 static bool record(core_call *call, tern_op_ctx *ctx)
 {
     const bool replays = call->self->autocast != 0;
@@ -37,15 +43,16 @@ static bool record(core_call *call, tern_op_ctx *ctx)
             t = core_tensor_alias(call->self, t->site, t);
         else
             core_retain(t);
-        if (t == NULL) {
-            autograd_node_retain(node);
-            core_node_release(call->self, node);
-            return false;
-        }
-        autograd_node_save(node, t, (uint8_t)(SAVED_USER + k));
+        if (t == NULL)
+            return abandoned(call, node);
+        uint8_t edge = 0;
+        while (edge < call->n_in && call->in[edge] != t)
+            edge++;
+        if (!autograd_node_save(call->self, node, t, (uint8_t)(SAVED_USER + k), edge))
+            return abandoned(call, node);
     }
     if (replays) {
-        autograd_node_save(node, NULL, SAVED_AUTOCAST);
+        autograd_node_save(call->self, node, NULL, SAVED_AUTOCAST, NO_EDGE);
         node->saved[node->n_saved - 1].version = core_autocast_state(call->self);
     }
     autograd_node_attach(call, node);

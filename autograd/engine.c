@@ -5,6 +5,7 @@
  * in place later. Work lists run through node->link. */
 #include "autograd/engine.h"
 
+#include "autograd/checkpoint.h"
 #include "core/autocast.h"
 #include "core/backend.h"
 #include "tern/ops.h"
@@ -280,10 +281,15 @@ static bool call_backward(engine *e, core_node *node)
             "first\n  try .retain_graph = true in the first call");
         return false;
     }
+    if (__builtin_expect(node->checkpoint != NULL, 0) &&
+        !autograd_checkpoint_fill(e->self, node, e->epoch))
+        return false;
     if (__builtin_expect(node->op->forward != NULL, 0))
         replay_backward(&ctx, grad_in);
     else
         node->op->backward(&ctx, node->grad[0], grad_in);
+    if (__builtin_expect(e->self->anomaly, 0) && !autograd_check_anomaly(e->self, node, grad_in))
+        return false;
     return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
 }
 
@@ -361,6 +367,8 @@ static bool run_node(engine *e, core_node *node)
     if (ok && node->wanted != 0 && any_grad(node))
         ok = call_backward(e, node);
     drop_grads(e, node);
+    if (__builtin_expect(node->checkpoint != NULL, 0))
+        autograd_checkpoint_empty(self, node);
     if (!e->plan->retain_graph)
         autograd_node_release_saved(self, node);
     if (self->scope.top != mark || self->scope.mark > mark)

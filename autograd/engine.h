@@ -29,4 +29,7 @@ bool autograd_capture_leaf(const backward_plan *plan, tern_tensor *leaf, tern_te
 /* Takes what has collected in a node's outputs that are asked for. */
 bool autograd_capture_node(const backward_plan *plan, core_node *node);
 
+/* Anomaly mode: an error that names the node's op and site where a gradient that it made has NaN. */
+bool autograd_check_anomaly(tern_thread *self, const core_node *node, tern_tensor *const *grad_in);
+
 #endif

@@ -24,6 +24,9 @@ typedef struct core_saved {
     tern_tensor *tensor; /* NULL: an optional input that was not given */
     uint32_t version;    /* of its storage when it was saved */
     uint8_t place;       /* i: input i; SAVED_OUTPUT + j: output j; SAVED_USER + k: tern_save */
+    uint8_t edge;        /* the input that it is; at least n_in: none */
+    bool packed;         /* the tensor is there only while the node's backward function runs */
+    uint32_t slot;       /* packed: its number in the node's checkpoint */
 } core_saved;
 /* SAVED_AUTOCAST: no tensor; the setting in which a user's forward ran is in `version` */
 enum { SAVED_OUTPUT = 32, SAVED_USER = 64, SAVED_AUTOCAST = 128, MAX_USER_SAVED = 16 };
@@ -57,6 +60,7 @@ typedef struct core_node {
     struct core_node *link; /* work lists of the engine, release list */
     tern_tensor *grad[CORE_MAX_OUTPUTS];
     struct core_hooks *hooks;
+    struct core_checkpoint *checkpoint; /* that holds some of what is saved; owned; else NULL */
     core_edge *edges;
     core_saved *saved;
     tern_view *first; /* geometry of input 0, NULL where backward does not ask */
@@ -79,7 +83,12 @@ struct tern_op_ctx {
 
 /* A node for a call, edges filled from its inputs, nothing saved yet. NULL without memory, recorded. */
 core_node *autograd_node_new(core_call *call, int n_saved);
-void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place);
+/* Takes over t's reference. In a checkpoint's forward t becomes one of its slots. `edge`: which input
+ * it is, NO_EDGE: none. False after an error. */
+bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place,
+                        uint8_t edge);
+enum { NO_EDGE = UINT8_MAX };
+void autograd_checkpoint_leave(tern_thread *self, core_node *node);
 /* Points the call's outputs to the node. */
 void autograd_node_attach(core_call *call, core_node *node);
 /* Lets go of what was saved. */
@@ -88,6 +97,8 @@ static inline void autograd_node_release_saved(tern_thread *self, core_node *nod
     const int n = node->n_saved;
     if (n == 0)
         return;
+    if (__builtin_expect(node->checkpoint != NULL, 0))
+        autograd_checkpoint_leave(self, node);
     node->n_saved = 0;
     node->released = true;
     for (int i = 0; i < n; i++)

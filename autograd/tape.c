@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/node.h"
+#include "autograd/checkpoint.h"
 #include "core/memory.h"
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -76,6 +76,7 @@ core_node *autograd_node_new(core_call *call, int n_saved)
     node->op = op;
     node->site = call->site;
     node->hooks = NULL;
+    node->checkpoint = NULL;
     for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
         node->grad[i] = NULL;
     node->edges = (core_edge *)(void *)(block + edges);
@@ -90,13 +91,41 @@ core_node *autograd_node_new(core_call *call, int n_saved)
     return node;
 }
 
-void autograd_node_save(core_node *node, tern_tensor *t, uint8_t place)
+/* Forward in a checkpoint: what is saved is given up for a slot. Again: it fills one, too. */
+static __attribute__((noinline, cold)) bool pack(tern_thread *self, core_node *node,
+                                                 core_saved *saved)
+{
+    const bool again = self->checkpoint->again;
+    if (!autograd_checkpoint_pack(self, saved->tensor, &saved->slot))
+        return false;
+    if (again)
+        return true;
+    autograd_checkpoint_join(self, node);
+    saved->packed = true;
+    core_release(self, saved->tensor);
+    saved->tensor = NULL;
+    return true;
+}
+
+bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place,
+                        uint8_t edge)
 {
     core_saved *saved = &node->saved[node->n_saved++];
     saved->tensor = t;
     saved->version =
         t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     saved->place = place;
+    saved->edge = edge;
+    saved->packed = false;
+    return t == NULL || __builtin_expect(self->checkpoint == NULL, 1) || pack(self, node, saved);
+}
+
+/* What was saved last counts as it is after the call. */
+static inline void saved_ahead(tern_thread *self, core_node *node)
+{
+    node->saved[node->n_saved - 1].version++;
+    if (__builtin_expect(self->checkpoint != NULL, 0))
+        autograd_checkpoint_ahead(self);
 }
 
 void autograd_node_attach(core_call *call, core_node *node)
@@ -155,18 +184,20 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
             hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
         if (t == NULL && call->in[i] != NULL)
             return false;
-        autograd_node_save(node, t, (uint8_t)i);
+        if (!autograd_node_save(call->self, node, t, (uint8_t)i, (uint8_t)i))
+            return false;
         if (call->op->mutates & B(i))
-            node->saved[node->n_saved - 1].version++;
+            saved_ahead(call->self, node);
     }
     FOR_BITS(j, outputs)
     {
         tern_tensor *t = hold(call, call->out[j], true);
         if (t == NULL)
             return false;
-        autograd_node_save(node, t, (uint8_t)(SAVED_OUTPUT + j));
+        if (!autograd_node_save(call->self, node, t, (uint8_t)(SAVED_OUTPUT + j), NO_EDGE))
+            return false;
         if (call->preset)
-            node->saved[node->n_saved - 1].version++;
+            saved_ahead(call->self, node);
     }
     return true;
 }

@@ -225,6 +225,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
     api/optimizers api/placement api/schedules api/shapes api/threads
     api/scan api/sort
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
+    ops/product api/checkpoint unit/anomaly
     fault/allocation fault/amp_allocation)
   tern_on_device(api/amp_training simulated 1 cuda)
   tern_without(api/simulated_products cublas "cublas,cublasLt")

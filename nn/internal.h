@@ -140,4 +140,8 @@ static inline int64_t nn_exact(int64_t value)
     return value == 0 ? TERN_ZERO : value;
 }
 
+/* The children from..to - 1 of a sequential (nn/sequential.c), one after the other. */
+tern_tensor *nn_forward_range(tern_module *sequential, int64_t from, int64_t to, tern_tensor *x);
+bool nn_is_sequential(const tern_module *m);
+
 #endif

@@ -5,17 +5,26 @@
 
 /* What a child made is let go as soon as the next one has used it, so that evaluation holds two
  * activations at a time; those that the tape saved stay with the tape. */
-static tern_tensor *forward(tern_module *self, tern_tensor *x)
+tern_tensor *nn_forward_range(tern_module *sequential, int64_t from, int64_t to, tern_tensor *x)
 {
-    const int64_t count = self->members_->child_count;
     tern_tensor *y = x;
-    for (int64_t i = 0; i < count && y; i++) {
-        tern_tensor *next = tern_forward(self->members_->children[i].module, y);
-        if (y != next && tern_in_scope(y))
+    for (int64_t i = from; i < to && y; i++) {
+        tern_tensor *next = tern_forward(sequential->members_->children[i].module, y);
+        if (y != x && y != next && tern_in_scope(y))
             tern_drop(y);
         y = next;
     }
     return y;
+}
+
+static tern_tensor *forward(tern_module *self, tern_tensor *x)
+{
+    return nn_forward_range(self, 0, self->members_->child_count, x);
+}
+
+bool nn_is_sequential(const tern_module *m)
+{
+    return m->forward == forward;
 }
 
 tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, const char *name,

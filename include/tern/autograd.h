@@ -69,6 +69,19 @@ static inline void tern_grad_restore_(bool *previous) { tern_set_grad_enabled(*p
         tern_set_grad_enabled(false)
 #endif
 
+/* While it is on, every gradient that a node of a backward hands on is looked at, and the first NaN is an
+ * error (TERN_ERR_GRAD) that names the op and the line of its forward. Slow: each is read. Per thread;
+ * returns the previous setting. */
+TERN_API bool tern_set_anomaly(bool on);
+TERN_API bool tern_anomaly_enabled(void);
+static inline void tern_anomaly_restore_(bool *previous) { tern_set_anomaly(*previous); }
+#if defined(__GNUC__)
+/* To the end of the block gradients are looked at. */
+#define TERN_ANOMALY                                                                       \
+    bool TERN_JOIN(tern_anomaly_, __LINE__) __attribute__((cleanup(tern_anomaly_restore_), unused)) = \
+        tern_set_anomaly(true)
+#endif
+
 /* Called with the gradient of `t` before it is used; may return another tensor to use instead, or
  * NULL to leave it. Lives as long as t. */
 typedef tern_tensor *(*tern_grad_hook)(tern_tensor *t, tern_tensor *grad, void *user);

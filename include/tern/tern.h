@@ -8,6 +8,7 @@
 #include "tern/amp.h"
 #include "tern/autograd.h"
 #include "tern/base.h"
+#include "tern/checkpoint.h"
 #include "tern/data.h"
 #include "tern/debug.h"
 #include "tern/device.h"
