@@ -90,8 +90,9 @@ typedef struct tern_thread {
     uint8_t autocast_dtype[TERN_KINDS]; /* tern_dtype_t of a region that names none */
     bool autocast_cache;
     int32_t autocast_depth;
-    struct core_checkpoint_mode *checkpoint; /* whose function runs (autograd/checkpoint.h), or NULL */
-    bool anomaly;                            /* backward looks for NaN */
+    struct core_checkpoint_mode
+        *checkpoint;           /* whose function runs (autograd/checkpoint.h), or NULL */
+    bool anomaly;              /* backward looks for NaN */
     struct core_autocast *amp; /* cached casts and counts (amp/autocast.c); NULL until needed */
 
     tern_site_t error_site;
