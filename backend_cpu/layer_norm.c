@@ -1,4 +1,4 @@
-/* layer_norm and its gradient over row-major rows. Gradients of the parameters add up in slabs of
+/* layer_norm, rms_norm and their gradients over row-major rows. Gradients of the parameters add up in slabs of
  * rows, which do not depend on the threads. */
 #include "backend_cpu/caches.h"
 #include "backend_cpu/convert.h"
@@ -39,7 +39,9 @@ static void run_forward(void *context, int64_t begin, int64_t end)
         cpu_stream_end();
 }
 
-tern_status_t cpu_layer_norm(const tern_call *call)
+/* mean NULL: about 0. */
+static tern_status_t normalise(const tern_call *call, const tern_view *bias, const tern_view *mean,
+                               const tern_view *rstd)
 {
     const tern_view *x = call->in[0];
     layer_norm_job job;
@@ -47,14 +49,24 @@ tern_status_t cpu_layer_norm(const tern_call *call)
     if (job.rows == 0)
         return TERN_OK;
     if (!cpu_stat_of(call, call->in[1], &job.args.weight) ||
-        !cpu_stat_of(call, call->in[2], &job.args.bias))
+        !cpu_stat_of(call, bias, &job.args.bias))
         return TERN_ERR_OOM;
     job.args.out = call->out[0]->data;
-    job.args.mean = call->out[1]->data;
-    job.args.rstd = call->out[2]->data;
+    job.args.mean = mean != NULL ? mean->data : NULL;
+    job.args.rstd = rstd->data;
     cpu_rows_run(call, x->numel * cpu_dtype_size(x->dtype) * 2, x->numel * 8, job.rows,
                  cpu_rows_grain(job.args.n), run_forward, &job);
     return TERN_OK;
+}
+
+tern_status_t cpu_layer_norm(const tern_call *call)
+{
+    return normalise(call, call->in[2], call->out[1], call->out[2]);
+}
+
+tern_status_t cpu_rms_norm(const tern_call *call)
+{
+    return normalise(call, NULL, NULL, call->out[1]);
 }
 
 /* ---- gradient -------------------------------------------------------------------------------- */
@@ -75,7 +87,9 @@ static void run_backward(void *context, int64_t begin, int64_t end)
         cpu_stream_end();
 }
 
-tern_status_t cpu_layer_norm_grad(const tern_call *call)
+/* mean and bias_grad NULL: about 0. */
+static tern_status_t gradients(const tern_call *call, const tern_view *mean, const tern_view *rstd,
+                               const tern_view *bias_grad)
 {
     const tern_view *x = call->in[1];
     layer_norm_job job;
@@ -89,14 +103,25 @@ tern_status_t cpu_layer_norm_grad(const tern_call *call)
         if (job.partial == NULL || !cpu_stat_of(call, call->in[2], &job.args.weight))
             return TERN_ERR_OOM;
         job.args.grad = call->in[0]->data;
-        job.args.mean = call->in[3]->data;
-        job.args.rstd = call->in[4]->data;
+        job.args.mean = mean != NULL ? mean->data : NULL;
+        job.args.rstd = rstd->data;
         job.args.out = call->out[0]->data;
         cpu_rows_run(call, x->numel * cpu_dtype_size(x->dtype) * 3, x->numel * 16, slabs, 1,
                      run_backward, &job);
     }
     const char *bias_part = slabs > 0 ? job.partial + n * cpu_stat_size(x->dtype) : NULL;
     cpu_stat_add_up(call->out[1], job.partial, x->dtype, slabs, 2 * n);
-    cpu_stat_add_up(call->out[2], bias_part, x->dtype, slabs, 2 * n);
+    if (bias_grad != NULL)
+        cpu_stat_add_up(bias_grad, bias_part, x->dtype, slabs, 2 * n);
     return TERN_OK;
+}
+
+tern_status_t cpu_layer_norm_grad(const tern_call *call)
+{
+    return gradients(call, call->in[3], call->in[4], call->out[2]);
+}
+
+tern_status_t cpu_rms_norm_grad(const tern_call *call)
+{
+    return gradients(call, NULL, call->in[3], NULL);
 }

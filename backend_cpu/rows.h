@@ -118,7 +118,7 @@ typedef struct cpu_layer_norm_args {
     const void *weight; /* [n] or NULL: 1 */
     const void *bias;   /* [n] or NULL: 0 */
     const void *grad;   /* backward: gradient of y */
-    void *mean;         /* [rows]; forward writes it */
+    void *mean;         /* [rows]; forward writes it; NULL: rows are taken about 0 */
     void *rstd;         /* [rows]: 1 / deviation; forward writes it */
     void *out;          /* forward: y; backward: gradient of x */
     double eps;

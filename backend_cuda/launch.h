@@ -260,6 +260,19 @@ cudaError_t cuda_launch_avg_pool(void *y, const void *x, int dtype, const cuda_p
 cudaError_t cuda_launch_avg_pool_grad(void *x, const void *y, int dtype, const cuda_pool_shape *s,
                                       cudaStream_t stream);
 
+/* ---- resample2d.cu: x [n, c, from], y [n, c, to]; any strides ---- */
+typedef struct cuda_resample_shape {
+    int64_t n, c;
+    int64_t from[2], to[2];
+    int64_t x_stride[4], y_stride[4];
+    double step[2];
+    int mode, align_corners, transposed;
+} cuda_resample_shape;
+int64_t cuda_resample_table_bytes(const cuda_resample_shape *s);
+/* table: scratch of that many bytes */
+cudaError_t cuda_launch_resample(void *y, const void *x, void *table, int dtype,
+                                 const cuda_resample_shape *s, cudaStream_t stream);
+
 /* ---- batch_norm.cu, layer_norm.cu: parameters are x's dtype or, `wide`, f32 beside half types ---- */
 typedef struct cuda_norm_args {
     void *out;         /* y, or the gradient of x */
@@ -274,7 +287,8 @@ typedef struct cuda_norm_args {
     int training;
     double eps, momentum;
     int images; /* batch_norm: x has more than two dimensions */
-    /* batch_norm: x [n, c, inner]; channels_last: inner before c. layer_norm: n rows of c. */
+    /* batch_norm: x [n, c, inner]; channels_last: inner before c. layer_norm: n rows of c, about 0
+     * where mean is NULL. */
     int64_t n, c, inner;
     int channels_last, grad_channels_last;
 } cuda_norm_args;

@@ -1,4 +1,4 @@
-/* layer_norm and its gradient: n rows of c elements, row-major.
+/* layer_norm, rms_norm (about 0: mean is NULL) and their gradients: n rows of c elements, row-major.
  *
  * A warp owns a row; gradients of the parameters are a thread per column that walks down the rows, so
  * that neighbours read beside each other. f32 inside (f64 for f64), fixed order. */
@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t row = first_item() / 32; row < s.rows; row += item_step() / 32) {
         const S *from = x + row * s.n;
         T sum = 0, square = 0;
-        for (int64_t i = lane; i < s.n; i += 32)
+        for (int64_t i = lane; mean != nullptr && i < s.n; i += 32)
             sum += widen(from[i]);
-        const T center = warp_sum(sum) / (T)s.n;
+        const T center = mean != nullptr ? warp_sum(sum) / (T)s.n : (T)0;
         for (int64_t i = lane; i < s.n; i += 32)
             square += (widen(from[i]) - center) * (widen(from[i]) - center);
         const T r = (T)1 / (T)sqrt(warp_sum(square) / (T)s.n + (T)s.eps);
@@ -33,10 +33,10 @@ __global__ void __launch_bounds__(BLOCK)
             y[row * s.n + i] =
                 narrow<S>((widen(from[i]) - center) * r * parameter<S>(weight, s.wide, i, 1) +
                           parameter<S>(bias, s.wide, i, 0));
-        if (lane == 0) {
+        if (lane == 0 && mean != nullptr)
             mean[row] = center;
+        if (lane == 0)
             rstd[row] = r;
-        }
     }
 }
 
@@ -49,17 +49,18 @@ __global__ void __launch_bounds__(BLOCK)
     const int lane = (int)(threadIdx.x % 32);
     for (int64_t row = first_item() / 32; row < s.rows; row += item_step() / 32) {
         const int64_t base = row * s.n;
+        const T center = mean != nullptr ? mean[row] : (T)0;
         T sum = 0, product = 0;
         for (int64_t i = lane; i < s.n; i += 32) {
             const T h = widen(grad[base + i]) * parameter<S>(weight, s.wide, i, 1);
             sum += h;
-            product += h * (widen(x[base + i]) - mean[row]) * rstd[row];
+            product += h * (widen(x[base + i]) - center) * rstd[row];
         }
-        sum = warp_sum(sum) / (T)s.n;
+        sum = mean != nullptr ? warp_sum(sum) / (T)s.n : (T)0;
         product = warp_sum(product) / (T)s.n;
         for (int64_t i = lane; i < s.n; i += 32) {
             const T h = widen(grad[base + i]) * parameter<S>(weight, s.wide, i, 1);
-            const T normal = (widen(x[base + i]) - mean[row]) * rstd[row];
+            const T normal = (widen(x[base + i]) - center) * rstd[row];
             out[base + i] = narrow<S>(rstd[row] * (h - sum - normal * product));
         }
     }
@@ -76,10 +77,12 @@ __global__ void __launch_bounds__(BLOCK)
         for (int64_t row = 0; row < s.rows; row++) {
             const T g = widen(grad[row * s.n + i]);
             sum += g;
-            product += g * (widen(x[row * s.n + i]) - mean[row]) * rstd[row];
+            const T center = mean != nullptr ? mean[row] : (T)0;
+            product += g * (widen(x[row * s.n + i]) - center) * rstd[row];
         }
         set_parameter<S>(weight_grad, s.wide, i, product);
-        set_parameter<S>(bias_grad, s.wide, i, sum);
+        if (bias_grad != nullptr)
+            set_parameter<S>(bias_grad, s.wide, i, sum);
     }
 }
 

@@ -1,4 +1,4 @@
-/* batch_norm, layer_norm and their gradients. */
+/* batch_norm, layer_norm, rms_norm and their gradients. */
 #include "backend_cuda/cudnn.h"
 #include "backend_cuda/kernels.h"
 
@@ -150,4 +150,39 @@ tern_status_t cuda_layer_norm_grad(const tern_call *call)
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &stream));
     return cuda_launched(call, cuda_launch_layer_norm_grad(&a, stream), "layer_norm_grad");
+}
+
+/* ---- rms_norm: layer_norm about 0 ------------------------------------------------------------ */
+
+tern_status_t cuda_rms_norm(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *x = call->in[0], *weight = call->in[1];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .rstd = call->out[1]->data,
+                         .weight = data_of(weight),
+                         .wide = is_wide(weight, x) };
+    set_rows(&a, x, call->attr);
+    if (a.n == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_layer_norm(&a, stream), "rms_norm");
+}
+
+/* (gradient, x, weight?, 1 / root of the mean square) -> gradients of x and weight */
+tern_status_t cuda_rms_norm_grad(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    const tern_view *x = call->in[1], *weight = call->in[2];
+    cuda_norm_args a = { .out = call->out[0]->data,
+                         .rstd = call->in[3]->data,
+                         .grad = call->in[0]->data,
+                         .weight = data_of(weight),
+                         .weight_grad = call->out[1]->data,
+                         .wide = is_wide(weight, x) };
+    set_rows(&a, x, call->attr);
+    if (a.c == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter(call, &stream));
+    return cuda_launched(call, cuda_launch_layer_norm_grad(&a, stream), "rms_norm_grad");
 }

@@ -43,24 +43,25 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
              layer->op.running_mean ? "" : ", no running statistics");
 }
 
-static void add_members(batch_norm_layer *layer, const tern_batch_norm_layer_args *args)
+nn_statistics nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
+                                bool running)
 {
-    tern_module *m = &layer->base;
-    const nn_origin origin = { args->device, args->dtype, NULL };
-    const tern_shape_t shape = TERN_SHAPE(args->features);
-    if (!args->no_affine) {
-        layer->op.weight = nn_constant_parameter(m, "weight", shape, origin, 1);
-        layer->op.bias = nn_constant_parameter(m, "bias", shape, origin, 0);
+    nn_statistics s = { .batches = NULL };
+    const tern_shape_t shape = TERN_SHAPE(features);
+    if (affine) {
+        s.weight = nn_constant_parameter(m, "weight", shape, origin, 1);
+        s.bias = nn_constant_parameter(m, "bias", shape, origin, 0);
     }
-    if (args->no_running)
-        return;
-    layer->op.running_mean = tern_module_add_buffer(
-        m, "running_mean", tern_zeros(shape, .dtype = args->dtype, .device = args->device));
-    layer->op.running_var = tern_module_add_buffer(
-        m, "running_var", tern_ones(shape, .dtype = args->dtype, .device = args->device));
-    layer->batches = tern_module_add_buffer(
+    if (!running)
+        return s;
+    s.mean = tern_module_add_buffer(
+        m, "running_mean", tern_zeros(shape, .dtype = origin.dtype, .device = origin.device));
+    s.var = tern_module_add_buffer(
+        m, "running_var", tern_ones(shape, .dtype = origin.dtype, .device = origin.device));
+    s.batches = tern_module_add_buffer(
         m, "num_batches_tracked",
-        tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_I64, .device = args->device));
+        tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_I64, .device = origin.device));
+    return s;
 }
 
 static tern_module *make(tern_site_t site, const char *type, int images,
@@ -79,7 +80,14 @@ static tern_module *make(tern_site_t site, const char *type, int images,
         layer->op.size_ = sizeof layer->op;
         layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
         layer->op.momentum = args.momentum != 0 ? args.momentum : 0.1;
-        add_members(layer, &args);
+        const nn_statistics s = nn_add_statistics(&layer->base, args.features,
+                                                  (nn_origin){ args.device, args.dtype, NULL },
+                                                  !args.no_affine, !args.no_running);
+        layer->op.weight = s.weight;
+        layer->op.bias = s.bias;
+        layer->op.running_mean = s.mean;
+        layer->op.running_var = s.var;
+        layer->batches = s.batches;
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -125,6 +125,13 @@ tern_tensor *nn_uniform_parameter(tern_module *m, const char *name, tern_shape_t
                                   nn_origin origin, double bound);
 tern_tensor *nn_constant_parameter(tern_module *m, const char *name, tern_shape_t shape,
                                    nn_origin origin, double value);
+/* Members of layers that normalise channels, those that are wanted. */
+typedef struct nn_statistics {
+    tern_tensor *weight, *bias, *mean, *var;
+    tern_tensor *batches; /* num_batches_tracked: i64, 0-dim */
+} nn_statistics;
+nn_statistics nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
+                                bool running);
 /* What ends a constructor: m, or NULL after a failure, when m is freed. */
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
 /* False, with an error that names the option, unless value > 0. */

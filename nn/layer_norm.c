@@ -1,8 +1,9 @@
-/* Layer norm over the last dimensions. */
+/* Layer norm and rms norm over the last dimensions. */
 #include <stdio.h>
 
 #include "nn/internal.h"
 
+/* Of both kinds; dims, weight, bias and eps of the op. */
 typedef struct layer_norm_layer {
     tern_module base;
     tern_layer_norm_args op; /* all but x */
@@ -17,7 +18,7 @@ static bool check_input(const layer_norm_layer *layer, const tern_tensor *x)
     for (int i = 0; same && i < layer->shape.ndim; i++)
         same = tern_size(x, first + i) == layer->shape.dims[i];
     if (!same)
-        tern_fail(TERN_ERR_SHAPE, "layer_norm",
+        tern_fail(TERN_ERR_SHAPE, layer->base.type,
                   "the input's last dimensions are not those of the layer (%d, the last of %lld)",
                   (int)layer->shape.ndim, (long long)layer->shape.dims[layer->shape.ndim - 1]);
     return same;
@@ -40,30 +41,38 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
     for (int i = 0; i < layer->shape.ndim && used > 0 && (size_t)used < bytes; i++)
         used += snprintf(buffer + used, bytes - (size_t)used, "%s%lld", i ? "x" : "",
                          (long long)layer->shape.dims[i]);
-    if (used > 0 && (size_t)used < bytes)
+    if (used > 0 && (size_t)used < bytes && layer->op.eps != 0) /* 0: that of the dtype */
         snprintf(buffer + used, bytes - (size_t)used, ", eps=%g", layer->op.eps);
 }
 
-static bool take_shape(tern_site_t site, tern_layer_norm_layer_args *args)
+static tern_tensor *forward_rms(tern_module *self, tern_tensor *x)
 {
-    static const char what[] = "layer_norm_layer";
-    if (!args->shape.set_) {
-        args->shape = TERN_SHAPE(args->size);
-        return nn_require_positive(site, what, "size", args->size);
+    const layer_norm_layer *layer = (const layer_norm_layer *)self;
+    const tern_layer_norm_args *op = &layer->op;
+    if (!check_input(layer, x))
+        return NULL;
+    return tern_rms_norm(x, op->dims, op->weight, op->eps);
+}
+
+static bool take_shape(tern_site_t site, const char *what, int64_t size, tern_shape_t *shape)
+{
+    if (!shape->set_) {
+        *shape = TERN_SHAPE(size);
+        return nn_require_positive(site, what, "size", size);
     }
-    if (args->size)
+    if (size)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "both 'size' and 'shape' are given");
-    if (args->shape.ndim < 1)
+    if (shape->ndim < 1)
         tern_fail_at(site, TERN_ERR_SHAPE, what, "'shape' has no dimension");
-    for (int i = 0; i < args->shape.ndim; i++)
-        nn_require_positive(site, what, "shape", args->shape.dims[i]);
+    for (int i = 0; i < shape->ndim; i++)
+        nn_require_positive(site, what, "shape", shape->dims[i]);
     return !tern_failed();
 }
 
 tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_layer_args *given)
 {
     NN_ARGS(site, "layer_norm_layer", tern_layer_norm_layer_args, args, given);
-    if (!args_given || !take_shape(site, &args))
+    if (!args_given || !take_shape(site, "layer_norm_layer", args.size, &args.shape))
         return NULL;
     nn_frame frame = nn_enter(site);
     layer_norm_layer *layer =
@@ -80,6 +89,27 @@ tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_la
             layer->op.weight = nn_constant_parameter(m, "weight", args.shape, origin, 1);
         if (!args.no_affine && !args.no_bias)
             layer->op.bias = nn_constant_parameter(m, "bias", args.shape, origin, 0);
+    }
+    return nn_layer_done(&frame, layer ? &layer->base : NULL);
+}
+
+tern_module *tern_rms_norm_layer_at(tern_site_t site, const tern_rms_norm_layer_args *given)
+{
+    NN_ARGS(site, "rms_norm_layer", tern_rms_norm_layer_args, args, given);
+    if (!args_given || !take_shape(site, "rms_norm_layer", args.size, &args.shape))
+        return NULL;
+    nn_frame frame = nn_enter(site);
+    layer_norm_layer *layer =
+        (layer_norm_layer *)tern_module_create_at(site, sizeof *layer, "rms_norm", forward_rms);
+    if (layer) {
+        layer->base.describe = describe;
+        layer->shape = args.shape;
+        layer->op.dims = args.shape.ndim;
+        layer->op.eps = args.eps;
+        if (!args.no_affine)
+            layer->op.weight =
+                nn_constant_parameter(&layer->base, "weight", args.shape,
+                                      (nn_origin){ args.device, args.dtype, NULL }, 1);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -29,6 +29,7 @@ REGISTRATION = "core/backend_list.c"
 
 # Formulas and lists that the CPU's backend shares with others: no code of it.
 SHARED = {"backend_cpu/formulas.h": ("backend_cuda/",),
+          "backend_cpu/resample.h": ("backend_cuda/",),
           "backend_cpu/elementwise.def": ("backend_cuda/",)}
 
 # A library's header outside the folders that own the dependency would make the dependency spread.

@@ -88,18 +88,6 @@ void back_layer_norm_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **gra
 {
     (void)grad; /* NULL when only a parameter's gradient is differentiated */
     const tern_attr_norm attr = core_ctx_attr(ctx, tern_attr_norm);
-    const tern_view *x = core_input_view(ctx, 1);
-    const int outer = x->ndim - attr.dims;
-    norm_geometry geometry = { .eps = attr.eps };
-    geometry.together = (tern_dims_t){ .set_ = 1, .ndim = attr.dims };
-    geometry.apart = (tern_dims_t){ .set_ = 1, .ndim = outer };
-    geometry.parameter = (tern_shape_t){ .set_ = 1, .ndim = attr.dims };
-    for (int d = 0; d < attr.dims; d++) {
-        geometry.together.dims[d] = outer + d;
-        geometry.parameter.dims[d] = x->shape[outer + d];
-    }
-    for (int d = 0; d < outer; d++)
-        geometry.apart.dims[d] = d;
-    geometry.parameter_in_x = geometry.parameter;
+    const norm_geometry geometry = norm_last_dimensions(core_input_view(ctx, 1), &attr);
     norm_grad_backward(ctx, &geometry, grad_in);
 }

@@ -6,7 +6,8 @@
  *     of g: w P(u) + xh uw + ub
  *     of w: sum(g P(u))
  *     of x: P(-r (u m(h xh) + h m(u xh)) + g uw) - r xh m(u gx)
- * With constant statistics P(v) = r v, and of x remains r g uw. */
+ * With constant statistics P(v) = r v, and of x remains r g uw. About zero, where mean is 0 and r is
+ * 1 / root of the mean square, m(h) in gx and m(v) in P are left out. */
 #include "core/ops/norm.h"
 
 bool norm_check_parameter(core_call *call, int first, int i, const char *name, int ndim,
@@ -38,6 +39,23 @@ bool norm_match_bias(core_call *call)
 {
     return call->in[1] != NULL || call->in[2] == NULL ||
            core_cast_input(call, 2, (tern_dtype_t)core_view(call, 0)->dtype);
+}
+
+norm_geometry norm_last_dimensions(const tern_view *x, const tern_attr_norm *attr)
+{
+    const int outer = x->ndim - attr->dims;
+    norm_geometry geometry = { .eps = attr->eps };
+    geometry.together = (tern_dims_t){ .set_ = 1, .ndim = attr->dims };
+    geometry.apart = (tern_dims_t){ .set_ = 1, .ndim = outer };
+    geometry.parameter = (tern_shape_t){ .set_ = 1, .ndim = attr->dims };
+    for (int d = 0; d < attr->dims; d++) {
+        geometry.together.dims[d] = outer + d;
+        geometry.parameter.dims[d] = x->shape[outer + d];
+    }
+    for (int d = 0; d < outer; d++)
+        geometry.apart.dims[d] = d;
+    geometry.parameter_in_x = geometry.parameter;
+    return geometry;
 }
 
 /* ---- second derivative ----------------------------------------------------------------------- */
@@ -83,7 +101,9 @@ static tern_tensor *project(const norm_terms *n, tern_tensor *v)
     if (n->geometry->fixed)
         return tern_mul(n->r, v);
     tern_tensor *along = tern_mul(n->xh, mean_together(n, tern_mul(v, n->xh)));
-    return tern_mul(n->r, tern_sub(tern_sub(v, mean_together(n, v)), along));
+    if (!n->geometry->about_zero)
+        v = tern_sub(v, mean_together(n, v));
+    return tern_mul(n->r, tern_sub(v, along));
 }
 
 /* Statistics are made anew by ops: the saved ones have no history, and a third derivative needs
@@ -94,6 +114,11 @@ static void make_statistics(norm_terms *n, tern_tensor *mean, tern_tensor *r)
     if (geometry->fixed) {
         mean = parameter_in_x(geometry, mean);
         n->r = parameter_in_x(geometry, r);
+    } else if (geometry->about_zero) {
+        tern_tensor *square = mean_together(n, tern_mul(n->x, n->x));
+        n->r = tern_div(1.0, tern_sqrt(tern_add(square, geometry->eps)));
+        n->xh = tern_mul(n->x, n->r);
+        return;
     } else {
         mean = mean_together(n, n->x);
         tern_tensor *var =
@@ -153,8 +178,9 @@ void norm_grad_backward(tern_op_ctx *ctx, const norm_geometry *geometry, tern_te
     n.w = parameter_in_x(geometry, w);
     n.u = widened(tern_output_grad(ctx, 0));
     n.uw = parameter_in_x(geometry, tern_output_grad(ctx, 1));
-    n.ub = parameter_in_x(geometry, tern_output_grad(ctx, 2));
-    make_statistics(&n, core_saved_in(ctx, 3), core_saved_in(ctx, 4));
+    if (!geometry->about_zero)
+        n.ub = parameter_in_x(geometry, tern_output_grad(ctx, 2));
+    make_statistics(&n, core_saved_in(ctx, 3), geometry->about_zero ? NULL : core_saved_in(ctx, 4));
     if (tern_needs_grad(ctx, 0))
         grad_in[0] = narrowed(second_of_g(&n), g);
     if (tern_needs_grad(ctx, 1))

@@ -1,4 +1,4 @@
-/* What layer_norm and batch_norm share: checks of their parameters and the second derivative. */
+/* What layer_norm, rms_norm and batch_norm share: checks of their parameters and the second derivative. */
 #ifndef TERN_CORE_OPS_NORM_H
 #define TERN_CORE_OPS_NORM_H
 
@@ -26,11 +26,15 @@ typedef struct norm_geometry {
     tern_shape_t parameter;      /* a parameter's own shape */
     tern_shape_t parameter_in_x; /* the same, to broadcast against x */
     double eps;
-    bool fixed; /* mean and deviation are constants (batch norm that evaluates) */
+    bool fixed;      /* mean and deviation are constants (batch norm that evaluates) */
+    bool about_zero; /* there is no mean (rms_norm) */
 } norm_geometry;
 
+/* That of the last attr->dims dimensions of x. */
+norm_geometry norm_last_dimensions(const tern_view *x, const tern_attr_norm *attr);
+
 /* Backward of a row (gradient, x, weight?, mean, 1 / deviation) -> gradients of x, weight, bias,
- * made of public ops and so differentiable again. */
+ * made of public ops and so differentiable again. About zero neither mean nor bias are there. */
 void norm_grad_backward(tern_op_ctx *ctx, const norm_geometry *geometry, tern_tensor **grad_in);
 
 #endif

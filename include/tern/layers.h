@@ -46,6 +46,48 @@ typedef struct tern_conv2d_layer_args {
 TERN_API tern_module *tern_conv2d_layer_at(tern_site_t site, const tern_conv2d_layer_args *args);
 #define tern_conv2d_layer(...) TERN_LAYER_(conv2d, __VA_ARGS__)
 
+typedef struct tern_conv1d_layer_args {
+    size_t size_;
+    int64_t in, out, kernel;           /* required */
+    int64_t stride, padding, dilation; /* defaults 1, 0, 1 */
+    int64_t groups;                    /* default 1 */
+    bool no_bias;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} tern_conv1d_layer_args;
+/* x [N, in, L] -> [N, out, L']. weight [out, in / groups, kernel] and bias [out], as conv2d's. */
+TERN_API tern_module *tern_conv1d_layer_at(tern_site_t site, const tern_conv1d_layer_args *args);
+#define tern_conv1d_layer(...) TERN_LAYER_(conv1d, __VA_ARGS__)
+
+typedef struct tern_conv_transpose_layer_args {
+    size_t size_;
+    int64_t in, out, kernel;           /* required */
+    int64_t stride, padding, dilation; /* defaults 1, 0, 1; for height and width */
+    int64_t output_padding;            /* default 0; below the stride */
+    int64_t groups;                    /* default 1 */
+    bool no_bias;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator;
+} tern_conv_transpose_layer_args;
+/* x [N, in, L] -> [N, out, (L - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1]; 2d:
+ * the same of height and width. weight [in, out / groups, kernel (, kernel)] and bias [out], from
+ * U(-d, d), d = (out / groups * kernel (* kernel))^-1/2. */
+TERN_API tern_module *tern_conv_transpose1d_layer_at(tern_site_t site,
+                                                     const tern_conv_transpose_layer_args *args);
+TERN_API tern_module *tern_conv_transpose2d_layer_at(tern_site_t site,
+                                                     const tern_conv_transpose_layer_args *args);
+#define TERN_CONV_TRANSPOSE_LAYER_(...)                              \
+    &(tern_conv_transpose_layer_args)                                \
+    {                                                                \
+        .size_ = sizeof(tern_conv_transpose_layer_args), __VA_ARGS__ \
+    }
+#define tern_conv_transpose1d_layer(...) \
+    tern_conv_transpose1d_layer_at(TERN_HERE, TERN_CONV_TRANSPOSE_LAYER_(__VA_ARGS__))
+#define tern_conv_transpose2d_layer(...) \
+    tern_conv_transpose2d_layer_at(TERN_HERE, TERN_CONV_TRANSPOSE_LAYER_(__VA_ARGS__))
+
 typedef struct tern_batch_norm_layer_args {
     size_t size_;
     int64_t features; /* required: C */
@@ -86,6 +128,48 @@ typedef struct tern_layer_norm_layer_args {
 TERN_API tern_module *tern_layer_norm_layer_at(tern_site_t site,
                                                const tern_layer_norm_layer_args *args);
 #define tern_layer_norm_layer(...) TERN_LAYER_(layer_norm, __VA_ARGS__)
+
+typedef struct tern_rms_norm_layer_args {
+    size_t size_;
+    int64_t size;       /* extent of the last dimension; or: */
+    tern_shape_t shape; /* extents of the last dimensions */
+    double eps;         /* default: the epsilon of f32, of f64 for f64 */
+    bool no_affine;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+} tern_rms_norm_layer_args;
+/* Divides the last dimensions by the root of their mean square. weight 1. */
+TERN_API tern_module *tern_rms_norm_layer_at(tern_site_t site,
+                                             const tern_rms_norm_layer_args *args);
+#define tern_rms_norm_layer(...) TERN_LAYER_(rms_norm, __VA_ARGS__)
+
+typedef struct tern_group_norm_layer_args {
+    size_t size_;
+    int64_t groups, channels; /* required; groups divide channels */
+    double eps;               /* default 1e-5 */
+    bool no_affine;
+    tern_dev_t device;
+    tern_dtype_t dtype;
+} tern_group_norm_layer_args;
+/* Normalises each group of channels of each sample of [N, channels, ...]. weight 1, bias 0. */
+TERN_API tern_module *tern_group_norm_layer_at(tern_site_t site,
+                                               const tern_group_norm_layer_args *args);
+#define tern_group_norm_layer(...) TERN_LAYER_(group_norm, __VA_ARGS__)
+
+typedef struct tern_instance_norm_layer_args {
+    size_t size_;
+    int64_t features; /* required: C */
+    double eps;       /* default 1e-5 */
+    double momentum;  /* default 0.1 */
+    bool affine;      /* weight 1 and bias 0; not by default, as in PyTorch */
+    bool running;     /* keeps running statistics, and evaluates by them; not by default */
+    tern_dev_t device;
+    tern_dtype_t dtype;
+} tern_instance_norm_layer_args;
+/* Normalises each channel of each sample of [N, features, ...]. */
+TERN_API tern_module *tern_instance_norm_layer_at(tern_site_t site,
+                                                  const tern_instance_norm_layer_args *args);
+#define tern_instance_norm_layer(...) TERN_LAYER_(instance_norm, __VA_ARGS__)
 
 typedef struct tern_embedding_layer_args {
     size_t size_;
@@ -148,6 +232,28 @@ TERN_API tern_module *tern_avg_pool2d_layer_at(tern_site_t site,
     tern_max_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
 #define tern_avg_pool2d_layer(...) \
     tern_avg_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
+
+/* To one size, whatever x has: (height, width), -1: as x. */
+TERN_API tern_module *tern_adaptive_avg_pool2d_layer_at(tern_site_t site, int64_t height,
+                                                        int64_t width);
+TERN_API tern_module *tern_adaptive_max_pool2d_layer_at(tern_site_t site, int64_t height,
+                                                        int64_t width);
+#define tern_adaptive_avg_pool2d_layer(height, width) \
+    tern_adaptive_avg_pool2d_layer_at(TERN_HERE, height, width)
+#define tern_adaptive_max_pool2d_layer(height, width) \
+    tern_adaptive_max_pool2d_layer_at(TERN_HERE, height, width)
+
+typedef struct tern_upsample_layer_args {
+    size_t size_;
+    int64_t height, width; /* this, or: */
+    double scale;
+    int mode; /* default TERN_NEAREST */
+    bool align_corners;
+} tern_upsample_layer_args;
+/* tern_interpolate as a layer. */
+TERN_API tern_module *tern_upsample_layer_at(tern_site_t site,
+                                             const tern_upsample_layer_args *args);
+#define tern_upsample_layer(...) TERN_LAYER_(upsample, __VA_ARGS__)
 
 /* Modules one after the other, named "0", "1", ... */
 TERN_API tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules,

@@ -127,13 +127,28 @@ typedef struct tern_attr_pool {
     int64_t size[4]; /* gradients: the input's shape */
 } tern_attr_pool;
 
-/* layer_norm: the last `dims` dimensions are normalised. batch_norm: dimension 1 is kept. */
+/* layer_norm, rms_norm: the last `dims` dimensions are normalised. batch_norm: dimension 1 is kept. */
 typedef struct tern_attr_norm {
     double eps;
     double momentum; /* batch_norm: weight of the new statistics */
     int32_t dims;
     int32_t training;
 } tern_attr_norm;
+
+/* resample2d: results are sums of neighbouring cells of x, weighted per dimension by `mode`; `transposed`
+ * is its gradient: x has the results' extents then, and `size` is what they were made of. */
+enum {
+    TERN_RESAMPLE_NEAREST = 1,
+    TERN_RESAMPLE_NEAREST_EXACT = 2,
+    TERN_RESAMPLE_LINEAR = 3,
+    TERN_RESAMPLE_AVERAGE = 4
+};
+typedef struct tern_attr_resample {
+    int64_t size[2]; /* (height, width) to make */
+    double step[2];  /* cells from one result to the next; 0: by the extents */
+    int32_t mode, align_corners;
+    int32_t transposed, reserved;
+} tern_attr_resample;
 
 enum { TERN_REDUCTION_MEAN = 1, TERN_REDUCTION_SUM = 2, TERN_REDUCTION_NONE = 3 };
 typedef struct tern_attr_loss {

@@ -38,64 +38,7 @@ TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_t
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 
-/* ---- convolution and pooling: x [N, C, H, W] -------------------------------------------------
- * Options of two numbers are (height, width); one number counts for both: { 2 } is (2, 2), and so is
- * { 2, 0 }. The padding (2, 0) is { 2, TERN_ZERO }. */
-
-typedef struct tern_conv2d_args {
-    size_t size_;
-    tern_tensor *x, *weight; /* weight [out, C / groups, kh, kw] */
-    tern_tensor *bias;       /* [out] or NULL */
-    int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1 */
-    int64_t groups;                             /* default 1 */
-} tern_conv2d_args;
-/* The result is channels_last on the CPU where that is faster; shape and values do not differ. */
-TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
-#define tern_conv2d(...) \
-    tern_conv2d_at(TERN_HERE, &(tern_conv2d_args){ .size_ = sizeof(tern_conv2d_args), __VA_ARGS__ })
-
-typedef struct tern_pool2d_args {
-    size_t size_;
-    tern_tensor *x;
-    int64_t kernel[2];  /* required */
-    int64_t stride[2];  /* default: kernel */
-    int64_t padding[2], dilation[2]; /* dilation: max only */
-    bool ceil_mode;
-    bool exclude_pad; /* average: divide by the cells inside only */
-} tern_pool2d_args;
-TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
-TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
-#define TERN_POOL2D_(...) &(tern_pool2d_args){ .size_ = sizeof(tern_pool2d_args), __VA_ARGS__ }
-#define tern_max_pool2d(...) tern_max_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
-#define tern_avg_pool2d(...) tern_avg_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
-
-/* ---- normalisation, softmax, dropout --------------------------------------------------------- */
-
-typedef struct tern_batch_norm_args {
-    size_t size_;
-    tern_tensor *x;                           /* [N, C] or [N, C, ...] */
-    tern_tensor *weight, *bias;               /* [C] or NULL */
-    tern_tensor *running_mean, *running_var;  /* [C] or NULL; written when training */
-    bool training;
-    double momentum; /* default 0.1 */
-    double eps;      /* default 1e-5 */
-} tern_batch_norm_args;
-TERN_API tern_tensor *tern_batch_norm_at(tern_site_t, const tern_batch_norm_args *args);
-#define tern_batch_norm(...)     \
-    tern_batch_norm_at(TERN_HERE, \
-                       &(tern_batch_norm_args){ .size_ = sizeof(tern_batch_norm_args), __VA_ARGS__ })
-
-typedef struct tern_layer_norm_args {
-    size_t size_;
-    tern_tensor *x;
-    int dims;                   /* how many last dimensions; default 1 */
-    tern_tensor *weight, *bias; /* of those dimensions, or NULL */
-    double eps;                 /* default 1e-5 */
-} tern_layer_norm_args;
-TERN_API tern_tensor *tern_layer_norm_at(tern_site_t, const tern_layer_norm_args *args);
-#define tern_layer_norm(...)     \
-    tern_layer_norm_at(TERN_HERE, \
-                       &(tern_layer_norm_args){ .size_ = sizeof(tern_layer_norm_args), __VA_ARGS__ })
+/* ---- softmax, dropout ------------------------------------------------------------------------ */
 
 TERN_API tern_tensor *tern_softmax_at(tern_site_t, tern_tensor *x, int dim);
 TERN_API tern_tensor *tern_log_softmax_at(tern_site_t, tern_tensor *x, int dim);
@@ -170,7 +113,9 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 
 #include "tern/attention.h"
 #include "tern/elementwise.h"
+#include "tern/image.h"
 #include "tern/loss.h"
+#include "tern/norm.h"
 #include "tern/indexing.h"
 #include "tern/reduce.h"
 #include "tern/shape.h"

@@ -44,11 +44,20 @@ ENTRIES = {
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
     "floor_div": "floor_divide", "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
+    "conv1d": F + "conv1d", "conv_transpose1d": F + "conv_transpose1d",
+    "conv_transpose2d": F + "conv_transpose2d", "group_norm": F + "group_norm",
+    "instance_norm": F + "instance_norm", "rms_norm": F + "rms_norm",
+    "adaptive_avg_pool1d": F + "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d": F + "adaptive_avg_pool2d",
+    "adaptive_max_pool1d": F + "adaptive_max_pool1d",
+    "adaptive_max_pool2d": F + "adaptive_max_pool2d",
+    "interpolate": F + "interpolate bilinear", "resample2d": F + "interpolate bilinear",
+    "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
     "smooth_l1_loss": F + "smooth_l1_loss", "huber_loss": F + "huber_loss",
     "cosine_similarity": F + "cosine_similarity",
 }
 # These are in no entry of their own: what the op's backward takes.
-BACKWARD_OF = {"embedding_grad": "embedding", "gather_grad": "gather",
+BACKWARD_OF = {"rms_norm_grad": "rms_norm", "embedding_grad": "embedding", "gather_grad": "gather",
                "conv2d_grad_input": "conv2d", "conv2d_grad_weight": "conv2d"}
 # randperm, optimizers' steps and the scaler are in no entry of op_db.
 NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",

@@ -80,5 +80,7 @@ extern const opinfo opinfo_order[];
 extern const int opinfo_order_count;
 extern const opinfo opinfo_fold[];
 extern const int opinfo_fold_count;
+extern const opinfo opinfo_image[];
+extern const int opinfo_image_count;
 
 #endif

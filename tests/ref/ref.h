@@ -62,6 +62,25 @@ value ref_layer_norm(const value *x, int dims, const value *weight, const value 
 /* normalises per channel (dim 1) with the batch's own statistics */
 value ref_batch_norm(const value *x, const value *weight, const value *bias, double eps);
 
+/* ---- ref_image.c ---- */
+/* x [N, C, H, W], w [C, O / groups, kh, kw]: each x is spread by the weight */
+value ref_conv_transpose2d(const value *x, const value *w, const value *bias,
+                           const int64_t stride[2], const int64_t padding[2],
+                           const int64_t output_padding[2], int64_t groups);
+/* the largest (mode 0) or the mean (1) of windows floor(i H / n) .. ceil((i + 1) H / n) */
+value ref_adaptive_pool2d(const value *x, const int64_t size[2], int mode);
+/* corners: the outermost cells keep their places */
+value ref_bilinear(const value *x, const int64_t size[2], bool corners);
+value ref_nearest(const value *x, const int64_t size[2], double shift);
+/* the gradient: `size` is that of what was interpolated */
+value ref_bilinear_grad(const value *g, const int64_t size[2]);
+/* channels of each sample in groups; weight, bias: data NULL where there is none */
+value ref_group_norm(const value *x, int64_t groups, const value *weight, const value *bias,
+                     double eps);
+value ref_rms_norm(const value *x, int dims, const value *weight, double eps);
+/* (gradient, x, weight, 1 / root) of rows */
+value ref_rms_norm_grad(const value *in);
+
 /* ---- ref_shape.c ---- */
 /* out[at...] = x[from...] where `where` finds a place, else 0. */
 typedef bool (*ref_finds)(const value *x, const int64_t *at, int64_t *from, const void *user);

@@ -1,0 +1,114 @@
+/* conv_transpose2d: the gradient of a convolution by its input, which is a row already, and a bias. */
+#include "core/ops/image.h"
+
+typedef struct transposed {
+    tern_attr_conv attr;
+    int64_t output_padding[2];
+} transposed;
+
+static bool check_operands(core_call *call, const tern_attr_conv *attr)
+{
+    const tern_view *x = core_view(call, 0), *weight = core_view(call, 1);
+    char of_x[160], of_weight[160];
+    if (x->ndim != 4 || weight->ndim != 4)
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "expected x [N, C, H, W] and weight [C, out / groups, height, width]");
+    core_shape_text(4, x->shape, of_x, sizeof of_x);
+    core_shape_text(4, weight->shape, of_weight, sizeof of_weight);
+    if (attr->groups < 1 || x->shape[1] != weight->shape[0] || x->shape[1] % attr->groups != 0 ||
+        weight->numel == 0)
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "given transposed=1, groups=%lld and weight of size %s, input %s does not "
+                         "have the weight's %lld channels, which groups divide",
+                         (long long)attr->groups, of_weight, of_x, (long long)weight->shape[0]);
+    if (call->in[2] != NULL) {
+        const tern_view *bias = core_view(call, 2);
+        const int64_t channels = weight->shape[1] * attr->groups;
+        if (bias->ndim != 1 || bias->shape[0] != channels)
+            return core_fail(call, TERN_ERR_SHAPE, NULL,
+                             "expected bias to be 1-dimensional with %lld elements",
+                             (long long)channels);
+        if (!core_check_dtype(call, 2, B(x->dtype)))
+            return false;
+    }
+    return core_check_dtype(call, 0, DT_FLOATS) && core_check_dtype(call, 1, B(x->dtype));
+}
+
+static bool check_options(core_call *call, const transposed *t)
+{
+    const tern_attr_conv *attr = &t->attr;
+    if (!image_check_pair(call, "stride", attr->stride, 1) ||
+        !image_check_pair(call, "padding", attr->padding, 0) ||
+        !image_check_pair(call, "dilation", attr->dilation, 1) ||
+        !image_check_pair(call, "output padding", t->output_padding, 0))
+        return false;
+    for (int d = 0; d < 2; d++)
+        if (t->output_padding[d] >= attr->stride[d])
+            return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                             "output padding must be smaller than the stride, but got output "
+                             "padding (%lld, %lld) and stride (%lld, %lld)",
+                             (long long)t->output_padding[0], (long long)t->output_padding[1],
+                             (long long)attr->stride[0], (long long)attr->stride[1]);
+    return true;
+}
+
+static bool measure(core_call *call, transposed *t)
+{
+    const tern_view *x = core_view(call, 0), *weight = core_view(call, 1);
+    tern_attr_conv *attr = &t->attr;
+    attr->size[0] = x->shape[0];
+    attr->size[1] = weight->shape[1] * attr->groups;
+    for (int d = 0; d < 2; d++) {
+        const int64_t covered = attr->dilation[d] * (weight->shape[2 + d] - 1) + 1;
+        int64_t spread = 0, most = 0;
+        if (__builtin_mul_overflow(x->shape[2 + d] - 1, attr->stride[d], &spread) ||
+            __builtin_add_overflow(spread, covered + t->output_padding[d], &most))
+            return core_fail(call, TERN_ERR_SHAPE, NULL, "the result would be too large");
+        attr->size[2 + d] = most - 2 * attr->padding[d];
+        if (x->shape[2 + d] < 1 || attr->size[2 + d] < 1)
+            return core_fail(call, TERN_ERR_SHAPE, NULL,
+                             "given input size per channel: (%lld x %lld), calculated output size "
+                             "is too small",
+                             (long long)x->shape[2], (long long)x->shape[3]);
+    }
+    return true;
+}
+
+static tern_tensor *compute(core_frame *frame, tern_site_t site, transposed *t)
+{
+    core_call *call = &frame->call;
+    if (!core_compose_check(frame) || !core_compose_cast(frame) ||
+        !check_operands(call, &t->attr) || !check_options(call, t) || !measure(call, t))
+        return NULL;
+    tern_tensor *y = core_op2(TERN_OP_conv2d_grad_input, site, &t->attr, call->in[0], call->in[1]);
+    if (y == NULL || call->in[2] == NULL)
+        return y;
+    return tern_add(y, tern_reshape(call->in[2], TERN_SHAPE(t->attr.size[1], 1, 1)));
+}
+
+static tern_tensor *run(tern_site_t site, tern_tensor *x, const void *context)
+{
+    const tern_conv_transpose2d_args *args = context;
+    transposed t = { .attr = { .groups = args->groups != 0 ? args->groups : 1 } };
+    image_pair(t.attr.stride, args->stride, 1);
+    image_pair(t.attr.padding, args->padding, 0);
+    image_pair(t.attr.dilation, args->dilation, 1);
+    image_pair(t.output_padding, args->output_padding, 0);
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_conv_transpose2d, site, 3,
+                       (tern_tensor *[]){ x, args->weight, args->bias });
+    return core_compose_end(&frame, compute(&frame, site, &t));
+}
+
+tern_tensor *tern_conv_transpose2d_at(tern_site_t site, const tern_conv_transpose2d_args *args)
+{
+    if (args == NULL || args->size_ < sizeof *args) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "conv_transpose2d",
+                     "x and weight are missing\n  try tern_conv_transpose2d(x, weight, bias, "
+                     ".stride = { 2 })");
+        return NULL;
+    }
+    if (args->x != NULL && args->x->view.ndim == 3)
+        return image_unbatched(TERN_OP_conv_transpose2d, site, args->x, run, args);
+    return run(site, args->x, args);
+}

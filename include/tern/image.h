@@ -1,0 +1,130 @@
+/* Convolution, pooling and other sizes of images: x [N, C, H, W]; [C, H, W] is a batch of one.
+ *
+ * Options of two numbers are (height, width); one number counts for both: { 2 } is (2, 2), and so is
+ * { 2, 0 }. The padding (2, 0) is { 2, TERN_ZERO }. */
+#ifndef TERN_IMAGE_H
+#define TERN_IMAGE_H
+
+#include "tern/base.h"
+#include "tern/op_attr.h"
+#include "tern/tensor.h"
+
+/* clang-format off */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- convolution ------------------------------------------------------------------------------ */
+
+typedef struct tern_conv2d_args {
+    size_t size_;
+    tern_tensor *x, *weight; /* weight [out, C / groups, kh, kw] */
+    tern_tensor *bias;       /* [out] or NULL */
+    int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1 */
+    int64_t groups;                             /* default 1 */
+} tern_conv2d_args;
+/* The result is channels_last on the CPU where that is faster; shape and values do not differ. */
+TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
+#define tern_conv2d(...) \
+    tern_conv2d_at(TERN_HERE, &(tern_conv2d_args){ .size_ = sizeof(tern_conv2d_args), __VA_ARGS__ })
+
+typedef struct tern_conv1d_args {
+    size_t size_;
+    tern_tensor *x, *weight; /* x [N, C, L] or [C, L]; weight [out, C / groups, k] */
+    tern_tensor *bias;       /* [out] or NULL */
+    int64_t stride, padding, dilation; /* defaults 1, 0, 1 */
+    int64_t groups;                    /* default 1 */
+} tern_conv1d_args;
+TERN_API tern_tensor *tern_conv1d_at(tern_site_t, const tern_conv1d_args *args);
+#define tern_conv1d(...) \
+    tern_conv1d_at(TERN_HERE, &(tern_conv1d_args){ .size_ = sizeof(tern_conv1d_args), __VA_ARGS__ })
+
+/* The gradient of a convolution by its input, as an op: x is spread by the stride. Results are
+ * (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high. */
+typedef struct tern_conv_transpose2d_args {
+    size_t size_;
+    tern_tensor *x, *weight; /* weight [C, out / groups, kh, kw] */
+    tern_tensor *bias;       /* [out] or NULL */
+    int64_t stride[2], padding[2]; /* defaults 1, 0 */
+    int64_t output_padding[2];     /* default 0; below the stride */
+    int64_t groups;                /* default 1 */
+    int64_t dilation[2];           /* default 1 */
+} tern_conv_transpose2d_args;
+TERN_API tern_tensor *tern_conv_transpose2d_at(tern_site_t, const tern_conv_transpose2d_args *args);
+#define tern_conv_transpose2d(...) \
+    tern_conv_transpose2d_at(TERN_HERE, &(tern_conv_transpose2d_args){ \
+                                            .size_ = sizeof(tern_conv_transpose2d_args), __VA_ARGS__ })
+
+typedef struct tern_conv_transpose1d_args {
+    size_t size_;
+    tern_tensor *x, *weight; /* x [N, C, L] or [C, L]; weight [C, out / groups, k] */
+    tern_tensor *bias;       /* [out] or NULL */
+    int64_t stride, padding, output_padding; /* defaults 1, 0, 0 */
+    int64_t groups, dilation;                /* defaults 1, 1 */
+} tern_conv_transpose1d_args;
+TERN_API tern_tensor *tern_conv_transpose1d_at(tern_site_t, const tern_conv_transpose1d_args *args);
+#define tern_conv_transpose1d(...) \
+    tern_conv_transpose1d_at(TERN_HERE, &(tern_conv_transpose1d_args){ \
+                                            .size_ = sizeof(tern_conv_transpose1d_args), __VA_ARGS__ })
+
+/* ---- pooling ---------------------------------------------------------------------------------- */
+
+typedef struct tern_pool2d_args {
+    size_t size_;
+    tern_tensor *x;
+    int64_t kernel[2];  /* required */
+    int64_t stride[2];  /* default: kernel */
+    int64_t padding[2], dilation[2]; /* dilation: max only */
+    bool ceil_mode;
+    bool exclude_pad; /* average: divide by the cells inside only */
+} tern_pool2d_args;
+TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
+TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
+#define TERN_POOL2D_(...) &(tern_pool2d_args){ .size_ = sizeof(tern_pool2d_args), __VA_ARGS__ }
+#define tern_max_pool2d(...) tern_max_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
+#define tern_avg_pool2d(...) tern_avg_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
+
+/* Windows that part x evenly, so that the result has `size`; window i of n covers cells from
+ * floor(i H / n) to ceil((i + 1) H / n). x [N, C, H, W] or [C, H, W]; 1d: [N, C, L] or [C, L]. */
+typedef struct tern_adaptive_pool2d_args {
+    size_t size_;
+    tern_tensor *x;
+    int64_t size[2]; /* required; -1: as x */
+} tern_adaptive_pool2d_args;
+TERN_API tern_tensor *tern_adaptive_avg_pool2d_at(tern_site_t, const tern_adaptive_pool2d_args *args);
+TERN_API tern_tensor *tern_adaptive_max_pool2d_at(tern_site_t, const tern_adaptive_pool2d_args *args);
+TERN_API tern_tensor *tern_adaptive_avg_pool1d_at(tern_site_t, tern_tensor *x, int64_t size);
+TERN_API tern_tensor *tern_adaptive_max_pool1d_at(tern_site_t, tern_tensor *x, int64_t size);
+#define TERN_ADAPTIVE_POOL2D_(...) \
+    &(tern_adaptive_pool2d_args){ .size_ = sizeof(tern_adaptive_pool2d_args), __VA_ARGS__ }
+#define tern_adaptive_avg_pool2d(...) \
+    tern_adaptive_avg_pool2d_at(TERN_HERE, TERN_ADAPTIVE_POOL2D_(__VA_ARGS__))
+#define tern_adaptive_max_pool2d(...) \
+    tern_adaptive_max_pool2d_at(TERN_HERE, TERN_ADAPTIVE_POOL2D_(__VA_ARGS__))
+#define tern_adaptive_avg_pool1d(x, size) tern_adaptive_avg_pool1d_at(TERN_HERE, x, size)
+#define tern_adaptive_max_pool1d(x, size) tern_adaptive_max_pool1d_at(TERN_HERE, x, size)
+
+/* ---- other sizes ------------------------------------------------------------------------------ */
+
+/* TERN_LINEAR is for [N, C, L], TERN_BILINEAR for [N, C, H, W], the others for both. TERN_NEAREST takes
+ * the cell at floor(i in / out), as PyTorch's "nearest"; TERN_NEAREST_EXACT the one that is nearest. */
+enum { TERN_NEAREST = 1, TERN_NEAREST_EXACT = 2, TERN_LINEAR = 3, TERN_BILINEAR = 4 };
+typedef struct tern_interpolate_args {
+    size_t size_;
+    tern_tensor *x;
+    int64_t size[2];    /* of the result: (height, width), or the length; this, or: */
+    double scale[2];    /* times as large, rounded down; places are computed with it as given */
+    int mode;           /* default TERN_NEAREST */
+    bool align_corners; /* linear: the first and last cells keep their places */
+} tern_interpolate_args;
+/* torch.nn.functional.interpolate. The gradient is deterministic on every device. */
+TERN_API tern_tensor *tern_interpolate_at(tern_site_t, const tern_interpolate_args *args);
+#define tern_interpolate(...)      \
+    tern_interpolate_at(TERN_HERE, \
+                        &(tern_interpolate_args){ .size_ = sizeof(tern_interpolate_args), __VA_ARGS__ })
+
+#ifdef __cplusplus
+}
+#endif
+#endif

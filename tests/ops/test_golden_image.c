@@ -1,0 +1,145 @@
+/* Images in other sizes and normalisation by groups, against golden vectors: tests/golden/make_image.py. */
+#include "tests/support/check.h"
+#include "tests/support/golden_rows.h"
+
+/* clang-format off */
+GOLDEN_OP(conv1d, tern_conv1d(in[0], in[1], in[2]))
+GOLDEN_OP(conv1d_options, tern_conv1d(in[0], in[1], in[2], .stride = 2, .padding = 2, .dilation = 2, .groups = 2))
+GOLDEN_OP(transpose1d, tern_conv_transpose1d(in[0], in[1], in[2], 2, 1, 1))
+GOLDEN_OP(transpose2d, tern_conv_transpose2d(in[0], in[1], in[2]))
+GOLDEN_OP(transpose2d_options,
+          tern_conv_transpose2d(in[0], in[1], in[2], { 2, 3 }, { 1, 2 }, { 1, TERN_ZERO }, 2, { 1, 2 }))
+GOLDEN_OP(adaptive_avg, tern_adaptive_avg_pool2d(in[0], { 3, 2 }))
+GOLDEN_OP(adaptive_avg_even, tern_adaptive_avg_pool2d(in[0], { 2, 3 }))
+GOLDEN_OP(adaptive_avg_keep, tern_adaptive_avg_pool2d(in[0], { -1, 2 }))
+GOLDEN_OP(adaptive_avg_larger, tern_adaptive_avg_pool2d(in[0], { 5, 4 }))
+GOLDEN_OP(adaptive_max, tern_adaptive_max_pool2d(in[0], { 3, 2 }))
+GOLDEN_OP(adaptive_max_even, tern_adaptive_max_pool2d(in[0], { 2, 3 }))
+GOLDEN_OP(adaptive_avg1d, tern_adaptive_avg_pool1d(in[0], 4))
+GOLDEN_OP(adaptive_max1d, tern_adaptive_max_pool1d(in[0], 4))
+#define SIZES(name, ...)                                                                \
+    GOLDEN_OP(name##_size, tern_interpolate(in[0], { 7, 5 }, __VA_ARGS__))               \
+    GOLDEN_OP(name##_less, tern_interpolate(in[0], { 3, 2 }, __VA_ARGS__))               \
+    GOLDEN_OP(name##_scale, tern_interpolate(in[0], .scale = { 1.5, 2.25 }, __VA_ARGS__)) \
+    GOLDEN_OP(name##_shrink, tern_interpolate(in[0], .scale = { 0.6 }, __VA_ARGS__))
+SIZES(nearest, .mode = TERN_NEAREST)
+SIZES(exact, .mode = TERN_NEAREST_EXACT)
+SIZES(bilinear, .mode = TERN_BILINEAR)
+SIZES(corners, .mode = TERN_BILINEAR, .align_corners = true)
+GOLDEN_OP(corners_one, tern_interpolate(in[0], { 1 }, .mode = TERN_BILINEAR, .align_corners = true))
+GOLDEN_OP(linear, tern_interpolate(in[0], { 9 }, .mode = TERN_LINEAR))
+GOLDEN_OP(nearest_line, tern_interpolate(in[0], .scale = { 2 }))
+GOLDEN_OP(group, tern_group_norm(in[0], 2, in[1], in[2]))
+GOLDEN_OP(group_plain, tern_group_norm(in[0], 3, .eps = 0.5))
+GOLDEN_OP(group_bias, tern_group_norm(in[0], 1, NULL, in[1]))
+GOLDEN_OP(instance, tern_instance_norm(in[0], in[1], in[2]))
+GOLDEN_OP(instance_plain, tern_instance_norm(in[0], .eps = 0.5))
+GOLDEN_OP(instance_running, tern_instance_norm(in[0], in[1], in[2], in[3], in[4], .use_running = true))
+GOLDEN_OP(rms, tern_rms_norm(in[0], 1, in[1], 1e-3))
+GOLDEN_OP(rms_two, tern_rms_norm(in[0], 2, in[1], 1e-3))
+GOLDEN_OP(rms_plain, tern_rms_norm(in[0], .eps = 0.5))
+GOLDEN_OP(second_rms, tern_rms_norm(in[0], .eps = 1e-3))
+GOLDEN_OP(second_group, tern_group_norm(in[0], 2))
+GOLDEN_OP(second_transpose2d,
+          tern_conv_transpose2d(tern_mul(in[0], in[0]), tern_ones(TERN_SHAPE(2, 1, 2, 2), TERN_F64)))
+
+#define SIZE_ROWS(name)                        \
+    { #name "_size", "x", run_##name##_size, 32 }, { #name "_less", "x", run_##name##_less, 32 }, \
+    { #name "_scale", "x", run_##name##_scale, 32 }, { #name "_shrink", "x", run_##name##_shrink, 32 }
+static const golden_row rows[] = {
+    { "conv1d", "x w", run_conv1d, 64 },
+    { "conv1d_options", "x w b", run_conv1d_options, 64 },
+    { "conv1d_one", "x w b", run_conv1d, 64 },
+    { "transpose1d", "x w b", run_transpose1d, 64 },
+    { "transpose2d", "x w", run_transpose2d, 64 },
+    { "transpose2d_options", "x w b", run_transpose2d_options, 64 },
+    { "transpose2d_one", "x w b", run_transpose2d, 64 },
+    { "adaptive_avg", "x", run_adaptive_avg, 8 },
+    { "adaptive_avg_even", "x", run_adaptive_avg_even, 8 },
+    { "adaptive_avg_keep", "x", run_adaptive_avg_keep, 8 },
+    { "adaptive_avg_larger", "x", run_adaptive_avg_larger, 8 },
+    { "adaptive_max", "x", run_adaptive_max, 4 },
+    { "adaptive_max_ties", "x", run_adaptive_max, 4 },
+    { "adaptive_max_even", "x", run_adaptive_max_even, 4 },
+    { "adaptive_avg1d", "x", run_adaptive_avg1d, 8 },
+    { "adaptive_max1d", "x", run_adaptive_max1d, 4 },
+    SIZE_ROWS(nearest),
+    SIZE_ROWS(exact),
+    SIZE_ROWS(bilinear),
+    SIZE_ROWS(corners),
+    { "corners_one", "x", run_corners_one, 8 },
+    { "linear", "x", run_linear, 32 },
+    { "nearest_line", "x", run_nearest_line, 8 },
+    { "group", "x w b", run_group, 64 },
+    { "group_plain", "x", run_group_plain, 64 },
+    { "group_bias", "x b", run_group_bias, 64 },
+    { "instance", "x w b", run_instance, 64 },
+    { "instance_plain", "x", run_instance_plain, 64 },
+    { "instance_running", "x w b m v", run_instance_running, 64 },
+    { "rms", "x w", run_rms, 64 },
+    { "rms_two", "x w", run_rms_two, 64 },
+    { "rms_plain", "x", run_rms_plain, 64 },
+};
+/* clang-format on */
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void test_images_agree_with_golden_vectors(void **state)
+{
+    (void)state;
+    golden_check_rows(rows, ROWS);
+}
+
+static void test_second_order_agrees_with_golden_vectors(void **state)
+{
+    (void)state;
+    golden_check_second_order("second_rms", run_second_rms);
+    golden_check_second_order("second_group", run_second_group);
+    golden_check_second_order("second_transpose2d", run_second_transpose2d);
+}
+
+/* Running statistics become the mean over samples of what each sample made of them. */
+static void test_instance_norm_updates_running_statistics(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const golden_row row = { "instance_updates", "x m v", NULL, 64 };
+    const golden_inputs in = golden_make_inputs(&row, TERN_F64);
+    tern_tensor *const *t = in.tensors;
+    tern_tensor *y =
+        tern_instance_norm(t[0], .running_mean = t[1], .running_var = t[2], .momentum = 0.25);
+    assert_no_error();
+    golden_check(&row, TERN_F64, "y", y, golden_find(row.test, "y"));
+    golden_check(&row, TERN_F64, "m2", t[1], golden_find(row.test, "m2"));
+    golden_check(&row, TERN_F64, "v2", t[2], golden_find(row.test, "v2"));
+}
+
+static void test_every_case_has_a_test(void **state)
+{
+    (void)state;
+    static const char *const elsewhere[] = { "second_", "instance_updates", NULL };
+    golden_check_complete(rows, ROWS, elsewhere);
+}
+
+static int open_golden(void **state)
+{
+    (void)state;
+    return golden_open_or_say("image");
+}
+
+static int close_golden(void **state)
+{
+    (void)state;
+    golden_close();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_images_agree_with_golden_vectors),
+        cmocka_unit_test(test_second_order_agrees_with_golden_vectors),
+        cmocka_unit_test(test_instance_norm_updates_running_statistics),
+        cmocka_unit_test(test_every_case_has_a_test),
+    };
+    return check_run(tests, open_golden, close_golden);
+}
