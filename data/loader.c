@@ -12,6 +12,7 @@
 #include "data/report.h"
 #include "tern/autograd.h"
 #include "tern/device.h"
+#include "tern/memory.h"
 
 enum { WORKERS_MAX = 256 };
 
@@ -21,6 +22,7 @@ struct tern_loader {
     int64_t *order; /* NULL unless it shuffles */
     uint64_t seed, call;
     tern_dev_t device;
+    bool pins; /* batches go through page-locked memory */
     int workers;
     data_pool *pool;
     data_prefetch *prefetch; /* NULL until the first batch, and without workers */
@@ -172,6 +174,8 @@ static tern_loader *open_loader(const tern_loader_args *given)
     plan_steps(&loader->plan, args);
     choose_key(loader, args);
     loader->device = args->device.kind ? args->device : tern_default_device();
+    loader->pins = args->pin_memory ||
+                   (loader->device.kind == TERN_KIND_CUDA && tern_dev_count(TERN_KIND_CUDA) > 0);
     loader->workers = args->workers;
     if (!make_parts(loader, args->shuffle)) {
         free_loader(loader);
@@ -206,7 +210,9 @@ static void let_go(void *buffer)
     data_buffer_let_go(buffer);
 }
 
-/* A tensor over one part of a buffer; it holds the buffer. On the loader's device, a copy. */
+/* A tensor over one part of a buffer; it holds the buffer. On the loader's device, a copy, and one in
+ * page-locked memory: the host does not wait for it (T067), and that memory is used again when the
+ * device has read it. */
 static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
                                 const data_part *part, void *memory, int64_t rows)
 {
@@ -222,7 +228,9 @@ static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
     if (!t && data_buffer_holders(buffer) > holders) {
         data_buffer_let_go(buffer);
     }
-    return tern_to(t, loader->device);
+    if (loader->pins)
+        t = tern_pin(t);
+    return tern_to(t, loader->device, .non_blocking = loader->pins);
 }
 
 static data_buffer *next_buffer(tern_loader *loader)

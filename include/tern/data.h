@@ -176,6 +176,10 @@ typedef struct tern_loader_args {
     bool quiet;        /* no progress after all */
     const char *label; /* what progress lines begin with, e.g. "epoch 2/3"; copied */
     tern_augment_t augment; /* default: images as they are */
+    /* Batches on the CPU come in page-locked memory (tern/memory.h), from which the program may copy
+     * without waiting; an error without a device that reads such memory. Batches for a CUDA device
+     * always go through it. */
+    bool pin_memory;
 } tern_loader_args;
 /* Opens a pass. The order of samples, and what is done to them, depends on seed or generator alone,
  * never on workers or device. Takes one call number of the generator when it shuffles or augments and
