@@ -503,6 +503,7 @@ static tern_status_t divide(const tern_call *call, cpu_element element)
 #define PLAIN2(call, element) binary(call, element, 0, 1)
 #define COMPARE(call, element) binary(call, element, 0, 1)
 #define CURVE2(call, element) binary(call, element, 3, CURVE_FLOPS)
+#define CURVE3(call, element) run_general(call, element, 3, 7, CURVE_FLOPS)
 #define DIVIDE2(call, element) divide(call, element)
 #define ELEMENT(name, shape, ...)                   \
     tern_status_t cpu_##name(const tern_call *call) \

@@ -70,7 +70,9 @@ static tern_status_t run(const tern_call *call, launch_fn launch, const char *na
 {
     cudaStream_t stream = NULL;
     const int operands = 1 + call->n_in;
-    const tern_view *views[3] = { call->out[0], call->in[0], call->n_in > 1 ? call->in[1] : NULL };
+    const tern_view *views[4] = { call->out[0] };
+    for (int k = 0; k < call->n_in; k++)
+        views[k + 1] = call->in[k];
     const int64_t parts = cuda_walk_parts(operands, views);
     if (parts == 0)
         return TERN_OK;

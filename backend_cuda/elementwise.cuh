@@ -192,12 +192,14 @@ struct bool_type {
 #define ARITY_CURVE2 2
 #define ARITY_COMPARE 2
 #define ARITY_DIVIDE2 2
+#define ARITY_CURVE3 3
 #define RESULT_PLAIN1(G) typename G::S
 #define RESULT_CURVE1(G) typename G::S
 #define RESULT_LANES1(G) typename G::S
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
 #define RESULT_DIVIDE2(G) typename G::S
+#define RESULT_CURVE3(G) typename G::S
 #define RESULT_TEST(G) bool8
 #define RESULT_COMPARE(G) bool8
 #define STORE_PLAIN1(G, x) G::store((typename G::T)(x))
@@ -206,26 +208,27 @@ struct bool_type {
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
 #define STORE_DIVIDE2(G, x) G::store((typename G::T)(x))
+#define STORE_CURVE3(G, x) G::store((typename G::T)(x))
 #define STORE_TEST(G, x) \
     bool8                \
     {                    \
         (uint8_t)(x)     \
     }
 #define STORE_COMPARE(G, x) STORE_TEST(G, x)
-#define ELEMENT(name, shape, kinds, real, integer)                  \
-    template <typename G> struct f_##name {                         \
-        using T = typename G::T;                                    \
-        using U = typename G::U;                                    \
-        using R = RESULT_##shape(G);                                \
-        static constexpr int arity = ARITY_##shape;                 \
-        static __device__ __forceinline__ R run(T a, T b, T p, T q) \
-        {                                                           \
-            (void)a, (void)b, (void)p, (void)q;                     \
-            if constexpr (G::is_real)                               \
-                return STORE_##shape(G, real);                      \
-            else                                                    \
-                return STORE_##shape(G, integer);                   \
-        }                                                           \
+#define ELEMENT(name, shape, kinds, real, integer)                       \
+    template <typename G> struct f_##name {                              \
+        using T = typename G::T;                                         \
+        using U = typename G::U;                                         \
+        using R = RESULT_##shape(G);                                     \
+        static constexpr int arity = ARITY_##shape;                      \
+        static __device__ __forceinline__ R run(T a, T b, T c, T p, T q) \
+        {                                                                \
+            (void)a, (void)b, (void)c, (void)p, (void)q;                 \
+            if constexpr (G::is_real)                                    \
+                return STORE_##shape(G, real);                           \
+            else                                                         \
+                return STORE_##shape(G, integer);                        \
+        }                                                                \
     };
 #include "backend_cpu/elementwise.def"
 #undef ELEMENT
@@ -236,33 +239,53 @@ template <typename S, int N> struct alignas(sizeof(S) * N) pack {
     S at[N];
 };
 
+/* The third operand, of a row that has one. */
+template <typename G> struct third_operand {
+    const typename G::S *at; /* NULL: a number */
+    typename G::T number;
+};
+
+template <typename F, typename G>
+__device__ __forceinline__ typename G::T third_of(const third_operand<G> &third,
+                                                  const typename G::S *from, int64_t i)
+{
+    if constexpr (F::arity == 3)
+        return third.at == nullptr ? third.number : G::load(from[i]);
+    else
+        return typename G::T(0);
+}
+
 /* Which operands are numbers: bit 0: a, bit 1: b. */
 template <typename F, typename G>
 __global__ void __launch_bounds__(BLOCK)
     k_map_packs(typename F::R *out, const typename G::S *a, const typename G::S *b,
-                typename G::T number_a, typename G::T number_b, int numbers, typename G::T p,
-                typename G::T q, int64_t n)
+                third_operand<G> third, typename G::T number_a, typename G::T number_b, int numbers,
+                typename G::T p, typename G::T q, int64_t n)
 {
     using S = typename G::S;
     using R = typename F::R;
     constexpr int N = 16 / (int)sizeof(S);
     for (int64_t i = first_item() * N; i < n; i += item_step() * N) {
-        pack<S, N> x = {}, y = {};
+        pack<S, N> x = {}, y = {}, w = {};
         pack<R, N> z = {};
         if (i + N > n) {
             for (int64_t k = i; k < n; k++)
                 out[k] = F::run(numbers & 1 ? number_a : G::load(a[k]),
-                                numbers & 2 ? number_b : G::load(b[k]), p, q);
+                                numbers & 2 ? number_b : G::load(b[k]),
+                                third_of<F>(third, third.at, k), p, q);
             continue;
         }
         if (!(numbers & 1))
             x = *(const pack<S, N> *)(a + i);
         if (!(numbers & 2))
             y = *(const pack<S, N> *)(b + i);
+        if (F::arity == 3 && third.at != nullptr)
+            w = *(const pack<S, N> *)(third.at + i);
 #pragma unroll
         for (int k = 0; k < N; k++)
             z.at[k] = F::run(numbers & 1 ? number_a : G::load(x.at[k]),
-                             numbers & 2 ? number_b : G::load(y.at[k]), p, q);
+                             numbers & 2 ? number_b : G::load(y.at[k]), third_of<F>(third, w.at, k),
+                             p, q);
         *(pack<R, N> *)(out + i) = z;
     }
 }
@@ -270,14 +293,16 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename F, typename G>
 __global__ void __launch_bounds__(BLOCK)
     k_map_walk(typename F::R *out, const typename G::S *a, const typename G::S *b,
-               typename G::T number_a, typename G::T number_b, int numbers, typename G::T p,
-               typename G::T q, cuda_walk walk)
+               third_operand<G> third, typename G::T number_a, typename G::T number_b, int numbers,
+               typename G::T p, typename G::T q, cuda_walk walk)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
-        int64_t at[3];
-        offsets<3>(walk, (uint32_t)i, at);
+        constexpr int N = F::arity == 3 ? 4 : 3;
+        int64_t at[N];
+        offsets<N>(walk, (uint32_t)i, at);
         out[at[0]] = F::run(numbers & 1 ? number_a : G::load(a[at[1]]),
-                            numbers & 2 ? number_b : G::load(b[at[2]]), p, q);
+                            numbers & 2 ? number_b : G::load(b[at[2]]),
+                            third_of<F>(third, third.at, at[N - 1]), p, q);
     }
 }
 
@@ -307,20 +332,22 @@ static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
     using S = typename G::S;
     using R = typename F::R;
     const S *a = (const S *)e->in[0];
-    const S *b = F::arity == 2 ? (const S *)e->in[1] : nullptr;
+    const S *b = F::arity >= 2 ? (const S *)e->in[1] : nullptr;
     const int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
     const auto na = number_as<typename G::T>(e->number[0]);
     const auto nb = number_as<typename G::T>(e->number[1]);
+    const third_operand<G> c = { F::arity == 3 ? (const S *)e->in[2] : nullptr,
+                                 number_as<typename G::T>(e->number[2]) };
     const auto p = attr_as<G>(e->attr, 0), q = attr_as<G>(e->attr, 1);
     const int64_t n = e->walk->numel;
-    if (e->linear && is_aligned(a) && is_aligned(b) && is_aligned(e->out)) {
+    if (e->linear && is_aligned(a) && is_aligned(b) && is_aligned(c.at) && is_aligned(e->out)) {
         constexpr int N = 16 / (int)sizeof(S);
-        const cudaLaunchConfig_t c = shape_for((n + N - 1) / N, stream);
-        return cudaLaunchKernelEx(&c, k_map_packs<F, G>, (R *)e->out, a, b, na, nb, numbers, p, q,
-                                  n);
+        const cudaLaunchConfig_t shape = shape_for((n + N - 1) / N, stream);
+        return cudaLaunchKernelEx(&shape, k_map_packs<F, G>, (R *)e->out, a, b, c, na, nb, numbers,
+                                  p, q, n);
     }
-    const cudaLaunchConfig_t c = shape_for(n, stream);
-    return cudaLaunchKernelEx(&c, k_map_walk<F, G>, (R *)e->out, a, b, na, nb, numbers, p, q,
+    const cudaLaunchConfig_t shape = shape_for(n, stream);
+    return cudaLaunchKernelEx(&shape, k_map_walk<F, G>, (R *)e->out, a, b, c, na, nb, numbers, p, q,
                               *e->walk);
 }
 

@@ -25,8 +25,8 @@ cuda_number cuda_number_of(const tern_view *view);
 /* One launch; in[k] is NULL where number[k] is given. */
 typedef struct cuda_elements {
     void *out;
-    const void *in[2];
-    cuda_number number[2];
+    const void *in[3];
+    cuda_number number[3];
     tern_attr_numbers attr; /* p and q, where the op has them */
     const cuda_walk *walk;
     bool linear; /* all lie alike without gaps: the walk's strides are not needed */

@@ -87,6 +87,10 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
 tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
                              tern_tensor *b);
 
+/* The same of three; a is not NULL. */
+tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
+                              tern_tensor *b, tern_tensor *c);
+
 /* The row's kernel on (t, x) in t's memory, for callers that know what the dispatcher would find: no
  * error is pending, both have one device, dtype (which the row takes) and shape, nothing is recorded,
  * and nobody else sees t's memory. t, or NULL after an error. */
@@ -156,6 +160,8 @@ bool rule_binary(core_call *call);
 bool rule_binary_float(core_call *call);
 bool rule_compare(core_call *call);
 bool rule_where(core_call *call);
+bool rule_ternary(core_call *call); /* three operands, broadcast and promoted */
+bool rule_addcdiv(core_call *call);
 bool rule_step(core_call *call); /* optimizer steps: p, gradient and state alike */
 bool rule_step_scaled(core_call *call);
 void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);

@@ -13,7 +13,7 @@
 static bool takes_host_scalars(const tern_op *op)
 {
     return op->rule == rule_binary || op->rule == rule_binary_float || op->rule == rule_compare ||
-           op->rule == rule_where;
+           op->rule == rule_where || op->rule == rule_ternary || op->rule == rule_addcdiv;
 }
 
 static bool is_host_scalar(const tern_tensor *t)

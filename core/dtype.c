@@ -75,6 +75,22 @@ tern_dtype_t core_result_type(const tern_view *a, const tern_view *b)
     return kind_rank(low) > kind_rank(high) ? low : high;
 }
 
+tern_dtype_t core_result_type_of(const tern_view *const *views, int n)
+{
+    tern_dtype_t meet[3] = { TERN_DTYPE_NONE, TERN_DTYPE_NONE, TERN_DTYPE_NONE };
+    for (int i = 0; i < n; i++) {
+        const tern_dtype_t dtype = (tern_dtype_t)views[i]->dtype;
+        tern_dtype_t *same = &meet[category(views[i])];
+        *same = *same == TERN_DTYPE_NONE ? dtype : tern_promote(*same, dtype);
+    }
+    tern_dtype_t out = TERN_DTYPE_NONE;
+    for (int c = WITH_DIMENSIONS; c <= NUMBER; c++)
+        if (meet[c] != TERN_DTYPE_NONE &&
+            (out == TERN_DTYPE_NONE || kind_rank(meet[c]) > kind_rank(out)))
+            out = meet[c];
+    return out;
+}
+
 tern_dtype_t core_number_dtype(const tern_thread *self, const tern_view *other, int number_kind)
 {
     const tern_dtype_t own = number_kind == TERN_NUMBER_FLOAT ? (tern_dtype_t)self->default_dtype

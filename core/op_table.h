@@ -27,7 +27,7 @@ BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK
 BACK(gelu) BACK(gelu_tanh) BACK(silu)
 BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tanh_grad) BACK(silu_grad)
 BACK(add) BACK(sub) BACK(mul) BACK(div) BACK(pow) BACK(maximum) BACK(minimum) BACK(where)
-BACK(remainder) BACK(atan2) BACK(hypot)
+BACK(remainder) BACK(atan2) BACK(hypot) BACK(lerp) BACK(addcmul) BACK(addcdiv)
 BACK(sum) BACK(mean) BACK(amax) BACK(var) BACK(max)
 BACK(prod) BACK(std) BACK(norm) BACK(cumsum) BACK(cumprod) BACK(linear_scan) BACK(sort)
 BACK(gemm) BACK(linear)

@@ -11,6 +11,8 @@
 
 /* torch.result_type of two operands; a number is a view flagged NUMBER. */
 tern_dtype_t core_result_type(const tern_view *a, const tern_view *b);
+/* The same of n operands at once, which is not that of one after the other. */
+tern_dtype_t core_result_type_of(const tern_view *const *views, int n);
 /* The dtype that a number has beside `other` (NULL: alone, or beside another number). */
 tern_dtype_t core_number_dtype(const tern_thread *self, const tern_view *other, int number_kind);
 /* Can a result of `from` be written in place into `to`? Floats do not fit in integers, nor anything

@@ -257,13 +257,15 @@ static bool is_host_number(const tern_tensor *t)
 }
 
 /* What operand i becomes before the kernel: the dtype in which the operands meet, but f32 for the plain
- * scalar that a half tensor is multiplied or divided by. That is PyTorch's rule on the CPU: the
+ * scalar that a half tensor is multiplied or divided by, or that lerp weighs with. That is PyTorch's rule on the CPU: the
  * arithmetic is in f32, and the scalar is not rounded before it. */
 static tern_dtype_t operand_dtype(const core_call *call, int i, tern_dtype_t dtype)
 {
-    const bool scales = call->op->id_ == TERN_OP_mul || call->op->id_ == TERN_OP_div;
-    return scales && i == 1 && (dtype == TERN_F16 || dtype == TERN_BF16) &&
-                   is_host_number(call->in[1]) && !core_input_needs_grad(call, 1)
+    const int id = call->op->id_;
+    const bool scales =
+        ((id == TERN_OP_mul || id == TERN_OP_div) && i == 1) || (id == TERN_OP_lerp && i == 2);
+    return scales && (dtype == TERN_F16 || dtype == TERN_BF16) && is_host_number(call->in[i]) &&
+                   !core_input_needs_grad(call, i)
                ? TERN_F32
                : dtype;
 }
@@ -326,6 +328,26 @@ static bool writes_safely(const core_call *call)
            (out == other || out->storage != other->storage);
 }
 
+/* Does backward read the first operand? Most rows read it for the second one's gradient alone. */
+static bool reads_first(const core_call *call)
+{
+    const int id = call->op->id_;
+    const bool for_itself = id == TERN_OP_pow || id == TERN_OP_atan2 || id == TERN_OP_hypot;
+    const bool saved = (call->op->save & B(0)) != 0;
+    return ((saved || call->op->save_cross) && core_input_needs_grad(call, 1)) ||
+           (saved && for_itself && core_input_needs_grad(call, 0));
+}
+
+/* In place: what backward reads is copied before it is written, as PyTorch does. */
+static __attribute__((noinline)) bool keep_first(core_call *call)
+{
+    const tern_view *x = core_view(call, 0);
+    return call->in[0] != call->out[0] || !reads_first(call) ||
+           core_replace_input(call, 0,
+                              core_copied(call->self, call->site, call->in[0], x->dev,
+                                          (tern_dtype_t)x->dtype, x->ndim, x->shape, NULL));
+}
+
 /* The path of nearly all calls: nothing to cast, nothing to expand. Returns false when there is. */
 static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t out_dtype)
 {
@@ -340,7 +362,7 @@ static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t 
     if (like == NULL || !tern_dev_equal(like->dev, call->dev) ||
         (call->preset && !writes_safely(call)))
         return false;
-    *out_done = core_out_like(call, 0, like, out_dtype);
+    *out_done = core_out_like(call, 0, like, out_dtype) && (!call->preset || keep_first(call));
     return true;
 }
 
@@ -353,7 +375,8 @@ static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t ou
         return false;
     if (call->preset && !prepare_inplace(call, &dtype, ndim, dims))
         return false;
-    return meet(call, 0, dtype, out_dtype == TERN_DTYPE_NONE ? dtype : out_dtype, ndim, dims);
+    return meet(call, 0, dtype, out_dtype == TERN_DTYPE_NONE ? dtype : out_dtype, ndim, dims) &&
+           (!call->preset || keep_first(call));
 }
 
 bool rule_binary(core_call *call)
@@ -388,6 +411,31 @@ bool rule_compare(core_call *call)
 
 /* ---- three operands ---------------------------------------------------------------------------- */
 
+/* The shape in which three inputs meet, in the order in which they are asked. */
+static bool broadcast_three(core_call *call, int first, int second, int third, int32_t *out_ndim,
+                            int64_t *out_dims)
+{
+    if (!core_broadcast(call, core_view(call, first), core_view(call, second), out_ndim, out_dims))
+        return false;
+    tern_view both = *core_view(call, first);
+    both.ndim = (uint8_t)*out_ndim;
+    for (int d = 0; d < both.ndim; d++)
+        both.shape[d] = out_dims[d];
+    return core_broadcast(call, core_view(call, third), &both, out_ndim, out_dims);
+}
+
+bool rule_ternary(core_call *call)
+{
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
+    const tern_view *views[3] = { core_view(call, 0), core_view(call, 1), core_view(call, 2) };
+    tern_dtype_t dtype = core_result_type_of(views, 3);
+    if (!broadcast_three(call, 0, 1, 2, &ndim, dims) ||
+        (call->preset && !prepare_inplace(call, &dtype, ndim, dims)))
+        return false;
+    return meet(call, 0, dtype, dtype, ndim, dims);
+}
+
 bool rule_where(core_call *call)
 {
     int32_t ndim;
@@ -397,14 +445,7 @@ bool rule_where(core_call *call)
                          "the condition is %s; it has to be bool",
                          tern_dtype_name((tern_dtype_t)core_view(call, 0)->dtype));
     const tern_dtype_t dtype = core_result_type(core_view(call, 1), core_view(call, 2));
-    if (!core_broadcast(call, core_view(call, 1), core_view(call, 2), &ndim, dims))
-        return false;
-    tern_view values = *core_view(call, 1);
-    values.ndim = (uint8_t)ndim;
-    for (int d = 0; d < ndim; d++)
-        values.shape[d] = dims[d];
-    return core_broadcast(call, core_view(call, 0), &values, &ndim, dims) &&
-           meet(call, 1, dtype, dtype, ndim, dims);
+    return broadcast_three(call, 1, 2, 0, &ndim, dims) && meet(call, 1, dtype, dtype, ndim, dims);
 }
 
 /* ---- optimizer steps --------------------------------------------------------------------------- */

@@ -90,39 +90,44 @@ static inline __attribute__((unused)) const T *LOOP(copy_few)(T *to, const T *fr
 
 /* What is left over after whole vectors goes through the same machine code from a buffer: a value's
  * result does not depend on where it stands. */
-#define CURVE(name, inputs, read_b, formula)                      \
-    static void LOOP(name)(PARAMETERS)                            \
-    {                                                             \
-        T *o = out, *end = NULL;                                  \
-        const T *x = first, *y = inputs == 2 ? second : first;    \
-        T rest[3][LANES];                                         \
-        const int64_t left = n % LANES;                           \
-        int64_t count = n - left;                                 \
-        READ_NUMBERS;                                             \
-        (void)third, (void)scalars;                               \
-        for (;;) {                                                \
-            CPU_INDEPENDENT                                       \
-            for (int64_t i = 0; i < count; i++) {                 \
-                const T a = x[i];                                 \
-                read_b;                                           \
-                o[i] = (T)(formula);                              \
-            }                                                     \
-            if (left == 0)                                        \
-                return;                                           \
-            if (end) {                                            \
-                LOOP(copy_few)(end, rest[0], left);               \
-                return;                                           \
-            }                                                     \
-            memset(rest[1], 0, inputs * sizeof rest[1]);          \
-            LOOP(copy_few)(rest[1], x + count, left);             \
-            if (inputs == 2)                                      \
-                LOOP(copy_few)(rest[2], y + count, left);         \
-            end = o + count;                                      \
-            o = rest[0], x = rest[1], y = rest[2], count = LANES; \
-        }                                                         \
+#define CURVE(name, inputs, read_more, formula)                 \
+    static void LOOP(name)(PARAMETERS)                          \
+    {                                                           \
+        T *o = out, *end = NULL;                                \
+        const T *x = first, *y = inputs > 1 ? second : first;   \
+        const T *z = inputs > 2 ? third : first;                \
+        T rest[4][LANES];                                       \
+        const int64_t left = n % LANES;                         \
+        int64_t count = n - left;                               \
+        READ_NUMBERS;                                           \
+        (void)z, (void)scalars;                                 \
+        for (;;) {                                              \
+            CPU_INDEPENDENT                                     \
+            for (int64_t i = 0; i < count; i++) {               \
+                const T a = x[i];                               \
+                read_more;                                      \
+                o[i] = (T)(formula);                            \
+            }                                                   \
+            if (left == 0)                                      \
+                return;                                         \
+            if (end) {                                          \
+                LOOP(copy_few)(end, rest[0], left);             \
+                return;                                         \
+            }                                                   \
+            memset(rest[1], 0, inputs * sizeof rest[1]);        \
+            LOOP(copy_few)(rest[1], x + count, left);           \
+            if (inputs > 2)                                     \
+                LOOP(copy_few)(rest[3], z + count, left);       \
+            if (inputs > 1)                                     \
+                LOOP(copy_few)(rest[2], y + count, left);       \
+            end = o + count;                                    \
+            o = rest[0], x = rest[1], y = rest[2], z = rest[3]; \
+            count = LANES;                                      \
+        }                                                       \
     }
 #define CURVE1(name, formula) CURVE(name, 1, (void)0, formula)
 #define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)
+#define CURVE3(name, formula) CURVE(name, 3, const T b = y[i]; const T c = z[i], formula)
 #if STREAMS
 /* Below this quotient, its whole part in double precision times the divisor is exact. */
 #define FAR_QUOTIENT 268435456.0
@@ -200,6 +205,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
+#undef CURVE3
 #undef LANES1
 #undef DIVIDE2
 #undef UNARY
@@ -263,6 +269,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
 #define COMPARE(name, formula)
 #define CURVE1(name, formula)
 #define CURVE2(name, formula)
+#define CURVE3(name, formula)
 #define DIVIDE2(name, formula)
 #define CHOOSE_YES(shape, name, real, integer) shape(name, real)
 #define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
@@ -278,6 +285,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
 #define LANES1(name) [CPU_ELEMENT_##name] = LOOP(stream_##name),
 #undef CURVE1
 #undef CURVE2
+#undef CURVE3
 #undef DIVIDE2
 #undef TEST
 #undef COMPARE
@@ -285,6 +293,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
 #define COMPARE(name)
 #define CURVE1(name)
 #define CURVE2(name)
+#define CURVE3(name)
 #define DIVIDE2(name)
 #define CHOOSE_YES(shape, name, real, integer) shape(name)
 #define ELEMENT(name, shape, kinds, real, integer) CHOOSE(kinds, shape, name, real, integer)
@@ -299,6 +308,7 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_streams_, TYPE, ))[CPU_ELEMENT_COUNT]
 #undef COMPARE
 #undef CURVE1
 #undef CURVE2
+#undef CURVE3
 #undef DIVIDE2
 #undef LANES1
 #undef STREAM

@@ -200,6 +200,37 @@ TERN_DECLARE_INPLACE_(bitwise_right_shift)
 #define tern_bitwise_left_shift_(a, b) TERN_INPLACE_(bitwise_left_shift, a, b)
 #define tern_bitwise_right_shift_(a, b) TERN_INPLACE_(bitwise_right_shift, a, b)
 
+/* ---- elementwise, three operands ----------------------------------------------------------------
+ * They broadcast and meet as two do; in-place forms write x and need it to hold the result. */
+
+/* x + weight (end - x), exact at both ends; weight is a number or a tensor, end and x are tensors. */
+TERN_API tern_tensor *tern_lerp_at(tern_site_t, tern_tensor *x, tern_tensor *end,
+                                   tern_operand weight);
+TERN_API tern_tensor *tern_lerp_inplace_at(tern_site_t, tern_tensor *x, tern_tensor *end,
+                                           tern_operand weight);
+#define tern_lerp(x, end, weight) tern_lerp_at(TERN_HERE, x, end, TERN_OPERAND(weight))
+#define tern_lerp_(x, end, weight) tern_lerp_inplace_at(TERN_HERE, x, end, TERN_OPERAND(weight))
+/* x + value a b, and x + value a / b, of a number `value`, which is cut to a whole one for integers.
+ * addcdiv divides no integers. */
+#define TERN_DECLARE_ACCUMULATE_(name)                                                             \
+    TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_tensor *x, tern_tensor *a,            \
+                                           tern_tensor *b, tern_operand value);                    \
+    TERN_API tern_tensor *tern_##name##_inplace_at(tern_site_t, tern_tensor *x, tern_tensor *a,    \
+                                                   tern_tensor *b, tern_operand value);
+TERN_DECLARE_ACCUMULATE_(addcmul)
+TERN_DECLARE_ACCUMULATE_(addcdiv)
+#define tern_addcmul(x, a, b, value) tern_addcmul_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+#define tern_addcmul_(x, a, b, value) tern_addcmul_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+#define tern_addcdiv(x, a, b, value) tern_addcdiv_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+#define tern_addcdiv_(x, a, b, value) tern_addcdiv_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+/* mask (bool) ? value : x, in the dtype of x; the value is a number or a 0-dim tensor. */
+TERN_API tern_tensor *tern_masked_fill_at(tern_site_t, tern_tensor *x, tern_tensor *mask,
+                                          tern_operand value);
+TERN_API tern_tensor *tern_masked_fill_inplace_at(tern_site_t, tern_tensor *x, tern_tensor *mask,
+                                                  tern_operand value);
+#define tern_masked_fill(x, mask, value) tern_masked_fill_at(TERN_HERE, x, mask, TERN_OPERAND(value))
+#define tern_masked_fill_(x, mask, value) \
+    tern_masked_fill_inplace_at(TERN_HERE, x, mask, TERN_OPERAND(value))
 /* condition (bool) ? a : b, elementwise. */
 TERN_API tern_tensor *tern_where_at(tern_site_t, tern_tensor *condition, tern_operand a,
                                     tern_operand b);

@@ -214,6 +214,137 @@ static void test_what_cannot_be_held_in_place(void **state)
     assert_no_error();
 }
 
+/* ---- three operands ----------------------------------------------------------------------------- */
+
+static tern_tensor *ones(tern_dtype_t dtype)
+{
+    return tern_ones(TERN_SHAPE(3), dtype);
+}
+
+static void test_three_operands_meet_at_once(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *i = ones(TERN_I64), *f = ones(TERN_F32), *h = ones(TERN_F16);
+    tern_tensor *number = tern_full(1, TERN_SCALAR_SHAPE, TERN_F64);
+    assert_int_equal(tern_dtype(tern_addcmul(f, i, ones(TERN_F64), 2)), TERN_F64);
+    assert_int_equal(tern_dtype(tern_addcmul(h, f, f, 1)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_addcmul(i, number, f, 1)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_lerp(h, h, number)), TERN_F16);
+    assert_whole(tern_addcmul(i, i, i, 0.5), (const int64_t[]){ 1, 1, 1 });
+    assert_no_error();
+    assert_null(tern_addcmul(ones(TERN_BOOL), ones(TERN_BOOL), ones(TERN_BOOL), 1));
+    assert_error(TERN_ERR_DTYPE, "addcmul");
+    assert_null(tern_addcdiv(f, i, i, 1));
+    assert_error(TERN_ERR_DTYPE, "addcdiv: integers are not divided by integers");
+    assert_null(tern_addcmul(f, f, f, f));
+    assert_error(TERN_ERR_ARGUMENT, "addcmul: the factor is a tensor");
+    assert_null(tern_lerp(f, NULL, 0.5));
+    assert_error(TERN_ERR_ARGUMENT, "lerp: input 1 is NULL");
+    assert_null(tern_lerp(f, tern_ones(TERN_SHAPE(2)), 0.5));
+    assert_error(TERN_ERR_SHAPE, "do not broadcast");
+}
+
+/* PyTorch's results: the weight is 0.3 in f32, not in f16. */
+static void test_half_types_are_weighed_in_f32(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const float x[] = { 1, 3, 1000 }, end[] = { 2, 7, 1001 };
+    static const float want[] = { 1.2998046875f, 4.19921875f, 1000.5f };
+    float got[3];
+    tern_tensor *a = tern_cast(real(x, 3), TERN_F16), *b = tern_cast(real(end, 3), TERN_F16);
+    tern_read(tern_lerp(a, b, 0.3), TERN_F32, got, sizeof got);
+    assert_memory_equal(got, want, sizeof got);
+    tern_read(tern_lerp_(a, b, 0.3), TERN_F32, got, sizeof got);
+    assert_no_error();
+    assert_memory_equal(got, want, sizeof got);
+}
+
+static void test_three_operands_in_place(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *h = ones(TERN_F16), *f = ones(TERN_F32), *i = ones(TERN_I64);
+    assert_ptr_equal(tern_addcmul_(h, f, f, 2), h);
+    assert_int_equal(tern_dtype(h), TERN_F16);
+    assert_whole(h, (const int64_t[]){ 3, 3, 3 });
+    assert_ptr_equal(tern_addcdiv_(f, h, h, -1), f);
+    assert_whole(f, (const int64_t[]){ 0, 0, 0 });
+    assert_null(tern_addcmul_(i, f, f, 1));
+    assert_error(TERN_ERR_DTYPE, "addcmul: the result is f32, which a tensor of i64 cannot take");
+    assert_null(tern_addcmul_(tern_ones(TERN_SHAPE(1)), f, f, 1));
+    assert_error(TERN_ERR_SHAPE, "addcmul: the result has");
+    assert_null(tern_lerp_(NULL, f, 1));
+    assert_error(TERN_ERR_ARGUMENT, "lerp: input 0 is NULL");
+    tern_tensor *leaf = tern_set_requires_grad(ones(TERN_F32), true);
+    assert_null(tern_masked_fill_(leaf, ones(TERN_BOOL), 1));
+    assert_error(TERN_ERR_GRAD, "masked_fill");
+}
+
+/* Backward sees what was there before. */
+static void test_gradients_through_what_is_written(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(tern_full(2, TERN_SHAPE(3)), true);
+    tern_tensor *end = tern_set_requires_grad(tern_full(10, TERN_SHAPE(3)), true);
+    tern_tensor *w = tern_set_requires_grad(tern_full(0.25, TERN_SHAPE(3)), true);
+    tern_backward(tern_sum(tern_lerp_(tern_mul(x, 2), end, w)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_grad_of(x))), 3 * 1.5, 1e-6);
+    assert_close(tern_item(tern_sum(tern_grad_of(end))), 3 * 0.25, 1e-6);
+    assert_close(tern_item(tern_sum(tern_grad_of(w))), 3 * 6, 1e-6);
+}
+
+static void test_masked_fill_and_its_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t bits[] = { 1, 0, 1 };
+    tern_tensor *mask = whole(bits, 3, TERN_BOOL), *u = ones(TERN_U8), *h = ones(TERN_F16);
+    assert_whole(tern_masked_fill(u, mask, -1), (const int64_t[]){ 255, 1, 255 });
+    assert_whole(tern_masked_fill(ones(TERN_I32), mask, 2.5), (const int64_t[]){ 2, 1, 2 });
+    assert_whole(tern_masked_fill_(u, mask, tern_full(7, TERN_SCALAR_SHAPE, TERN_F32)),
+                 (const int64_t[]){ 7, 1, 7 });
+    assert_int_equal(tern_dtype(tern_masked_fill(h, mask, -INFINITY)), TERN_F16);
+    assert_int_equal(tern_ndim(tern_masked_fill(h, tern_ones(TERN_SHAPE(2, 1), TERN_BOOL), 0)), 2);
+    assert_no_error();
+    assert_null(tern_masked_fill(u, mask, 300));
+    assert_error(TERN_ERR_ARGUMENT, "masked_fill: 300 is beyond what u8 can be");
+    assert_null(tern_masked_fill(h, mask, 1e6));
+    assert_error(TERN_ERR_ARGUMENT, "1e+06 is beyond what f16 can be");
+    assert_null(tern_masked_fill(h, u, 0));
+    assert_error(TERN_ERR_DTYPE, "the mask is u8; it has to be bool");
+    assert_null(tern_masked_fill(h, mask, h));
+    assert_error(TERN_ERR_SHAPE, "the value has 1 dimensions");
+    assert_null(tern_masked_fill(h, mask, (tern_tensor *)NULL));
+    assert_error(TERN_ERR_ARGUMENT, "the value is NULL");
+    assert_null(tern_masked_fill(h, NULL, 0));
+    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_null(tern_masked_fill_(h, tern_ones(TERN_SHAPE(2, 1), TERN_BOOL), 0));
+    assert_error(TERN_ERR_SHAPE, "masked_fill: the result has another shape");
+}
+
+/* What is written is the caller's already. */
+static void test_nothing_is_owned_twice(void **state)
+{
+    (void)state;
+    const bool before = tern_set_owned_mode(true);
+    tern_tensor *x = ones(TERN_F32), *mask = ones(TERN_BOOL);
+    assert_ptr_equal(tern_masked_fill_(x, mask, 2), x);
+    assert_ptr_equal(tern_addcmul_(x, x, x, 2), x);
+    assert_ptr_equal(tern_gt_(x, 1), x);
+    tern_release(tern_masked_fill(x, mask, 2));
+    tern_release(tern_lerp(x, x, 0.5));
+    assert_int_equal(tern_live_tensors(), 2);
+    tern_release(x);
+    tern_release(mask);
+    assert_int_equal(tern_live_tensors(), 0);
+    tern_set_owned_mode(before);
+    assert_no_error();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +357,12 @@ int main(void)
         cmocka_unit_test(test_integers_in_place_are_computed_where_they_meet),
         cmocka_unit_test(test_truth_in_place_is_0_and_1),
         cmocka_unit_test(test_what_cannot_be_held_in_place),
+        cmocka_unit_test(test_three_operands_meet_at_once),
+        cmocka_unit_test(test_half_types_are_weighed_in_f32),
+        cmocka_unit_test(test_three_operands_in_place),
+        cmocka_unit_test(test_gradients_through_what_is_written),
+        cmocka_unit_test(test_masked_fill_and_its_mistakes),
+        cmocka_unit_test(test_nothing_is_owned_twice),
     };
     return check_run(tests, NULL, NULL);
 }

@@ -59,7 +59,31 @@ def whole():
                         y=function(x, b.to(dtype)).long())
 
 
+def three():
+    x, a, b = draw(3, 4), draw(3, 4), draw(4, low=0.5, high=2)
+    golden.op("addcmul", "value 1", torch.addcmul, x=x, a=a, b=b)
+    golden.op("addcmul_value", "value -2.5", lambda *t: torch.addcmul(*t, value=-2.5), x=x, a=a, b=b)
+    golden.op("addcdiv", "value 1", torch.addcdiv, x=x, a=a, b=b)
+    golden.op("addcdiv_value", "value 0.25", lambda *t: torch.addcdiv(*t, value=0.25), x=x, a=a,
+              b=b)
+    golden.op("lerp", "weights from -1 to 2", torch.lerp, x=x, a=a, b=draw(4, low=-1, high=2))
+    golden.op("lerp_number", "weight 0.75", lambda s, e: torch.lerp(s, e, 0.75), x=x, a=a)
+    mask = torch.tensor([True, False, True, False])
+    golden.op("masked_fill", "with 2.5", lambda t, m: t.masked_fill(m.bool(), 2.5),
+              constants={"m": mask}, x=x)
+    golden.op("masked_fill_tensor", "with a 0-dim tensor",
+              lambda t, v, m: t.masked_fill(m.bool(), v), constants={"m": mask}, x=x,
+              v=draw())
+    golden.case("whole_addcmul", "value 2", x=torch.tensor([1, -2, 3]), a=torch.tensor([4, 5, -6]),
+                b=torch.tensor([7]),
+                y=torch.addcmul(torch.tensor([1, -2, 3]), torch.tensor([4, 5, -6]),
+                                torch.tensor([7]), value=2))
+    golden.case("whole_masked_fill", "2.5 among integers is 2", x=torch.tensor([1, -2, 3, 4]),
+                m=mask, y=torch.tensor([1, -2, 3, 4]).masked_fill(mask, 2.5))
+
+
 if __name__ == "__main__":
     real()
     whole()
+    three()
     golden.write("binary")

@@ -20,6 +20,15 @@ BINARY(logical_xor)
 BINARY(bitwise_and)
 BINARY(bitwise_or)
 BINARY(bitwise_xor)
+GOLDEN_OP(addcmul, tern_addcmul(in[0], in[1], in[2], 1))
+GOLDEN_OP(addcmul_value, tern_addcmul(in[0], in[1], in[2], -2.5))
+GOLDEN_OP(addcmul_whole, tern_addcmul(in[0], in[1], in[2], 2))
+GOLDEN_OP(addcdiv, tern_addcdiv(in[0], in[1], in[2], 1))
+GOLDEN_OP(addcdiv_value, tern_addcdiv(in[0], in[1], in[2], 0.25))
+GOLDEN_OP(lerp, tern_lerp(in[0], in[1], in[2]))
+GOLDEN_OP(lerp_number, tern_lerp(in[0], in[1], 0.75))
+GOLDEN_OP(masked_fill, tern_masked_fill(in[0], tern_ne(in[1], 0), 2.5))
+GOLDEN_OP(masked_fill_tensor, tern_masked_fill(in[0], tern_ne(in[2], 0), in[1]))
 SHIFT(uint8, TERN_U8)
 SHIFT(int8, TERN_I8)
 SHIFT(int16, TERN_I16)
@@ -50,6 +59,16 @@ static const golden_row rows[] = {
     EXACT(bitwise_and),
     EXACT(bitwise_or),
     EXACT(bitwise_xor),
+    { "addcmul", "x a b", run_addcmul, 16 },
+    { "addcmul_value", "x a b", run_addcmul_value, 32 },
+    { "addcdiv", "x a b", run_addcdiv, 16 },
+    { "addcdiv_value", "x a b", run_addcdiv_value, 16 },
+    { "lerp", "x a b", run_lerp, 16 },
+    { "lerp_number", "x a", run_lerp_number, 8 },
+    { "masked_fill", "x m", run_masked_fill, 8 },
+    { "masked_fill_tensor", "x v m", run_masked_fill_tensor, 16 },
+    { "whole_addcmul", "x a b", run_addcmul_whole, 0 },
+    { "whole_masked_fill", "x m", run_masked_fill, 0 },
     SHIFTS(uint8),
     SHIFTS(int8),
     SHIFTS(int16),

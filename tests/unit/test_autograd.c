@@ -1,4 +1,6 @@
 /* The tape: accumulation, hooks, in-place damage, freed graphs, deep graphs, gradients of gradients. */
+#include <math.h>
+
 #include "tests/support/check.h"
 
 static int clear(void **state)
@@ -92,14 +94,23 @@ static void test_in_place_on_a_result_is_recorded(void **state)
     assert_close(first(tern_grad_of(x)), 10, 0);
 }
 
-static void test_in_place_product_of_itself_is_an_error(void **state)
+/* Backward sees what was there before, as in PyTorch. */
+static void test_in_place_keeps_what_backward_reads(void **state)
 {
     (void)state;
     TERN_SCOPE;
     tern_tensor *x = leaf(3), *y = tern_mul(x, 2), *w = leaf(4);
-    tern_mul_(y, w); /* saves y, which it overwrites */
+    tern_mul_(y, w);
     tern_backward(tern_sum(y));
-    assert_error(TERN_ERR_GRAD, "in place");
+    assert_no_error();
+    assert_close(first(tern_grad_of(x)), 8, 0);
+    assert_close(first(tern_grad_of(w)), 6, 0);
+    tern_tensor *base = leaf(2), *z = tern_mul(base, 1), *power = leaf(3);
+    tern_pow_(z, power);
+    tern_backward(tern_sum(z));
+    assert_no_error();
+    assert_close(first(tern_grad_of(base)), 12, 1e-5);
+    assert_close(first(tern_grad_of(power)), 8 * log(2), 1e-5);
 }
 
 static void test_a_freed_graph_is_an_error(void **state)
@@ -292,7 +303,7 @@ int main(void)
         TEST(test_no_grad_records_nothing),
         TEST(test_in_place_damage_is_found),
         TEST(test_in_place_on_a_result_is_recorded),
-        TEST(test_in_place_product_of_itself_is_an_error),
+        TEST(test_in_place_keeps_what_backward_reads),
         TEST(test_a_freed_graph_is_an_error),
         TEST(test_hooks_see_and_change_gradients),
         TEST(test_gradients_of_chosen_tensors),
