@@ -320,6 +320,17 @@ cudaError_t cuda_launch_adagrad(const cuda_step_args *s, const tern_attr_adagrad
 cudaError_t cuda_launch_lion(const cuda_step_args *s, const tern_attr_lion *attr,
                              cudaStream_t stream);
 
+/* ---- cell.cu: n rows of gates of `size` elements each, all without gaps; operands as in core/ops.def ---- */
+typedef struct cuda_cell_args {
+    void *at[6];
+    int dtype;
+    int64_t n, size;
+} cuda_cell_args;
+cudaError_t cuda_launch_lstm_cell(const cuda_cell_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_lstm_cell_grad(const cuda_cell_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_gru_cell(const cuda_cell_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_gru_cell_grad(const cuda_cell_args *a, cudaStream_t stream);
+
 /* ---- unscale.cu: all pointers are the device's ---- */
 typedef struct cuda_unscale_args {
     void *g;

@@ -222,7 +222,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   tern_on_devices(${golden}
     ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
     api/attention api/binary_ops api/cat api/dlpack api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
-    api/optimizers api/placement api/schedules api/shapes api/threads
+    api/optimizers api/placement api/recurrent api/schedules api/shapes api/threads
     api/scan api/sort
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
     ops/product api/checkpoint unit/anomaly

@@ -20,6 +20,7 @@ RULE(resample2d) RULE(rms_norm) RULE(rms_norm_grad)
 RULE(softmax) RULE(softmax_grad) RULE(dropout) RULE(dropout_grad)
 RULE(cross_entropy) RULE(cross_entropy_grad) RULE(unscale) RULE(scale_update)
 RULE(attention) RULE(attention_grad)
+RULE(lstm_cell) RULE(lstm_cell_grad) RULE(gru_cell) RULE(gru_cell_grad)
 
 BACK(copy) BACK(view) BACK(permute) BACK(slice) BACK(expand) BACK(unfold)
 BACK(flip) BACK(roll) BACK(pad) BACK(tril) BACK(triu)

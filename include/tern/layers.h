@@ -183,6 +183,36 @@ TERN_API tern_module *tern_embedding_layer_at(tern_site_t site,
                                               const tern_embedding_layer_args *args);
 #define tern_embedding_layer(...) TERN_LAYER_(embedding, __VA_ARGS__)
 
+/* Recurrent layers, one above the other. */
+typedef struct tern_rnn_layer_args {
+    size_t size_;
+    int64_t in, hidden; /* required */
+    int64_t layers;     /* default 1 */
+    double dropout;     /* in training, of what goes from one layer to the next */
+    bool bidirectional; /* a second direction from the end: results are 2 hidden wide */
+    bool batch_first;   /* x and y are [N, L, ...]; states are not */
+    bool no_bias;
+    bool relu; /* rnn: in place of tanh */
+    tern_dev_t device;
+    tern_dtype_t dtype;
+    tern_generator *generator; /* of the initial values, and of dropout */
+} tern_rnn_layer_args;
+/* tern_forward(m, x), or tern_forward_args with in: x [L, N, in] ([L, in] for one sequence), h0, and of an
+ * lstm c0, [layers directions, N, hidden], NULL: zeros; out: y [L, N, directions hidden], h and c after the
+ * last step. Parameters weight_ih_l0 [gates hidden, in], weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._reverse, all
+ * from U(-d, d), d = hidden^-1/2. Gates: lstm i, f, g, o; gru r, z, n. No gradients of gradients. */
+TERN_API tern_module *tern_rnn_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
+TERN_API tern_module *tern_lstm_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
+TERN_API tern_module *tern_gru_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
+#define TERN_RNN_LAYER_(...)                              \
+    &(tern_rnn_layer_args)                                \
+    {                                                     \
+        .size_ = sizeof(tern_rnn_layer_args), __VA_ARGS__ \
+    }
+#define tern_rnn_layer(...) tern_rnn_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
+#define tern_lstm_layer(...) tern_lstm_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
+#define tern_gru_layer(...) tern_gru_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
+
 /* In training an element becomes 0 with chance p, the others grow by 1 / (1 - p). The generator is
  * the thread's when NULL. */
 TERN_API tern_module *tern_dropout_layer_at(tern_site_t site, double p, tern_generator *generator);

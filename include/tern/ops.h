@@ -120,5 +120,6 @@ TERN_API tern_status_t tern_scale_update_at(tern_site_t, tern_tensor *scale, ter
 #include "tern/reduce.h"
 #include "tern/shape.h"
 #include "tern/product.h"
+#include "tern/recurrent.h"
 
 #endif

@@ -62,7 +62,8 @@ BACKWARD_OF = {"rms_norm_grad": "rms_norm", "embedding_grad": "embedding", "gath
 # randperm, optimizers' steps and the scaler are in no entry of op_db.
 NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",
             "rmsprop_step_scaled", "adagrad_step", "adagrad_step_scaled", "lion_step",
-            "lion_step_scaled", "unscale", "scale_update", "linear_scan"}
+            "lion_step_scaled", "unscale", "scale_update", "linear_scan", "lstm_cell",
+            "lstm_cell_grad", "gru_cell", "gru_cell_grad"}
 
 
 def rows():

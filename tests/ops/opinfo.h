@@ -76,6 +76,8 @@ extern const opinfo opinfo_attention[];
 extern const int opinfo_attention_count;
 extern const opinfo opinfo_optim[];
 extern const int opinfo_optim_count;
+extern const opinfo opinfo_recurrent[];
+extern const int opinfo_recurrent_count;
 extern const opinfo opinfo_order[];
 extern const int opinfo_order_count;
 extern const opinfo opinfo_fold[];

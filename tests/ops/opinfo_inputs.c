@@ -23,6 +23,7 @@ static const struct {
     { opinfo_einsum, &opinfo_einsum_count },
     { opinfo_attention, &opinfo_attention_count },
     { opinfo_optim, &opinfo_optim_count },
+    { opinfo_recurrent, &opinfo_recurrent_count },
     { opinfo_image, &opinfo_image_count },
 };
 enum { LISTS = sizeof lists / sizeof *lists };

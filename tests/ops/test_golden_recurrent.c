@@ -1,0 +1,157 @@
+/* Recurrent layers against golden vectors (recurrent.txt): results, states and all gradients. */
+#include "tests/support/check.h"
+#include "tests/support/golden_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct layer_case {
+    const char *test;
+    tern_module *(*make)(tern_site_t site, const tern_rnn_layer_args *args);
+    tern_rnn_layer_args args;
+} layer_case;
+
+static const layer_case cases[] = {
+    { "rnn", tern_rnn_layer_at, { .in = 3, .hidden = 4 } },
+    { "rnn_relu", tern_rnn_layer_at, { .in = 3, .hidden = 4, .relu = true, .layers = 2 } },
+    { "rnn_both",
+      tern_rnn_layer_at,
+      { .in = 3, .hidden = 2, .bidirectional = true, .batch_first = true } },
+    { "lstm", tern_lstm_layer_at, { .in = 3, .hidden = 4 } },
+    { "lstm_both",
+      tern_lstm_layer_at,
+      { .in = 3, .hidden = 2, .layers = 2, .bidirectional = true } },
+    { "lstm_first",
+      tern_lstm_layer_at,
+      { .in = 3, .hidden = 4, .batch_first = true, .no_bias = true } },
+    { "lstm_zeros", tern_lstm_layer_at, { .in = 2, .hidden = 3 } },
+    { "lstm_one", tern_lstm_layer_at, { .in = 3, .hidden = 4 } },
+    { "gru", tern_gru_layer_at, { .in = 3, .hidden = 4 } },
+    { "gru_both",
+      tern_gru_layer_at,
+      { .in = 3, .hidden = 2, .layers = 2, .bidirectional = true, .batch_first = true } },
+    { "gru_bare", tern_gru_layer_at, { .in = 3, .hidden = 4, .no_bias = true } },
+    { "gru_one", tern_gru_layer_at, { .in = 3, .hidden = 4, .bidirectional = true } },
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* NULL where the case has none. */
+static tern_tensor *tensor(const char *test, const char *name, tern_dtype_t dtype)
+{
+    const golden_array *a = golden_find(test, name);
+    return a != NULL ? value_tensor(&a->v, dtype, LAYOUT_ROW_MAJOR) : NULL;
+}
+
+static tern_tensor *leaf(const char *test, const char *name, tern_dtype_t dtype)
+{
+    tern_tensor *t = tensor(test, name, dtype);
+    return t != NULL ? tern_set_requires_grad(t, true) : NULL;
+}
+
+static void check(const char *test, const char *name, tern_tensor *t, double tolerance)
+{
+    const golden_array *a = golden_find(test, name);
+    if (a == NULL)
+        return;
+    assert_no_error();
+    assert_non_null(t);
+    value got = value_of(t);
+    const double distance = value_distance(&got, &a->v, 1);
+    value_free(&got);
+    if (!(distance <= tolerance))
+        fail_msg("%s: %s is off by %g", test, name, distance);
+}
+
+static void load_parameters(const char *test, tern_module *m)
+{
+    TERN_NO_GRAD;
+    const tern_tensors_t all = tern_parameters(m);
+    char name[16];
+    for (int64_t i = 0; i < all.count; i++) {
+        (void)snprintf(name, sizeof name, "p%d", (int)i);
+        tern_copy(all.tensors[i], tensor(test, name, tern_dtype(all.tensors[i])));
+    }
+    (void)snprintf(name, sizeof name, "p%d", (int)all.count);
+    assert_null(golden_find(test, name));
+    assert_no_error();
+}
+
+static void check_case(const layer_case *c, tern_dtype_t dtype, double tolerance)
+{
+    static const char *const outs[3] = { "y", "h", "c" };
+    static const char *const grads[3] = { "gx", "gh0", "gc0" }, *const flows[3] = { "gy", "gh",
+                                                                                    "gc" };
+    TERN_SCOPE;
+    tern_rnn_layer_args args = c->args;
+    args.size_ = sizeof args;
+    args.dtype = dtype;
+    tern_module *m = c->make(TERN_HERE, &args);
+    load_parameters(c->test, m);
+    tern_args run = TERN_ARGS(leaf(c->test, "x", dtype), leaf(c->test, "h0", dtype),
+                              leaf(c->test, "c0", dtype));
+    tern_forward_args(m, &run);
+    assert_no_error();
+    tern_tensor *sum = NULL;
+    for (int i = 0; i < 3; i++) {
+        check(c->test, outs[i], run.out[i], tolerance);
+        if (run.out[i] == NULL)
+            continue;
+        tern_tensor *part = tern_sum(tern_mul(run.out[i], tensor(c->test, flows[i], dtype)));
+        sum = sum != NULL ? tern_add(sum, part) : part;
+    }
+    tern_backward(sum);
+    for (int i = 0; i < 3; i++)
+        if (run.in[i] != NULL)
+            check(c->test, grads[i], tern_grad_of(run.in[i]), tolerance);
+    const tern_tensors_t all = tern_parameters(m);
+    for (int64_t i = 0; i < all.count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "gp%d", (int)i);
+        check(c->test, name, tern_grad_of(all.tensors[i]), tolerance);
+    }
+    tern_module_free(m);
+}
+
+static void test_layers_agree_in_f64(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < CASES; i++)
+        check_case(&cases[i], TERN_F64, 1e-10);
+}
+
+static void test_layers_agree_in_f32(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < CASES; i++)
+        check_case(&cases[i], TERN_F32, 5e-6);
+}
+
+static void test_no_case_is_left_out(void **unused)
+{
+    (void)unused;
+    const golden_array *a;
+    for (int64_t i = 0; (a = golden_at(i)) != NULL; i++) {
+        bool found = false;
+        for (int k = 0; k < CASES; k++)
+            found = found || strcmp(cases[k].test, a->test) == 0;
+        if (!found)
+            fail_msg("%s is in recurrent.txt and in no case", a->test);
+    }
+}
+
+int main(void)
+{
+    const char *why = golden_open("recurrent");
+    if (why != NULL) {
+        (void)fprintf(stderr, "%s\n", why);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers_agree_in_f64),
+        cmocka_unit_test(test_layers_agree_in_f32),
+        cmocka_unit_test(test_no_case_is_left_out),
+    };
+    const int failed = check_run(tests, NULL, NULL);
+    golden_close();
+    return failed;
+}
