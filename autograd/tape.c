@@ -388,6 +388,18 @@ tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad,
     return ours ? core_apply_ready(ctx->self, id, grad, x) : core_op2(id, NULL, NULL, grad, x);
 }
 
+tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i)
+{
+    const core_edge *edge = &ctx->node->edges[i];
+    const core_node *producer = edge->node;
+    if (ctx->self->grad_mode || producer == NULL ||
+        producer->edges[0].stream != ctx->node->edges[0].stream)
+        return NULL;
+    tern_tensor *sum = producer->grad[edge->output];
+    const bool ours = sum != NULL && autograd_exclusive(sum) && (sum->view.flags & TERN_VIEW_DENSE);
+    return ours ? sum : NULL;
+}
+
 tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
 {
     return find_saved(ctx, SAVED_USER + i);

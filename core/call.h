@@ -148,6 +148,9 @@ const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
 /* The row applied to (grad, x), in grad's own memory when nobody else holds it and nothing is recorded:
  * grad must not be used afterwards. */
 tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x);
+/* What has come so far of the gradient of what input i is, when backward may add to a part of it in
+ * place: nobody else holds it, nothing is recorded, one stream runs both. NULL: add nothing, return. */
+tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i);
 /* A copy of the call's attributes, as its own type. */
 #define core_ctx_attr(ctx, type) (*(const type *)tern_op_attr(ctx))
 

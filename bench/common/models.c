@@ -90,6 +90,39 @@ static tern_module *make_resnet20(void)
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
+typedef struct gpt {
+    tern_module base;
+    tern_module *symbols, *blocks, *norm, *head;
+    tern_tensor *places;
+} gpt;
+
+enum { GPT_WIDTH = 128, GPT_LENGTH = 64, GPT_SYMBOLS = 65, GPT_BLOCKS = 4, GPT_HEADS = 4 };
+
+static tern_tensor *gpt_forward(tern_module *self, tern_tensor *x)
+{
+    const gpt *g = (const gpt *)self;
+    tern_tensor *y = tern_add(tern_forward(g->symbols, x), g->places);
+    y = tern_forward(g->norm, tern_forward(g->blocks, y));
+    return tern_flatten(tern_forward(g->head, y), 0, 1);
+}
+
+static tern_module *make_gpt(void)
+{
+    TERN_SCOPE;
+    gpt *g = TERN_MODULE(gpt, gpt_forward);
+    TERN_CHILD(g, symbols, tern_embedding_layer(GPT_SYMBOLS, GPT_WIDTH));
+    TERN_PARAM(g, places, tern_randn(TERN_SHAPE(GPT_LENGTH, GPT_WIDTH)));
+    TERN_CHILD(g, blocks, tern_sequential());
+    for (int i = 0; g != NULL && i < GPT_BLOCKS; i++)
+        tern_sequential_add(g->blocks, NULL,
+                            tern_transformer_encoder_layer(GPT_WIDTH, GPT_HEADS, 4 * GPT_WIDTH,
+                                                           .dropout = -0.0, .gelu = true,
+                                                           .norm_first = true, .causal = true));
+    TERN_CHILD(g, norm, tern_layer_norm_layer(GPT_WIDTH));
+    TERN_CHILD(g, head, tern_linear_layer(GPT_WIDTH, GPT_SYMBOLS, .no_bias = true));
+    return g != NULL ? &g->base : NULL;
+}
+
 static tern_optimizer *sgd(tern_module *net)
 {
     return tern_sgd(tern_parameters(net), .lr = 0.01);
@@ -103,6 +136,11 @@ static tern_optimizer *adam(tern_module *net)
     return tern_adam(tern_parameters(net), .lr = 1e-3);
 }
 
+static tern_optimizer *adamw(tern_module *net)
+{
+    return tern_adamw(tern_parameters(net), .lr = 1e-3);
+}
+
 static const bench_model models[] = {
     { "mlp1", make_mlp1, sgd, { 1, 2, { 64, 784 } }, 10 },
     { "mlp2", make_mlp2, adam, { 1, 2, { 128, 784 } }, 10 },
@@ -110,6 +148,7 @@ static const bench_model models[] = {
     { "cnn", make_cnn, adam, { 1, 4, { 64, 1, 28, 28 } }, 10 },
     { "tiny", make_tiny, sgd, { 1, 2, { 8, 4 } }, 4 },
     { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
+    { "gpt", make_gpt, adamw, { 1, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
     { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
 };
 
@@ -126,8 +165,14 @@ bench_training bench_training_start(const bench_model *model)
     tern_seed(1);
     bench_training t = { .model = model, .net = model->make() };
     t.opt = model->optimizer(t.net);
-    t.x = tern_randn(model->input);
-    t.y = tern_argmax(tern_randn(TERN_SHAPE(model->input.dims[0], model->classes)), 1);
+    int64_t targets = model->input.dims[0];
+    if (model->make == make_gpt) { /* numbers of symbols, each with a target of its own */
+        targets *= model->input.dims[1];
+        t.x = tern_cast(tern_mul(tern_rand(model->input), model->classes), TERN_I64);
+    } else {
+        t.x = tern_randn(model->input);
+    }
+    t.y = tern_argmax(tern_randn(TERN_SHAPE(targets, model->classes)), 1);
     return t;
 }
 

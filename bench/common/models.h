@@ -2,7 +2,8 @@
  *   mlp1  784-128-10, batch 64, SGD          mlp2  784-512-512-10, batch 128, Adam
  *   lenet LeNet-5, batch 64, SGD momentum    cnn   the network of examples/cnn_mnist.c, batch 64, Adam
  *   tiny  4-16-4, batch 8, SGD               wide  1024-1024-1024-1024, batch 256, SGD
- *   resnet20  that of examples/resnet_cifar.c, batch 128, SGD momentum */
+ *   resnet20  that of examples/resnet_cifar.c, batch 128, SGD momentum
+ *   gpt   that of examples/char_gpt.c: 4 blocks, 4 heads, width 128, 64 of 65 symbols, batch 16, AdamW */
 #ifndef TERN_BENCH_MODELS_H
 #define TERN_BENCH_MODELS_H
 

@@ -73,6 +73,37 @@ def resnet20():
                          nn.Flatten(), nn.Linear(64, 10))
 
 
+class Block(nn.Module):
+    """Attention by the fused function, as its documentation advises."""
+
+    def __init__(self, width=128, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        n, t, width = x.shape
+        q, k, v = (part.view(n, t, self.heads, width // self.heads).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).split(width, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(n, t, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, symbols=65, length=64, width=128):
+        super().__init__()
+        self.symbols = nn.Embedding(symbols, width)
+        self.places = nn.Parameter(torch.randn(length, width))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(4)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, symbols, bias=False)
+
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.symbols(x) + self.places))).flatten(0, 1)
+
+
 def sgd(parameters, **options):
     return torch.optim.SGD(parameters, lr=0.01, **options)
 
@@ -85,9 +116,15 @@ def adam(parameters, **options):
     return torch.optim.Adam(parameters, lr=1e-3, **options)
 
 
+def adamw(parameters, **options):
+    return torch.optim.AdamW(parameters, lr=1e-3, **options)
+
+
 WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10),
          "lenet": (lenet, momentum, (64, 1, 28, 28), 10), "cnn": (cnn, adam, (64, 1, 28, 28), 10),
-         "tiny": (tiny, sgd, (8, 4), 4), "resnet20": (resnet20, momentum, (128, 3, 32, 32), 10)}
+         "tiny": (tiny, sgd, (8, 4), 4), "resnet20": (resnet20, momentum, (128, 3, 32, 32), 10),
+         "gpt": (Gpt, adamw, (16, 64), 65)}
+SYMBOLS = {"gpt"}  # inputs are numbers below `classes`, and each has a target of its own
 # made when asked for
 MORE = {"wide": (wide, sgd, (256, 1024), 1024)}
 VARIANTS = ("eager", "fused", "compile", "eager_cl", "fused_cl")
@@ -98,6 +135,8 @@ def make_step(work, variant):
     make, optimizer, shape, classes = {**WORKS, **MORE}[work]
     torch.manual_seed(1)
     net, x, y = make(), torch.randn(shape), torch.randint(0, classes, shape[:1])
+    if work in SYMBOLS:
+        x, y = torch.randint(0, classes, shape), torch.randint(0, classes, (shape[0] * shape[1],))
     if variant.endswith("_cl"):
         net, x = net.to(memory_format=torch.channels_last), x.contiguous(
             memory_format=torch.channels_last)

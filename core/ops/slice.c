@@ -1,6 +1,7 @@
 /* slice and select: parts of a tensor along one dimension. */
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/rules.h"
 
 #include <string.h>
 
@@ -44,11 +45,13 @@ tern_tensor *tern_slice_at(tern_site_t site, const tern_slice_args *args)
     return core_op1(TERN_OP_slice, site, &attr, args->x);
 }
 
-/* ---- gradient: zeros with the gradient in the part ---------------------------------------------- */
+/* ---- gradient: zeros with the gradient in the part ----------------------------------------------
+ * They lie as x did, so that views which led to x lead back without a copy. */
 
 typedef struct slice_grad_attr {
     tern_attr_slice part;
     tern_attr_shape whole;
+    int64_t strides[TERN_MAX_DIMS];
 } slice_grad_attr;
 
 static tern_tensor *part_of(tern_tensor *x, tern_attr_slice part)
@@ -61,8 +64,15 @@ static tern_tensor *slice_grad_forward(tern_op_ctx *ctx, tern_tensor **in)
     const slice_grad_attr attr = core_ctx_attr(ctx, slice_grad_attr);
     tern_attr_fill zero = { .value = { TERN_NUMBER_INT, 0, 0.0, 0 } };
     const tern_view *g = &in[0]->view;
-    tern_tensor *out = core_op0(TERN_OP_fill, TERN_HERE, &zero, g->dev, (tern_dtype_t)g->dtype,
-                                attr.whole.ndim, attr.whole.dims);
+    tern_thread *self = core_self();
+    tern_tensor *out =
+        core_tensor_new_strided(self, core_site(self, TERN_HERE), g->dev, (tern_dtype_t)g->dtype,
+                                attr.whole.ndim, attr.whole.dims, attr.strides);
+    if (out == NULL)
+        return NULL;
+    core_scope_add(self, out);
+    if (core_op_into(TERN_OP_fill, TERN_HERE, &zero, out, NULL) != TERN_OK)
+        return NULL;
     return tern_copy(part_of(out, attr.part), in[0]) != NULL ? out : NULL;
 }
 
@@ -81,7 +91,13 @@ void back_slice(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_view *x = core_input_view(ctx, 0);
     slice_grad_attr attr = { .part = core_ctx_attr(ctx, tern_attr_slice), .whole.ndim = x->ndim };
+    tern_tensor *sum = core_grad_so_far(ctx, 0); /* of other parts of x: this one is added there */
+    if (sum != NULL && sum->view.dtype == grad->view.dtype && core_view_same_shape(&sum->view, x)) {
+        tern_add_(part_of(sum, attr.part), grad);
+        return;
+    }
     memcpy(attr.whole.dims, x->shape, sizeof attr.whole.dims);
+    core_dense_strides(x, attr.strides);
     grad_in[0] = tern_apply_at(TERN_HERE, &slice_grad, &grad, &attr);
 }
 

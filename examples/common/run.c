@@ -221,7 +221,10 @@ void example_end_epoch(example *run, tern_loader *batches, tern_module *net, ter
             example_score_text(run, score, sizeof score);
         }
         printf("%s: loss %.4f%s%s, %.1f s, %.0f samples/s\n", run->label, entry->loss,
-               run->no_test ? "" : ", ", score, entry->seconds, entry->samples_per_second);
+               run->no_test                ? ""
+               : run->kind == EXAMPLE_TEXT ? ", test "
+                                           : ", ",
+               score, entry->seconds, entry->samples_per_second);
         fflush(stdout);
     }
 }

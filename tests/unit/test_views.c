@@ -189,6 +189,36 @@ static void test_detach_shares_data_but_no_history(void **state)
     assert_true(tern_shares_storage(x, tern_detach(x)));
 }
 
+/* Overlapping parts of a result, whose gradients meet in one tensor: weight[i] is what element i of x is
+ * multiplied by in all. The first part's zeros take the other parts, and lie as the result does. */
+static void test_parts_of_a_result_add_up_their_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3, 4), .requires_grad = true);
+    tern_tensor *y = tern_transpose(tern_mul(x, 1.0), 0, 1); /* [4, 3] */
+    tern_tensor *first = tern_slice(y, 0, 0, 3), *last = tern_slice(y, 0, 1, 4, .step = 2);
+    tern_tensor *sum = tern_add(tern_sum(tern_mul(first, 2.0)), tern_sum(tern_mul(last, 10.0)));
+    sum = tern_add(sum, tern_sum(tern_mul(tern_select(y, 1, 2), 100.0)));
+    tern_tensor *third = tern_mul(tern_select(y, 0, 0), tern_select(y, 0, 0)); /* of second order */
+    sum = tern_add(sum, tern_sum(third));
+    const double wanted[3][4] = { { 4, 12, 2, 10 }, { 4, 12, 2, 10 }, { 104, 112, 102, 110 } };
+    tern_tensor *grads[3];
+    tern_grad(sum, &x, 1, grads, .retain_graph = true);
+    tern_grad(sum, &x, 1, grads + 1, .retain_graph = true);
+    tern_grad(sum, &x, 1, grads + 2, .create_graph = true);
+    assert_no_error();
+    for (int g = 0; g < 3; g++)
+        for (int i = 0; i < 12; i++) {
+            tern_tensor *row = tern_select(grads[g], 0, i / 4);
+            assert_close(tern_item(tern_select(row, 0, i % 4)), wanted[i / 4][i % 4], 0);
+        }
+    tern_tensor *second = NULL;
+    tern_grad(tern_sum(grads[2]), &x, 1, &second);
+    assert_no_error();
+    assert_close(tern_item(tern_sum(second)), 3 * 2, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_empty_tensors_have_every_view),
         cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
         cmocka_unit_test(test_detach_shares_data_but_no_history),
+        cmocka_unit_test(test_parts_of_a_result_add_up_their_gradients),
     };
     return check_run(tests, NULL, NULL);
 }
