@@ -194,6 +194,29 @@ FORMULA double f64_kl_div(double x, double t)
     return (t == 0 ? 0 : t * log(t)) - t * x;
 }
 
+/* d^2 / 2 up to a width, then straight on */
+FORMULA float f32_huber(float d, float width)
+{
+    const float size = fabsf(d);
+    return size < width ? 0.5f * d * d : width * (size - 0.5f * width);
+}
+FORMULA double f64_huber(double d, double width)
+{
+    const double size = fabs(d);
+    return size < width ? 0.5 * d * d : width * (size - 0.5 * width);
+}
+/* its slope */
+FORMULA float f32_cut(float d, float width)
+{
+    const float low = d < -width ? -width : d;
+    return low > width ? width : low;
+}
+FORMULA double f64_cut(double d, double width)
+{
+    const double low = d < -width ? -width : d;
+    return low > width ? width : low;
+}
+
 /* ---- division with a whole quotient -------------------------------------------------------------- */
 
 FORMULA float f32_fmod(float x, float y)

@@ -39,7 +39,7 @@ BACK(batch_norm) BACK(batch_norm_grad) BACK(layer_norm) BACK(layer_norm_grad)
 BACK(resample2d) BACK(rms_norm) BACK(rms_norm_grad)
 BACK(softmax) BACK(softmax_grad) BACK(log_softmax) BACK(log_softmax_grad)
 BACK(dropout) BACK(dropout_grad) BACK(cross_entropy) BACK(binary_cross_entropy) BACK(binary_cross_entropy_with_logits) BACK(cross_entropy_grad)
-BACK(kl_div)
+BACK(kl_div) BACK(huber) BACK(huber_grad)
 BACK(attention)
 #undef RULE
 #undef BACK

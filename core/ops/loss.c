@@ -61,19 +61,40 @@ static tern_tensor *absolute(tern_tensor *x, tern_tensor *y, double option)
     return tern_abs(tern_sub(x, y));
 }
 
-/* With c the difference d cut to [-delta, delta]: c (d - c / 2), which is d^2 / 2 inside and
- * delta (|d| - delta / 2) outside. Its derivative for c is 0 where c is at an end. */
 static tern_tensor *huber(tern_tensor *x, tern_tensor *y, double delta)
 {
-    tern_tensor *d = tern_sub(x, y);
-    tern_tensor *cut = tern_minimum(tern_maximum(d, -delta), delta);
-    return tern_mul(cut, tern_sub(d, tern_mul(cut, 0.5)));
+    tern_attr_numbers attr = { .f = { delta, 1 } };
+    return core_op2(TERN_OP_huber, TERN_HERE, &attr, x, y);
 }
 
 static tern_tensor *smooth(tern_tensor *x, tern_tensor *y, double beta)
 {
-    tern_tensor *scaled = huber(x, y, beta);
-    return beta == 1 ? scaled : tern_div(scaled, beta);
+    tern_attr_numbers attr = { .f = { beta, 1 / beta } };
+    return core_op2(TERN_OP_huber, TERN_HERE, &attr, x, y);
+}
+
+void back_huber(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
+    grad_in[0] = core_op3(TERN_OP_huber_grad, TERN_HERE, &attr, grad, core_saved_in(ctx, 0),
+                          core_saved_in(ctx, 1));
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = tern_neg(grad_in[0]);
+}
+
+/* g q (x - y), and flat for x and y beyond the width. */
+void back_huber_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
+    tern_tensor *g = core_saved_in(ctx, 0), *x = core_saved_in(ctx, 1), *y = core_saved_in(ctx, 2);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = core_op3(TERN_OP_huber_grad, TERN_HERE, &attr, grad, x, y);
+    if (!tern_needs_grad(ctx, 1) && !tern_needs_grad(ctx, 2))
+        return;
+    tern_tensor *inside = tern_lt(tern_abs(tern_sub(x, y)), attr.f[0]);
+    grad_in[1] = tern_where(inside, tern_mul(tern_mul(grad, g), attr.f[1]), 0.0);
+    if (tern_needs_grad(ctx, 2))
+        grad_in[2] = tern_neg(grad_in[1]);
 }
 
 tern_tensor *tern_mse_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, int reduction)

@@ -43,7 +43,7 @@ ENTRIES = {
     "min": "min reduction_with_dim", "norm": "linalg.vector_norm",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
-    "floor_div": "floor_divide", "kl_div": F + "kl_div", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
+    "floor_div": "floor_divide", "kl_div": F + "kl_div", "huber": F + "huber_loss", "nll_loss": F + "nll_loss", "l1_loss": F + "l1_loss",
     "conv1d": F + "conv1d", "conv_transpose1d": F + "conv_transpose1d",
     "conv_transpose2d": F + "conv_transpose2d", "group_norm": F + "group_norm",
     "instance_norm": F + "instance_norm", "rms_norm": F + "rms_norm",

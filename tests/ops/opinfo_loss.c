@@ -26,6 +26,29 @@ static double huber(double d, double delta)
 {
     return fabs(d) < delta ? 0.5 * d * d : delta * (fabs(d) - 0.5 * delta);
 }
+/* the rows behind both: width 1.5, times 0.5 */
+static tern_attr_numbers widths(void) { return (tern_attr_numbers){ .f = { 1.5, 0.5 } }; }
+static tern_tensor *run_huber_row(tern_tensor **in)
+{
+    tern_attr_numbers attr = widths();
+    return core_op2(TERN_OP_huber, TERN_HERE, &attr, in[0], in[1]);
+}
+static double half_huber(double x, double t) { return 0.5 * huber(x - t, 1.5); }
+static value ref_huber_row(const value *in) { return ref_map2(&in[0], &in[1], half_huber); }
+static tern_tensor *run_huber_grad(tern_tensor **in)
+{
+    tern_attr_numbers attr = widths();
+    return core_op3(TERN_OP_huber_grad, TERN_HERE, &attr, in[0], in[1], in[2]);
+}
+static double half_cut(double x, double t) { return 0.5 * fmax(-1.5, fmin(1.5, x - t)); }
+static double times(double a, double b) { return a * b; }
+static value ref_huber_grad(const value *in)
+{
+    value slope = ref_map2(&in[1], &in[2], half_cut), out = ref_map2(&in[0], &slope, times);
+    value_free(&slope);
+    return out;
+}
+
 static double divergence(double x, double t) { return t > 0 ? t * (log(t) - x) : 0; }
 
 PAIRS(l1, tern_l1_loss(in[0], in[1], TERN_MEAN), TERN_MEAN, fabs(x - t))
@@ -80,6 +103,10 @@ const opinfo opinfo_loss[] = {
     CASE(smooth_l1_loss, "beta, sum", REAL(3, 5), REAL(3, 1), run_smooth_l1_beta, ref_smooth_l1_beta),
     CASE(huber_loss, "mean", REAL(3, 5), REAL(3, 5), run_huber, ref_huber),
     CASE(huber_loss, "delta, each", REAL(3, 5), REAL(3, 5), run_huber_delta, ref_huber_delta),
+    CASE(huber, "row", REAL(3, 5), REAL(3, 5), run_huber_row, ref_huber_row),
+    CASE(huber, "long", REAL(67, 31), REAL(31), run_huber_row, ref_huber_row),
+    { OPINFO(huber_grad), .label = "", .in = { REAL(3, 5), REAL(3, 5), REAL(3, 5) },
+      .run = run_huber_grad, .ref = ref_huber_grad, .differentiable = 7, .order = 2, .floor = 4 },
     CASE(kl_div, "mean", RANGE(-4, 0, 3, 5), RANGE(0.1, 1, 3, 5), run_kl_div, ref_kl_div),
     CASE(kl_div, "long, each", RANGE(-4, 0, 67, 31), RANGE(0.1, 1, 31), run_kl_div_each, ref_kl_div_each),
     CASE(kl_div, "logarithms, batch", RANGE(-4, 0, 3, 5), RANGE(-4, 0, 3, 5), run_kl_div_log,
