@@ -78,8 +78,10 @@ static void combine_blocks(void *context, int64_t begin, int64_t end)
 
 static void plan_types(reduce_plan *p, int dtype)
 {
-    const bool half = dtype == TERN_F16 || dtype == TERN_BF16;
-    p->type = dtype == TERN_F64 ? TERN_F64 : half || dtype == TERN_F32 ? TERN_F32 : TERN_I64;
+    /* half types; and short integers compare as f32, which holds them, faster than as i64 */
+    const bool narrow = dtype == TERN_F16 || dtype == TERN_BF16 ||
+                        (reduce_is_extreme(p) && cpu_dtype_size(dtype) <= 2);
+    p->type = dtype == TERN_F64 ? TERN_F64 : narrow || dtype == TERN_F32 ? TERN_F32 : TERN_I64;
     p->acc = p->type == TERN_I64 ? TERN_I64 : TERN_F64;
     p->type_size = cpu_dtype_size(p->type);
     p->size = cpu_dtype_size(dtype);
@@ -247,19 +249,21 @@ tern_status_t cpu_amin(const tern_call *call)
 /* (sum of |x|^p)^(1/p); infinities are the greatest and the least |x|, 0 counts what is not 0. */
 tern_status_t cpu_norm(const tern_call *call)
 {
-    const double p = ((const tern_attr_vector_norm *)call->attr)->p;
-    const int map = isinf(p) || p == 1 ? CPU_MAP_ABSOLUTE
-                    : p == 2           ? CPU_MAP_SQUARE
-                    : p == 0           ? CPU_MAP_IS_THERE
-                                       : CPU_MAP_POWER;
-    const int loops = call->in[0]->dtype == TERN_F64 ? CPU_REDUCE_F64 : CPU_REDUCE_F32;
-    reduce_plan plan = { .kind = isinf(p) ? KIND_EXTREME : KIND_SUM,
-                         .least = p < 0,
-                         .map = CPU_ISA_PICK(cpu_reductions)[loops].map[map],
-                         .power = p,
-                         .root = map == CPU_MAP_SQUARE || map == CPU_MAP_POWER ? p : 0 };
     const tern_attr_vector_norm *attr = call->attr;
-    plan.has_value = true;
+    const double p = attr->p;
+    const bool whole_power = p == 0 || p == 1 || isinf(p);
+    const int loops = call->in[0]->dtype == TERN_F64 ? CPU_REDUCE_F64 : CPU_REDUCE_F32;
+    reduce_plan plan = { .kind = isinf(p)   ? KIND_EXTREME
+                                 : p == 2.0 ? KIND_SQUARES
+                                            : KIND_SUM,
+                         .least = p < 0,
+                         .power = p,
+                         .root = whole_power ? 0 : p,
+                         .has_value = true };
+    if (p != 2)
+        plan.map = CPU_ISA_PICK(cpu_reductions)[loops].map[p == 0        ? CPU_MAP_IS_THERE
+                                                           : whole_power ? CPU_MAP_ABSOLUTE
+                                                                         : CPU_MAP_POWER];
     return run_plan(&plan, call, attr->dims, attr->keepdim != 0);
 }
 

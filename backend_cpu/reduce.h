@@ -14,8 +14,8 @@ typedef struct cpu_extreme_loops {
                        int64_t stride, int64_t first);
 } cpu_extreme_loops;
 
-/* In place, what a norm adds up: x^2, |x|, x != 0, |x|^p. */
-enum { CPU_MAP_SQUARE, CPU_MAP_ABSOLUTE, CPU_MAP_IS_THERE, CPU_MAP_POWER, CPU_MAPS };
+/* In place, what a norm adds up: |x|, x != 0, |x|^p. */
+enum { CPU_MAP_ABSOLUTE, CPU_MAP_IS_THERE, CPU_MAP_POWER, CPU_MAPS };
 typedef void (*cpu_map_fn)(void *x, int64_t n, double p);
 
 /* Loops for T = float, double or int64_t; accumulators are double, double, int64_t (which wraps).

@@ -9,6 +9,7 @@ typedef enum reduce_kind {
     KIND_MEAN,
     KIND_VAR,
     KIND_PROD,
+    KIND_SQUARES, /* their sum */
     KIND_EXTREME, /* the greatest or least */
     KIND_PLACE    /* and where it is */
 } reduce_kind;

@@ -44,6 +44,18 @@ static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, re
         p->loops->prod(c.first, x->x, x->n);
 }
 
+static void squares_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
+                          const double *means)
+{
+    static const double zeros[CPU_BLOCK];
+    double *sums = (double *)(void *)c.first;
+    (void)means;
+    if (p->columns)
+        p->loops->spread_rows(sums, x->x, columns, x->n, x->stride, zeros);
+    else
+        p->loops->spread(sums, x->x, x->n, 0);
+}
+
 /* One value of T. */
 static inline void copy_value(const reduce_plan *p, void *to, const void *from)
 {
@@ -164,8 +176,10 @@ static void run_together(const reduce_plan *p, int64_t offset, int64_t columns, 
                  end, c, NULL);
         return;
     }
-    run_span(p, p->kind == KIND_PROD ? prod_piece : sum_piece, offset, columns, begin, end, c,
-             NULL);
+    const piece_fn run = p->kind == KIND_PROD      ? prod_piece
+                         : p->kind == KIND_SQUARES ? squares_piece
+                                                   : sum_piece;
+    run_span(p, run, offset, columns, begin, end, c, NULL);
     if (p->kind != KIND_VAR)
         return;
     double means[CPU_BLOCK];

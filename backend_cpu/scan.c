@@ -126,39 +126,178 @@ static int64_t chunk_end(const scan *s, int64_t chunk)
     return (chunk + 1) * CHUNK < s->n ? (chunk + 1) * CHUNK : s->n;
 }
 
+/* ---- four chunks side by side ------------------------------------------------------------------ */
+
+/* Each step of a scan waits for the one before, but chunks do not wait for each other. */
+#define LANES(T, type)                                                                      \
+    static inline __attribute__((always_inline)) void lanes_##type(                         \
+        char *const *x_data, char *const *out_data, double *value, int64_t n, int64_t step, \
+        bool product, bool store)                                                           \
+    {                                                                                       \
+        const T *x[4];                                                                      \
+        T *out[4];                                                                          \
+        double all[4];                                                                      \
+        for (int j = 0; j < 4; j++) {                                                       \
+            x[j] = (const T *)(void *)x_data[j];                                            \
+            out[j] = (T *)(void *)out_data[j];                                              \
+            all[j] = value[j];                                                              \
+        }                                                                                   \
+        for (int64_t i = 0, at = 0; i < n; i++, at += step) {                               \
+            for (int j = 0; j < 4; j++) {                                                   \
+                all[j] = product ? all[j] * (double)x[j][at] : all[j] + (double)x[j][at];   \
+                if (store)                                                                  \
+                    out[j][at] = (T)all[j];                                                 \
+            }                                                                               \
+        }                                                                                   \
+        memcpy(value, all, sizeof all);                                                     \
+    }                                                                                       \
+    static void four_##type(char *const *x, char *const *out, double *value, int64_t n,     \
+                            int64_t step, bool product, bool store)                         \
+    {                                                                                       \
+        if (product && store)                                                               \
+            lanes_##type(x, out, value, n, step, true, true);                               \
+        else if (product)                                                                   \
+            lanes_##type(x, out, value, n, step, true, false);                              \
+        else if (store)                                                                     \
+            lanes_##type(x, out, value, n, step, false, true);                              \
+        else                                                                                \
+            lanes_##type(x, out, value, n, step, false, false);                             \
+    }
+LANES(float, f32)
+LANES(double, f64)
+
+static int64_t chunk_length(const scan *s, int64_t chunk)
+{
+    return chunk_end(s, chunk) - chunk * CHUNK;
+}
+
+/* Scans chunks unit .. unit + 3 of all rows' chunks, going on from `last`, which become the last ones.
+ * False: they are not alike, or no loop is made for them. */
+static bool run_four(const scan *s, int64_t unit, double *last, bool store)
+{
+    char *x[4], *out[4];
+    const int64_t n = chunk_length(s, unit % s->chunks);
+    if (s->kind == SCAN_LINEAR || (s->dtype != TERN_F32 && s->dtype != TERN_F64))
+        return false;
+    for (int j = 0; j < 4; j++) {
+        const int64_t row = (unit + j) / s->chunks, chunk = (unit + j) % s->chunks;
+        const int64_t first = s->reverse ? s->n - 1 - chunk * CHUNK : chunk * CHUNK;
+        if (chunk_length(s, chunk) != n)
+            return false;
+        x[j] = (char *)(uintptr_t)s->x + (row * s->n + first) * s->size;
+        out[j] = s->out + (row * s->n + first) * s->size;
+    }
+    const int64_t step = s->reverse ? -1 : 1;
+    const bool product = s->kind == SCAN_PRODUCT;
+    if (s->dtype == TERN_F32)
+        four_f32(x, out, last, n, step, product, store);
+    else
+        four_f64(x, out, last, n, step, product, store);
+    return true;
+}
+
+static inline double value_of(const scan *s, const part *p)
+{
+    return s->kind == SCAN_PRODUCT ? p->slope : p->shift;
+}
+
+static inline part part_of(const scan *s, double value)
+{
+    return s->kind == SCAN_PRODUCT ? (part){ value, 0, 0 } : (part){ 1, value, 0 };
+}
+
+/* The parts of chunks unit .. unit + 3. */
+static bool parts_of_four(const scan *s, int64_t unit, part *out_parts)
+{
+    double last[4];
+    for (int j = 0; j < 4; j++) {
+        const part none = nothing();
+        last[j] = value_of(s, &none);
+    }
+    if (!run_four(s, unit, last, false))
+        return false;
+    for (int j = 0; j < 4; j++)
+        out_parts[j] = part_of(s, last[j]);
+    return true;
+}
+
+/* ---- rows and chunks --------------------------------------------------------------------------- */
+
+/* Four chunks of a row, the first of which comes after *before. */
+static bool run_next_four(const scan *s, int64_t unit, part *before)
+{
+    part own[4];
+    double last[4];
+    if (!parts_of_four(s, unit, own))
+        return false;
+    for (int j = 0; j < 4; j++) {
+        last[j] = value_of(s, before);
+        *before = then(s, *before, own[j]);
+    }
+    return run_four(s, unit, last, true);
+}
+
+static void run_row(const scan *s, int64_t row)
+{
+    part before = nothing();
+    for (int64_t chunk = 0; chunk < s->chunks;) {
+        if (chunk + 4 <= s->chunks && run_next_four(s, row * s->chunks + chunk, &before)) {
+            chunk += 4;
+            continue;
+        }
+        part running = before, own = nothing();
+        run_elements(s, row, chunk * CHUNK, chunk_end(s, chunk), &running, &own, true);
+        before = then(s, before, own);
+        chunk++;
+    }
+}
+
 static void run_rows(void *context, int64_t begin, int64_t end)
 {
     const scan *s = context;
-    for (; begin < end; begin++) {
-        part before = nothing();
-        for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
-            part running = before, own = nothing();
-            run_elements(s, begin, chunk * CHUNK, chunk_end(s, chunk), &running, &own, true);
-            before = then(s, before, own);
-        }
+    const part none = nothing();
+    while (begin < end) {
+        const double first = value_of(s, &none);
+        double last[4] = { first, first, first, first };
+        if (s->chunks == 1 && begin + 4 <= end && run_four(s, begin, last, true))
+            begin += 4;
+        else
+            run_row(s, begin++);
     }
 }
 
 static void run_parts(void *context, int64_t begin, int64_t end)
 {
     const scan *s = context;
-    for (; begin < end; begin++) {
+    while (begin < end) {
+        if (begin + 4 <= end && parts_of_four(s, begin, s->parts + begin)) {
+            begin += 4;
+            continue;
+        }
         const int64_t chunk = begin % s->chunks;
         part running = nothing(), own = nothing();
         run_elements(s, begin / s->chunks, chunk * CHUNK, chunk_end(s, chunk), &running, &own,
                      false);
-        s->parts[begin] = own;
+        s->parts[begin++] = own;
     }
 }
 
 static void run_chunks(void *context, int64_t begin, int64_t end)
 {
     const scan *s = context;
-    for (; begin < end; begin++) {
+    while (begin < end) {
+        double last[4];
+        for (int j = 0; j < 4 && begin + j < end; j++)
+            last[j] = value_of(s, &s->parts[begin + j]);
+        if (begin + 4 <= end && run_four(s, begin, last, true)) {
+            begin += 4;
+            continue;
+        }
         const int64_t chunk = begin % s->chunks;
         part running = s->parts[begin], own = nothing();
         run_elements(s, begin / s->chunks, chunk * CHUNK, chunk_end(s, chunk), &running, &own,
                      true);
+        begin++;
     }
 }
 
@@ -169,7 +308,7 @@ static tern_status_t share_chunks(scan *s, const tern_call *call, int threads)
     s->parts = call->host->scratch(call, count * (int64_t)sizeof(part));
     if (!s->parts)
         return TERN_ERR_OOM;
-    cpu_parallel(threads, count, 1, run_parts, s);
+    cpu_parallel(threads, count, 4, run_parts, s);
     for (int64_t i = 0; i < count; i += s->chunks) {
         part before = nothing();
         for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
@@ -178,7 +317,7 @@ static tern_status_t share_chunks(scan *s, const tern_call *call, int threads)
             before = then(s, before, own);
         }
     }
-    cpu_parallel(threads, count, 1, run_chunks, s);
+    cpu_parallel(threads, count, 4, run_chunks, s);
     return TERN_OK;
 }
 

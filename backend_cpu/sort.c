@@ -4,16 +4,16 @@
  * Elements become keys that compare as unsigned numbers, with NaN beyond all and -0 as 0; an item is a
  * key and an element's number, so no two items are equal, equal elements keep their order, and every way
  * to sort gives the same result. Elements of up to 32 bits make items of 64, others items of 128. Short
- * rows are merged, long ones sorted by digits; where a small part of the order is wanted, it is parted
- * from the rest first. */
+ * rows are merged, long ones sorted by digits; a few first elements are kept while the row is read, and a
+ * single one is found digit by digit. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "backend_cpu/sort_key.h"
 #include "tern/op_attr.h"
 
 enum {
-    SORT_RADIX_FROM = 512, /* items; below, merging is faster (items of 64 bits) */
-    ON_STACK = 1024,       /* bytes / 2 of items that need no scratch, by items of 128 bits */
+    SORT_RADIX_FROM = 48, /* items of 64 bits, twice as many of 128; below, merging is faster */
+    ON_STACK = 1024,      /* bytes / 2 of items that need no scratch, by items of 128 bits */
     MOST_SLOTS = 64
 };
 
@@ -52,11 +52,6 @@ typedef struct sort_job {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static inline uint64_t key_of(const sort_job *s, const char *at)
-{
-    return cpu_sort_key(at, s->dtype, s->size, s->nan_wins);
-}
-
 /* All ones in as many bits as a key has. */
 static inline uint64_t key_mask(const sort_job *s)
 {
@@ -65,19 +60,45 @@ static inline uint64_t key_mask(const sort_job *s)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void load(const sort_job *s, const char *x, char *items)
+enum { KEYS = 256 };
+
+/* n <= KEYS keys of elements one after the other in a row, the first of which is at x. */
+static void load_keys(const sort_job *s, const char *x, int64_t n, uint64_t *keys)
 {
     const uint64_t flip = s->descending ? key_mask(s) : 0;
     const int64_t step = s->inner * s->size;
-    if (s->wide) {
-        wide_item *item = (wide_item *)(void *)items;
-        for (int64_t i = 0; i < s->n; i++)
-            item[i] = (wide_item){ key_of(s, x + i * step) ^ flip, (uint64_t)i };
-    } else {
-        uint64_t *item = (uint64_t *)(void *)items;
-        for (int64_t i = 0; i < s->n; i++)
-            item[i] = (key_of(s, x + i * step) ^ flip) << 32 | (uint64_t)i;
+#define LOAD(bytes)                                                                    \
+    case bytes:                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                \
+            keys[i] = cpu_sort_key(x + i * step, s->dtype, bytes, s->nan_wins) ^ flip; \
+        break
+    switch (s->size) {
+        LOAD(1);
+        LOAD(2);
+        LOAD(4);
+        LOAD(8);
     }
+#undef LOAD
+}
+
+/* All of a row as items. The place of the first NaN where that takes all, else n. */
+static int64_t load(const sort_job *s, const char *x, char *items)
+{
+    const bool watch = s->nan_wins && tern_dtype_is_float((tern_dtype_t)s->dtype);
+    uint64_t keys[KEYS], *narrow = (uint64_t *)(void *)items;
+    wide_item *wide = (wide_item *)(void *)items;
+    for (int64_t first = 0; first < s->n; first += KEYS) {
+        const int64_t n = s->n - first < KEYS ? s->n - first : KEYS;
+        load_keys(s, x + first * s->inner * s->size, n, keys);
+        for (int64_t i = 0; watch && i < n; i++)
+            if (keys[i] == 0)
+                return first + i;
+        for (int64_t i = 0; s->wide && i < n; i++)
+            wide[first + i] = (wide_item){ keys[i], (uint64_t)(first + i) };
+        for (int64_t i = 0; !s->wide && i < n; i++)
+            narrow[first + i] = keys[i] << 32 | (uint64_t)(first + i);
+    }
+    return s->n;
 }
 
 static inline int64_t number_of(const sort_job *s, const char *items, int64_t i)
@@ -86,13 +107,46 @@ static inline int64_t number_of(const sort_job *s, const char *items, int64_t i)
                    : (int64_t)(((const uint64_t *)(const void *)items)[i] & 0xFFFFFFFFu);
 }
 
-/* The place of the first NaN, or n; for median, where it takes all. */
-static int64_t find_nan(const sort_job *s, const char *x)
+/* A few first elements of the order: what comes before all that were seen so far is kept. */
+static void find_first(const sort_job *s, const char *x, char *items, char *other)
 {
-    int64_t i = 0;
-    while (i < s->n && key_of(s, x + i * s->inner * s->size) != 0)
-        i++;
-    return i;
+    const uint64_t end = ~UINT64_C(0);
+    const int64_t most = 4 * s->count > 64 ? 4 * s->count : 64;
+    uint64_t keys[KEYS], *narrow = (uint64_t *)(void *)items,
+                         *narrow_other = (uint64_t *)(void *)other;
+    wide_item *wide = (wide_item *)(void *)items, *wide_other = (wide_item *)(void *)other;
+    uint64_t narrow_last = end;
+    wide_item wide_last = { end, end };
+    int64_t held = 0;
+    for (int64_t first = 0; first < s->n; first += KEYS) {
+        const int64_t n = s->n - first < KEYS ? s->n - first : KEYS;
+        load_keys(s, x + first * s->inner * s->size, n, keys);
+        for (int64_t i = 0; s->wide && i < n; i++)
+            held = wide_admit(wide, wide_other, held, (wide_item){ keys[i], (uint64_t)(first + i) },
+                              &wide_last, s->count, most);
+        for (int64_t i = 0; !s->wide && i < n; i++)
+            held = narrow_admit(narrow, narrow_other, held, keys[i] << 32 | (uint64_t)(first + i),
+                                &narrow_last, s->count, most);
+    }
+    if (s->wide) {
+        wide_part(wide, wide_other, held, s->count);
+        wide_merge_sort(wide, wide_other, s->count);
+    } else {
+        narrow_part(narrow, narrow_other, held, s->count);
+        narrow_merge_sort(narrow, narrow_other, s->count);
+    }
+}
+
+/* The one element at place `first` of the order. */
+static int64_t find_one(const sort_job *s, char *items, char *other)
+{
+    if (s->wide)
+        return (int64_t)wide_select((wide_item *)(void *)items, (wide_item *)(void *)other, s->n,
+                                    s->first, (int)s->size)
+            .number;
+    return (int64_t)(narrow_select((uint64_t *)(void *)items, (uint64_t *)(void *)other, s->n,
+                                   s->first, (int)s->size) &
+                     0xFFFFFFFFu);
 }
 
 static void store(const sort_job *s, const char *x, int64_t to, int64_t number)
@@ -119,21 +173,20 @@ static void run_row(const sort_job *s, int64_t row, char *items)
     const int64_t block = row / s->inner, column = row % s->inner;
     const char *x = s->x + (block * s->n * s->inner + column) * s->size;
     const int64_t to = block * s->count * s->inner + column;
-    if (s->nan_wins && tern_dtype_is_float((tern_dtype_t)s->dtype)) {
-        const int64_t nan = find_nan(s, x);
-        if (nan < s->n) {
-            store(s, x, to, nan);
+    char *other = items + s->n * s->item_size;
+    if (s->first == 0 && s->count < s->n / 8 && !s->nan_wins) {
+        find_first(s, x, items, other);
+    } else {
+        const int64_t nan = load(s, x, items);
+        if (nan < s->n || s->count == 1) {
+            store(s, x, to, nan < s->n ? nan : find_one(s, items, other));
             return;
         }
+        if (s->wide)
+            wide_sort((wide_item *)(void *)items, (wide_item *)(void *)other, s->n, (int)s->size);
+        else
+            narrow_sort((uint64_t *)(void *)items, (uint64_t *)(void *)other, s->n, (int)s->size);
     }
-    char *other = items + s->n * s->item_size;
-    load(s, x, items);
-    if (s->wide)
-        wide_order((wide_item *)(void *)items, (wide_item *)(void *)other, s->n, s->first, s->count,
-                   (int)s->size);
-    else
-        narrow_order((uint64_t *)(void *)items, (uint64_t *)(void *)other, s->n, s->first, s->count,
-                     (int)s->size);
     for (int64_t i = 0; i < s->count; i++)
         store(s, x, to + i * s->inner, number_of(s, items, s->first + i));
 }

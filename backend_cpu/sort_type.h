@@ -69,7 +69,7 @@ static void NAME(radix_sort)(ITEM *x, ITEM *other, int64_t n, int digits)
 
 static void NAME(sort)(ITEM *x, ITEM *other, int64_t n, int digits)
 {
-    if (n < (digits > 4 ? SORT_RADIX_FROM * 4 : SORT_RADIX_FROM))
+    if (n < (digits > 4 ? 2 * SORT_RADIX_FROM : SORT_RADIX_FROM))
         NAME(merge_sort)(x, other, n);
     else
         NAME(radix_sort)(x, other, n, digits);
@@ -111,12 +111,52 @@ static bool NAME(split)(ITEM *x, int64_t n, int64_t place)
     return true;
 }
 
-/* Items first .. first + count of the sorted order come to their places; others anywhere. */
-static void NAME(order)(ITEM *x, ITEM *other, int64_t n, int64_t first, int64_t count, int digits)
+/* The item that belongs at `place`: of those that share its digits from the highest on. */
+static ITEM NAME(select)(ITEM *x, ITEM *other, int64_t n, int64_t place, int digits)
 {
-    const bool few = count < n / 8;
-    if (few && (first == 0 || NAME(split)(x, n, first)) && NAME(split)(x + first, n - first, count))
-        NAME(merge_sort)(x + first, other, count); /* parting lost the order of numbers */
-    else
-        NAME(sort)(x, other, n, digits);
+    for (int d = digits - 1; d >= 0 && n > 1; d--) {
+        uint32_t counts[256] = { 0 };
+        int64_t kept = 0;
+        unsigned digit = 0;
+        for (int64_t i = 0; i < n; i++)
+            counts[DIGIT(x[i], d)]++;
+        while (place >= counts[digit])
+            place -= counts[digit++];
+        if (counts[digit] == n)
+            continue;
+        for (int64_t i = 0; i < n; i++) {
+            other[kept] = x[i];
+            kept += DIGIT(x[i], d) == digit;
+        }
+        ITEM *const swapped = x;
+        x = other;
+        other = swapped;
+        n = kept;
+    }
+    return x[place]; /* equal keys, in the order of their numbers */
+}
+
+/* The first `count` items in order come to the beginning, in any order. */
+static void NAME(part)(ITEM *x, ITEM *other, int64_t n, int64_t count)
+{
+    if (count < n && !NAME(split)(x, n, count))
+        NAME(merge_sort)(x, other, n);
+}
+
+/* Adds an item to the `held` of which the first `count` in order are wanted; returns how many there are
+ * then. At `most` they are cut down to those, and from then on only what comes before *last is let in. */
+static inline int64_t NAME(admit)(ITEM *x, ITEM *other, int64_t held, ITEM item, ITEM *last,
+                                  int64_t count, int64_t most)
+{
+    if (!BEFORE(item, *last))
+        return held;
+    x[held++] = item;
+    if (held < most)
+        return held;
+    NAME(part)(x, other, held, count);
+    *last = x[0];
+    for (int64_t i = 1; i < count; i++)
+        if (BEFORE(*last, x[i]))
+            *last = x[i];
+    return count;
 }

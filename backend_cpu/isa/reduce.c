@@ -70,13 +70,6 @@ static void sum_fours_f32(double *lanes, const float *x, int64_t n)
 /* ---- what a norm sums ------------------------------------------------------------------------- */
 
 #define MAPS(T, type, absolute, power)                           \
-    static void square_##type(void *data, int64_t n, double p)   \
-    {                                                            \
-        T *x = data;                                             \
-        (void)p;                                                 \
-        for (int64_t i = 0; i < n; i++)                          \
-            x[i] *= x[i];                                        \
-    }                                                            \
     static void absolute_##type(void *data, int64_t n, double p) \
     {                                                            \
         T *x = data;                                             \
@@ -113,7 +106,7 @@ MAPS(double, f64, fabs, pow)
             __VA_ARGS__                                                                     \
         }                                                                                   \
     }
-#define MAP_TABLE(type) square_##type, absolute_##type, is_there_##type, power_##type
+#define MAP_TABLE(type) absolute_##type, is_there_##type, power_##type
 const cpu_reduce_loops CPU_ISA_NAME(cpu_reductions)[CPU_REDUCE_TYPES] = {
     [CPU_REDUCE_F32] = LOOPS(f32, spread_f32, spread_rows_f32, MAP_TABLE(f32)),
     [CPU_REDUCE_F64] = LOOPS(f64, spread_f64, spread_rows_f64, MAP_TABLE(f64)),

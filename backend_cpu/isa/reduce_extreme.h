@@ -1,12 +1,13 @@
 /* The loops of cpu_extreme_loops for one type and one order; included for each, no include guard. The
  * includer defines what reduce_type.h needs for the type, and BEST(x), BEYOND(x, most) and REPLACES(x,
  * most), which is true also where x is NaN and `most` is not. */
+
 /* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
 static void BEST(best)(void *best, const void *data, int64_t n)
 {
     enum { L = NAME(LANES) };
     const T *x = data, before = *(const T *)best;
-    T lanes[NAME(UNROLLED)], most = before;
+    T lanes[NAME(UNROLLED)], most;
     ODD odd[L] = { 0 }, any = 0;
     int64_t i = 0;
     for (int j = 0; j < NAME(UNROLLED); j++)
@@ -22,8 +23,11 @@ static void BEST(best)(void *best, const void *data, int64_t n)
                       !SAME(x[i + j + 2 * L], x[i + j + 2 * L]) |
                       !SAME(x[i + j + 3 * L], x[i + j + 3 * L]);
     }
-    for (int j = 0; i > 0 && j < NAME(UNROLLED); j++)
-        most = BEYOND(lanes[j], most) ? lanes[j] : most;
+    for (int step = NAME(UNROLLED) / 2; i > 0 && step > 0; step /= 2) {
+        for (int j = 0; j < step; j++)
+            lanes[j] = BEYOND(lanes[j + step], lanes[j]) ? lanes[j + step] : lanes[j];
+    }
+    most = lanes[0];
     for (int j = 0; j < L; j++)
         any |= odd[j];
     for (; i < n; i++) {

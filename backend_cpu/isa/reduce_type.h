@@ -89,19 +89,25 @@ static void NAME(sum_rows)(void *sums, const void *data, int64_t columns, int64_
     }
 }
 
-/* Four products side by side, or else each waits for the one before. */
 static void NAME(prod)(void *product, const void *data, int64_t n)
 {
+    enum { L = 2 * NAME(LANES) };
     const T *x = data;
-    ACC four[4] = { 1, 1, 1, 1 };
+    ACC lanes[L], all = *(ACC *)product;
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int j = 0; j < 4; j++)
-            four[j] *= (ACC)x[i + j];
+    for (int j = 0; j < L; j++)
+        lanes[j] = 1;
+    for (; i + L <= n; i += L, x += L) {
+        for (int j = 0; j < L; j++)
+            lanes[j] *= (ACC)x[j];
     }
-    for (; i < n; i++)
-        four[0] *= (ACC)x[i];
-    *(ACC *)product *= (four[0] * four[1]) * (four[2] * four[3]);
+    for (int j = 0; j < n - i; j++)
+        lanes[j] *= (ACC)x[j];
+    for (int step = L / 2; step > 0; step /= 2) {
+        for (int j = 0; j < step; j++)
+            lanes[j] *= lanes[j + step];
+    }
+    *(ACC *)product = all * lanes[0];
 }
 
 static void NAME(prod_rows)(void *products, const void *data, int64_t columns, int64_t rows,
