@@ -96,7 +96,81 @@ static cpu_conv2d_shape library_shape(const cpu_conv *conv)
                                .groups = a->groups };
 }
 
+/* With few channels and short rows the library's gradient of x is faster than its convolution: 3 x 3,
+ * 128 images, Zen 5: 16 channels, 32 x 32 pixels, 2.6 against 3.4 ms; 32 channels, 16 x 16, 2.4 against
+ * 2.9; from rows of 64 pixels on it is the other way round. It is the same sum with the weight turned:
+ * [O][C] to [C][O], taps back to front. */
+enum { TURN_CHANNELS = 32, TURN_WIDTH = 32 };
+
+static bool turning_pays(const cpu_conv *conv)
+{
+    const tern_attr_conv *a = conv->attr;
+    bool suits = cpu_isa() == CPU_ISA_AVX512 && a->groups == 1 && conv->bias == NULL &&
+                 conv->in_channels <= TURN_CHANNELS && conv->out_channels <= TURN_CHANNELS &&
+                 conv->out[1] <= TURN_WIDTH;
+    for (int d = 0; d < 2; d++)
+        suits = suits && a->stride[d] == 1 && a->dilation[d] == 1 && conv->kernel[d] == 3 &&
+                a->padding[d] < conv->kernel[d];
+    return suits;
+}
+
+static float *turned_weight(const cpu_conv *conv)
+{
+    const tern_view *w = conv->weight;
+    const int64_t taps = conv->kernel[0] * conv->kernel[1];
+    float *turned = conv->call->host->scratch(conv->call, w->numel * (int64_t)sizeof *turned);
+    if (turned == NULL)
+        return NULL;
+    for (int64_t o = 0; o < conv->out_channels; o++)
+        for (int64_t c = 0; c < conv->in_channels; c++) {
+            const float *from = (const float *)w->data + o * w->stride[0] + c * w->stride[1];
+            float *to = turned + (c * conv->out_channels + o) * taps;
+            for (int64_t tap = 0; tap < taps; tap++)
+                to[taps - 1 - tap] = from[tap / conv->kernel[1] * w->stride[2] +
+                                          tap % conv->kernel[1] * w->stride[3]];
+        }
+    return turned;
+}
+
+/* The forward pass as a gradient of y's place by x's: roles of x and y are exchanged. */
+static cpu_conv2d_shape turned_shape(const cpu_conv *conv)
+{
+    cpu_conv2d_shape s = library_shape(conv);
+    s.weights = CPU_CONV_OIHW;
+    s.in_channels = conv->out_channels;
+    s.out_channels = conv->in_channels;
+    s.in_h = conv->out[0];
+    s.in_w = conv->out[1];
+    s.pad_h = conv->kernel[0] - 1 - conv->attr->padding[0];
+    s.pad_w = conv->kernel[1] - 1 - conv->attr->padding[1];
+    return s;
+}
+
 typedef enum outcome { DONE, NOT_DONE, NO_MEMORY } outcome;
+
+static outcome run_turned(const cpu_conv *conv)
+{
+    const cpu_blas_table *blas = library_suits(conv) ? cpu_blas() : NULL;
+    if (blas == NULL)
+        return NOT_DONE;
+    cpu_conv2d_call call = { .shape = turned_shape(conv),
+                             .pass = CPU_CONV_BACKWARD_DATA,
+                             .threads = conv->threads };
+    if (blas->conv2d_kernel(&call) == NULL)
+        return NOT_DONE;
+    call.w = turned_weight(conv);
+    call.y = channels_last_of(conv, conv->x, true);
+    call.x = channels_last_of(conv, conv->y, false);
+    if (call.w == NULL || call.x == NULL || call.y == NULL)
+        return NO_MEMORY;
+    const uint32_t before = cpu_flush_begin();
+    const cpu_blas_status status = blas->conv2d(&call);
+    cpu_flush_end(before);
+    if (status != CPU_BLAS_OK)
+        return NOT_DONE;
+    write_back(conv, conv->y, call.x);
+    return DONE;
+}
 
 static outcome run_library(const cpu_conv *conv, cpu_conv_pass pass)
 {
@@ -188,7 +262,9 @@ tern_status_t cpu_conv2d(const tern_call *call)
     if (is_half(conv.x))
         return cpu_conv2d_half(call);
     conv.bias = call->in[2] != NULL ? call->in[2]->data : NULL;
-    const outcome library = run_library(&conv, CPU_CONV_FORWARD);
+    outcome library = turning_pays(&conv) ? run_turned(&conv) : NOT_DONE;
+    if (library == NOT_DONE)
+        library = run_library(&conv, CPU_CONV_FORWARD);
     if (library != NOT_DONE)
         return status_of(library == DONE);
     return status_of(direct_suits(&conv) ? cpu_conv_direct_forward(&conv)

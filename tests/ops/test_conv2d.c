@@ -35,6 +35,29 @@ static void test_conv2d_does_not_depend_on_layout(void **state)
     }
 }
 
+/* Few channels without a bias go another way than the rest where that is faster; f64 goes neither. */
+static void test_conv2d_of_few_channels_agrees_with_f64(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t cases[][4] = { { 16, 16, 1, 1 }, { 16, 32, 0, 2 }, { 32, 17, 2, 0 } };
+    for (int i = 0; i < 3; i++) {
+        const int64_t *c = cases[i];
+        const int64_t above = c[2] ? c[2] : TERN_ZERO, beside = c[3] ? c[3] : TERN_ZERO;
+        tern_tensor *x = tern_randn(TERN_SHAPE(3, c[0], 9, 8));
+        tern_tensor *w = tern_randn(TERN_SHAPE(c[1], c[0], 3, 3));
+        tern_tensor *wide = tern_conv2d(tern_cast(x, TERN_F64), tern_cast(w, TERN_F64),
+                                        .padding = { above, beside });
+        for (int last = 0; last < 2; last++) {
+            const int format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
+            tern_tensor *y = tern_conv2d(tern_to(x, .format = format), tern_to(w, .format = format),
+                                         .padding = { above, beside });
+            assert_no_error();
+            assert_close(distance(tern_cast(y, TERN_F64), wide), 0, 1e-4);
+        }
+    }
+}
+
 static void test_conv2d_a_missing_second_takes_the_first(void **state)
 {
     (void)state;
@@ -204,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv2d_of_one_image),
         cmocka_unit_test(test_conv2d_does_not_depend_on_layout),
+        cmocka_unit_test(test_conv2d_of_few_channels_agrees_with_f64),
         cmocka_unit_test(test_conv2d_a_missing_second_takes_the_first),
         cmocka_unit_test(test_conv2d_of_no_images),
         cmocka_unit_test(test_conv2d_names_what_does_not_fit),
