@@ -27,7 +27,7 @@ static tern_tensor *own_result(core_call *call, tern_tensor *result)
 
 static bool abandoned(core_call *call, core_node *node)
 {
-    core_tape_abandon(call, node);
+    autograd_node_abandon(call->self, node);
     return false;
 }
 
@@ -154,7 +154,7 @@ tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *con
         return NULL;
     }
     union {
-        char bytes[256];
+        char bytes[320];
         double align;
     } copy;
     if (op->attr_size > sizeof copy.bytes) {

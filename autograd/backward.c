@@ -58,12 +58,14 @@ bool autograd_capture_node(const backward_plan *plan, core_node *node)
 
 /* ---- roots --------------------------------------------------------------------------------------- */
 
-static bool check_root(tern_thread *self, tern_site_t site, const char *what,
-                       const tern_tensor *root, const tern_tensor *gradient)
+static bool check_root(tern_thread *self, tern_site_t site, const char *what, tern_tensor *root,
+                       const tern_tensor *gradient)
 {
     char a[160], b[160];
     if (self->error_code != TERN_OK)
         return false;
+    if (root != NULL)
+        core_tape_refresh(self, root);
     if (root == NULL)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "the root is NULL");
     else if (!root->requires_grad)
@@ -181,6 +183,8 @@ tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
     for (int64_t i = 0; i < args->count; i++) {
         args->out_grads[i] = NULL;
         captures[i].tensor = args->inputs[i];
+        if (args->inputs[i] != NULL)
+            core_tape_refresh(self, args->inputs[i]);
         if (args->inputs[i] == NULL || !args->inputs[i]->requires_grad)
             core_error(self, here, TERN_ERR_GRAD, "grad",
                        "input %lld is NULL or does not require a gradient", (long long)i);

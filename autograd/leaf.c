@@ -3,12 +3,21 @@
 
 #include "autograd/node.h"
 
+/* What is asked about a view may have to be made anew first. */
+static void refresh(const tern_tensor *t)
+{
+    if (t != NULL)
+        core_tape_refresh(core_self(), (tern_tensor *)(uintptr_t)t);
+}
+
 bool tern_requires_grad(const tern_tensor *t)
 {
+    refresh(t);
     return t != NULL && t->requires_grad;
 }
 bool tern_is_leaf(const tern_tensor *t)
 {
+    refresh(t);
     return t != NULL && t->node == NULL;
 }
 bool tern_grad_enabled(void)
@@ -29,6 +38,7 @@ static bool check_leaf(tern_thread *self, tern_site_t site, const char *what, co
 {
     if (self->error_code != TERN_OK)
         return false;
+    refresh(t);
     if (t == NULL)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
     else if (t->node != NULL)
@@ -98,6 +108,7 @@ static core_hook *hook_new(tern_thread *self, tern_site_t site, struct core_hook
 tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook hook, void *user)
 {
     tern_thread *self = core_self();
+    refresh(t);
     if (t == NULL || hook == NULL || !t->requires_grad)
         return core_error(self, site, TERN_ERR_ARGUMENT, "hook",
                           "a hook needs a function and a tensor that requires a gradient");

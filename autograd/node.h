@@ -89,6 +89,10 @@ bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint
                         uint8_t edge);
 enum { NO_EDGE = UINT8_MAX };
 void autograd_checkpoint_leave(tern_thread *self, core_node *node);
+/* A node for a call with all that its row saves; NULL without memory, recorded. */
+core_node *autograd_node_of(core_call *call);
+/* Lets go of a node that nothing points to. */
+void autograd_node_abandon(tern_thread *self, core_node *node);
 /* Points the call's outputs to the node. */
 void autograd_node_attach(core_call *call, core_node *node);
 /* Lets go of what was saved. */

@@ -211,10 +211,10 @@ static inline int count_bits(uint32_t bits)
     return n;
 }
 
-void core_tape_abandon(core_call *call, core_node *node)
+void autograd_node_abandon(tern_thread *self, core_node *node)
 {
     autograd_node_retain(node);
-    core_node_release(call->self, node);
+    core_node_release(self, node);
 }
 
 static inline __attribute__((always_inline)) core_node *filled_node(core_call *call)
@@ -223,18 +223,13 @@ static inline __attribute__((always_inline)) core_node *filled_node(core_call *c
     core_node *node = autograd_node_new(call, count_bits(inputs) + count_bits(outputs));
     if (node == NULL || save_all(call, node, inputs, outputs))
         return node;
-    core_tape_abandon(call, node);
+    autograd_node_abandon(call->self, node);
     return NULL;
 }
 
-core_node *core_tape_node(core_call *call)
+core_node *autograd_node_of(core_call *call)
 {
     return filled_node(call);
-}
-
-void core_tape_attach(core_call *call, core_node *node)
-{
-    autograd_node_attach(call, node);
 }
 
 bool core_tape_record(core_call *call)
@@ -243,24 +238,6 @@ bool core_tape_record(core_call *call)
     if (node == NULL)
         return false;
     autograd_node_attach(call, node);
-    return true;
-}
-
-bool core_tape_check_inplace(core_call *call)
-{
-    tern_tensor *out = call->out[0];
-    bool any = out->requires_grad;
-    for (int i = 0; i < call->n_in; i++)
-        any |= call->in[i] != NULL && call->in[i]->requires_grad;
-    if (!any || !call->self->grad_mode)
-        return true;
-    if (out->requires_grad && out->node == NULL)
-        return core_fail(call, TERN_ERR_GRAD, "TERN_NO_GRAD; around the change, or a copy",
-                         "a leaf that requires a gradient cannot be changed in place");
-    if (out->base != NULL || atomic_load_explicit(&out->storage->refs, memory_order_relaxed) > 1)
-        return core_fail(call, TERN_ERR_GRAD, "the form that makes a new tensor",
-                         "changed in place while views of it exist or the tape holds it, and it "
-                         "needs a gradient");
     return true;
 }
 

@@ -64,6 +64,8 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
             (char *)base->view.data + offset * tern_dtype_size((tern_dtype_t)base->view.dtype);
     core_view_update(&view->view);
     view->base = core_retain(base->base != NULL ? base->base : base);
+    view->rebases = view->base->rebases;
+    view->no_grad_view = !call->self->grad_mode || base->no_grad_view;
     call->out[0] = view;
     return true;
 }

@@ -304,24 +304,20 @@ static bool fail_and_release(core_call *call)
 
 /* What writes memory that others see is recorded in two halves around its kernel: without memory for
  * the node the call fails while nothing has changed. */
-static bool before_write(core_call *call, struct core_node **out_node)
+static bool before_write(core_call *call, core_tape_write *write)
 {
-    if (call->preset && !core_tape_check_inplace(call))
-        return false;
-    if (!core_tape_wants(call))
+    *write = (core_tape_write){ 0 };
+    if (!call->self->grad_mode)
         return true;
-    *out_node = core_tape_node(call);
-    return *out_node != NULL;
+    return (!call->preset || core_tape_check_inplace(call)) && core_tape_write_begin(call, write);
 }
 
-static bool after_write(core_call *call, struct core_node *node, bool done)
+static bool after_write(core_call *call, core_tape_write *write, bool done)
 {
     if (done)
         bump_versions(call);
-    if (node != NULL && done)
-        core_tape_attach(call, node);
-    else if (node != NULL)
-        core_tape_abandon(call, node);
+    if (write->node != NULL || write->written != NULL)
+        core_tape_write_end(call, write, done);
     return done;
 }
 
@@ -340,13 +336,13 @@ static inline bool execute(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s",
                          tern_dtype_name((tern_dtype_t)first->dtype));
     }
-    struct core_node *node = NULL;
+    core_tape_write write;
     const bool writes = call->preset || op->mutates != 0;
-    if (writes && !before_write(call, &node))
+    if (writes && !before_write(call, &write))
         return false;
     const bool done = op->is_view || run_kernel(call);
     if (writes)
-        return after_write(call, node, done);
+        return after_write(call, &write, done);
     return done && (!core_tape_wants(call) || core_tape_record(call));
 }
 

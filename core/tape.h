@@ -4,26 +4,42 @@
 
 #include "core/call.h"
 
+/* Views find out late that their memory was written through another tensor: then their history is made
+ * anew, from that of the tensor which owns the memory. */
+void core_tape_renew(tern_thread *self, tern_tensor *view);
+static inline void core_tape_refresh(tern_thread *self, tern_tensor *t)
+{
+    if (__builtin_expect(t->base != NULL, 0) && t->base->rebases != t->rebases)
+        core_tape_renew(self, t);
+}
+
 /* Must the call be recorded? Grad mode is on, the row is differentiable, an input requires it. */
 static inline bool core_tape_wants(const core_call *call)
 {
     if (!call->self->grad_mode || call->op->backward == NULL)
         return false;
+    bool wants = false;
     for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != NULL && call->in[i]->requires_grad)
-            return true;
-    return false;
+        if (call->in[i] != NULL) {
+            core_tape_refresh(call->self, call->in[i]);
+            wants |= call->in[i]->requires_grad;
+        }
+    return wants;
 }
 
 /* Records a call whose outputs are made: a node with edges, saved tensors and attributes; outputs
  * point to it. False: no memory, recorded; the call's outputs are untouched. */
 bool core_tape_record(core_call *call);
-/* The same in two halves, for calls that write what was there before: the node is made before the
- * kernel runs (NULL: no memory, recorded), then attached after it or abandoned. */
-struct core_node *core_tape_node(core_call *call);
-void core_tape_attach(core_call *call, struct core_node *node);
-void core_tape_abandon(core_call *call, struct core_node *node);
-/* May the call write its preset output in place? An error for leaves and shared storages. */
+/* The same in two halves, for calls that write what was there before: nodes are made before the kernel
+ * runs (false: no memory, recorded), then attached after it or abandoned. */
+typedef struct core_tape_write {
+    struct core_node *node;    /* of the call; NULL: it is not recorded */
+    struct core_node *written; /* of all of the memory, of which the call writes a part; NULL: none */
+} core_tape_write;
+bool core_tape_write_begin(core_call *call, core_tape_write *write);
+void core_tape_write_end(core_call *call, core_tape_write *write, bool done);
+/* May the call write its preset output in place? An error for leaves that require a gradient, their
+ * views, and views made in no_grad. */
 bool core_tape_check_inplace(core_call *call);
 
 void core_node_release(tern_thread *self, struct core_node *node);

@@ -115,6 +115,8 @@ static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
     t->requires_grad = false;
     t->output_index = 0;
+    t->no_grad_view = false;
+    t->rebases = 0;
     t->scope_slot = -1;
     t->storage = NULL;
     t->node = NULL;

@@ -167,16 +167,6 @@ void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 /* ---- into a tensor ----------------------------------------------------------------------------- */
 
-/* All of t has new values: what it was made of no longer matters to them. */
-static void cut_history(tern_thread *self, tern_tensor *t)
-{
-    if (t->node == NULL || !self->grad_mode)
-        return;
-    core_node_release(self, t->node);
-    t->node = NULL;
-    t->requires_grad = false;
-}
-
 tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
 {
     tern_thread *self = core_self();
@@ -184,11 +174,7 @@ tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
     if (!may_run(self, site, "copy", src))
         return NULL;
     tern_attr_copy attr = { .non_blocking = args->non_blocking };
-    if (core_op_into(TERN_OP_copy, site, &attr, dst, src) != TERN_OK)
-        return NULL;
-    if (!src->requires_grad)
-        cut_history(self, dst);
-    return dst;
+    return core_op_into(TERN_OP_copy, site, &attr, dst, src) == TERN_OK ? dst : NULL;
 }
 
 tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
@@ -197,8 +183,5 @@ tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
     if (!may_run(self, site, "fill", t))
         return NULL;
     tern_attr_fill attr = core_fill_attr(value);
-    if (core_op_into(TERN_OP_fill, site, &attr, t, NULL) != TERN_OK)
-        return NULL;
-    cut_history(self, t);
-    return t;
+    return core_op_into(TERN_OP_fill, site, &attr, t, NULL) == TERN_OK ? t : NULL;
 }

@@ -1,0 +1,411 @@
+/* Writing tensors with a history and views of them: each case as PyTorch 2.15 does it. */
+#include <math.h>
+
+#include "tests/support/check.h"
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static tern_tensor *numbers(const double *v, int64_t n)
+{
+    return tern_from_data(v, TERN_SHAPE(n), TERN_F64);
+}
+#define NUMBERS(...) numbers((double[]){ __VA_ARGS__ }, TERN_COUNT_(__VA_ARGS__))
+
+/* 1 2 3 4 */
+static tern_tensor *leaf(void)
+{
+    return tern_set_requires_grad(NUMBERS(1, 2, 3, 4), true);
+}
+static tern_tensor *doubled(tern_tensor *x)
+{
+    return tern_mul(x, 2);
+}
+static tern_tensor *two(tern_tensor *t)
+{
+    return tern_slice(t, 0, 0, 2);
+}
+
+static void check(tern_tensor *t, int n, const double *wanted)
+{
+    double got[8] = { 0 };
+    assert_no_error();
+    assert_non_null(t);
+    assert_int_equal(tern_numel(t), n);
+    assert_int_equal(tern_read(t, TERN_F64, got, sizeof got[0] * (size_t)n), TERN_OK);
+    for (int i = 0; i < n; i++)
+        assert_close(got[i], wanted[i], 1e-12);
+}
+#define assert_values(t, ...) check(t, TERN_COUNT_(__VA_ARGS__), (double[]){ __VA_ARGS__ })
+#define assert_gradient(root, x, ...)                \
+    do {                                             \
+        (void)tern_backward(tern_sum(root));         \
+        assert_values(tern_grad_of(x), __VA_ARGS__); \
+    } while (0)
+
+/* ---- what is an error ---------------------------------------------------------------------------- */
+
+static void test_leaves_and_their_views(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf();
+    assert_null(tern_add_(x, 1));
+    assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient cannot be changed");
+    assert_null(tern_add_(two(x), 1));
+    assert_error(TERN_ERR_GRAD, "a view of a leaf that requires a gradient");
+    assert_null(tern_add_(tern_view(x, TERN_SHAPE(2, 2)), 1));
+    assert_error(TERN_ERR_GRAD, "a view of a leaf");
+    tern_tensor *plain = tern_zeros(TERN_SHAPE(4), TERN_F64);
+    tern_tensor *v = tern_set_requires_grad(two(plain), true);
+    assert_non_null(tern_mul_(plain, 2));
+    assert_true(tern_requires_grad(v) && !tern_requires_grad(plain));
+    assert_null(tern_mul_(v, 2));
+    assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient");
+    assert_values(plain, 0, 0, 0, 0);
+}
+
+static void test_views_made_in_no_grad(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *plain = tern_zeros(TERN_SHAPE(4), TERN_F64);
+    tern_tensor *v, *w, *u, *deep;
+    {
+        TERN_NO_GRAD;
+        v = two(y);
+        w = two(plain);
+        u = two(x);
+    }
+    deep = tern_unsqueeze(v, 0);
+    tern_tensor *const forbidden[] = { v, u, deep };
+    for (int i = 0; i < 3; i++) {
+        assert_null(tern_mul_(forbidden[i], 3));
+        assert_true(
+            strstr(tern_error_text(), i == 1 ? "a view of a leaf" : "made in TERN_NO_GRAD"));
+        tern_error_clear();
+    }
+    assert_null(tern_mul_(w, two(x)));
+    assert_error(TERN_ERR_GRAD, "made in TERN_NO_GRAD");
+    assert_non_null(tern_add_(w, 1)); /* no gradient takes part */
+    assert_values(plain, 1, 1, 0, 0);
+    {
+        TERN_NO_GRAD;
+        tern_mul_(v, 3);
+        tern_mul_(u, 3);
+    }
+    assert_gradient(y, x, 2, 2, 2, 2);
+    assert_values(x, 3, 6, 3, 4);
+}
+
+static void test_what_was_saved_is_guarded(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = tern_exp(x);
+    tern_mul_(y, 2);
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "changed in place 1 times");
+    y = doubled(x);
+    tern_tensor *z = tern_mul(y, y);
+    tern_add_(tern_slice(y, 0, 0, 1), 1);
+    tern_backward(tern_sum(z));
+    assert_error(TERN_ERR_GRAD, "changed in place 1 times");
+    y = tern_exp(x);
+    tern_mul_(tern_detach(y), 3); /* one storage, one version */
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "changed in place 1 times");
+    y = doubled(x);
+    tern_mul_(y, y);
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "in place");
+    y = doubled(x);
+    tern_mul_(two(y), two(y));
+    tern_backward(tern_sum(y));
+    assert_error(TERN_ERR_GRAD, "in place");
+    tern_add_(tern_detach(x), 1); /* x and its product with itself */
+    tern_tensor *square = tern_mul(x, x);
+    tern_add_(tern_detach(x), 1);
+    tern_backward(tern_sum(square));
+    assert_error(TERN_ERR_GRAD, "changed in place 1 times");
+    assert_null(tern_mul_(tern_expand(doubled(tern_slice(x, 0, 0, 1)), TERN_SHAPE(3)), 2));
+    assert_true(tern_failed());
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------- */
+
+static void test_a_view_is_written_and_the_owner_used(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_mul_(v, 3);
+    assert_gradient(tern_mul(y, NUMBERS(1, 10, 100, 1000)), x, 6, 60, 200, 2000);
+}
+
+static void test_a_view_is_written_and_used(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_mul_(v, 3);
+    assert_false(tern_is_leaf(v));
+    assert_values(v, 6, 12);
+    assert_gradient(v, x, 6, 6, 0, 0);
+}
+
+static void test_the_owner_is_written_and_a_view_used(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_mul_(y, 3);
+    assert_gradient(v, x, 6, 6, 0, 0);
+}
+
+static void test_used_before_and_after(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y), *z = tern_mul(v, 1);
+    tern_mul_(v, 3);
+    assert_gradient(tern_add(tern_sum(z), tern_sum(y)), x, 8, 8, 2, 2);
+}
+
+static void test_views_of_views(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_mul_(tern_slice(v, 0, 0, 1), 5);
+    assert_values(v, 10, 4);
+    assert_gradient(y, x, 10, 2, 2, 2);
+    x = leaf();
+    y = doubled(x);
+    v = two(y);
+    tern_mul_(tern_slice(v, 0, 0, 1), 5);
+    assert_gradient(v, x, 10, 2, 0, 0);
+    x = leaf();
+    y = doubled(x);
+    tern_tensor *factors = tern_view(NUMBERS(1, 2, 3, 4), TERN_SHAPE(2, 2));
+    tern_mul_(tern_transpose(tern_view(y, TERN_SHAPE(2, 2)), 0, 1), factors);
+    assert_gradient(y, x, 2, 6, 4, 8);
+}
+
+static void test_plain_memory_gets_a_history(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *b = tern_zeros(TERN_SHAPE(4), TERN_F64);
+    tern_tensor *other = tern_slice(b, 0, 2, 4);
+    tern_copy(two(b), two(x));
+    assert_true(tern_requires_grad(b) && tern_requires_grad(other));
+    assert_gradient(b, x, 1, 1, 0, 0);
+    x = leaf();
+    b = tern_zeros(TERN_SHAPE(4), TERN_F64);
+    tern_tensor *v = two(b);
+    assert_false(tern_requires_grad(v));
+    tern_copy(b, x);
+    assert_true(tern_requires_grad(v));
+    assert_gradient(v, x, 1, 1, 0, 0);
+}
+
+static void test_many_writes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(NUMBERS(1, 1, 1, 1), true);
+    tern_tensor *b = tern_zeros(TERN_SHAPE(4), TERN_F64);
+    tern_copy(two(b), two(x));
+    tern_fill(tern_slice(b, 0, 2, 4), 5);
+    tern_mul_(tern_slice(b, 0, 0, 1), 3);
+    tern_tensor *w = tern_view(b, TERN_SHAPE(2, 2));
+    tern_add_(b, x);
+    tern_mul_(tern_select(w, 0, 0), 2);
+    assert_gradient(b, x, 8, 4, 1, 1);
+}
+
+static void test_columns_in_a_loop(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(NUMBERS(1, 2, 3), true);
+    tern_tensor *y = tern_zeros(TERN_SHAPE(3, 2), TERN_F64);
+    for (int i = 0; i < 2; i++)
+        tern_copy(tern_select(y, 1, i), tern_mul(x, i + 1));
+    assert_gradient(tern_mul(y, y), x, 10, 20, 30);
+}
+
+static void test_constants_stop_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x);
+    tern_fill(two(y), 0);
+    assert_gradient(y, x, 0, 0, 2, 2);
+    x = leaf();
+    y = doubled(x);
+    tern_fill(y, 0);
+    assert_true(tern_requires_grad(y));
+    assert_gradient(y, x, 0, 0, 0, 0);
+    x = leaf();
+    y = doubled(x);
+    tern_copy(y, tern_zeros(TERN_SHAPE(4), TERN_F64));
+    assert_gradient(y, x, 0, 0, 0, 0);
+    x = leaf();
+    y = doubled(x);
+    tern_fill(tern_slice(y, 0, 1, 3), 7);
+    assert_gradient(y, x, 2, 0, 0, 2);
+}
+
+static void test_detached_memory_is_its_own(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *d = tern_detach(y);
+    tern_mul_(d, 3);
+    assert_values(y, 6, 12, 18, 24);
+    assert_gradient(y, x, 2, 2, 2, 2);
+    x = leaf();
+    y = doubled(x);
+    d = tern_detach(y);
+    tern_add_(d, x);
+    assert_true(tern_requires_grad(d));
+    assert_gradient(y, x, 2, 2, 2, 2);
+    assert_gradient(d, x, 3, 3, 3, 3); /* added to the two of before */
+}
+
+static void test_views_whose_elements_lie_on_each_other(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x);
+    tern_tensor *v = tern_expand(tern_slice(y, 0, 0, 1), TERN_SHAPE(3));
+    tern_mul_(y, 3);
+    assert_gradient(v, x, 18, 0, 0, 0);
+    x = leaf();
+    y = doubled(x);
+    v = tern_unfold(y, 0, 3, 1);
+    tern_mul_(y, 3);
+    assert_gradient(v, x, 6, 12, 12, 6);
+}
+
+static void test_gradients_of_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *g[1], *h[1];
+    tern_mul_(two(y), 3);
+    tern_grad(tern_sum(tern_mul(y, y)), &x, 1, g, .create_graph = true);
+    assert_values(g[0], 72, 144, 24, 32);
+    tern_grad(tern_sum(tern_mul(g[0], g[0])), &x, 1, h);
+    assert_values(h[0], 10368, 20736, 384, 512);
+}
+
+static void test_another_dtype(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = tern_cast(doubled(x), TERN_F16);
+    tern_mul_(two(y), NUMBERS(2, 3));
+    assert_int_equal(tern_dtype(y), TERN_F16);
+    assert_gradient(y, x, 4, 6, 2, 2);
+}
+
+/* ---- who sees which gradient --------------------------------------------------------------------- */
+
+static int hooked;
+static double seen[4];
+
+static tern_tensor *listen(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t, (void)user;
+    hooked++;
+    (void)tern_read(grad, TERN_F64, seen, sizeof seen);
+    return NULL;
+}
+
+static void test_hooks_belong_to_what_was_there(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hooked = 0;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_add_hook(v, listen, NULL);
+    tern_mul_(v, 3);
+    assert_gradient(y, x, 6, 6, 2, 2);
+    assert_int_equal(hooked, 0);
+    x = leaf();
+    y = doubled(x);
+    tern_add_hook(y, listen, NULL);
+    tern_mul_(two(y), 3);
+    assert_gradient(y, x, 6, 6, 2, 2);
+    assert_int_equal(hooked, 1);
+    assert_memory_equal(seen, ((double[]){ 3, 3, 1, 1 }), sizeof seen);
+}
+
+static void test_a_view_is_not_what_its_owner_is_made_of(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y), *g[1];
+    tern_grad(tern_sum(y), &v, 1, g, .allow_unused = true);
+    assert_null(g[0]);
+    y = doubled(x);
+    v = two(y);
+    tern_mul_(v, 3);
+    tern_grad(tern_sum(y), &v, 1, g, .allow_unused = true, .retain_graph = true);
+    assert_no_error();
+    assert_null(g[0]);
+    tern_grad(tern_sum(v), &x, 1, g);
+    assert_values(g[0], 6, 6, 0, 0);
+}
+
+static void test_nothing_is_left_alive(void **state)
+{
+    (void)state;
+    const int64_t before = tern_live_tensors();
+    {
+        TERN_SCOPE;
+        tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+        tern_mul_(v, 3);
+        tern_mul_(y, 3);
+        tern_requires_grad(v);
+        tern_add_(v, 1);
+        tern_backward(tern_sum(v));
+        assert_no_error();
+    }
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_leaves_and_their_views),
+        TEST(test_views_made_in_no_grad),
+        TEST(test_what_was_saved_is_guarded),
+        TEST(test_a_view_is_written_and_the_owner_used),
+        TEST(test_a_view_is_written_and_used),
+        TEST(test_the_owner_is_written_and_a_view_used),
+        TEST(test_used_before_and_after),
+        TEST(test_views_of_views),
+        TEST(test_plain_memory_gets_a_history),
+        TEST(test_many_writes),
+        TEST(test_columns_in_a_loop),
+        TEST(test_constants_stop_gradients),
+        TEST(test_detached_memory_is_its_own),
+        TEST(test_views_whose_elements_lie_on_each_other),
+        TEST(test_gradients_of_gradients),
+        TEST(test_another_dtype),
+        TEST(test_hooks_belong_to_what_was_there),
+        TEST(test_a_view_is_not_what_its_owner_is_made_of),
+        TEST(test_nothing_is_left_alive),
+    };
+    return check_run(tests, NULL, NULL);
+}
