@@ -49,7 +49,8 @@ endfunction()
 function(tern_test_support)
   file(GLOB sources CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/tests/ref/*.c ${PROJECT_SOURCE_DIR}/tests/support/*.c
-       ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c ${PROJECT_SOURCE_DIR}/tests/alloc/*.c)
+       ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c ${PROJECT_SOURCE_DIR}/tests/ops/random_*.c
+       ${PROJECT_SOURCE_DIR}/tests/alloc/*.c)
   list(FILTER sources EXCLUDE REGEX "/test_[^/]*$")
   if(sources)
     add_library(tern_test_support STATIC ${sources})
@@ -225,7 +226,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
     api/optimizers api/placement api/recurrent api/schedules api/shapes api/threads
     api/scan api/sort
     unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
-    ops/product api/checkpoint unit/anomaly
+    ops/product ops/random_graphs api/checkpoint unit/anomaly unit/inplace
     fault/allocation fault/amp_allocation)
   tern_on_device(api/amp_training simulated 1 cuda)
   tern_without(api/simulated_products cublas "cublas,cublasLt")

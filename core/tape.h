@@ -33,8 +33,9 @@ bool core_tape_record(core_call *call);
 /* The same in two halves, for calls that write what was there before: nodes are made before the kernel
  * runs (false: no memory, recorded), then attached after it or abandoned. */
 typedef struct core_tape_write {
-    struct core_node *node;    /* of the call; NULL: it is not recorded */
-    struct core_node *written; /* of all of the memory, of which the call writes a part; NULL: none */
+    struct core_node *node; /* of the call; NULL: it is not recorded */
+    struct core_node
+        *written; /* of all of the memory, of which the call writes a part; NULL: none */
 } core_tape_write;
 bool core_tape_write_begin(core_call *call, core_tape_write *write);
 void core_tape_write_end(core_call *call, core_tape_write *write, bool done);

@@ -40,8 +40,9 @@ struct tern_tensor {
     bool requires_grad;
     uint8_t output_index; /* which output of node it is */
     bool no_grad_view;    /* made while nothing was recorded, or of such a view */
-    uint32_t rebases;     /* how often the memory's history was written anew; views: when node was made */
-    int64_t scope_slot;   /* place in its thread's scope stack, -1 when no scope owns it */
+    uint32_t
+        rebases; /* how often the memory's history was written anew; views: when node was made */
+    int64_t scope_slot; /* place in its thread's scope stack, -1 when no scope owns it */
     core_storage *storage;
     struct core_node *node;
     tern_tensor *grad; /* leaves; owned */
