@@ -203,10 +203,10 @@ static double distance(tern_tensor *a, tern_tensor *b)
 }
 
 /* A step has neither jumps nor kinks close by, and gradients that are not steep. */
-static bool is_smooth(const graph_step *s, tern_tensor *const *t)
+static bool is_smooth_towards(const graph_step *s, tern_tensor *const *t, double by)
 {
     tern_tensor *at[GRAPH_TENSORS], *near[GRAPH_TENSORS], *slopes[3], *others[3];
-    const graph_step first = moved(s, t, 0, at), second = moved(s, t, 1e-4, near);
+    const graph_step first = moved(s, t, 0, at), second = moved(s, t, by, near);
     tern_tensor *y = run_step(&first, at), *z = run_step(&second, near);
     if (y == NULL || z == NULL || distance(z, y) > 0.01)
         return false;
@@ -226,6 +226,15 @@ static bool is_smooth(const graph_step *s, tern_tensor *const *t)
     return smooth;
 }
 
+static bool is_smooth(const graph_step *s, tern_tensor *const *t)
+{
+    const uint64_t drawn = state;
+    if (!is_smooth_towards(s, t, 1e-4))
+        return false;
+    state = drawn; /* the same way, back */
+    return is_smooth_towards(s, t, -1e-4);
+}
+
 static bool is_good(const graph_step *s, tern_tensor *const *t)
 {
     TERN_SCOPE;
@@ -237,7 +246,7 @@ static bool is_good(const graph_step *s, tern_tensor *const *t)
         good = largest(&v) <= LARGEST;
         value_free(&v);
     }
-    good = good && is_smooth(s, t) && is_smooth(s, t) && !tern_failed();
+    good = good && is_smooth(s, t) && !tern_failed();
     tern_error_clear();
     return good;
 }

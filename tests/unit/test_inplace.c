@@ -36,7 +36,7 @@ static void check(tern_tensor *t, int n, const double *wanted)
     assert_no_error();
     assert_non_null(t);
     assert_int_equal(tern_numel(t), n);
-    assert_int_equal(tern_read(t, TERN_F64, got, sizeof got[0] * (size_t)n), TERN_OK);
+    assert_int_equal(tern_read(t, TERN_F64, got, (int64_t)sizeof got[0] * n), TERN_OK);
     for (int i = 0; i < n; i++)
         assert_close(got[i], wanted[i], 1e-12);
 }
