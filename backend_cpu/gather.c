@@ -1,4 +1,4 @@
-/* gather and its gradient: one dimension by numbers, any strides. Work is split along a
+/* gather, index_select, scatter and gradients: one dimension by numbers, any strides. Work is split along a
  * dimension in which results do not meet, so that the order of a sum does not depend on the
  * threads. */
 #include "backend_cpu/kernels.h"
@@ -18,11 +18,17 @@ typedef struct gather_walk {
     int64_t far_step, far_size; /* far_size: numbers are below it */
 } gather_walk;
 
+typedef enum gather_deed {
+    TAKE, /* near = far */
+    PUT,  /* far = near */
+    ADD   /* far += near */
+} gather_deed;
+
 typedef struct gather_job {
     gather_walk walk;
     int split;   /* the dimension that ranges cut */
     int64_t bad; /* atomic: 0 while all numbers fit */
-    bool add;
+    gather_deed deed;
     int dtype; /* of NEAR and FAR */
     int64_t size;
 } gather_job;
@@ -57,20 +63,83 @@ typedef struct gather_line {
         }                                                                                        \
     } while (0)
 
+#define MOVE_LINE(T)                 \
+    do {                             \
+        if (job->deed == TAKE)       \
+            LINE(T, *near_ = *far_); \
+        else                         \
+            LINE(T, *far_ = *near_); \
+    } while (0)
+
+/* Integers wrap, whatever their sign. */
+static void add_line(gather_job *job, const gather_line *line)
+{
+    switch (job->dtype) {
+    case TERN_F64:
+        LINE(double, *far_ += *near_);
+        break;
+    case TERN_F32:
+        LINE(float, *far_ += *near_);
+        break;
+    case TERN_BOOL:
+        LINE(uint8_t, *far_ = (uint8_t)(*far_ | *near_));
+        break;
+    case TERN_I16:
+        LINE(uint16_t, *far_ = (uint16_t)(*far_ + *near_));
+        break;
+    case TERN_I32:
+        LINE(uint32_t, *far_ += *near_);
+        break;
+    case TERN_I64:
+        LINE(uint64_t, *far_ += *near_);
+        break;
+    default:
+        LINE(uint8_t, *far_ = (uint8_t)(*far_ + *near_));
+    }
+}
+
 static void run_line(gather_job *job, const gather_line *line)
 {
-    if (job->add && job->dtype == TERN_F64)
-        LINE(double, *far_ += *near_);
-    else if (job->add)
-        LINE(float, *far_ += *near_);
+    if (job->deed == ADD)
+        add_line(job, line);
     else if (job->size == 1)
-        LINE(uint8_t, *near_ = *far_);
+        MOVE_LINE(uint8_t);
     else if (job->size == 2)
-        LINE(uint16_t, *near_ = *far_);
+        MOVE_LINE(uint16_t);
     else if (job->size == 4)
-        LINE(uint32_t, *near_ = *far_);
+        MOVE_LINE(uint32_t);
     else
-        LINE(uint64_t, *near_ = *far_);
+        MOVE_LINE(uint64_t);
+}
+
+#define ADD_ROW(T)                            \
+    do {                                      \
+        T *to = (T *)(void *)far_;            \
+        const T *from = (T *)(void *)near_;   \
+        CPU_INDEPENDENT                       \
+        for (int64_t i = 0; i < line->n; i++) \
+            to[i] += from[i];                 \
+    } while (0)
+
+/* A line that one number is for, without gaps on both sides. */
+static void run_row(gather_job *job, const gather_line *line)
+{
+    char *near_ = line->near_;
+    char *far_ = line->far_ + number_at(job, line->index) * job->walk.far_step;
+    if (job->deed == TAKE)
+        memcpy(near_, far_, (size_t)(line->n * job->size));
+    else if (job->deed == PUT)
+        memcpy(far_, near_, (size_t)(line->n * job->size));
+    else if (job->dtype == TERN_F64)
+        ADD_ROW(double);
+    else
+        ADD_ROW(float);
+}
+
+static bool is_row(const gather_job *job, const gather_line *line)
+{
+    return line->index_step == 0 && line->near_step == job->size && line->far_stride == job->size &&
+           (job->deed != ADD || job->dtype == TERN_F32 || job->dtype == TERN_F64);
 }
 
 static int longest(const gather_walk *walk, int except)
@@ -96,8 +165,12 @@ static void run_walk(gather_job *job, const gather_walk *walk)
     line.index_step = walk->stride[INDEX][inner];
     line.near_step = walk->stride[NEAR][inner];
     line.far_stride = walk->stride[FAR][inner];
+    const bool row = is_row(job, &line);
     for (;;) {
-        run_line(job, &line);
+        if (row)
+            run_row(job, &line);
+        else
+            run_line(job, &line);
         int d = walk->ndim - 1;
         for (; d >= 0; d--) {
             if (d == inner)
@@ -177,8 +250,8 @@ static tern_status_t run(const tern_call *call, gather_job *job, int dim, int64_
         return TERN_OK;
     job->split = longest(&job->walk, job->walk.ndim > 1 ? dim : -1);
     const int64_t count = job->walk.shape[job->split];
-    if (job->walk.ndim == 1 && job->add)
-        run_range(job, 0, count); /* all sums may meet */
+    if (job->walk.ndim == 1 && job->deed != TAKE)
+        run_range(job, 0, count); /* all may meet */
     else
         cpu_rows_run(call, numel * (2 * job->size + 8), numel * 4, count,
                      cpu_rows_grain(numel / count), run_range, job);
@@ -193,52 +266,144 @@ tern_status_t cpu_gather(const tern_call *call)
     return run(call, &job, dim, call->in[1]->numel);
 }
 
-/* ---- gradient -------------------------------------------------------------------------------- */
-
-/* Half types add up in f32: gradient and result are widened in scratch. */
-static tern_status_t half_gradient(const tern_call *call, gather_job *job, int dim)
+/* The index as gather wants it: of the result's shape, repeated along all dimensions but its own. */
+tern_status_t cpu_index_select(const tern_call *call)
 {
+    gather_job job = { 0 };
+    const int dim = ((const tern_attr_dim *)call->attr)->dim;
     const tern_view *out = call->out[0];
-    const tern_view *grad = call->in[0];
-    tern_view sum = *out;
-    tern_view wide = *grad;
-    const int64_t bytes = (out->numel + grad->numel) * (int64_t)sizeof(float);
-    sum.data = call->host->scratch(call, bytes);
-    if (sum.data == NULL)
-        return TERN_ERR_OOM;
-    sum.dtype = wide.dtype = TERN_F32;
-    wide.data = (float *)sum.data + out->numel;
-    int64_t stride = 1;
-    for (int d = grad->ndim - 1; d >= 0; d--) {
-        wide.stride[d] = stride;
-        stride *= grad->shape[d];
+    tern_view index = *call->in[1];
+    const int64_t step = index.ndim > 0 ? index.stride[0] : 0;
+    index.ndim = out->ndim;
+    for (int d = 0; d < out->ndim; d++) {
+        index.shape[d] = out->shape[d];
+        index.stride[d] = d == dim ? step : 0;
     }
-    wide.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
-    const tern_view *in[1] = { grad };
-    const tern_view *to[1] = { &wide };
+    set_walk(&job, dim, &index, out, call->in[0]);
+    return run(call, &job, dim, out->numel);
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+static tern_status_t copy_to(const tern_call *call, const tern_view *out, const tern_view *from)
+{
+    const tern_view *in[1] = { from };
+    const tern_view *to[1] = { out };
     tern_call copy = *call;
     copy.n_in = copy.n_out = 1;
     copy.in = in;
     copy.out = to;
     copy.attr = NULL;
-    tern_status_t status = cpu_copy(&copy);
+    return cpu_copy(&copy);
+}
+
+/* Row-major f32 of like's shape, in the memory at `data`. */
+static tern_view wide_view(const tern_view *like, float *data)
+{
+    tern_view wide = *like;
+    int64_t stride = 1;
+    for (int d = like->ndim - 1; d >= 0; d--) {
+        wide.stride[d] = stride;
+        stride *= like->shape[d];
+    }
+    wide.data = data;
+    wide.dtype = TERN_F32;
+    wide.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    return wide;
+}
+
+/* Half types add up in f32, in scratch: from zeros, or from what the output holds. */
+static tern_status_t half_sums(const tern_call *call, gather_job *job, int dim, bool zeros,
+                               const tern_view *src)
+{
+    const tern_view *out = call->out[0];
+    const int64_t bytes = (out->numel + src->numel) * (int64_t)sizeof(float);
+    float *memory = call->host->scratch(call, bytes);
+    if (memory == NULL)
+        return TERN_ERR_OOM;
+    const tern_view sum = wide_view(out, memory), wide = wide_view(src, memory + out->numel);
+    tern_status_t status = copy_to(call, &wide, src);
+    if (status == TERN_OK && zeros)
+        memset(memory, 0, (size_t)out->numel * sizeof(float));
+    else if (status == TERN_OK)
+        status = copy_to(call, &sum, out);
     if (status != TERN_OK)
         return status;
-    memset(sum.data, 0, (size_t)out->numel * sizeof(float));
     set_walk(job, dim, call->in[1], &wide, &sum);
-    status = run(call, job, dim, grad->numel);
-    cpu_from_f32(out->data, out->dtype, sum.data, out->numel);
-    return status;
+    status = run(call, job, dim, src->numel);
+    return status == TERN_OK ? copy_to(call, out, &sum) : status;
+}
+
+static bool is_same(const tern_view *a, const tern_view *b)
+{
+    bool same = a->data == b->data;
+    for (int d = 0; d < a->ndim; d++)
+        same = same && (a->stride[d] == b->stride[d] || a->shape[d] == 1);
+    return same;
+}
+
+/* Numbers are looked at before anything is written. */
+static tern_status_t check_numbers(const tern_call *call, const gather_job *job, int dim)
+{
+    const gather_walk *walk = &job->walk;
+    int64_t at[TERN_MAX_DIMS] = { 0 };
+    const char *p = walk->data[INDEX];
+    for (;;) {
+        int64_t k;
+        memcpy(&k, p, sizeof k);
+        if ((uint64_t)k >= (uint64_t)walk->far_size)
+            return bad_number(call, walk, dim);
+        int d = walk->ndim - 1;
+        for (; d >= 0; d--) {
+            p += walk->stride[INDEX][d];
+            if (++at[d] < walk->shape[d])
+                break;
+            p -= walk->shape[d] * walk->stride[INDEX][d];
+            at[d] = 0;
+        }
+        if (d < 0)
+            return TERN_OK;
+    }
+}
+
+static tern_status_t scatter(const tern_call *call, gather_deed deed)
+{
+    gather_job job = { .deed = deed };
+    const int dim = ((const tern_attr_dim *)call->attr)->dim;
+    const tern_view *x = call->in[0], *out = call->out[0], *src = call->in[2];
+    if (out->numel > 0 && !is_same(out, x)) {
+        const tern_status_t status = copy_to(call, out, x);
+        if (status != TERN_OK)
+            return status;
+    }
+    if (src->numel == 0)
+        return TERN_OK;
+    set_walk(&job, dim, call->in[1], src, out);
+    const tern_status_t status = check_numbers(call, &job, dim);
+    if (status != TERN_OK)
+        return status;
+    if (deed == ADD && cpu_is_half(out->dtype))
+        return half_sums(call, &job, dim, false, src);
+    return run(call, &job, dim, src->numel);
+}
+
+tern_status_t cpu_scatter(const tern_call *call)
+{
+    return scatter(call, PUT);
+}
+
+tern_status_t cpu_scatter_add(const tern_call *call)
+{
+    return scatter(call, ADD);
 }
 
 tern_status_t cpu_gather_grad(const tern_call *call)
 {
-    gather_job job = { 0 };
-    job.add = true;
+    gather_job job = { .deed = ADD };
     const int dim = ((const tern_attr_gather_grad *)call->attr)->dim;
     const tern_view *out = call->out[0];
     if (cpu_is_half(out->dtype) && out->numel > 0)
-        return half_gradient(call, &job, dim);
+        return half_sums(call, &job, dim, true, call->in[0]);
     if (out->numel > 0)
         memset(out->data, 0, (size_t)(out->numel * cpu_dtype_size(out->dtype)));
     set_walk(&job, dim, call->in[1], call->in[0], out);

@@ -1,4 +1,4 @@
-/* embedding, gather and their gradients. Bad indices are found by the kernels and reported at the next
+/* embedding, gather, index_select, scatter and gradients. Bad indices are found by the kernels and reported at the next
  * wait. */
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
@@ -91,15 +91,21 @@ tern_status_t cuda_embedding_grad(const tern_call *call)
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
-/* The sparse operand as the walk sees it: the index's shape, no step along its own dimension. */
+/* The sparse operand as the walk sees it: the index's shape, no step along its own dimension. The order is
+ * that of the dense one's memory. */
 static void plan_gather(cuda_gather_args *g, cuda_walk_part *part, int dim, const tern_view *index,
                         const tern_view *dense, const tern_view *sparse)
 {
     tern_view shaped = *index;
     for (int d = 0; d < index->ndim; d++)
         shaped.stride[d] = d == dim ? 0 : sparse->stride[d];
-    const tern_view *const views[3] = { index, dense, &shaped };
+    const tern_view *const views[3] = { dense, index, &shaped };
     cuda_walk_plan(3, views, 0, part);
+    for (int d = 0; d < part->walk.ndim; d++) {
+        const int64_t step = part->walk.stride[d][0];
+        part->walk.stride[d][0] = part->walk.stride[d][1];
+        part->walk.stride[d][1] = step;
+    }
     g->index = index->data;
     g->walk = &part->walk;
     g->far_stride = index->ndim > 0 ? sparse->stride[dim] : 0;
@@ -111,12 +117,12 @@ static tern_status_t too_large(const tern_call *call)
     return call->host->fail(TERN_ERR_UNSUPPORTED, "2^31 indices and more");
 }
 
-tern_status_t cuda_gather(const tern_call *call)
+static tern_status_t gather(const tern_call *call, const tern_view *index, const char *name)
 {
     cudaStream_t stream = NULL;
     cuda_fault_slot *slot = NULL;
     cuda_walk_part part;
-    const tern_view *in = call->in[0], *index = call->in[1], *out = call->out[0];
+    const tern_view *in = call->in[0], *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
     if (index->numel >= INT64_C(1) << 31)
@@ -124,30 +130,180 @@ tern_status_t cuda_gather(const tern_call *call)
     CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     cuda_gather_args g = { .out = out->data, .in = in->data, .slot = slot };
     plan_gather(&g, &part, ((const tern_attr_dim *)call->attr)->dim, index, out, in);
-    return cuda_launched(call, cuda_launch_gather(&g, cuda_dtype_size(in->dtype), stream),
-                         "gather");
+    return cuda_launched(call, cuda_launch_gather(&g, cuda_dtype_size(in->dtype), stream), name);
+}
+
+tern_status_t cuda_gather(const tern_call *call)
+{
+    return gather(call, call->in[1], "gather");
+}
+
+/* The index in the result's shape, repeated along all dimensions but its own. */
+tern_status_t cuda_index_select(const tern_call *call)
+{
+    const int dim = ((const tern_attr_dim *)call->attr)->dim;
+    const tern_view *out = call->out[0];
+    tern_view index = *call->in[1];
+    const int64_t step = index.ndim > 0 ? index.stride[0] : 0;
+    index.ndim = out->ndim;
+    index.numel = out->numel;
+    index.flags = 0;
+    for (int d = 0; d < out->ndim; d++) {
+        index.shape[d] = out->shape[d];
+        index.stride[d] = d == dim ? step : 0;
+    }
+    return gather(call, &index, "index_select");
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* A thread for each line along `dim`, where results have to repeat. */
+static void plan_lines(cuda_gather_args *g, cuda_walk_part *part, int dim, const tern_view *index,
+                       const tern_view *dense, const tern_view *sparse)
+{
+    tern_view numbers = *index, values = *dense, places = *sparse;
+    if (index->ndim == 0) {
+        plan_gather(g, part, 0, index, dense, sparse);
+        g->line = (cuda_gather_line){ .count = 1 };
+        return;
+    }
+    numbers.numel = index->numel / index->shape[dim];
+    numbers.shape[dim] = values.shape[dim] = places.shape[dim] = 1;
+    plan_gather(g, part, dim, &numbers, &values, &places);
+    g->far_size = sparse->shape[dim];
+    g->line = (cuda_gather_line){ .count = index->shape[dim],
+                                  .index_step = index->stride[dim],
+                                  .step = dense->stride[dim] };
+}
+
+static bool repeats(const tern_call *call)
+{
+    return (call->host->numerics() & TERN_NUMERICS_DETERMINISTIC) != 0;
+}
+
+static void plan_scatter(const tern_call *call, cuda_gather_args *g, cuda_walk_part *part, int dim,
+                         const tern_view *src, const tern_view *sums)
+{
+    if (repeats(call))
+        plan_lines(g, part, dim, call->in[1], src, sums);
+    else
+        plan_gather(g, part, dim, call->in[1], src, sums);
+}
+
+static tern_status_t copy_to(const tern_call *call, const tern_view *out, const tern_view *from)
+{
+    const tern_view *in[1] = { from }, *to[1] = { out };
+    tern_call copy = *call;
+    copy.n_in = copy.n_out = 1;
+    copy.in = in;
+    copy.out = to;
+    return cuda_copy(&copy);
+}
+
+static bool is_same(const tern_view *a, const tern_view *b)
+{
+    bool same = a->data == b->data;
+    for (int d = 0; d < a->ndim; d++)
+        same = same && (a->stride[d] == b->stride[d] || a->shape[d] == 1);
+    return same;
+}
+
+/* What the device adds a dtype in. */
+static int sum_dtype(int dtype)
+{
+    switch (dtype) {
+    case TERN_F64:
+    case TERN_I64:
+        return dtype;
+    case TERN_F32:
+    case TERN_F16:
+    case TERN_BF16:
+        return TERN_F32;
+    default:
+        return TERN_I32;
+    }
+}
+
+/* Where is added: the output, or scratch memory of the wider dtype in the output's order. */
+static tern_status_t sums_view(const tern_call *call, tern_view *sums)
+{
+    const tern_view *out = call->out[0];
+    *sums = *out;
+    sums->dtype = (uint8_t)sum_dtype(out->dtype);
+    if (sums->dtype == out->dtype)
+        return TERN_OK;
+    int64_t stride = 1;
+    for (int d = out->ndim - 1; d >= 0; d--) {
+        sums->stride[d] = stride;
+        stride *= out->shape[d];
+    }
+    sums->flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
+    sums->data = cuda_scratch(call, out->numel * cuda_dtype_size(sums->dtype));
+    return sums->data != NULL ? TERN_OK : TERN_ERR_OOM;
+}
+
+static tern_status_t add(const tern_call *call, int dim, const tern_view *src,
+                         const tern_view *sums, const char *name)
+{
+    cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
+    cuda_walk_part part;
+    if (src->numel == 0)
+        return TERN_OK;
+    if (src->numel >= INT64_C(1) << 31)
+        return too_large(call);
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
+    cuda_gather_args g = { .out = sums->data, .in = src->data, .slot = slot };
+    plan_scatter(call, &g, &part, dim, src, sums);
+    return cuda_launched(call, cuda_launch_scatter_add(&g, src->dtype, stream), name);
 }
 
 tern_status_t cuda_gather_grad(const tern_call *call)
 {
     cudaStream_t stream = NULL;
-    cuda_fault_slot *slot = NULL;
-    cuda_walk_part part;
-    const tern_view *grad = call->in[0], *index = call->in[1], *out = call->out[0];
+    tern_view sums;
+    const tern_view *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
-    if (index->numel >= INT64_C(1) << 31)
+    CUDA_TRY(sums_view(call, &sums));
+    CUDA_TRY(cuda_enter(call, &stream));
+    const size_t bytes = (size_t)(out->numel * cuda_dtype_size(sums.dtype));
+    CUDA_TRY(cuda_check(call->dev.index, cudaMemsetAsync(sums.data, 0, bytes, stream),
+                        "cudaMemsetAsync"));
+    CUDA_TRY(add(call, ((const tern_attr_gather_grad *)call->attr)->dim, call->in[0], &sums,
+                 "gather_grad"));
+    return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
+}
+
+tern_status_t cuda_scatter_add(const tern_call *call)
+{
+    tern_view sums;
+    const tern_view *x = call->in[0], *out = call->out[0];
+    if (out->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(sums_view(call, &sums));
+    if (sums.data != out->data || !is_same(out, x))
+        CUDA_TRY(copy_to(call, &sums, x));
+    CUDA_TRY(
+        add(call, ((const tern_attr_dim *)call->attr)->dim, call->in[2], &sums, "scatter_add"));
+    return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
+}
+
+tern_status_t cuda_scatter(const tern_call *call)
+{
+    cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
+    cuda_walk_part part;
+    const tern_view *src = call->in[2], *out = call->out[0];
+    if (out->numel > 0 && !is_same(out, call->in[0]))
+        CUDA_TRY(copy_to(call, out, call->in[0]));
+    if (src->numel == 0)
+        return TERN_OK;
+    if (src->numel >= INT64_C(1) << 31)
         return too_large(call);
-    CUDA_TRY(check_repeatable(call, "gather_grad"));
     CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
-    void *sums = sums_of(call, stream);
-    if (sums == NULL)
-        return TERN_ERR_OOM;
-    cuda_gather_args g = { .out = sums, .in = grad->data, .slot = slot };
-    if (grad->numel > 0) {
-        plan_gather(&g, &part, ((const tern_attr_gather_grad *)call->attr)->dim, index, grad, out);
-        CUDA_TRY(
-            cuda_launched(call, cuda_launch_gather_grad(&g, grad->dtype, stream), "gather_grad"));
-    }
-    return finish_sums(call, sums, stream);
+    cuda_gather_args g = { .out = out->data, .in = src->data, .slot = slot };
+    plan_scatter(call, &g, &part, ((const tern_attr_dim *)call->attr)->dim, src, out);
+    return cuda_launched(call, cuda_launch_scatter(&g, cuda_dtype_size(src->dtype), stream),
+                         "scatter");
 }

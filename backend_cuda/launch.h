@@ -148,6 +148,10 @@ cudaError_t cuda_launch_embedding(void *out, const void *table, const void *indi
 cudaError_t cuda_launch_embedding_grad(void *sums, const void *grad, int dtype, const void *indices,
                                        int index_dtype, int64_t rows, int64_t width, int64_t n,
                                        cuda_fault_slot *slot, cudaStream_t stream);
+/* A walk over lines: how many elements one has, and how far apart they are. */
+typedef struct cuda_gather_line {
+    int64_t count, index_step, step; /* count 0: the walk is over elements */
+} cuda_gather_line;
 /* Operands of the walk: index, dense, sparse (its stride along the dimension is 0 in the walk). */
 typedef struct cuda_gather_args {
     void *out;
@@ -155,11 +159,31 @@ typedef struct cuda_gather_args {
     const int64_t *index;
     int64_t far_stride, far_size;
     const cuda_walk *walk;
+    cuda_gather_line line; /* scatters that repeat */
     cuda_fault_slot *slot;
 } cuda_gather_args;
 cudaError_t cuda_launch_gather(const cuda_gather_args *g, int64_t size, cudaStream_t stream);
-/* Adds in's elements (dtype) into out: f64 for f64, else f32. */
-cudaError_t cuda_launch_gather_grad(const cuda_gather_args *g, int dtype, cudaStream_t stream);
+cudaError_t cuda_launch_scatter(const cuda_gather_args *g, int64_t size, cudaStream_t stream);
+/* Adds in's elements (dtype) into out: f64 for f64, f32 for other floats, i64 for i64, else i32. */
+cudaError_t cuda_launch_scatter_add(const cuda_gather_args *g, int dtype, cudaStream_t stream);
+
+/* ---- nonzero.cu: row-major ---- */
+typedef struct cuda_nonzero_args {
+    const void *x;
+    int64_t numel, chunks;
+    int64_t size; /* of an element; bits outside of mask do not count */
+    uint64_t mask;
+    int64_t *starts, *places;
+    int32_t ndim;
+    int64_t shape[TERN_MAX_DIMS];
+} cuda_nonzero_args;
+/* starts: chunks + 1 numbers. */
+cudaError_t cuda_launch_nonzero_starts(const cuda_nonzero_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_nonzero(const cuda_nonzero_args *a, cudaStream_t stream);
+/* out = sum (NULL: 0) size + index; one outside its dimension is noted and becomes 0. */
+cudaError_t cuda_launch_index_offset(int64_t *out, const int64_t *index, const int64_t *sum,
+                                     int64_t size, int64_t n, cuda_fault_slot *slot,
+                                     cudaStream_t stream);
 
 /* ---- softmax.cu: rows of n elements, `inner` apart ---- */
 typedef struct cuda_softmax_args {

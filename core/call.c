@@ -316,18 +316,24 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
 tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
                              tern_tensor *b)
 {
+    return core_opn_inplace(id, site, attr, 2, (tern_tensor *const[]){ a, b });
+}
+
+tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n_in,
+                              tern_tensor *const *in)
+{
     core_call call;
     core_fill(&call, core_self(), id, site, attr);
     call.preset = true;
-    call.n_in = 2;
-    call.in[0] = a;
-    call.in[1] = b;
-    call.out[0] = a;
-    if (a == NULL) {
+    call.n_in = (uint8_t)n_in;
+    for (int i = 0; i < n_in; i++)
+        call.in[i] = in[i];
+    call.out[0] = in[0];
+    if (in[0] == NULL) {
         core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "input 0 is NULL");
         return NULL;
     }
-    return core_dispatch(&call) ? a : NULL;
+    return core_dispatch(&call) ? in[0] : NULL;
 }
 
 tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,

@@ -86,6 +86,12 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
 /* In place: writes a, returns it (owned as before); NULL after an error. */
 tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
                              tern_tensor *b);
+/* The same for any number of inputs; in[0] is what is written. */
+tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n_in,
+                              tern_tensor *const *in);
+/* Can the destination of a call in place be written: is it on the call's device, each element in a place
+ * of its own? For rules; true for calls that make their results. */
+bool core_check_destination(core_call *call);
 
 /* The same of three; a is not NULL. */
 tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,

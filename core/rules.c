@@ -184,7 +184,7 @@ static bool holds_shape(core_call *call, int ndim, const int64_t *dims)
 }
 
 /* Is the output a tensor that can be written element by element on the call's device? */
-static bool check_destination(core_call *call)
+bool core_check_destination(core_call *call)
 {
     char there[TERN_DEV_NAME_BYTES], here[TERN_DEV_NAME_BYTES];
     const tern_view *out = &call->out[0]->view;
@@ -217,7 +217,7 @@ static bool separate_inputs(core_call *call)
 static bool prepare_inplace(core_call *call, tern_dtype_t *dtype, int ndim, const int64_t *dims)
 {
     const tern_dtype_t held = (tern_dtype_t)call->out[0]->view.dtype;
-    if (!check_destination(call) || !holds_shape(call, ndim, dims))
+    if (!core_check_destination(call) || !holds_shape(call, ndim, dims))
         return false;
     if (!core_dtype_can_hold(held, *dtype))
         return core_fail(call, TERN_ERR_DTYPE,
@@ -231,7 +231,7 @@ static bool prepare_inplace(core_call *call, tern_dtype_t *dtype, int ndim, cons
 bool rule_preset(core_call *call)
 {
     const tern_view *out = &call->out[0]->view;
-    if (!check_destination(call))
+    if (!core_check_destination(call))
         return false;
     if (call->n_in == 0)
         return true;

@@ -19,5 +19,10 @@ tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, te
 tern_attr_fill core_fill_attr(double value);
 /* Zeros of the view's shape, dtype and device; belongs to the innermost scope. */
 tern_tensor *core_zeros_like(const tern_view *v);
+/* A 0-dim tensor of x's dtype on its device; belongs to the innermost scope. */
+tern_tensor *core_number_like(tern_tensor *x, tern_operand number);
+/* A 1-D (or 0-dim) index along `dim` of a tensor like `over`, repeated along the other dimensions: what
+ * gather and scatter take. */
+tern_tensor *core_spread_index(tern_tensor *index, int dim, const tern_view *over);
 
 #endif

@@ -5,6 +5,8 @@
 #define TERN_INDEXING_H
 
 #include "tern/base.h"
+#include "tern/elementwise.h"
+#include "tern/shape.h"
 #include "tern/tensor.h"
 
 /* clang-format off */
@@ -21,6 +23,70 @@ TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_t
 /* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
+/* The elements of a dimension that index (1-D or 0-dim, i64 or i32) numbers, in its order. */
+TERN_API tern_tensor *tern_index_select_at(tern_site_t, tern_tensor *x, int dim,
+                                           tern_tensor *index);
+#define tern_index_select(x, dim, index) tern_index_select_at(TERN_HERE, x, dim, index)
+
+/* x with out[index[i][j]][j] = src[i][j] for dim 0, and so on; scatter_add adds. index (i64 or i32) is no
+ * larger than src anywhere, and than x but along dim; src has x's dtype, or is a number. Forms ending in _
+ * write x. Of several values for one place the last counts on the CPU, some one on a device; sums of them
+ * are added in any order there, unless tern_use_deterministic_algorithms asks for one order (slower: a
+ * thread goes along dim). */
+TERN_API tern_tensor *tern_scatter_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index,
+                                      tern_operand src);
+TERN_API tern_tensor *tern_scatter_add_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index,
+                                          tern_operand src);
+TERN_API tern_tensor *tern_scatter_inplace_at(tern_site_t, tern_tensor *x, int dim,
+                                              tern_tensor *index, tern_operand src);
+TERN_API tern_tensor *tern_scatter_add_inplace_at(tern_site_t, tern_tensor *x, int dim,
+                                                  tern_tensor *index, tern_operand src);
+#define tern_scatter(x, dim, index, src) \
+    tern_scatter_at(TERN_HERE, x, dim, index, TERN_OPERAND(src))
+#define tern_scatter_add(x, dim, index, src) \
+    tern_scatter_add_at(TERN_HERE, x, dim, index, TERN_OPERAND(src))
+#define tern_scatter_(x, dim, index, src) \
+    tern_scatter_inplace_at(TERN_HERE, x, dim, index, TERN_OPERAND(src))
+#define tern_scatter_add_(x, dim, index, src) \
+    tern_scatter_add_inplace_at(TERN_HERE, x, dim, index, TERN_OPERAND(src))
+
+/* x[i, j, ...] as in PyTorch and NumPy: one tensor of numbers (i64 or i32, from the end where negative) or
+ * a mask (bool, of the next dimensions' shape) for each of x's first dimensions, NULL for a whole one. They
+ * broadcast; the result has their shape in the place of the dimensions that they number, or in front when
+ * those do not stand together. A mask is counted first: on a device the host waits once for each.
+ *   tern_index(x, NULL, i): x[:, i] */
+TERN_API tern_tensor *tern_index_at(tern_site_t, tern_tensor *x, tern_tensor *const *indices,
+                                    int64_t count);
+#define tern_index(x, ...) \
+    tern_index_at(TERN_HERE, x, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
+/* x with x[i, j, ...] = values, which broadcast to it, or with `accumulate` += values, each as often as
+ * its place is numbered. The form ending in _ writes x. Values have x's dtype, or are a number.
+ *   tern_index_put(x, values, false, i, j) */
+TERN_API tern_tensor *tern_index_put_at(tern_site_t, tern_tensor *x, tern_operand values,
+                                        bool accumulate, tern_tensor *const *indices, int64_t count);
+TERN_API tern_tensor *tern_index_put_inplace_at(tern_site_t, tern_tensor *x, tern_operand values,
+                                                bool accumulate, tern_tensor *const *indices,
+                                                int64_t count);
+#define tern_index_put(x, values, accumulate, ...)                             \
+    tern_index_put_at(TERN_HERE, x, TERN_OPERAND(values), accumulate,          \
+                      TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
+#define tern_index_put_(x, values, accumulate, ...)                            \
+    tern_index_put_inplace_at(TERN_HERE, x, TERN_OPERAND(values), accumulate,  \
+                              TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
+
+/* i64 [index..., classes]: 1 at the class (i64 or i32), else 0. classes 0: one more than the largest index,
+ * which the host reads: it waits for a device. */
+TERN_API tern_tensor *tern_one_hot_at(tern_site_t, tern_tensor *index, int64_t classes);
+#define tern_one_hot(index, classes) tern_one_hot_at(TERN_HERE, index, classes)
+
+/* Where the elements are that are not 0: i64 [how many, dimensions of x], in row-major order. The host
+ * reads how many there are: on a device it waits, once. Not differentiable. */
+TERN_API tern_tensor *tern_nonzero_at(tern_site_t, tern_tensor *x);
+#define tern_nonzero(x) tern_nonzero_at(TERN_HERE, x)
+/* The elements of x where mask (bool) is true, 1-D, in row-major order; both broadcast. On a device the
+ * host waits once, for how many there are. */
+TERN_API tern_tensor *tern_masked_select_at(tern_site_t, tern_tensor *x, tern_tensor *mask);
+#define tern_masked_select(x, mask) tern_masked_select_at(TERN_HERE, x, mask)
 
 #ifdef __cplusplus
 }

@@ -105,7 +105,8 @@ typedef struct tern_attr_search {
     int32_t reserved;
 } tern_attr_search;
 
-/* Ops along one dimension: softmax, log_softmax, argmax, argmin, max, min, gather. `size` is the extent of that
+/* Ops along one dimension: softmax, argmax, max, gather, index_select, scatter and so on. index_offset(i,
+ * sum?) -> sum size + i, where i counts from the end when it is negative. `size` is the extent of that
  * dimension in the input where a gradient has to be made of a smaller one (gather_grad), or the
  * rows of the table (embedding_grad). */
 typedef struct tern_attr_dim {
@@ -164,6 +165,13 @@ typedef struct tern_attr_gather_grad {
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];
 } tern_attr_gather_grad;
+
+/* nonzero(x, starts) -> places: `count` is the last of starts, which nonzero_starts(x) gives: i64, how many
+ * elements of x's row-major order are not 0 in front of each TERN_NONZERO_CHUNK, and in all. */
+enum { TERN_NONZERO_CHUNK = 4096 };
+typedef struct tern_attr_nonzero {
+    int64_t count;
+} tern_attr_nonzero;
 
 /* Views: the shape asked for (view, expand), the order (permute) or the range (slice). */
 typedef struct tern_attr_shape {

@@ -128,12 +128,207 @@ static void test_gather_explains_mistakes(void **state)
     assert_error(TERN_ERR_DTYPE, "tern_cast(index, TERN_I64)");
 }
 
+/* ---- index_select, scatter ------------------------------------------------------------------- */
+
+static void test_index_select(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 3),
+                *index = tern_from_data(((const int64_t[]){ 2, 0 }), TERN_SHAPE(2), TERN_I64);
+    expect(tern_index_select(x, 1, index), (const float[]){ 2, 0, 5, 3 }, 4);
+    expect(tern_index_select(tern_transpose(x, 0, 1), 0, index), (const float[]){ 2, 5, 0, 3 }, 4);
+    expect(tern_index_select(x, 0, tern_ones(TERN_SCALAR_SHAPE, TERN_I32)),
+           (const float[]){ 3, 4, 5 }, 3);
+    assert_int_equal(tern_numel(tern_index_select(x, 0, tern_zeros(TERN_SHAPE(0), TERN_I64))), 0);
+    expect(
+        tern_index_select(tern_full(7, TERN_SCALAR_SHAPE), 0, tern_zeros(TERN_SHAPE(1), TERN_I64)),
+        (const float[]){ 7 }, 1);
+    assert_refused(tern_index_select(x, 0, index));
+    assert_error(TERN_ERR_INDEX, "index 2 at position 0 is outside");
+    assert_refused(tern_index_select(x, 0, tern_neg(tern_ones(TERN_SHAPE(2), TERN_I64))));
+    assert_error(TERN_ERR_INDEX, "index -1 at position 0");
+    assert_null(tern_index_select(x, 0, indices_2x2()));
+    assert_error(TERN_ERR_SHAPE, "1-D or 0-dim");
+    assert_null(tern_index_select(x, 0, tern_ones(TERN_SHAPE(1))));
+    assert_error(TERN_ERR_DTYPE, "has to be i64");
+}
+
+static void test_scatter(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 4)), *index = indices_2x2();
+    expect(tern_scatter(x, 1, index, numbers(2, 2)), (const float[]){ 1, 0, 0, 0, 0, 3, 0, 2 }, 8);
+    expect(tern_scatter_add(x, 1, tern_zeros(TERN_SHAPE(2, 2), TERN_I32), 2),
+           (const float[]){ 4, 0, 0, 0, 4, 0, 0, 0 }, 8);
+    expect(x, (const float[]){ 0, 0, 0, 0, 0, 0, 0, 0 }, 8);
+    assert_ptr_equal(tern_scatter_(x, 1, index, numbers(3, 3)), x);
+    expect(x, (const float[]){ 1, 0, 0, 0, 0, 4, 0, 3 }, 8);
+    expect(
+        tern_scatter_add_(tern_transpose(x, 0, 1), 0, tern_zeros(TERN_SHAPE(1, 2), TERN_I64), 1.0),
+        (const float[]){ 2, 1, 0, 4, 0, 0, 0, 3 }, 8);
+    tern_tensor *small = tern_zeros(TERN_SHAPE(2), TERN_U8),
+                *twice = tern_zeros(TERN_SHAPE(2), TERN_I64);
+    expect(tern_cast(tern_scatter_add(small, 0, twice, 200), TERN_F32), (const float[]){ 144, 0 },
+           2);
+    expect(tern_cast(tern_scatter_add(tern_cast(small, TERN_BOOL), 0, twice, true), TERN_F32),
+           (const float[]){ 1, 0 }, 2);
+}
+
+static void test_scatter_explains_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3)), *index = indices_2x2();
+    assert_refused(tern_scatter_(x, 1, index, 1));
+    assert_error(TERN_ERR_INDEX, "index 3 at position 0 is outside");
+    if (check_on_cpu()) /* nothing was written */
+        expect(x, (const float[]){ 0, 0, 0, 0, 0, 0 }, 6);
+    assert_null(tern_scatter(x, 1, index, numbers(2, 1)));
+    assert_error(TERN_ERR_SHAPE, "src is smaller than the index");
+    assert_null(tern_scatter(x, 1, index, tern_cast(numbers(2, 2), TERN_F64)));
+    assert_error(TERN_ERR_DTYPE, "x is f32 and src f64");
+    assert_null(tern_scatter(numbers(1, 4), 1, index, 1));
+    assert_error(TERN_ERR_SHAPE, "the index has 2 in dimension 0");
+    assert_null(tern_scatter(x, 1, index, (tern_tensor *)NULL));
+    assert_error(TERN_ERR_ARGUMENT, "input 2 is NULL");
+    assert_null(tern_scatter(NULL, 1, index, 1));
+    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_null(
+        tern_scatter_(tern_expand(tern_zeros(TERN_SHAPE(1, 4)), TERN_SHAPE(2, 4)), 1, index, 1));
+    assert_error(TERN_ERR_ARGUMENT, "share one place");
+    assert_null(tern_scatter_(tern_ones(TERN_SHAPE(2, 4), .requires_grad = true), 1, index, 1));
+    assert_error(TERN_ERR_GRAD, "a leaf");
+}
+
+/* ---- index, index_put ------------------------------------------------------------------------ */
+
+static void test_index_put_writes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3));
+    tern_tensor *i = tern_from_data(((const int64_t[]){ 0, -1, 0 }), TERN_SHAPE(3), TERN_I64);
+    assert_ptr_equal(tern_index_put_(x, 2, false, NULL, tern_slice(i, 0, 1)), x);
+    expect(x, (const float[]){ 2, 0, 2, 2, 0, 2 }, 6);
+    assert_ptr_equal(tern_index_put_(x, 1, true, i, tern_zeros(TERN_SCALAR_SHAPE, TERN_I64)), x);
+    expect(x, (const float[]){ 4, 0, 2, 3, 0, 2 }, 6);
+    expect(tern_index_put(x, 9, false, tern_gt(x, 2.5)), (const float[]){ 9, 0, 2, 9, 0, 2 }, 6);
+    assert_int_equal(tern_numel(tern_index(x, tern_gt(x, 100))), 0);
+    tern_tensor *y = tern_set_requires_grad(tern_ones(TERN_SHAPE(2, 3)), true);
+    tern_tensor *z =
+        tern_index_put_(tern_mul(y, 2), 5, false, tern_zeros(TERN_SHAPE(1), TERN_I64), i);
+    tern_backward(tern_sum(z));
+    expect(tern_grad_of(y), (const float[]){ 0, 2, 0, 2, 2, 2 }, 6);
+}
+
+static void test_index_explains_mistakes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 3), *one = tern_ones(TERN_SHAPE(1), TERN_I64);
+    assert_refused(tern_index(x, tern_mul(one, 2)));
+    assert_error(TERN_ERR_INDEX, "index 2 at position 0 is outside");
+    assert_refused(tern_index_put(x, 1, false, NULL, tern_mul(one, -4)));
+    assert_error(TERN_ERR_INDEX, "index -4 at position 0 is outside");
+    assert_null(tern_index(x, one, one, one));
+    assert_error(TERN_ERR_INDEX, "more indices than the 2 dimensions");
+    assert_null(tern_index(x, one, NULL, NULL));
+    assert_error(TERN_ERR_INDEX, "more indices than the 2 dimensions");
+    assert_null(tern_index(x, NULL, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "at least one index");
+    assert_null(tern_index(x, tern_zeros(TERN_SHAPE(3), TERN_BOOL)));
+    assert_error(TERN_ERR_INDEX, "a mask of shape [3]");
+    assert_null(tern_index(x, x));
+    assert_error(TERN_ERR_DTYPE, "i64, i32 or bool");
+    assert_null(
+        tern_index(x, tern_zeros(TERN_SHAPE(2), TERN_I64), tern_zeros(TERN_SHAPE(3), TERN_I64)));
+    assert_error(TERN_ERR_SHAPE, "do not broadcast");
+    assert_null(tern_index_put(x, one, false, one));
+    assert_error(TERN_ERR_DTYPE, "the values are i64");
+    assert_null(tern_index_put(x, tern_ones(TERN_SHAPE(5)), false, one));
+    assert_error(TERN_ERR_SHAPE, "cannot be expanded");
+}
+
+/* ---- results whose size depends on data ------------------------------------------------------- */
+
+static void test_nonzero_and_masked_select(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 2);
+    expect(tern_cast(tern_nonzero(x), TERN_F32), (const float[]){ 0, 1, 1, 0, 1, 1 }, 6);
+    expect(tern_cast(tern_nonzero(tern_transpose(x, 0, 1)), TERN_F32),
+           (const float[]){ 0, 1, 1, 0, 1, 1 }, 6);
+    tern_tensor *scalar = tern_nonzero(tern_ones(TERN_SCALAR_SHAPE));
+    assert_int_equal(tern_size(scalar, 0), 1);
+    assert_int_equal(tern_size(scalar, 1), 0);
+    assert_int_equal(tern_size(tern_nonzero(tern_zeros(TERN_SCALAR_SHAPE)), 0), 0);
+    assert_int_equal(tern_size(tern_nonzero(tern_zeros(TERN_SHAPE(0, 3))), 1), 2);
+    tern_tensor *many = tern_nonzero(tern_ones(TERN_SHAPE(3, 70001), TERN_BOOL));
+    assert_int_equal(tern_size(many, 0), 210003);
+    assert_close(tern_item(tern_slice(tern_select(many, 1, 1), 0, -1)), 70000, 0);
+    expect(tern_masked_select(x, tern_gt(x, 1.5)), (const float[]){ 2, 3 }, 2);
+    assert_int_equal(tern_numel(tern_masked_select(x, tern_gt(x, 9))), 0);
+    assert_null(tern_masked_select(x, x));
+    assert_error(TERN_ERR_DTYPE, "accepted are: bool");
+    assert_null(tern_masked_select(x, tern_zeros(TERN_SHAPE(3), TERN_BOOL)));
+    assert_error(TERN_ERR_SHAPE, "do not broadcast");
+}
+
+static void test_one_hot(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *index = tern_from_data(((const int64_t[]){ 2, 0 }), TERN_SHAPE(2), TERN_I64);
+    expect(tern_cast(tern_one_hot(index, 0), TERN_F32), (const float[]){ 0, 0, 1, 1, 0, 0 }, 6);
+    assert_int_equal(tern_size(tern_one_hot(tern_cast(index, TERN_I32), 5), 1), 5);
+    assert_int_equal(tern_size(tern_one_hot(tern_zeros(TERN_SHAPE(0), TERN_I64), 3), 1), 3);
+    assert_refused(tern_one_hot(index, 2));
+    assert_error(TERN_ERR_INDEX, "index 2 at position 0 is outside");
+    assert_refused(tern_one_hot(tern_neg(index), 3));
+    assert_error(TERN_ERR_INDEX, "index -2");
+    assert_null(tern_one_hot(tern_zeros(TERN_SHAPE(0), TERN_I64), 0));
+    assert_error(TERN_ERR_ARGUMENT, "empty index");
+    assert_null(tern_one_hot(numbers(1, 1), 3));
+    assert_error(TERN_ERR_DTYPE, "accepted are: i32 i64");
+}
+
+static void test_sums_repeat_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(300, 7)),
+                *index = tern_randint(0, 3, TERN_SHAPE(300, 7));
+    tern_use_deterministic_algorithms(true);
+    tern_tensor *first = tern_scatter_add(tern_zeros(TERN_SHAPE(3, 7)), 0, index, x);
+    tern_tensor *flat = tern_set_requires_grad(tern_zeros(TERN_SHAPE(3, 7)), true);
+    tern_backward(tern_sum(tern_mul(tern_gather(flat, 0, index), x)));
+    tern_use_deterministic_algorithms(false);
+    float sums[21], want[21] = { 0 }, values[2100];
+    int64_t places[2100];
+    assert_int_equal(tern_read(x, TERN_F32, values, sizeof values), TERN_OK);
+    assert_int_equal(tern_read(index, TERN_I64, places, sizeof places), TERN_OK);
+    for (int i = 0; i < 2100; i++) /* in the order of the index */
+        want[places[i] * 7 + i % 7] += values[i];
+    assert_int_equal(tern_read(first, TERN_F32, sums, sizeof sums), TERN_OK);
+    assert_memory_equal(sums, want, sizeof sums);
+    assert_int_equal(tern_read(tern_grad_of(flat), TERN_F32, sums, sizeof sums), TERN_OK);
+    assert_memory_equal(sums, want, sizeof sums);
+}
+
 static void test_nothing_is_left_over(void **state)
 {
     (void)state;
     const int64_t before = tern_live_tensors();
     test_embedding_explains_mistakes(state);
     test_gather_explains_mistakes(state);
+    test_scatter_explains_mistakes(state);
+    test_index_put_writes(state);
+    test_index_explains_mistakes(state);
+    test_nonzero_and_masked_select(state);
+    test_one_hot(state);
     test_embedding_gradient_adds_rows_that_were_taken_twice(state);
     assert_int_equal(tern_live_tensors(), before);
 }
@@ -147,6 +342,14 @@ int main(void)
         cmocka_unit_test(test_derivatives_agree_with_differences),
         cmocka_unit_test(test_embedding_explains_mistakes),
         cmocka_unit_test(test_gather_explains_mistakes),
+        cmocka_unit_test(test_index_select),
+        cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_scatter_explains_mistakes),
+        cmocka_unit_test(test_index_put_writes),
+        cmocka_unit_test(test_index_explains_mistakes),
+        cmocka_unit_test(test_nonzero_and_masked_select),
+        cmocka_unit_test(test_one_hot),
+        cmocka_unit_test(test_sums_repeat_where_that_is_asked_for),
         cmocka_unit_test(test_nothing_is_left_over),
     };
     return check_run(tests, NULL, NULL);

@@ -39,7 +39,8 @@ ENTRIES = {
     "layer_norm": F + "layer_norm", "softmax_grad": "_softmax_backward_data",
     "dropout": F + "dropout", "dropout_grad": "native_dropout_backward",
     "scaled_dot_product_attention": F + "scaled_dot_product_attention",
-    "pad": F + "pad constant", "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
+    "pad": F + "pad constant", "index": "__getitem__", "one_hot": F + "one_hot",
+    "cross_entropy": F + "cross_entropy", "mse_loss": F + "mse_loss",
     "min": "min reduction_with_dim", "norm": "linalg.vector_norm",
     "binary_cross_entropy": F + "binary_cross_entropy",
     "binary_cross_entropy_with_logits": F + "binary_cross_entropy_with_logits",
@@ -60,7 +61,7 @@ ENTRIES = {
 BACKWARD_OF = {"rms_norm_grad": "rms_norm", "embedding_grad": "embedding", "gather_grad": "gather",
                "conv2d_grad_input": "conv2d", "conv2d_grad_weight": "conv2d"}
 # randperm, optimizers' steps and the scaler are in no entry of op_db.
-NO_ENTRY = {"randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",
+NO_ENTRY = {"index_offset", "nonzero_starts", "randperm", "sgd_step", "adam_step", "sgd_step_scaled", "adam_step_scaled", "rmsprop_step",
             "rmsprop_step_scaled", "adagrad_step", "adagrad_step_scaled", "lion_step",
             "lion_step_scaled", "unscale", "scale_update", "linear_scan", "lstm_cell",
             "lstm_cell_grad", "gru_cell", "gru_cell_grad"}

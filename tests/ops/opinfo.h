@@ -60,6 +60,8 @@ extern const opinfo opinfo_shape[];
 extern const int opinfo_shape_count;
 extern const opinfo opinfo_moves[];
 extern const int opinfo_moves_count;
+extern const opinfo opinfo_indexing[];
+extern const int opinfo_indexing_count;
 extern const opinfo opinfo_reduce[];
 extern const int opinfo_reduce_count;
 extern const opinfo opinfo_product[];

@@ -13,6 +13,7 @@ static const struct {
     { opinfo_elementwise, &opinfo_elementwise_count },
     { opinfo_shape, &opinfo_shape_count },
     { opinfo_moves, &opinfo_moves_count },
+    { opinfo_indexing, &opinfo_indexing_count },
     { opinfo_reduce, &opinfo_reduce_count },
     { opinfo_fold, &opinfo_fold_count },
     { opinfo_order, &opinfo_order_count },
