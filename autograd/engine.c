@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) tern_tensor *take(engine *e, tern_t
 static bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
     if (!e->plan->create_graph && autograd_takes(*slot, grad))
-        return core_apply_ready(e->self, TERN_OP_add, *slot, grad) != NULL;
+        return core_apply_ready(e->self, TERN_OP_add, NULL, *slot, grad) != NULL;
     tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, *slot, grad);
     if (sum == NULL)
         return false;

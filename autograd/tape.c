@@ -362,7 +362,9 @@ tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad,
 {
     const bool ours = !ctx->self->grad_mode && grad == ctx->node->grad[0] && x != NULL &&
                       ctx->self->error_code == TERN_OK && autograd_takes(grad, x);
-    return ours ? core_apply_ready(ctx->self, id, grad, x) : core_op2(id, NULL, NULL, grad, x);
+    void *attr = core_op_table[id].attr_size != 0 ? ctx->node->attr : NULL;
+    return ours ? core_apply_ready(ctx->self, id, attr, grad, x)
+                : core_op2(id, NULL, attr, grad, x);
 }
 
 tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i)

@@ -124,15 +124,14 @@ FORMULA float f32_exp(float x)
 
 /* ---- log in f32 ------------------------------------------------------------------------------ */
 
-FORMULA float f32_log(float x)
+/* x > 0 is 2^e (1 + f) with 1 + f in sqrt(1/2) .. sqrt(2); returns log(1 + f) - f. */
+FORMULA float f32_log_split(float x, float *out_e, float *out_f)
 {
     const int tiny = x < 1.17549435e-38f;
     const float scaled = tiny ? x * 8388608.0f : x;
     const uint32_t bits = f32_bits(scaled);
-    /* scaled = 2^e m with m in sqrt(1/2) .. sqrt(2) */
     const uint32_t above = bits - 0x3F3504F3u;
     const float m = f32_from_bits((above & 0x007FFFFFu) + 0x3F3504F3u);
-    const float e = (float)((int32_t)above >> 23) - (tiny ? 23.0f : 0.0f);
     const float f = m - 1.0f;
     /* (log(1 + f) - f + f^2 / 2) / f^3; error 1.5e-9 */
     const float f2 = f * f, f4 = f2 * f2;
@@ -142,11 +141,24 @@ FORMULA float f32_log(float x)
     const float p6 = -0.118467356165893905f * f + 0.118887990675316835f;
     const float upper = (0.0693729269311632332f * f4 + (p6 * f2 + p4)) * f4;
     const float p = upper + (p2 * f2 + p0);
-    const float tail = (p * f - 0.5f) * f * f + e * F32_LN2_LO;
-    const float finite = (f + tail) + e * F32_LN2_HI;
+    *out_e = (float)((int32_t)above >> 23) - (tiny ? 23.0f : 0.0f);
+    *out_f = f;
+    return (p * f - 0.5f) * f * f;
+}
+
+/* A logarithm of x, which `finite` is where x is an ordinary number. */
+FORMULA float f32_log_special(float x, float finite)
+{
     const float positive = x < INFINITY ? finite : x;
     const float defined = x < 0.0f ? NAN : positive;
     return x == 0.0f ? -INFINITY : defined;
+}
+
+FORMULA float f32_log(float x)
+{
+    float e, f;
+    const float tail = f32_log_split(x, &e, &f) + e * F32_LN2_LO;
+    return f32_log_special(x, (f + tail) + e * F32_LN2_HI);
 }
 
 /* log(1 + y) for y > -1, also where 1 + y is rounded. */
@@ -536,5 +548,7 @@ FORMULA double f64_gelu_tanh_slope(double x)
     const double rise = x * (1.0 - s) * (GELU_K + 3.0 * GELU_K3 * square);
     return fabs(x) > 40.0 ? s : s + s * rise;
 }
+
+#include "backend_cpu/formulas_unary.h"
 
 #endif

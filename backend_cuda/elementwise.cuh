@@ -38,6 +38,26 @@ BY_TYPE(silu)
 BY_TYPE(gelu_slope)
 BY_TYPE(gelu_tanh_slope)
 BY_TYPE(silu_slope)
+BY_TYPE(expm1)
+BY_TYPE(log1p)
+BY_TYPE(log2)
+BY_TYPE(log10)
+BY_TYPE(sin)
+BY_TYPE(cos)
+BY_TYPE(tan)
+BY_TYPE(asin)
+BY_TYPE(acos)
+BY_TYPE(atan)
+BY_TYPE(sinh)
+BY_TYPE(cosh)
+BY_TYPE(erf)
+BY_TYPE(floor)
+BY_TYPE(ceil)
+BY_TYPE(rint)
+BY_TYPE(trunc)
+BY_TYPE(hardswish)
+BY_TYPE(mish)
+BY_TYPE(mish_slope)
 #undef BY_TYPE
 
 #define BY_TYPE_2(name)                                             \
@@ -61,14 +81,19 @@ BY_TYPE_2(atan2)
 BY_TYPE_2(hypot)
 #undef BY_TYPE_2
 
-__device__ __forceinline__ float fn_quotient(float x, float y, float mod)
-{
-    return f32_quotient(x, y, mod);
-}
-__device__ __forceinline__ double fn_quotient(double x, double y, double mod)
-{
-    return f64_quotient(x, y, mod);
-}
+#define BY_TYPE_3(name)                                                       \
+    __device__ __forceinline__ float fn_##name(float x, float p, float q)     \
+    {                                                                         \
+        return f32_##name(x, p, q);                                           \
+    }                                                                         \
+    __device__ __forceinline__ double fn_##name(double x, double p, double q) \
+    {                                                                         \
+        return f64_##name(x, p, q);                                           \
+    }
+BY_TYPE_3(quotient)
+BY_TYPE_3(softplus)
+BY_TYPE_3(softplus_slope)
+#undef BY_TYPE_3
 
 /* Integers, in 32 bits where they fit. */
 #define BY_WIDTH(name)                                                                   \

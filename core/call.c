@@ -349,3 +349,8 @@ tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_
     call.out[0] = a;
     return core_dispatch(&call) ? a : NULL;
 }
+
+tern_tensor *core_op1_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a)
+{
+    return core_opn_inplace(id, site, attr, 1, &a);
+}

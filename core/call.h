@@ -86,6 +86,7 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
 /* In place: writes a, returns it (owned as before); NULL after an error. */
 tern_tensor *core_op_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
                              tern_tensor *b);
+tern_tensor *core_op1_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a);
 /* The same for any number of inputs; in[0] is what is written. */
 tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n_in,
                               tern_tensor *const *in);
@@ -100,7 +101,8 @@ tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_
 /* The row's kernel on (t, x) in t's memory, for callers that know what the dispatcher would find: no
  * error is pending, both have one device, dtype (which the row takes) and shape, nothing is recorded,
  * and nobody else sees t's memory. t, or NULL after an error. */
-tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, tern_tensor *t, tern_tensor *x);
+tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, void *attr, tern_tensor *t,
+                              tern_tensor *x);
 
 /* ---- for rules ------------------------------------------------------------------------------- */
 
@@ -152,7 +154,7 @@ tern_tensor *core_saved_out(tern_op_ctx *ctx, int i);
 /* Shape of input i in forward, saved or not. */
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
 /* The row applied to (grad, x), in grad's own memory when nobody else holds it and nothing is recorded:
- * grad must not be used afterwards. */
+ * grad must not be used afterwards. A row with attributes gets those of the call. */
 tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x);
 /* What has come so far of the gradient of what input i is, when backward may add to a part of it in
  * place: nobody else holds it, nothing is recorded, one stream runs both. NULL: add nothing, return. */
@@ -164,6 +166,8 @@ tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i);
 bool rule_preset(core_call *call);
 bool rule_unary(core_call *call);       /* same dtype, shape and layout */
 bool rule_unary_float(core_call *call); /* integers become the default float first */
+bool rule_square(core_call *call);      /* bool becomes i64 first */
+bool rule_test(core_call *call);        /* same shape and layout, bool */
 bool rule_same(core_call *call);        /* all inputs alike in dtype and shape; output too */
 bool rule_binary(core_call *call);
 bool rule_binary_float(core_call *call);

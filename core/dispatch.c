@@ -346,13 +346,14 @@ static inline bool execute(core_call *call)
     return done && (!core_tape_wants(call) || core_tape_record(call));
 }
 
-tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, tern_tensor *t, tern_tensor *x)
+tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, void *attr, tern_tensor *t,
+                              tern_tensor *x)
 {
     core_call call;
     call.self = self;
     call.op = &core_op_table[id];
     call.site = self->site;
-    call.attr = NULL;
+    call.attr = attr;
     call.dev = t->view.dev;
     call.n_in = 2;
     call.n_out = 1;

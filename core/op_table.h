@@ -7,6 +7,7 @@
 /* clang-format off */
 #define RULE(name) bool rule_##name(core_call *call);
 #define BACK(name) void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
+RULE(limits)
 RULE(view) RULE(permute) RULE(slice) RULE(expand) RULE(unfold)
 RULE(bernoulli) RULE(remap) RULE(triangle)
 RULE(sum) RULE(mean) RULE(amax) RULE(max) RULE(argmax) RULE(norm)
@@ -28,6 +29,11 @@ BACK(flip) BACK(roll) BACK(pad) BACK(tril) BACK(triu)
 BACK(neg) BACK(abs) BACK(exp) BACK(log) BACK(sqrt) BACK(tanh) BACK(sigmoid) BACK(relu)
 BACK(gelu) BACK(gelu_tanh) BACK(silu)
 BACK(tanh_grad) BACK(sigmoid_grad) BACK(relu_grad) BACK(gelu_grad) BACK(gelu_tanh_grad) BACK(silu_grad)
+BACK(expm1) BACK(log1p) BACK(log2) BACK(log10) BACK(rsqrt) BACK(reciprocal) BACK(square) BACK(sin)
+BACK(cos) BACK(tan) BACK(asin) BACK(acos) BACK(atan) BACK(sinh) BACK(cosh) BACK(erf) BACK(frac)
+BACK(hardswish) BACK(mish) BACK(leaky_relu) BACK(elu) BACK(softplus) BACK(hardtanh) BACK(clamp)
+BACK(hardswish_grad) BACK(mish_grad) BACK(leaky_relu_grad) BACK(elu_grad) BACK(softplus_grad)
+BACK(hardtanh_grad) BACK(clamp_grad)
 BACK(add) BACK(sub) BACK(mul) BACK(div) BACK(pow) BACK(maximum) BACK(minimum) BACK(where)
 BACK(remainder) BACK(atan2) BACK(hypot) BACK(lerp) BACK(addcmul) BACK(addcdiv)
 BACK(sum) BACK(mean) BACK(amax) BACK(var) BACK(max)

@@ -183,7 +183,6 @@ static bool holds_shape(core_call *call, int ndim, const int64_t *dims)
                      core_shape_text(out->ndim, out->shape, held, sizeof held));
 }
 
-/* Is the output a tensor that can be written element by element on the call's device? */
 bool core_check_destination(core_call *call)
 {
     char there[TERN_DEV_NAME_BYTES], here[TERN_DEV_NAME_BYTES];
@@ -213,6 +212,14 @@ static bool separate_inputs(core_call *call)
     return true;
 }
 
+bool core_cannot_hold(core_call *call, tern_dtype_t dtype)
+{
+    return core_fail(call, TERN_ERR_DTYPE, "the form that makes a new tensor, or tern_cast first",
+                     "the result is %s, which a tensor of %s cannot take in place",
+                     tern_dtype_name(dtype),
+                     tern_dtype_name((tern_dtype_t)call->out[0]->view.dtype));
+}
+
 /* Before operands are cast: *dtype becomes the one that the first operand has. */
 static bool prepare_inplace(core_call *call, tern_dtype_t *dtype, int ndim, const int64_t *dims)
 {
@@ -220,10 +227,7 @@ static bool prepare_inplace(core_call *call, tern_dtype_t *dtype, int ndim, cons
     if (!core_check_destination(call) || !holds_shape(call, ndim, dims))
         return false;
     if (!core_dtype_can_hold(held, *dtype))
-        return core_fail(call, TERN_ERR_DTYPE,
-                         "the form that makes a new tensor, or tern_cast first",
-                         "the result is %s, which a tensor of %s cannot take in place",
-                         tern_dtype_name(*dtype), tern_dtype_name(held));
+        return core_cannot_hold(call, *dtype);
     *dtype = held;
     return separate_inputs(call);
 }
@@ -281,20 +285,7 @@ static bool meet(core_call *call, int first, tern_dtype_t dtype, tern_dtype_t ou
     return out_elementwise(call, out_dtype, ndim, dims);
 }
 
-/* ---- one operand ------------------------------------------------------------------------------- */
-
-bool rule_unary(core_call *call)
-{
-    return core_out_like(call, 0, core_view(call, 0), (tern_dtype_t)core_view(call, 0)->dtype);
-}
-
-bool rule_unary_float(core_call *call)
-{
-    if (!tern_dtype_is_float((tern_dtype_t)core_view(call, 0)->dtype) &&
-        !core_cast_input(call, 0, (tern_dtype_t)call->self->default_dtype))
-        return false;
-    return rule_unary(call);
-}
+/* ---- several operands that are alike ------------------------------------------------------------ */
 
 bool rule_same(core_call *call)
 {
@@ -332,14 +323,14 @@ static bool writes_safely(const core_call *call)
 static bool reads_first(const core_call *call)
 {
     const int id = call->op->id_;
-    const bool for_itself = id == TERN_OP_pow || id == TERN_OP_atan2 || id == TERN_OP_hypot;
+    const bool for_itself =
+        call->n_in == 1 || id == TERN_OP_pow || id == TERN_OP_atan2 || id == TERN_OP_hypot;
     const bool saved = (call->op->save & B(0)) != 0;
     return ((saved || call->op->save_cross) && core_input_needs_grad(call, 1)) ||
            (saved && for_itself && core_input_needs_grad(call, 0));
 }
 
-/* In place: what backward reads is copied before it is written, as PyTorch does. */
-static __attribute__((noinline)) bool keep_first(core_call *call)
+__attribute__((noinline)) bool core_keep_first(core_call *call)
 {
     const tern_view *x = core_view(call, 0);
     return call->in[0] != call->out[0] || !reads_first(call) ||
@@ -362,7 +353,7 @@ static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t 
     if (like == NULL || !tern_dev_equal(like->dev, call->dev) ||
         (call->preset && !writes_safely(call)))
         return false;
-    *out_done = core_out_like(call, 0, like, out_dtype) && (!call->preset || keep_first(call));
+    *out_done = core_out_like(call, 0, like, out_dtype) && (!call->preset || core_keep_first(call));
     return true;
 }
 
@@ -376,7 +367,7 @@ static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t ou
     if (call->preset && !prepare_inplace(call, &dtype, ndim, dims))
         return false;
     return meet(call, 0, dtype, out_dtype == TERN_DTYPE_NONE ? dtype : out_dtype, ndim, dims) &&
-           (!call->preset || keep_first(call));
+           (!call->preset || core_keep_first(call));
 }
 
 bool rule_binary(core_call *call)

@@ -10,6 +10,12 @@ bool core_expand_strides(const tern_view *v, int ndim, const int64_t *dims, int6
 bool core_view_strides(const tern_view *v, int ndim, const int64_t *dims, int64_t *out_strides);
 /* Strides of a tensor without gaps whose dimensions lie in the same order as the view's. */
 void core_dense_strides(const tern_view *v, int64_t *out_strides);
+/* Rules of one operand: the input is cast, which is an error in place. */
+bool core_unary_as(core_call *call, tern_dtype_t dtype);
+/* In place: what backward reads of the first operand is copied before it is written, as PyTorch does. */
+bool core_keep_first(core_call *call);
+/* The error of a result in `dtype` that the output cannot take; returns false. */
+bool core_cannot_hold(core_call *call, tern_dtype_t dtype);
 /* Preset outputs: does some element of the output lie under several indices? */
 bool core_view_overlaps_itself(const tern_view *v);
 /* A new tensor, filled by the (recorded) copy row from `t` broadcast to dims; reference count 1, owned

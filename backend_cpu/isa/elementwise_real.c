@@ -3,6 +3,7 @@
 #include "backend_cpu/formulas.h"
 #include "backend_cpu/isa/lanes_exp.h"
 #include "backend_cpu/isa/lanes_table.h"
+#include "backend_cpu/isa/lanes_trig.h"
 #include "backend_cpu/isa/stream_line.h"
 
 #define REAL 1

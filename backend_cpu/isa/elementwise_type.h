@@ -35,6 +35,7 @@
         CPU_INDEPENDENT                           \
         for (int64_t i = 0; i < n; i++) {         \
             const T a = x[i];                     \
+            (void)a;                              \
             o[i] = (R)(formula);                  \
         }                                         \
     }

@@ -167,6 +167,36 @@ TILE_INLINE f64_lanes f32_lanes_widen_high(f32_lanes v)
 #endif
 }
 
+/* Two vectors of f64 as one of f32. */
+TILE_INLINE f32_lanes f32_lanes_narrow(f64_lanes low, f64_lanes high)
+{
+#if defined(__AVX512F__)
+    const __m512 both = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+    return (f32_lanes)_mm512_insertf32x8(both, _mm512_cvtpd_ps((__m512d)high), 1);
+#elif defined(__AVX__)
+    return (f32_lanes)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high),
+                                      _mm256_cvtpd_ps((__m256d)low));
+#elif defined(__SSE2__)
+    return (f32_lanes)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)low), _mm_cvtpd_ps((__m128d)high));
+#else
+    return (f32_lanes){ (float)low[0], (float)low[1], (float)high[0], (float)high[1] };
+#endif
+}
+
+/* Is some lane of a comparison true? */
+TILE_INLINE bool i32_lanes_any(i32_lanes mask)
+{
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX__)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+#endif
+}
+
 /* ---- lanes from n on become `value` ---------------------------------------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_fill(f32_lanes v, int64_t n, float value)

@@ -3,13 +3,9 @@
  * Gradients of tanh, sigmoid, relu, gelu and silu are ops of their own (one pass over memory); their
  * gradients in turn are written out in simple ops, so gradients of any order exist. */
 #include "core/op_table.h"
+#include "core/ops/unary.h"
 #include "core/rules.h"
 
-#define PUBLIC_UNARY(name)                                          \
-    tern_tensor *tern_##name##_at(tern_site_t site, tern_tensor *x) \
-    {                                                               \
-        return core_op1(TERN_OP_##name, site, NULL, x);             \
-    }
 PUBLIC_UNARY(neg)
 PUBLIC_UNARY(abs)
 PUBLIC_UNARY(sign)
@@ -23,14 +19,48 @@ PUBLIC_UNARY(gelu)
 PUBLIC_UNARY(gelu_tanh)
 PUBLIC_UNARY(silu)
 
-/* Flat nearly everywhere: sign. */
+/* ---- rules ------------------------------------------------------------------------------------- */
+
+bool core_unary_as(core_call *call, tern_dtype_t dtype)
+{
+    if (call->preset && core_view(call, 0)->dtype != dtype)
+        return core_cannot_hold(call, dtype);
+    return core_cast_input(call, 0, dtype) && rule_unary(call);
+}
+
+bool rule_unary(core_call *call)
+{
+    if (__builtin_expect(call->preset, 0))
+        return core_check_destination(call) && core_keep_first(call);
+    return core_out_like(call, 0, core_view(call, 0), (tern_dtype_t)core_view(call, 0)->dtype);
+}
+
+bool rule_unary_float(core_call *call)
+{
+    if (!tern_dtype_is_float((tern_dtype_t)core_view(call, 0)->dtype))
+        return core_unary_as(call, (tern_dtype_t)call->self->default_dtype);
+    return rule_unary(call);
+}
+
+bool rule_square(core_call *call)
+{
+    return core_view(call, 0)->dtype == TERN_BOOL ? core_unary_as(call, TERN_I64)
+                                                  : rule_unary(call);
+}
+
+bool rule_test(core_call *call)
+{
+    return core_out_like(call, 0, core_view(call, 0), TERN_BOOL);
+}
+
+/* ---- simple gradients --------------------------------------------------------------------------- */
+
+/* Flat nearly everywhere: sign, floor. */
 void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     (void)grad;
     grad_in[0] = core_zeros_like(core_input_view(ctx, 0));
 }
-
-/* ---- simple ones ------------------------------------------------------------------------------- */
 
 void back_neg(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {

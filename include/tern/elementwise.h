@@ -53,33 +53,200 @@ static inline tern_operand tern_operand_bool(bool v)
     _Generic((x), tern_tensor *: tern_operand_tensor, float: tern_operand_float,               \
              double: tern_operand_float, bool: tern_operand_bool, default: tern_operand_int)(x)
 
-/* ---- elementwise, one operand: dtype kept; integers become the default float where the result is
- * not whole (exp, log, sqrt, tanh, sigmoid) ------------------------------------------------------ */
-#define TERN_DECLARE_UNARY_(name) TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_tensor *x);
+/* ---- elementwise, one operand ------------------------------------------------------------------
+ * The dtype is kept, but integers and bool become the default float where the result is not whole: all
+ * from exp to sigmoid. Names ending in _ write x itself, which has to have the result's dtype. */
+#define TERN_DECLARE_UNARY_(name)                                        \
+    TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_tensor *x); \
+    TERN_API tern_tensor *tern_##name##_inplace_at(tern_site_t, tern_tensor *x);
 TERN_DECLARE_UNARY_(neg)
 TERN_DECLARE_UNARY_(abs)
-TERN_DECLARE_UNARY_(sign)
+TERN_DECLARE_UNARY_(sign)        /* NaN has 0 */
+TERN_DECLARE_UNARY_(square)      /* bool becomes i64 */
+TERN_DECLARE_UNARY_(floor)
+TERN_DECLARE_UNARY_(ceil)
+TERN_DECLARE_UNARY_(round)       /* to nearest, ties to even */
+TERN_DECLARE_UNARY_(trunc)       /* towards 0 */
+TERN_DECLARE_UNARY_(frac)        /* x - trunc(x); floats only */
 TERN_DECLARE_UNARY_(exp)
+TERN_DECLARE_UNARY_(expm1)       /* e^x - 1, also for small x */
 TERN_DECLARE_UNARY_(log)
+TERN_DECLARE_UNARY_(log1p)       /* log(1 + x), also for small x */
+TERN_DECLARE_UNARY_(log2)
+TERN_DECLARE_UNARY_(log10)
 TERN_DECLARE_UNARY_(sqrt)
+TERN_DECLARE_UNARY_(rsqrt)       /* 1 / sqrt(x) */
+TERN_DECLARE_UNARY_(reciprocal)
+TERN_DECLARE_UNARY_(sin)
+TERN_DECLARE_UNARY_(cos)
+TERN_DECLARE_UNARY_(tan)
+TERN_DECLARE_UNARY_(asin)
+TERN_DECLARE_UNARY_(acos)
+TERN_DECLARE_UNARY_(atan)
+TERN_DECLARE_UNARY_(sinh)
+TERN_DECLARE_UNARY_(cosh)
 TERN_DECLARE_UNARY_(tanh)
+TERN_DECLARE_UNARY_(erf)
 TERN_DECLARE_UNARY_(sigmoid)
+TERN_DECLARE_UNARY_(logical_not) /* bool; in place 0 or 1 of x's dtype */
+TERN_DECLARE_UNARY_(bitwise_not) /* integers and bool only */
 TERN_DECLARE_UNARY_(relu)
-TERN_DECLARE_UNARY_(gelu)      /* x Phi(x), by erf; floats only */
-TERN_DECLARE_UNARY_(gelu_tanh) /* the tanh form; floats only */
-TERN_DECLARE_UNARY_(silu)      /* x sigmoid(x); floats only */
+TERN_DECLARE_UNARY_(relu6)       /* min(relu(x), 6) */
+TERN_DECLARE_UNARY_(gelu)        /* x Phi(x), by erf; floats only, as the following */
+TERN_DECLARE_UNARY_(gelu_tanh)   /* its tanh form */
+TERN_DECLARE_UNARY_(silu)        /* x sigmoid(x) */
+TERN_DECLARE_UNARY_(mish)        /* x tanh(log(1 + e^x)) */
+TERN_DECLARE_UNARY_(hardswish)   /* x min(relu(x + 3), 6) / 6 */
 #define tern_neg(x) tern_neg_at(TERN_HERE, x)
 #define tern_abs(x) tern_abs_at(TERN_HERE, x)
 #define tern_sign(x) tern_sign_at(TERN_HERE, x)
+#define tern_square(x) tern_square_at(TERN_HERE, x)
+#define tern_floor(x) tern_floor_at(TERN_HERE, x)
+#define tern_ceil(x) tern_ceil_at(TERN_HERE, x)
+#define tern_round(x) tern_round_at(TERN_HERE, x)
+#define tern_trunc(x) tern_trunc_at(TERN_HERE, x)
+#define tern_frac(x) tern_frac_at(TERN_HERE, x)
 #define tern_exp(x) tern_exp_at(TERN_HERE, x)
+#define tern_expm1(x) tern_expm1_at(TERN_HERE, x)
 #define tern_log(x) tern_log_at(TERN_HERE, x)
+#define tern_log1p(x) tern_log1p_at(TERN_HERE, x)
+#define tern_log2(x) tern_log2_at(TERN_HERE, x)
+#define tern_log10(x) tern_log10_at(TERN_HERE, x)
 #define tern_sqrt(x) tern_sqrt_at(TERN_HERE, x)
+#define tern_rsqrt(x) tern_rsqrt_at(TERN_HERE, x)
+#define tern_reciprocal(x) tern_reciprocal_at(TERN_HERE, x)
+#define tern_sin(x) tern_sin_at(TERN_HERE, x)
+#define tern_cos(x) tern_cos_at(TERN_HERE, x)
+#define tern_tan(x) tern_tan_at(TERN_HERE, x)
+#define tern_asin(x) tern_asin_at(TERN_HERE, x)
+#define tern_acos(x) tern_acos_at(TERN_HERE, x)
+#define tern_atan(x) tern_atan_at(TERN_HERE, x)
+#define tern_sinh(x) tern_sinh_at(TERN_HERE, x)
+#define tern_cosh(x) tern_cosh_at(TERN_HERE, x)
 #define tern_tanh(x) tern_tanh_at(TERN_HERE, x)
+#define tern_erf(x) tern_erf_at(TERN_HERE, x)
 #define tern_sigmoid(x) tern_sigmoid_at(TERN_HERE, x)
+#define tern_logical_not(x) tern_logical_not_at(TERN_HERE, x)
+#define tern_bitwise_not(x) tern_bitwise_not_at(TERN_HERE, x)
 #define tern_relu(x) tern_relu_at(TERN_HERE, x)
+#define tern_relu6(x) tern_relu6_at(TERN_HERE, x)
 #define tern_gelu(x) tern_gelu_at(TERN_HERE, x)
 #define tern_gelu_tanh(x) tern_gelu_tanh_at(TERN_HERE, x)
 #define tern_silu(x) tern_silu_at(TERN_HERE, x)
+#define tern_mish(x) tern_mish_at(TERN_HERE, x)
+#define tern_hardswish(x) tern_hardswish_at(TERN_HERE, x)
+#define tern_neg_(x) tern_neg_inplace_at(TERN_HERE, x)
+#define tern_abs_(x) tern_abs_inplace_at(TERN_HERE, x)
+#define tern_sign_(x) tern_sign_inplace_at(TERN_HERE, x)
+#define tern_square_(x) tern_square_inplace_at(TERN_HERE, x)
+#define tern_floor_(x) tern_floor_inplace_at(TERN_HERE, x)
+#define tern_ceil_(x) tern_ceil_inplace_at(TERN_HERE, x)
+#define tern_round_(x) tern_round_inplace_at(TERN_HERE, x)
+#define tern_trunc_(x) tern_trunc_inplace_at(TERN_HERE, x)
+#define tern_frac_(x) tern_frac_inplace_at(TERN_HERE, x)
+#define tern_exp_(x) tern_exp_inplace_at(TERN_HERE, x)
+#define tern_expm1_(x) tern_expm1_inplace_at(TERN_HERE, x)
+#define tern_log_(x) tern_log_inplace_at(TERN_HERE, x)
+#define tern_log1p_(x) tern_log1p_inplace_at(TERN_HERE, x)
+#define tern_log2_(x) tern_log2_inplace_at(TERN_HERE, x)
+#define tern_log10_(x) tern_log10_inplace_at(TERN_HERE, x)
+#define tern_sqrt_(x) tern_sqrt_inplace_at(TERN_HERE, x)
+#define tern_rsqrt_(x) tern_rsqrt_inplace_at(TERN_HERE, x)
+#define tern_reciprocal_(x) tern_reciprocal_inplace_at(TERN_HERE, x)
+#define tern_sin_(x) tern_sin_inplace_at(TERN_HERE, x)
+#define tern_cos_(x) tern_cos_inplace_at(TERN_HERE, x)
+#define tern_tan_(x) tern_tan_inplace_at(TERN_HERE, x)
+#define tern_asin_(x) tern_asin_inplace_at(TERN_HERE, x)
+#define tern_acos_(x) tern_acos_inplace_at(TERN_HERE, x)
+#define tern_atan_(x) tern_atan_inplace_at(TERN_HERE, x)
+#define tern_sinh_(x) tern_sinh_inplace_at(TERN_HERE, x)
+#define tern_cosh_(x) tern_cosh_inplace_at(TERN_HERE, x)
+#define tern_tanh_(x) tern_tanh_inplace_at(TERN_HERE, x)
+#define tern_erf_(x) tern_erf_inplace_at(TERN_HERE, x)
+#define tern_sigmoid_(x) tern_sigmoid_inplace_at(TERN_HERE, x)
+#define tern_logical_not_(x) tern_logical_not_inplace_at(TERN_HERE, x)
+#define tern_bitwise_not_(x) tern_bitwise_not_inplace_at(TERN_HERE, x)
+#define tern_relu_(x) tern_relu_inplace_at(TERN_HERE, x)
+#define tern_relu6_(x) tern_relu6_inplace_at(TERN_HERE, x)
+#define tern_gelu_(x) tern_gelu_inplace_at(TERN_HERE, x)
+#define tern_gelu_tanh_(x) tern_gelu_tanh_inplace_at(TERN_HERE, x)
+#define tern_silu_(x) tern_silu_inplace_at(TERN_HERE, x)
+#define tern_mish_(x) tern_mish_inplace_at(TERN_HERE, x)
+#define tern_hardswish_(x) tern_hardswish_inplace_at(TERN_HERE, x)
+
+/* bool, of any dtype; integers are finite. */
+TERN_API tern_tensor *tern_isnan_at(tern_site_t, tern_tensor *x);
+TERN_API tern_tensor *tern_isinf_at(tern_site_t, tern_tensor *x);
+TERN_API tern_tensor *tern_isfinite_at(tern_site_t, tern_tensor *x);
+#define tern_isnan(x) tern_isnan_at(TERN_HERE, x)
+#define tern_isinf(x) tern_isinf_at(TERN_HERE, x)
+#define tern_isfinite(x) tern_isfinite_at(TERN_HERE, x)
+
+/* ---- elementwise, one operand and options: tern_elu(x), tern_elu(x, .alpha = 0.5) -------------- */
+
+/* x where it is above 0, else slope x. */
+typedef struct tern_leaky_relu_args {
+    size_t size_;
+    tern_tensor *x;
+    double slope; /* default 0.01 */
+} tern_leaky_relu_args;
+/* x where it is above 0, else alpha (e^x - 1). */
+typedef struct tern_elu_args {
+    size_t size_;
+    tern_tensor *x;
+    double alpha; /* default 1 */
+} tern_elu_args;
+/* log(1 + e^(beta x)) / beta, and x where beta x is above the threshold. */
+typedef struct tern_softplus_args {
+    size_t size_;
+    tern_tensor *x;
+    double beta;      /* default 1 */
+    double threshold; /* default 20 */
+} tern_softplus_args;
+/* x cut to [min, max]; no gradient at the ends. Integers are cut to the whole parts of both. */
+typedef struct tern_hardtanh_args {
+    size_t size_;
+    tern_tensor *x;
+    double min, max; /* default -1 and 1; 0 is -0.0 */
+} tern_hardtanh_args;
+#define TERN_DECLARE_WITH_OPTIONS_(name)                                                      \
+    TERN_API tern_tensor *tern_##name##_at(tern_site_t, const tern_##name##_args *args);      \
+    TERN_API tern_tensor *tern_##name##_inplace_at(tern_site_t, const tern_##name##_args *args);
+TERN_DECLARE_WITH_OPTIONS_(leaky_relu)
+TERN_DECLARE_WITH_OPTIONS_(elu)
+TERN_DECLARE_WITH_OPTIONS_(softplus)
+TERN_DECLARE_WITH_OPTIONS_(hardtanh)
+#define TERN_WITH_OPTIONS_(name, ...) \
+    &(tern_##name##_args){ .size_ = sizeof(tern_##name##_args), __VA_ARGS__ }
+#define tern_leaky_relu(...) \
+    tern_leaky_relu_at(TERN_HERE, TERN_WITH_OPTIONS_(leaky_relu, __VA_ARGS__))
+#define tern_leaky_relu_(...) \
+    tern_leaky_relu_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(leaky_relu, __VA_ARGS__))
+#define tern_elu(...) tern_elu_at(TERN_HERE, TERN_WITH_OPTIONS_(elu, __VA_ARGS__))
+#define tern_elu_(...) tern_elu_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(elu, __VA_ARGS__))
+#define tern_softplus(...) tern_softplus_at(TERN_HERE, TERN_WITH_OPTIONS_(softplus, __VA_ARGS__))
+#define tern_softplus_(...) \
+    tern_softplus_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(softplus, __VA_ARGS__))
+#define tern_hardtanh(...) tern_hardtanh_at(TERN_HERE, TERN_WITH_OPTIONS_(hardtanh, __VA_ARGS__))
+#define tern_hardtanh_(...) \
+    tern_hardtanh_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(hardtanh, __VA_ARGS__))
+
+/* x cut to [min, max], plain numbers; max where min is above it; NaN stays, and a limit that is NaN makes
+ * everything NaN. Numbers promote as in binary ops. No gradient at the limits. */
+TERN_API tern_tensor *tern_clamp_at(tern_site_t, tern_tensor *x, tern_operand min, tern_operand max);
+TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_operand min,
+                                            tern_operand max);
+#define tern_clamp(x, min, max) tern_clamp_at(TERN_HERE, x, TERN_OPERAND(min), TERN_OPERAND(max))
+#define tern_clamp_(x, min, max) \
+    tern_clamp_inplace_at(TERN_HERE, x, TERN_OPERAND(min), TERN_OPERAND(max))
+/* The same with one limit. */
+#define tern_clamp_min(x, min) tern_clamp_at(TERN_HERE, x, TERN_OPERAND(min), TERN_NO_LIMIT_)
+#define tern_clamp_max(x, max) tern_clamp_at(TERN_HERE, x, TERN_NO_LIMIT_, TERN_OPERAND(max))
+#define tern_clamp_min_(x, min) \
+    tern_clamp_inplace_at(TERN_HERE, x, TERN_OPERAND(min), TERN_NO_LIMIT_)
+#define tern_clamp_max_(x, max) \
+    tern_clamp_inplace_at(TERN_HERE, x, TERN_NO_LIMIT_, TERN_OPERAND(max))
+#define TERN_NO_LIMIT_ tern_operand_tensor(NULL)
 
 /* ---- elementwise, two operands ----------------------------------------------------------------
  * add sub mul pow maximum minimum: promoted dtype; div: true division, integers become the default

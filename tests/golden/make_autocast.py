@@ -32,6 +32,8 @@ def probabilities(a, b):
     return F.binary_cross_entropy(a.sigmoid(), b.sigmoid())
 
 
+UNARY = ("expm1 log1p log2 log10 rsqrt reciprocal square sin cos tan asin acos atan sinh cosh "
+         "erf floor ceil round trunc frac isnan isinf isfinite logical_not").split()
 ROWS = {
     "neg": ("neg", torch.neg, m), "abs": ("abs", torch.abs, m), "sign": ("sign", torch.sign, m),
     "exp": ("exp", torch.exp, m), "log": ("log", torch.log, m), "sqrt": ("sqrt", torch.sqrt, m),
@@ -39,6 +41,11 @@ ROWS = {
     "relu": ("relu", torch.relu, m), "gelu": ("gelu", F.gelu, m),
     "gelu_tanh": ("gelu", lambda a: F.gelu(a, approximate="tanh"), m),
     "silu": ("silu", F.silu, m),
+    **{n: (n, getattr(torch, n), m) for n in UNARY},
+    "leaky_relu": ("leaky_relu", F.leaky_relu, m), "elu": ("elu", F.elu, m),
+    "softplus": ("softplus", F.softplus, m), "hardswish": ("hardswish", F.hardswish, m),
+    "hardtanh": ("hardtanh", F.hardtanh, m), "mish": ("mish", F.mish, m),
+    "relu6": ("relu6", F.relu6, m), "clamp": ("clamp", lambda a: a.clamp(-1, 1), m),
     "add": ("add.Tensor", torch.add, m, m), "sub": ("sub.Tensor", torch.sub, m, m),
     "mul": ("mul.Tensor", torch.mul, m, m), "div": ("div.Tensor", torch.div, m, m),
     "pow": ("pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar", torch.pow, m.abs(), m),

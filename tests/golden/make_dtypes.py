@@ -32,6 +32,8 @@ F = "nn.functional."
 ENTRIES = {
     "fill": "fill", "rand": "rand_like", "randn": "randn", "copy": "to", "relu": F + "relu",
     "gelu": F + "gelu", "gelu_tanh": F + "gelu", "silu": F + "silu",
+    **{n: F + n for n in ("leaky_relu", "elu", "softplus", "hardswish", "hardtanh", "mish",
+                            "relu6")},
     "div": "div no_rounding_mode", "max": "max reduction_with_dim", "gemm": "mm",
     "linear": F + "linear", "embedding": F + "embedding", "conv2d": F + "conv2d",
     "max_pool2d": F + "max_pool2d", "avg_pool2d": F + "avg_pool2d",

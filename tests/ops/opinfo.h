@@ -56,6 +56,8 @@ double opinfo_allowed(const tern_op *row, tern_dtype_t dtype);
 
 extern const opinfo opinfo_elementwise[];
 extern const int opinfo_elementwise_count;
+extern const opinfo opinfo_unary[];
+extern const int opinfo_unary_count;
 extern const opinfo opinfo_shape[];
 extern const int opinfo_shape_count;
 extern const opinfo opinfo_moves[];

@@ -11,6 +11,7 @@ static const struct {
     const int *count;
 } lists[] = {
     { opinfo_elementwise, &opinfo_elementwise_count },
+    { opinfo_unary, &opinfo_unary_count },
     { opinfo_shape, &opinfo_shape_count },
     { opinfo_moves, &opinfo_moves_count },
     { opinfo_indexing, &opinfo_indexing_count },

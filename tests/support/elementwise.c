@@ -26,6 +26,14 @@ static double ref_relu(double a)
 {
     return a < 0 ? 0 : a;
 }
+static double ref_rsqrt(double a)
+{
+    return 1 / sqrt(a);
+}
+static double ref_square(double a)
+{
+    return a * a;
+}
 static double ref_sigmoid(double a)
 {
     return 1 / (1 + exp(-a));
@@ -148,6 +156,23 @@ const op_case elementwise_cases[ELEMENTWISE_CASES] = {
     UNARY(tanh, tanh, FLOATS, -6, 6, 3e-7),
     UNARY(sigmoid, ref_sigmoid, FLOATS, -12, 12, 3e-7),
     UNARY(relu, ref_relu, NUMBERS, -5, 5, 0),
+    UNARY(expm1, expm1, FLOATS, -9, 9, 3e-7),
+    UNARY(log1p, log1p, FLOATS, -0.9, 30, 3e-7),
+    UNARY(log2, log2, FLOATS, 0.01, 30, 2e-7),
+    UNARY(log10, log10, FLOATS, 0.01, 30, 2e-7),
+    UNARY(rsqrt, ref_rsqrt, FLOATS, 0.01, 30, 2e-7),
+    UNARY(square, ref_square, NUMBERS, -5, 5, 1e-7),
+    UNARY(sin, sin, FLOATS, -60, 60, 2e-7),
+    UNARY(cos, cos, FLOATS, -60, 60, 2e-7),
+    UNARY(tan, tan, FLOATS, -1.4, 1.4, 4e-7),
+    UNARY(asin, asin, FLOATS, -1, 1, 3e-7),
+    UNARY(acos, acos, FLOATS, -1, 1, 3e-7),
+    UNARY(atan, atan, FLOATS, -9, 9, 2e-7),
+    UNARY(sinh, sinh, FLOATS, -9, 9, 3e-7),
+    UNARY(cosh, cosh, FLOATS, -9, 9, 2e-7),
+    UNARY(erf, erf, FLOATS, -4, 4, 3e-7),
+    UNARY(floor, floor, NUMBERS, -5, 5, 0),
+    UNARY(round, rint, NUMBERS, -5, 5, 0),
     UNARY(gelu, ref_gelu, FLOATS, -8, 8, 5e-7),
     UNARY(gelu_tanh, ref_gelu_tanh, FLOATS, -8, 8, 5e-7),
     UNARY(silu, ref_silu, FLOATS, -12, 12, 3e-7),

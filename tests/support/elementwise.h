@@ -16,7 +16,7 @@ typedef struct op_case {
     bool compares;
 } op_case;
 
-enum { ELEMENTWISE_CASES = 31 };
+enum { ELEMENTWISE_CASES = 48 };
 extern const op_case elementwise_cases[ELEMENTWISE_CASES];
 const op_case *elementwise_case(const char *name);
 /* Calls `body` for every op and each of its dtypes. */

@@ -68,6 +68,8 @@ LINT_MATH(sqrt)
 LINT_MATH(exp) LINT_MATH(log) LINT_MATH(tanh) LINT_MATH(fabs) LINT_MATH(floor) LINT_MATH(ceil)
     LINT_MATH(erf) LINT_MATH(erfc) LINT_MATH(rsqrt) LINT_MATH(log1p) LINT_MATH(expm1)
         LINT_MATH(rint) LINT_MATH(sin) LINT_MATH(cos) LINT_MATH(cospi) LINT_MATH(sinpi)
+            LINT_MATH(trunc) LINT_MATH(tan) LINT_MATH(asin) LINT_MATH(acos) LINT_MATH(atan)
+                LINT_MATH(sinh) LINT_MATH(cosh) LINT_MATH(log2) LINT_MATH(log10)
 #undef LINT_MATH
 #define LINT_MATH(name)                         \
     __device__ double name(double x, double y); \
