@@ -68,6 +68,14 @@ static bool meets_wider(tern_op_id id, const tern_view *x, const tern_view *y)
            (tern_dtype_is_float(held) || !wraps) && keeps_shape(x, y);
 }
 
+/* Will a gradient be asked for that reads what `a` is now? */
+static bool backward_reads(tern_op_id id, const tern_tensor *a, const tern_tensor *b)
+{
+    const tern_op *op = &core_op_table[id];
+    return op->backward != NULL && ((op->save & B(0)) || op->save_cross) &&
+           core_self()->grad_mode && (a->requires_grad || b->requires_grad);
+}
+
 /* The result as a new tensor, then copied over `a`: computed where the operands meet, and rounded (or
  * turned from bool to a's dtype) once, when it is written. */
 static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, tern_site_t site,
@@ -77,7 +85,8 @@ static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, ter
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ a, b });
     frame.call.out[0] = a;
     bool ok = core_compose_check(&frame) && core_tape_check_inplace(&frame.call);
-    tern_tensor *result = ok ? core_op2(id, site, NULL, a, b) : NULL;
+    tern_tensor *before = ok && backward_reads(id, a, b) ? tern_clone(a) : a;
+    tern_tensor *result = ok ? core_op2(id, site, NULL, before, b) : NULL;
     ok = result != NULL && core_op_into(TERN_OP_copy, site, NULL, a, result) == TERN_OK;
     core_compose_end(&frame, NULL);
     return ok ? a : NULL;

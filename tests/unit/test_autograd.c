@@ -105,6 +105,12 @@ static void test_in_place_keeps_what_backward_reads(void **state)
     assert_no_error();
     assert_close(first(tern_grad_of(x)), 8, 0);
     assert_close(first(tern_grad_of(w)), 6, 0);
+    tern_tensor *narrow = leaf(3), *h = tern_cast(narrow, TERN_F32), *wide = leaf(4);
+    tern_mul_(h, wide); /* computed in f64 */
+    tern_backward(tern_sum(h));
+    assert_no_error();
+    assert_close(first(tern_grad_of(narrow)), 4, 0);
+    assert_close(first(tern_grad_of(wide)), 3, 0);
     tern_tensor *base = leaf(2), *z = tern_mul(base, 1), *power = leaf(3);
     tern_pow_(z, power);
     tern_backward(tern_sum(z));
