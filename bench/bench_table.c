@@ -30,6 +30,10 @@ typedef struct row {
 
 /* ---- the rows ---- */
 
+#define LIST(...)   \
+    {               \
+        __VA_ARGS__ \
+    }
 #define NAMES_                                                                                    \
     tern_shape_t shape = in->shape;                                                               \
     tern_tensor *x = in->x, *y = in->y, *z = in->z, *u = in->u, *v = in->v, *w = in->w,           \
