@@ -49,7 +49,8 @@ static void test_conv2d_of_few_channels_agrees_with_f64(void **state)
         tern_tensor *wide = tern_conv2d(tern_cast(x, TERN_F64), tern_cast(w, TERN_F64),
                                         .padding = { above, beside });
         for (int last = 0; last < 2; last++) {
-            const int format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
+            const tern_memory_format_t format =
+                last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
             tern_tensor *y = tern_conv2d(tern_to(x, .format = format), tern_to(w, .format = format),
                                          .padding = { above, beside });
             assert_no_error();
