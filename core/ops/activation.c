@@ -2,6 +2,7 @@
  * as options, and clamp. Gradients of gradients are written in simple ops. */
 #include <math.h>
 
+#include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/unary.h"
@@ -88,12 +89,6 @@ static tern_tensor *clamp(tern_site_t site, tern_tensor *x, tern_operand min, te
 {
     const bool low = min.kind_ != 0 || min.value_.tensor != NULL;
     const bool high = max.kind_ != 0 || max.value_.tensor != NULL;
-    if ((low && min.kind_ == 0) || (high && max.kind_ == 0)) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "clamp",
-                     "the limits have to be numbers\n"
-                     "  try tern_minimum(tern_maximum(x, min), max) for tensors");
-        return NULL;
-    }
     tern_attr_numbers attr = { .f = { -HUGE_VAL, HUGE_VAL }, .i = { INT64_MIN, INT64_MAX } };
     if (low)
         set_limit(&attr, 0, min);
@@ -104,14 +99,41 @@ static tern_tensor *clamp(tern_site_t site, tern_tensor *x, tern_operand min, te
     return run(TERN_OP_clamp, site, &attr, x);
 }
 
+static bool is_tensor(tern_operand limit)
+{
+    return limit.kind_ == 0 && limit.value_.tensor != NULL;
+}
+
+/* Gradients at a limit are shared with it, as there. */
+static tern_tensor *clamp_by_tensors(tern_site_t site, tern_tensor *x, tern_operand min,
+                                     tern_operand max)
+{
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_clamp, site, 1, &x);
+    tern_tensor *y = core_compose_check(&frame) ? x : NULL;
+    if (y != NULL && (min.kind_ != 0 || min.value_.tensor != NULL))
+        y = tern_maximum_at(NULL, tern_operand_tensor(y), min);
+    if (y != NULL && (max.kind_ != 0 || max.value_.tensor != NULL))
+        y = tern_minimum_at(NULL, tern_operand_tensor(y), max);
+    return core_compose_end(&frame, y);
+}
+
 tern_tensor *tern_clamp_at(tern_site_t site, tern_tensor *x, tern_operand min, tern_operand max)
 {
+    if (is_tensor(min) || is_tensor(max))
+        return clamp_by_tensors(site, x, min, max);
     return clamp(site, x, min, max, core_op1);
 }
 
 tern_tensor *tern_clamp_inplace_at(tern_site_t site, tern_tensor *x, tern_operand min,
                                    tern_operand max)
 {
+    if (is_tensor(min) || is_tensor(max)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "clamp",
+                     "in place the limits have to be numbers\n"
+                     "  try x = tern_clamp(x, min, max)");
+        return NULL;
+    }
     return clamp(site, x, min, max, core_op1_inplace);
 }
 

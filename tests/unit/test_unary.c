@@ -99,6 +99,28 @@ static void test_in_place_on_what_cannot_change(void **state)
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
+/* Values and gradients are PyTorch 2.15's. */
+static void test_limits_may_be_tensors(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float values[] = { -1, 0, 1, 2, 3 }, lows[] = { 0, 0, 0, 0, 5 };
+    tern_tensor *x = tern_set_requires_grad(tern_from_data(values, TERN_SHAPE(5)), true);
+    tern_tensor *low = tern_set_requires_grad(tern_from_data(lows, TERN_SHAPE(5)), true);
+    tern_tensor *high = tern_set_requires_grad(tern_full(2, TERN_SHAPE(1)), true);
+    tern_tensor *y = tern_clamp(x, low, high);
+    assert_values(y, (double[]){ 0, 0, 1, 2, 2 }, 5);
+    tern_backward(tern_sum(y));
+    assert_values(tern_grad_of(x), (double[]){ 0, 0.5, 1, 0.5, 0 }, 5);
+    assert_values(tern_grad_of(low), (double[]){ 1, 0.5, 0, 0, 0 }, 5);
+    assert_values(tern_grad_of(high), (double[]){ 1.5 }, 1);
+    assert_values(tern_clamp_max(x, high), (double[]){ -1, 0, 1, 2, 2 }, 5);
+    tern_tensor *whole = tern_full(1, TERN_SHAPE(2), TERN_I64);
+    assert_values(tern_clamp(whole, tern_full(1.5, TERN_SHAPE(1)), 9), (double[]){ 1.5, 1.5 }, 2);
+    assert_null(tern_clamp_(tern_detach(x), low, 3));
+    assert_error(TERN_ERR_ARGUMENT, "clamp: in place the limits have to be numbers");
+}
+
 static void test_numbers_promote_in_clamp(void **state)
 {
     (void)state;
@@ -164,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_in_place_keeps_the_dtype),
         cmocka_unit_test(test_in_place_on_what_cannot_change),
         cmocka_unit_test(test_numbers_promote_in_clamp),
+        cmocka_unit_test(test_limits_may_be_tensors),
         cmocka_unit_test(test_half_limits_are_rounded),
         cmocka_unit_test(test_limits_that_cannot_be),
         cmocka_unit_test(test_layouts),
