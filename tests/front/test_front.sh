@@ -75,7 +75,10 @@ printf 'OP(first, .inputs = 1)\nVIEW(second, .inputs = 1)\n' >core/ops.def
 mkdir -p tests/ops
 printf '#define OPINFO(name) .op = #name\n#define CASE(name) { OPINFO(name) }\n' >tests/ops/opinfo.c
 echo 'opinfo all[] = { CASE(first), CASE(third) };' >>tests/ops/opinfo.c
+mkdir -p bench
+echo 'ROW(other, FLAT, 8, 0, tern_other(x), "torch.other(x)")' >bench/table.def
 expect 1 'no OPINFO(second)' python3 tools/check_ops.py
+expect 1 'no line for first in bench/table.def' python3 tools/check_ops.py
 expect 1 'OPINFO(third) has no row' python3 tools/check_ops.py
 expect 1 'docs/ops.md is not current' python3 tools/gen_ops_doc.py --check
 expect 0 '' python3 tools/gen_ops_doc.py
