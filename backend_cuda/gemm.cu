@@ -23,15 +23,21 @@ template <typename S> struct matrix_side {
     }
 };
 
+/* Of no elements there is no address to count from. */
+template <typename S> static __device__ __forceinline__ const S *matrix(const S *x, int64_t offset)
+{
+    return x != nullptr ? x + offset : x;
+}
+
 template <typename S, typename A>
 __global__ void __launch_bounds__(TILE_THREADS)
     k_gemm(S *out, const S *x, const S *y, const S *bias, gemm_shape g)
 {
     __shared__ A xs[DEPTH][TILE + 4], ys[DEPTH][TILE + 4];
     const int64_t b = blockIdx.z;
-    const matrix_side<S> left = { x + b * g.x_stride[0], g.x_stride[1], g.x_stride[2],
+    const matrix_side<S> left = { matrix(x, b * g.x_stride[0]), g.x_stride[1], g.x_stride[2],
                                   g.x_stride[2] == 1 };
-    const matrix_side<S> right = { y + b * g.y_stride[0], g.y_stride[2], g.y_stride[1],
+    const matrix_side<S> right = { matrix(y, b * g.y_stride[0]), g.y_stride[2], g.y_stride[1],
                                    g.y_stride[1] == 1 };
     const auto write = [&](int64_t m, int64_t n, A sum) {
         if (bias != nullptr)

@@ -139,6 +139,7 @@ static void write_text(const example *run, tern_module *net, const tern_text *te
         last[count++] = choice;
     }
     putchar('\n');
+    tern_generator_free(chances);
     tern_train(net);
 }
 

@@ -150,8 +150,8 @@ static void test_the_deleter_runs_when_the_last_view_ends(void **unused)
 static void test_offsets_strides_and_page_locked_memory(void **unused)
 {
     (void)unused;
+    foreign f; /* outlives the scope, which calls its deleter */
     TERN_SCOPE;
-    foreign f;
     make_foreign(&f);
     f.managed.tensor.byte_offset = 2 * sizeof(float);
     f.managed.tensor.device_type = DLPACK_CUDA_HOST;
@@ -176,8 +176,8 @@ static void test_offsets_strides_and_page_locked_memory(void **unused)
 static void test_read_only_memory_is_copied(void **unused)
 {
     (void)unused;
+    foreign f; /* outlives the scope, which calls its deleter */
     TERN_SCOPE;
-    foreign f;
     make_foreign(&f);
     f.managed.flags = DLPACK_READ_ONLY;
     tern_tensor *t = tern_from_dlpack(&f.managed);

@@ -54,7 +54,8 @@ static tern_tensor *written(tern_tensor *a, tern_tensor *b, const int64_t *n)
 static tern_tensor *run_row(const graph_step *s, tern_tensor *a, tern_tensor *b)
 {
     const tern_op_id id = (tern_op_id)s->id;
-    tern_attr_reduce reduce = { .dims = 1u << s->n[0], .keepdim = (int)s->n[1], .correction = 1 };
+    const uint32_t dims = s->n[0] < 0 ? 0 : 1u << s->n[0]; /* a triangle's number may be negative */
+    tern_attr_reduce reduce = { .dims = dims, .keepdim = (int)s->n[1], .correction = 1 };
     tern_attr_dim along = { .dim = (int)s->n[0] };
     tern_attr_scan scan = { .dim = (int)s->n[0] };
     tern_attr_triangle part = { .diagonal = s->n[0] };

@@ -60,7 +60,8 @@ static int check_pass(tern_loader *loader, const data_augment *augment, int *out
             check_image((const float *)tern_data(b.x) + i * IMAGE, image, &move);
             assert_in_range(move.down + augment->crop, 0, 2 * augment->crop);
             assert_in_range(move.right + augment->crop, 0, 2 * augment->crop);
-            places |= 1 << (move.down + augment->crop) | 1 << (move.right + augment->crop + 8);
+            places |= 1 << (move.down + augment->crop) % 8; /* all of a crop of 2 or 3 */
+            places |= 1 << ((move.right + augment->crop) % 8 + 8);
             flipped += move.flip;
         }
     }
