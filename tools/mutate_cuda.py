@@ -21,7 +21,7 @@ BARRIERS = ("__syncthreads", "__syncwarp")
 WAITS = ("cudaStreamWaitEvent", "cudaEventRecord", "cudaEventSynchronize",
          "cudaStreamSynchronize", "cudaDeviceSynchronize")
 # Run in turn until one fails; the first notice most.
-SUITES = [("^(ops/(linear|golden|golden_training)|api/losses|unit/grad_scaler)_simulated$", {}),
+SUITES = [("^(ops/(linear|golden|golden_optim)|api/losses|unit/grad_scaler)_simulated$", {}),
           ("^api/simulated(_streams)?$", {}),
           ("^ops/(conformance|half|conv2d)_simulated$", {}),
           ("^(api|unit|ops|fault)/.*simulated", {}),

@@ -37,7 +37,7 @@ GOLDEN_OP(sum_dims, tern_sum(in[0], .dims = TERN_DIMS(0, 2), .keepdim = true))
 GOLDEN_OP(mean_all, tern_mean(in[0]))
 GOLDEN_OP(mean_dim1, tern_mean(in[0], .dims = TERN_DIMS(1)))
 GOLDEN_OP(amax, tern_amax(in[0], .dims = TERN_DIMS(1)))
-GOLDEN_OP(max, tern_max(in[0], 1, NULL))
+GOLDEN_OP(max, tern_max(in[0], 1, &golden_second))
 GOLDEN_OP(argmax, tern_argmax(in[0], 2))
 GOLDEN_OP(var, tern_var(in[0], .dims = TERN_DIMS(2)))
 GOLDEN_OP(var_0, tern_var(in[0], .no_correction = true))
@@ -86,36 +86,18 @@ GOLDEN_OP(mse_mean, tern_mse_loss(in[0], in[1], TERN_MEAN))
 GOLDEN_OP(mse_sum, tern_mse_loss(in[0], in[1], TERN_SUM))
 GOLDEN_OP(mse_none, tern_mse_loss(in[0], in[1], TERN_NONE))
 
-/* batch_norm changes its running statistics, so it works on copies; y2, y3 are looked at below. */
-static tern_tensor *running_mean, *running_var;
-
-static tern_tensor *batch_norm(tern_tensor **in, tern_tensor *mean, tern_tensor *var, bool training,
-                               double momentum)
+/* batch_norm changes its running statistics, so it works on copies: y2 and y3. */
+static tern_tensor *batch_norm(tern_tensor **in, bool training, double momentum)
 {
-    running_mean = tern_clone(mean);
-    running_var = tern_clone(var);
-    return tern_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = running_mean,
-                           .running_var = running_var, .training = training, .momentum = momentum);
+    golden_second = tern_clone(in[3]);
+    golden_third = tern_clone(in[4]);
+    return tern_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = golden_second,
+                           .running_var = golden_third, .training = training, .momentum = momentum);
 }
 
-static tern_tensor *statistic(const char *name)
-{
-    const golden_array *a = golden_find("batch_norm_train", name);
-    assert_non_null(a);
-    return value_tensor(&a->v, TERN_F64, LAYOUT_ROW_MAJOR);
-}
-
-static tern_tensor *like(tern_tensor *t, tern_tensor *model)
-{
-    return tern_cast(t, tern_dtype(model));
-}
-
-GOLDEN_OP(batch_norm_train,
-          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.1))
-GOLDEN_OP(batch_norm_eval,
-          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), false, 0.1))
-GOLDEN_OP(batch_norm_2d,
-          batch_norm(in, like(statistic("mean"), in[0]), like(statistic("var"), in[0]), true, 0.3))
+GOLDEN_OP(batch_norm_train, batch_norm(in, true, 0.1))
+GOLDEN_OP(batch_norm_eval, batch_norm(in, false, 0.1))
+GOLDEN_OP(batch_norm_2d, batch_norm(in, true, 0.3))
 
 /* clang-format off */
 #define ELEMENTWISE(name) { #name, "x", run_##name, 16 }, { #name "_special", "x", run_##name, 16 }
@@ -189,8 +171,9 @@ static const golden_row rows[] = {
     { "avg_pool2d", "x", run_avg_pool, 16 },
     { "avg_pool2d_pad", "x", run_avg_pool_pad, 16 },
     { "avg_pool2d_exclude", "x", run_avg_pool_exclude, 16 },
-    { "batch_norm_train", "x w b", run_batch_norm_train, 64 },
-    { "batch_norm_eval", "x w b", run_batch_norm_eval, 64 },
+    { "batch_norm_train", "x w b mean var", run_batch_norm_train, 64 },
+    { "batch_norm_eval", "x w b mean var", run_batch_norm_eval, 64 },
+    { "batch_norm_2d", "x w b mean var", run_batch_norm_2d, 64 },
     { "batch_norm_plain", "x", run_batch_norm_plain, 64 },
     { "layer_norm", "x w b", run_layer_norm, 64 },
     { "layer_norm_2", "x w b", run_layer_norm_2, 64 },
@@ -214,94 +197,20 @@ static const golden_row rows[] = {
     { "mse_mean", "x t", run_mse_mean, 32 },
     { "mse_sum", "x t", run_mse_sum, 64 },
     { "mse_none", "x t", run_mse_none, 32 },
+    GOLDEN_SECOND_ORDER("tanh", run_tanh),
+    GOLDEN_SECOND_ORDER("sigmoid", run_sigmoid),
+    GOLDEN_SECOND_ORDER("gelu", run_gelu),
+    GOLDEN_SECOND_ORDER("silu", run_silu),
+    GOLDEN_SECOND_ORDER("exp", run_exp),
+    GOLDEN_SECOND_ORDER("softmax", run_softmax_1),
+    GOLDEN_SECOND_ORDER("layer_norm", run_layer_norm_plain),
 };
-
-enum { ROWS = sizeof rows / sizeof *rows };
-
-/* ---- what a row cannot say -------------------------------------------------------------------- */
-
-static void test_batch_norm_moves_its_statistics(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    const golden_row r = { "batch_norm_train", "x w b", run_batch_norm_train, 32 };
-    golden_inputs in = golden_make_inputs(&r, TERN_F64);
-    run_batch_norm_train(in.tensors);
-    golden_check(&r, TERN_F64, "running mean", running_mean, golden_find(r.test, "y2"));
-    golden_check(&r, TERN_F64, "running var", running_var, golden_find(r.test, "y3"));
-    run_batch_norm_eval(in.tensors);
-    golden_check(&r, TERN_F64, "running mean kept", running_mean, golden_find(r.test, "mean"));
-}
-
-static void test_batch_norm_of_rows(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    const golden_row r = { "batch_norm_2d", "x w b", run_batch_norm_2d, 64 };
-    golden_check_row(&r, TERN_F64);
-}
-
-static void test_max_says_where(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    const golden_row r = { "max_ties", "x", NULL, 0 };
-    golden_inputs in = golden_make_inputs(&r, TERN_F32);
-    tern_tensor *indices = NULL;
-    tern_max(in.tensors[0], 1, &indices);
-    golden_check(&r, TERN_F32, "indices", indices, golden_find(r.test, "y2"));
-}
-
-static void test_second_order_gradients(void **state)
-{
-    (void)state;
-    golden_check_second_order("second_tanh", run_tanh);
-    golden_check_second_order("second_sigmoid", run_sigmoid);
-    golden_check_second_order("second_gelu", run_gelu);
-    golden_check_second_order("second_silu", run_silu);
-    golden_check_second_order("second_exp", run_exp);
-    golden_check_second_order("second_softmax", run_softmax_1);
-    golden_check_second_order("second_layer_norm", run_layer_norm_plain);
-}
-
-static void test_ops_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    /* test_golden_training.c walks these; the others are named in this file. */
-    static const char *const elsewhere[] = { "optimizer_", "schedule_", "clip_",
-                                             "cast_",      "promote_",  "batch_norm_2d",
-                                             "second_",    "half_",     NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("golden");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_agree_with_golden_vectors),
-        cmocka_unit_test(test_batch_norm_moves_its_statistics),
-        cmocka_unit_test(test_batch_norm_of_rows),
-        cmocka_unit_test(test_max_says_where),
-        cmocka_unit_test(test_second_order_gradients),
-        cmocka_unit_test(test_every_case_has_a_test),
-    };
-    return check_run(tests, open_golden, close_golden);
+    /* test_golden_optim.c, test_golden_promotion.c and test_half.c have the others. */
+    golden_use("golden", rows, sizeof rows / sizeof *rows,
+               "optimizer_ schedule_ clip_ cast_ promote_ half_");
+    const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+    return check_run(tests, golden_setup, golden_teardown);
 }

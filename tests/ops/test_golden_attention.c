@@ -23,29 +23,13 @@ static const golden_row rows[] = {
     { "attention_three", "q k v", run_plain, 16 },
     { "attention_five", "q k v", run_plain, 32 }, /* keys collect from three batches */
 };
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_attention_agrees_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
 /* ---- layers ------------------------------------------------------------------------------------- */
-
-static tern_tensor *array(const char *test, const char *name)
-{
-    const golden_array *a = golden_find(test, name);
-    return a != NULL ? value_tensor(&a->v, TERN_F64, LAYOUT_ROW_MAJOR) : NULL;
-}
 
 static void check_grad(const char *test, const char *name, tern_tensor *t)
 {
     char key[64];
-    const golden_row r = { test, NULL, NULL, 64 };
     (void)snprintf(key, sizeof key, "g%s", name);
-    assert_non_null(golden_find(test, key));
-    golden_check(&r, TERN_F64, key, tern_grad_of(t), golden_find(test, key));
+    golden_check(test, key, tern_grad_of(t), 1e-11);
 }
 
 /* The module with the state dictionary of the case: result, and gradients of inputs and parameters. */
@@ -56,17 +40,16 @@ static void check_layer(const char *test, tern_module *m, tern_args args)
     const tern_tensors_t all = tern_parameters(m);
     assert_no_error();
     for (int64_t i = 0; i < all.count; i++)
-        tern_state_set(state, all.names[i], array(test, all.names[i]));
+        tern_state_set(state, all.names[i], golden_tensor(test, all.names[i], TERN_F64));
     tern_module_restore(m, state);
     tern_state_free(state);
     tern_train(m);
-    for (int i = 0; i < 3 && array(test, inputs[i]) != NULL; i++)
-        args.in[i] = tern_set_requires_grad(array(test, inputs[i]), true);
+    for (int i = 0; i < 3 && golden_find(test, inputs[i]) != NULL; i++)
+        args.in[i] = tern_set_requires_grad(golden_tensor(test, inputs[i], TERN_F64), true);
     tern_tensor *y = tern_forward_args(m, &args);
-    assert_no_error();
-    golden_check(&(golden_row){ test, NULL, NULL, 64 }, TERN_F64, "y", y, golden_find(test, "y"));
-    tern_backward(y, array(test, "gy"));
-    for (int i = 0; i < 3 && array(test, inputs[i]) != NULL; i++)
+    golden_check(test, "y", y, 1e-11);
+    tern_backward(y, golden_tensor(test, "gy", TERN_F64));
+    for (int i = 0; i < 3 && golden_find(test, inputs[i]) != NULL; i++)
         check_grad(test, inputs[i], args.in[i]);
     for (int64_t i = 0; i < all.count; i++)
         check_grad(test, all.names[i], all.tensors[i]);
@@ -108,32 +91,12 @@ static void test_layers_take_state_dictionaries(void **state)
         TERN_ARGS(NULL));
 }
 
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { "layer_", NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("attention");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
-
 int main(void)
 {
+    golden_use("attention", rows, sizeof rows / sizeof *rows, "layer_");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_agrees_with_golden_vectors),
+        GOLDEN_TESTS,
         cmocka_unit_test(test_layers_take_state_dictionaries),
-        cmocka_unit_test(test_every_case_has_a_test),
     };
-    return check_run(tests, open_golden, close_golden);
+    return check_run(tests, golden_setup, golden_teardown);
 }

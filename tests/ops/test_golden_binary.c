@@ -75,39 +75,10 @@ static const golden_row rows[] = {
     SHIFTS(int32),
     SHIFTS(int64),
 };
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_binary_ops_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("binary");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_binary_ops_agree_with_golden_vectors),
-        cmocka_unit_test(test_every_case_has_a_test),
-    };
-    return check_run(tests, open_golden, close_golden);
+    golden_use("binary", rows, sizeof rows / sizeof *rows, "");
+    const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+    return check_run(tests, golden_setup, golden_teardown);
 }

@@ -79,23 +79,11 @@ static const golden_row rows[] = {
     { "rms", "x w", run_rms, 64 },
     { "rms_two", "x w", run_rms_two, 64 },
     { "rms_plain", "x", run_rms_plain, 64 },
+    GOLDEN_SECOND_ORDER("rms", run_second_rms),
+    GOLDEN_SECOND_ORDER("group", run_second_group),
+    GOLDEN_SECOND_ORDER("transpose2d", run_second_transpose2d),
 };
 /* clang-format on */
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_images_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_second_order_agrees_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_second_order("second_rms", run_second_rms);
-    golden_check_second_order("second_group", run_second_group);
-    golden_check_second_order("second_transpose2d", run_second_transpose2d);
-}
 
 /* Running statistics become the mean over samples of what each sample made of them. */
 static void test_instance_norm_updates_running_statistics(void **state)
@@ -107,39 +95,17 @@ static void test_instance_norm_updates_running_statistics(void **state)
     tern_tensor *const *t = in.tensors;
     tern_tensor *y =
         tern_instance_norm(t[0], .running_mean = t[1], .running_var = t[2], .momentum = 0.25);
-    assert_no_error();
-    golden_check(&row, TERN_F64, "y", y, golden_find(row.test, "y"));
-    golden_check(&row, TERN_F64, "m2", t[1], golden_find(row.test, "m2"));
-    golden_check(&row, TERN_F64, "v2", t[2], golden_find(row.test, "v2"));
-}
-
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { "second_", "instance_updates", NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("image");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
+    golden_check(row.test, "y", y, 1e-11);
+    golden_check(row.test, "m2", t[1], 1e-11);
+    golden_check(row.test, "v2", t[2], 1e-11);
 }
 
 int main(void)
 {
+    golden_use("image", rows, sizeof rows / sizeof *rows, "instance_updates");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_images_agree_with_golden_vectors),
-        cmocka_unit_test(test_second_order_agrees_with_golden_vectors),
+        GOLDEN_TESTS,
         cmocka_unit_test(test_instance_norm_updates_running_statistics),
-        cmocka_unit_test(test_every_case_has_a_test),
     };
-    return check_run(tests, open_golden, close_golden);
+    return check_run(tests, golden_setup, golden_teardown);
 }

@@ -37,30 +37,10 @@ static const golden_row rows[] = {
     ROW(put_add, "x v i j"),      ROW(put_mask, "x v m"),     ROW(nonzero, "x"),
     ROW(nonzero_float, "x"),      ROW(one_hot, "i"),          ROW(one_hot_6, "i"),
 };
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_ops_agree_with_pytorch(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_every_case_is_used(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_vectors(void **state)
-{
-    (void)state;
-    return golden_open_or_say("indexing");
-}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ops_agree_with_pytorch),
-                                        cmocka_unit_test(test_every_case_is_used) };
-    return check_run(tests, open_vectors, NULL);
+    golden_use("indexing", rows, sizeof rows / sizeof *rows, "");
+    const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+    return check_run(tests, golden_setup, golden_teardown);
 }

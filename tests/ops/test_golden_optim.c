@@ -1,22 +1,8 @@
-/* Optimizers, schedules and averages of weights against golden vectors (optim.txt). */
+/* Optimizers, schedules, averages of weights and clipping against golden vectors (optim.txt, golden.txt). */
 #include "tests/support/check.h"
 #include "tests/support/golden_rows.h"
 
 #include <math.h>
-#include <stdio.h>
-
-static const golden_array *array(const char *test, const char *name)
-{
-    const golden_array *a = golden_find(test, name);
-    if (a == NULL)
-        fail_msg("optim.txt has no %s of %s", name, test);
-    return a;
-}
-
-static tern_tensor *tensor(const char *test, const char *name)
-{
-    return value_tensor(&array(test, name)->v, TERN_F64, LAYOUT_ROW_MAJOR);
-}
 
 static void check_close(const char *test, const char *name, tern_tensor *t, const value *wanted,
                         int64_t first)
@@ -38,8 +24,8 @@ static void check_close(const char *test, const char *name, tern_tensor *t, cons
 static void check_optimizer(const char *test, tern_optimizer *opt, tern_tensor *p,
                             const char *const *states)
 {
-    const value *g = &array(test, "g")->v, *path = &array(test, "y")->v;
-    tern_tensor *grads = tensor(test, "g");
+    const value *g = &golden_need(test, "g")->v, *path = &golden_need(test, "y")->v;
+    tern_tensor *grads = golden_tensor(test, "g", TERN_F64);
     assert_no_error();
     for (int64_t step = 0; step < g->dims[0]; step++) {
         TERN_SCOPE;
@@ -50,17 +36,35 @@ static void check_optimizer(const char *test, tern_optimizer *opt, tern_tensor *
     static const char *const names[] = { "s", "s2", "s3" };
     for (int s = 0; states[s] != NULL; s++)
         check_close(test, states[s], tern_optimizer_state(opt, p, states[s]),
-                    &array(test, names[s])->v, 0);
+                    &golden_need(test, names[s])->v, 0);
     tern_optimizer_free(opt);
 }
 
 #define STATES(...) ((const char *const[]){ __VA_ARGS__, NULL })
-#define OPTIMIZER(test, kind, states, ...)                                    \
-    do {                                                                      \
-        TERN_SCOPE;                                                           \
-        tern_tensor *p = tern_set_requires_grad(tensor(test, "p"), true);     \
-        check_optimizer(test, kind(TERN_TENSORS(p), __VA_ARGS__), p, states); \
+#define NO_STATES ((const char *const[]){ NULL })
+#define OPTIMIZER(test, kind, states, ...)                                                 \
+    do {                                                                                   \
+        TERN_SCOPE;                                                                        \
+        tern_tensor *p = tern_set_requires_grad(golden_tensor(test, "p", TERN_F64), true); \
+        check_optimizer(test, kind(TERN_TENSORS(p), __VA_ARGS__), p, states);              \
     } while (0)
+
+static void test_sgd_and_adam_take_the_same_steps(void **state)
+{
+    (void)state;
+    OPTIMIZER("optimizer_sgd", tern_sgd, NO_STATES, .lr = 0.1);
+    OPTIMIZER("optimizer_sgd_momentum", tern_sgd, NO_STATES, .lr = 0.1, .momentum = 0.9,
+              .dampening = 0.25);
+    OPTIMIZER("optimizer_sgd_nesterov", tern_sgd, NO_STATES, .lr = 0.1, .momentum = 0.9,
+              .nesterov = true, .weight_decay = 0.01);
+    OPTIMIZER("optimizer_sgd_maximize", tern_sgd, NO_STATES, .lr = 0.1, .momentum = 0.5,
+              .maximize = true, .weight_decay = 0.1);
+    OPTIMIZER("optimizer_adam", tern_adam, NO_STATES, .lr = 0.01);
+    OPTIMIZER("optimizer_adam_decay", tern_adam, NO_STATES, .lr = 0.01, .weight_decay = 0.1,
+              .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6);
+    OPTIMIZER("optimizer_adamw", tern_adamw, NO_STATES, .lr = 0.01, .weight_decay = 0.1);
+    OPTIMIZER("optimizer_adamw_maximize", tern_adamw, NO_STATES, .lr = 0.01, .maximize = true);
+}
 
 static void test_rmsprop_takes_the_same_steps(void **state)
 {
@@ -100,6 +104,37 @@ static tern_optimizer *optimizer(make_fn make, double rate)
     return make(TERN_HERE, &args);
 }
 
+static void check_schedule(const char *test, tern_schedule *schedule, tern_optimizer *opt)
+{
+    assert_no_error();
+    const value *rates = &golden_need(test, "y")->v;
+    for (int64_t t = 0; t < rates->numel; t++) {
+        assert_close(tern_get_lr(opt, 0), rates->data[t], 1e-11);
+        tern_schedule_step(schedule);
+    }
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+}
+
+static void test_schedules_give_the_same_rates(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_optimizer *opt = optimizer(tern_sgd_at, 0.5);
+    check_schedule("schedule_step", tern_step_schedule(opt, .steps = 3), opt);
+    opt = optimizer(tern_sgd_at, 0.5);
+    check_schedule("schedule_exponential", tern_exponential_schedule(opt, .gamma = 0.9), opt);
+}
+
+/* Beyond its last step PyTorch's cosine turns back up; tern's stays at the end. */
+static void test_cosine_gives_the_same_rates(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_optimizer *opt = optimizer(tern_sgd_at, 0.5);
+    check_schedule("schedule_cosine", tern_cosine_schedule(opt, .steps = 9, .min_lr = 0.05), opt);
+}
+
 static double momentum_of(const tern_optimizer *opt, const char *name)
 {
     double momentum = NAN;
@@ -114,7 +149,7 @@ static double momentum_of(const tern_optimizer *opt, const char *name)
 static void check_cycle(const char *test, make_fn make, tern_schedule_args args)
 {
     TERN_SCOPE;
-    const value *rates = &array(test, "y")->v, *momenta = &array(test, "momentum")->v;
+    const value *rates = &golden_need(test, "y")->v, *momenta = &golden_need(test, "momentum")->v;
     const char *name = make == tern_sgd_at ? "param_groups.0.momentum" : "param_groups.0.beta1";
     args.size_ = sizeof args;
     args.opt = optimizer(make, 0.5);
@@ -165,7 +200,7 @@ static void test_one_cycle_gives_the_same_rates(void **state)
 static void check_plateau(const char *test, tern_schedule_args args)
 {
     TERN_SCOPE;
-    const value *rates = &array(test, "y")->v, *metrics = &array(test, "m")->v;
+    const value *rates = &golden_need(test, "y")->v, *metrics = &golden_need(test, "m")->v;
     args.size_ = sizeof args;
     args.opt = optimizer(tern_sgd_at, 0.5);
     tern_schedule *schedule = tern_plateau_schedule_at(TERN_HERE, &args);
@@ -216,8 +251,8 @@ static void test_averages_are_the_same(void **state)
 {
     (void)state;
     TERN_SCOPE;
-    const value *path = &array("ema", "y")->v;
-    tern_tensor *weights = tensor("ema", "w");
+    const value *path = &golden_need("ema", "y")->v;
+    tern_tensor *weights = golden_tensor("ema", "w", TERN_F64);
     tern_tensor *p = tern_zeros(TERN_SHAPE(5), .dtype = TERN_F64, .requires_grad = true);
     tern_ema *ema = tern_ema_create(TERN_TENSORS(p), .decay = 0.75);
     for (int64_t t = 0; t < path->dims[0]; t++) {
@@ -243,29 +278,52 @@ static void test_clipping_by_value_is_the_same(void **state)
     (void)state;
     TERN_SCOPE;
     tern_tensor *p = tern_zeros(TERN_SHAPE(7), .dtype = TERN_F64, .requires_grad = true);
-    tern_set_grad(p, tensor("clip_value", "g"));
+    tern_set_grad(p, golden_tensor("clip_value", "g", TERN_F64));
     tern_clip_grad_value(TERN_TENSORS(p), 1.25);
-    value got = value_of(tern_grad_of(p));
-    assert_true(value_distance(&got, &array("clip_value", "y")->v, 1) <= 1e-11);
-    value_free(&got);
+    golden_check("clip_value", "y", tern_grad_of(p), 1e-11);
+}
+
+static void check_clip(const char *test, double norm_type)
+{
+    TERN_SCOPE;
+    tern_tensor *a = tern_set_requires_grad(tern_clone(golden_tensor(test, "a", TERN_F64)), true);
+    tern_tensor *b = tern_set_requires_grad(tern_clone(golden_tensor(test, "b", TERN_F64)), true);
+    tern_set_grad(a, golden_tensor(test, "a", TERN_F64));
+    tern_set_grad(b, golden_tensor(test, "b", TERN_F64));
+    tern_tensor *norm =
+        tern_clip_grad_norm(TERN_TENSORS(a, b), .max_norm = 1.5, .norm_type = norm_type);
+    golden_check(test, "y", norm, 1e-11);
+    golden_check(test, "ya", tern_grad_of(a), 1e-11);
+    golden_check(test, "yb", tern_grad_of(b), 1e-11);
+}
+
+static void test_clipping_gives_the_same_norms(void **state)
+{
+    (void)state;
+    check_clip("clip_1", 1);
+    check_clip("clip_2", 2);
+    check_clip("clip_inf", INFINITY);
+}
+
+static int open_both(void **state)
+{
+    (void)state;
+    return golden_ready("golden") && golden_ready("optim") ? 0 : 1;
 }
 
 int main(void)
 {
-    const char *why = golden_open("optim");
-    if (why != NULL) {
-        (void)fprintf(stderr, "%s\n", why);
-        return 1;
-    }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sgd_and_adam_take_the_same_steps),
         cmocka_unit_test(test_rmsprop_takes_the_same_steps),
         cmocka_unit_test(test_adagrad_takes_the_same_steps),
+        cmocka_unit_test(test_schedules_give_the_same_rates),
+        cmocka_unit_test(test_cosine_gives_the_same_rates),
         cmocka_unit_test(test_one_cycle_gives_the_same_rates),
         cmocka_unit_test(test_plateau_gives_the_same_rates),
         cmocka_unit_test(test_averages_are_the_same),
+        cmocka_unit_test(test_clipping_gives_the_same_norms),
         cmocka_unit_test(test_clipping_by_value_is_the_same),
     };
-    const int failed = check_run(tests, NULL, NULL);
-    golden_close();
-    return failed;
+    return check_run(tests, open_both, golden_teardown);
 }

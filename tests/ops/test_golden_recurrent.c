@@ -2,7 +2,6 @@
 #include "tests/support/check.h"
 #include "tests/support/golden_rows.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct layer_case {
@@ -36,30 +35,17 @@ static const layer_case cases[] = {
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* NULL where the case has none. */
-static tern_tensor *tensor(const char *test, const char *name, tern_dtype_t dtype)
-{
-    const golden_array *a = golden_find(test, name);
-    return a != NULL ? value_tensor(&a->v, dtype, LAYOUT_ROW_MAJOR) : NULL;
-}
-
 static tern_tensor *leaf(const char *test, const char *name, tern_dtype_t dtype)
 {
-    tern_tensor *t = tensor(test, name, dtype);
-    return t != NULL ? tern_set_requires_grad(t, true) : NULL;
+    if (golden_find(test, name) == NULL)
+        return NULL;
+    return tern_set_requires_grad(golden_tensor(test, name, dtype), true);
 }
 
 static void check(const char *test, const char *name, tern_tensor *t, double tolerance)
 {
-    const golden_array *a = golden_find(test, name);
-    if (a == NULL)
-        return;
-    assert_no_error();
-    assert_non_null(t);
-    value got = value_of(t);
-    const double distance = value_distance(&got, &a->v, 1);
-    value_free(&got);
-    if (!(distance <= tolerance))
-        fail_msg("%s: %s is off by %g", test, name, distance);
+    if (golden_find(test, name) != NULL)
+        golden_check(test, name, t, tolerance);
 }
 
 static void load_parameters(const char *test, tern_module *m)
@@ -69,7 +55,7 @@ static void load_parameters(const char *test, tern_module *m)
     char name[16];
     for (int64_t i = 0; i < all.count; i++) {
         (void)snprintf(name, sizeof name, "p%d", (int)i);
-        tern_copy(all.tensors[i], tensor(test, name, tern_dtype(all.tensors[i])));
+        tern_copy(all.tensors[i], golden_tensor(test, name, tern_dtype(all.tensors[i])));
     }
     (void)snprintf(name, sizeof name, "p%d", (int)all.count);
     assert_null(golden_find(test, name));
@@ -96,7 +82,7 @@ static void check_case(const layer_case *c, tern_dtype_t dtype, double tolerance
         check(c->test, outs[i], run.out[i], tolerance);
         if (run.out[i] == NULL)
             continue;
-        tern_tensor *part = tern_sum(tern_mul(run.out[i], tensor(c->test, flows[i], dtype)));
+        tern_tensor *part = tern_sum(tern_mul(run.out[i], golden_tensor(c->test, flows[i], dtype)));
         sum = sum != NULL ? tern_add(sum, part) : part;
     }
     tern_backward(sum);
@@ -141,17 +127,11 @@ static void test_no_case_is_left_out(void **unused)
 
 int main(void)
 {
-    const char *why = golden_open("recurrent");
-    if (why != NULL) {
-        (void)fprintf(stderr, "%s\n", why);
-        return 1;
-    }
+    golden_use("recurrent", NULL, 0, "");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers_agree_in_f64),
         cmocka_unit_test(test_layers_agree_in_f32),
         cmocka_unit_test(test_no_case_is_left_out),
     };
-    const int failed = check_run(tests, NULL, NULL);
-    golden_close();
-    return failed;
+    return check_run(tests, golden_setup, golden_teardown);
 }

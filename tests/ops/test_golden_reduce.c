@@ -15,8 +15,8 @@ static tern_tensor *all_ones(tern_tensor *x)
 GOLDEN_OP(amin, tern_amin(in[0]))
 GOLDEN_OP(amin_1, tern_amin(in[0], .dims = TERN_DIMS(1)))
 GOLDEN_OP(amax_1, tern_amax(in[0], .dims = TERN_DIMS(1)))
-GOLDEN_OP(min_1, tern_min(in[0], 1, NULL))
-GOLDEN_OP(min_0, tern_min(in[0], 0, NULL))
+GOLDEN_OP(min_1, tern_min(in[0], 1, &golden_second))
+GOLDEN_OP(min_0, tern_min(in[0], 0, &golden_second))
 GOLDEN_OP(argmin_2, tern_argmin(in[0], 2))
 GOLDEN_OP(argmin_1, tern_argmin(in[0], 1))
 GOLDEN_OP(argmax_1, tern_argmax(in[0], 1))
@@ -95,120 +95,55 @@ static const golden_row rows[] = {
     { "cumprod_0", "x", run_cumprod_0, 32 },
     { "cumprod_zeros", "x", run_cumprod, 16 },
     { "cumprod_odd", "x", run_cumprod, 16 },
+    GOLDEN_SECOND_ORDER("prod", run_prod),
+    GOLDEN_SECOND_ORDER("cumprod", run_cumprod),
+    GOLDEN_SECOND_ORDER("cumsum", run_cumsum_square),
+    GOLDEN_SECOND_ORDER("std", run_std_1),
+    GOLDEN_SECOND_ORDER("norm", run_norm_3_1),
+    GOLDEN_SECOND_ORDER("logsumexp", run_logsumexp),
 };
-enum { ROWS = sizeof rows / sizeof *rows };
 
-static void test_ops_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
+/* ---- dtypes of results ---------------------------------------------------------------------------- */
 
-static void test_min_says_where(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    const golden_row r = { "min_ties", "x", NULL, 0 };
-    golden_inputs in = golden_make_inputs(&r, TERN_F32);
-    tern_tensor *indices = NULL;
-    tern_min(in.tensors[0], 1, &indices);
-    golden_check(&r, TERN_F32, "indices", indices, golden_find(r.test, "y2"));
-}
-
-static void test_second_order_gradients(void **state)
-{
-    (void)state;
-    golden_check_second_order("second_prod", run_prod);
-    golden_check_second_order("second_cumprod", run_cumprod);
-    golden_check_second_order("second_cumsum", run_cumsum_square);
-    golden_check_second_order("second_std", run_std_1);
-    golden_check_second_order("second_norm", run_norm_3_1);
-    golden_check_second_order("second_logsumexp", run_logsumexp);
-}
-
-static tern_tensor *dtype_any(tern_tensor *x)
-{
-    return tern_any(x);
-}
-static tern_tensor *dtype_all(tern_tensor *x)
-{
-    return tern_all(x);
-}
-static tern_tensor *dtype_prod(tern_tensor *x)
-{
-    return tern_prod(x);
-}
-static tern_tensor *dtype_amin(tern_tensor *x)
-{
-    return tern_amin(x);
-}
-static tern_tensor *dtype_logsumexp(tern_tensor *x)
-{
-    return tern_logsumexp(x);
-}
-static tern_tensor *dtype_cumsum(tern_tensor *x)
-{
-    return tern_cumsum(x, 0);
-}
-static tern_tensor *dtype_cumprod(tern_tensor *x)
-{
-    return tern_cumprod(x, 0);
-}
+GOLDEN_OP(dtype_any, tern_any(in[0]))
+GOLDEN_OP(dtype_all, tern_all(in[0]))
+GOLDEN_OP(dtype_prod, tern_prod(in[0]))
+GOLDEN_OP(dtype_amin, tern_amin(in[0]))
+GOLDEN_OP(dtype_logsumexp, tern_logsumexp(in[0]))
+GOLDEN_OP(dtype_cumsum, tern_cumsum(in[0], 0))
+GOLDEN_OP(dtype_cumprod, tern_cumprod(in[0], 0))
 
 static void test_dtypes_of_results(void **state)
 {
     (void)state;
     static const struct {
         const char *test;
-        tern_tensor *(*run)(tern_tensor *x);
-    } ops[] = { { "dtype_any", dtype_any },
-                { "dtype_all", dtype_all },
-                { "dtype_prod", dtype_prod },
-                { "dtype_amin", dtype_amin },
-                { "dtype_cumsum", dtype_cumsum },
-                { "dtype_cumprod", dtype_cumprod },
-                { "dtype_logsumexp", dtype_logsumexp } };
+        golden_fn run;
+    } ops[] = { { "dtype_any", run_dtype_any },
+                { "dtype_all", run_dtype_all },
+                { "dtype_prod", run_dtype_prod },
+                { "dtype_amin", run_dtype_amin },
+                { "dtype_cumsum", run_dtype_cumsum },
+                { "dtype_cumprod", run_dtype_cumprod },
+                { "dtype_logsumexp", run_dtype_logsumexp } };
     TERN_SCOPE;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        const golden_array *want = golden_find(ops[i].test, "y");
-        assert_non_null(want);
+        const golden_array *want = golden_need(ops[i].test, "y");
         for (int64_t d = 0; d < want->v.numel; d++) {
             tern_tensor *x = tern_ones(TERN_SHAPE(2), .dtype = (tern_dtype_t)(d + 1));
-            tern_tensor *y = ops[i].run(x);
+            tern_tensor *y = ops[i].run(&x);
             assert_no_error();
             assert_int_equal(tern_dtype(y), (int)want->v.data[d]);
         }
     }
 }
 
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { "second_", "dtype_", NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("reduce");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
-
 int main(void)
 {
+    golden_use("reduce", rows, sizeof rows / sizeof *rows, "dtype_");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_agree_with_golden_vectors),
-        cmocka_unit_test(test_min_says_where),
-        cmocka_unit_test(test_second_order_gradients),
+        GOLDEN_TESTS,
         cmocka_unit_test(test_dtypes_of_results),
-        cmocka_unit_test(test_every_case_has_a_test),
     };
-    return check_run(tests, open_golden, close_golden);
+    return check_run(tests, golden_setup, golden_teardown);
 }

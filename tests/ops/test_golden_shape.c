@@ -120,30 +120,10 @@ static const golden_row rows[] = {
     MADE(linspace_one),
     MADE(eye),
 };
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_ops_agree_with_pytorch(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_every_case_is_used(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_vectors(void **state)
-{
-    (void)state;
-    return golden_open_or_say("shape");
-}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ops_agree_with_pytorch),
-                                        cmocka_unit_test(test_every_case_is_used) };
-    return check_run(tests, open_vectors, NULL);
+    golden_use("shape", rows, sizeof rows / sizeof *rows, "");
+    const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+    return check_run(tests, golden_setup, golden_teardown);
 }

@@ -57,6 +57,7 @@ GOLDEN_OP(hardtanh_whole, tern_hardtanh(in[0], .min = -2.5, .max = 3.5))
 #define ACTIVATION(name, error) \
     { #name, "x", run_##name, error }, { #name "_joints", "x", run_##name, error }, \
     { #name "_special", "x", run_##name, error }
+#define SECOND(name) GOLDEN_SECOND_ORDER(#name, run_##name)
 /* clang-format on */
 
 static const golden_row rows[] = {
@@ -110,69 +111,33 @@ static const golden_row rows[] = {
     { "clamp_whole", "x", run_clamp_whole, 0 },
     { "clamp_promoted", "x", run_clamp_promoted, 0 },
     { "hardtanh_whole", "x", run_hardtanh_whole, 0 },
+    SECOND(expm1),
+    SECOND(log1p),
+    SECOND(log2),
+    SECOND(log10),
+    SECOND(rsqrt),
+    SECOND(reciprocal),
+    SECOND(square),
+    SECOND(sin),
+    SECOND(cos),
+    SECOND(tan),
+    SECOND(asin),
+    SECOND(acos),
+    SECOND(atan),
+    SECOND(sinh),
+    SECOND(cosh),
+    SECOND(erf),
+    SECOND(hardswish),
+    SECOND(mish),
+    SECOND(elu),
+    SECOND(elu_alpha),
+    SECOND(softplus),
+    SECOND(softplus_options),
 };
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void test_unary_ops_agree_with_golden_vectors(void **state)
-{
-    (void)state;
-    golden_check_rows(rows, ROWS);
-}
-
-static void test_gradients_of_gradients(void **state)
-{
-    (void)state;
-#define SECOND(name) golden_check_second_order("second_" #name, run_##name)
-    SECOND(expm1);
-    SECOND(log1p);
-    SECOND(log2);
-    SECOND(log10);
-    SECOND(rsqrt);
-    SECOND(reciprocal);
-    SECOND(square);
-    SECOND(sin);
-    SECOND(cos);
-    SECOND(tan);
-    SECOND(asin);
-    SECOND(acos);
-    SECOND(atan);
-    SECOND(sinh);
-    SECOND(cosh);
-    SECOND(erf);
-    SECOND(hardswish);
-    SECOND(mish);
-    SECOND(elu);
-    SECOND(elu_alpha);
-    SECOND(softplus);
-    SECOND(softplus_options);
-}
-
-static void test_every_case_has_a_test(void **state)
-{
-    (void)state;
-    static const char *const elsewhere[] = { "second_", NULL };
-    golden_check_complete(rows, ROWS, elsewhere);
-}
-
-static int open_golden(void **state)
-{
-    (void)state;
-    return golden_open_or_say("unary");
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary_ops_agree_with_golden_vectors),
-        cmocka_unit_test(test_gradients_of_gradients),
-        cmocka_unit_test(test_every_case_has_a_test),
-    };
-    return check_run(tests, open_golden, close_golden);
+    golden_use("unary", rows, sizeof rows / sizeof *rows, "");
+    const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+    return check_run(tests, golden_setup, golden_teardown);
 }

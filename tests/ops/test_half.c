@@ -2,7 +2,7 @@
  * PyTorch has it. Multiplying and dividing keep the number in f32, other ops round it first; in place
  * the arithmetic is done where the operands meet, and rounded once. */
 #include "tests/support/check.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden_rows.h"
 
 #include <stdio.h>
 
@@ -142,22 +142,6 @@ static void test_wider_operands_in_place(void **state)
     assert_error(TERN_ERR_SHAPE, "cannot take in place");
 }
 
-static int open_golden(void **state)
-{
-    (void)state;
-    const char *why = golden_open("golden");
-    if (why != NULL)
-        (void)fprintf(stderr, "%s\n", why);
-    return why != NULL;
-}
-
-static int close_golden(void **state)
-{
-    (void)state;
-    golden_close();
-    return 0;
-}
-
 static double largest(tern_tensor *t)
 {
     return tern_item(tern_amax(tern_abs(tern_cast(t, TERN_F32))));
@@ -192,11 +176,12 @@ static void test_large_products_need_no_whole_copy_in_f32(void **state)
 
 int main(void)
 {
+    golden_use("golden", NULL, 0, "");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_beside_half_tensors),
         cmocka_unit_test(test_the_gradient_keeps_the_number_too),
         cmocka_unit_test(test_wider_operands_in_place),
         cmocka_unit_test(test_large_products_need_no_whole_copy_in_f32),
     };
-    return check_run(tests, open_golden, close_golden);
+    return check_run(tests, golden_setup, golden_teardown);
 }

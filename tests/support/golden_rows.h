@@ -1,5 +1,12 @@
-/* Walks over golden vectors: a test lists its cases as rows, and each is run in f64 and f32, forward
- * and, where the file has gradients, backward. */
+/* Golden vectors as rows: a test lists the cases of a family, and each is run in f64 and f32, forward
+ * and, where the file has gradients, backward. A family's program is its rows and
+ *
+ *   int main(void)
+ *   {
+ *       golden_use("order", rows, sizeof rows / sizeof *rows, "");
+ *       const struct CMUnitTest tests[] = { GOLDEN_TESTS };
+ *       return check_run(tests, golden_setup, golden_teardown);
+ *   } */
 #ifndef TESTS_SUPPORT_GOLDEN_ROWS_H
 #define TESTS_SUPPORT_GOLDEN_ROWS_H
 
@@ -26,6 +33,32 @@ typedef struct golden_row {
         return expression;                           \
     }
 
+/* What a run gives beside its result: where the file has y2 and y3, a run has to put them here. */
+extern tern_tensor *golden_second, *golden_third;
+
+/* A row of a case made by Golden.second: gradients of gradients, in f64. */
+#define GOLDEN_SECOND_ORDER(name, run)     \
+    {                                      \
+        "second_" name, "x gy u", run, 256 \
+    }
+
+/* ---- a family's program ------------------------------------------------------------------------- */
+
+/* What the functions below work on. `elsewhere`: how the cases begin that no row has, since other tests
+ * use them; words parted by spaces. */
+void golden_use(const char *family, const golden_row *rows, size_t count, const char *elsewhere);
+void golden_rows_agree(void **state);
+void golden_no_case_is_left_out(void **state);
+#define GOLDEN_TESTS \
+    cmocka_unit_test(golden_rows_agree), cmocka_unit_test(golden_no_case_is_left_out)
+/* The group's setup and teardown: they open and close <family>.txt. */
+int golden_setup(void **state);
+int golden_teardown(void **state);
+/* golden_open, which says on stderr why it could not: false. */
+bool golden_ready(const char *family);
+
+/* ---- for what a row cannot say ------------------------------------------------------------------ */
+
 typedef struct golden_inputs {
     int count;
     char names[GOLDEN_MOST_INPUTS][16];
@@ -34,16 +67,12 @@ typedef struct golden_inputs {
 
 /* Floats in that dtype, integers as i64; those with a gradient in the file require one. */
 golden_inputs golden_make_inputs(const golden_row *r, tern_dtype_t dtype);
-/* Fails the test where t is further from `want` than the row allows. */
-void golden_check(const golden_row *r, tern_dtype_t dtype, const char *name, tern_tensor *t,
-                  const golden_array *want);
-void golden_check_row(const golden_row *r, tern_dtype_t dtype);
-void golden_check_rows(const golden_row *rows, int count);
-/* Gradients of gradients of a case made by Golden.second, in f64. */
-void golden_check_second_order(const char *test, golden_fn run);
-/* Fails when a case of the file is in no row and begins with none of `elsewhere` (ends in NULL). */
-void golden_check_complete(const golden_row *rows, int count, const char *const *elsewhere);
-/* golden_open for cmocka's group setup: 0, or 1 after saying why on stderr. */
-int golden_open_or_say(const char *family);
+/* An array of a case; fails the test when there is none. */
+const golden_array *golden_need(const char *test, const char *name);
+/* The same as a row-major tensor. */
+tern_tensor *golden_tensor(const char *test, const char *name, tern_dtype_t dtype);
+/* Fails the test when an error is pending or t further from that array of the case than the tolerance,
+ * relative to the larger of 1 and the wanted value. */
+void golden_check(const char *test, const char *name, tern_tensor *t, double tolerance);
 
 #endif
