@@ -1,12 +1,62 @@
 /* cuDNN's convolution calls. */
 #include "backend_cuda/sim/dnn_conv.h"
 
-static cudnnStatus_t begin(const char *call, dnn_conv *c, cudnnHandle_t handle,
-                           cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
-                           cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t y)
+/* A call of any pass: x, w and y are the convolution's, whichever of them is the result. */
+typedef struct conv_call {
+    const char *name;
+    dnn_kind kind;
+    cudnnHandle_t handle;
+    cudnnTensorDescriptor_t x;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    cudnnTensorDescriptor_t y;
+} conv_call;
+
+static cudnnStatus_t begin(const conv_call *call, dnn_conv *c)
 {
-    const cudnnStatus_t status = sim_dnn_begin(call);
-    return status == CUDNN_STATUS_SUCCESS ? sim_conv_read(c, handle, x, w, conv, y) : status;
+    const cudnnStatus_t status = sim_dnn_begin(call->name);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
+    return sim_conv_read(c, call->handle, call->x, call->w, call->conv, call->y);
+}
+
+static cudnnStatus_t guess(const conv_call *call, int requested, int *returned, void *results)
+{
+    dnn_conv c;
+    cudnnStatus_t status = begin(call, &c);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = sim_conv_guess(call->kind, &c, requested, returned, results);
+    return sim_dnn_end(status);
+}
+
+static cudnnStatus_t measure(const conv_call *call, const dnn_data *data, int requested,
+                             int *returned, void *results)
+{
+    dnn_conv c;
+    cudnnStatus_t status = begin(call, &c);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = sim_conv_measure(call->name, call->handle, call->kind, &c, data, requested,
+                                  returned, results);
+    return sim_dnn_end(status);
+}
+
+static cudnnStatus_t workspace(const conv_call *call, int algo, size_t *out_bytes)
+{
+    dnn_conv c;
+    cudnnStatus_t status = begin(call, &c);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = sim_conv_workspace(call->kind, &c, algo, out_bytes);
+    return sim_dnn_end(status);
+}
+
+static cudnnStatus_t run(const conv_call *call, int algo, const void *alpha, const void *beta,
+                         const dnn_data *data)
+{
+    dnn_conv c;
+    cudnnStatus_t status = begin(call, &c);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = sim_conv_run(call->name, call->handle, call->kind, &c, algo, alpha, beta, data);
+    return sim_dnn_end(status);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------- */
@@ -17,13 +67,10 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
     const cudnnTensorDescriptor_t destDesc, const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnConvolutionFwdAlgoPerf_t *perfResults)
 {
-    dnn_conv c;
-    cudnnStatus_t status = begin("cudnnGetConvolutionForwardAlgorithm_v7", &c, handle, srcDesc,
-                                 filterDesc, convDesc, destDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status =
-            sim_conv_guess(DNN_FORWARD, &c, requestedAlgoCount, returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    const conv_call call = {
+        __func__, DNN_FORWARD, handle, srcDesc, filterDesc, convDesc, destDesc
+    };
+    return guess(&call, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
@@ -33,14 +80,9 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
     int *returnedAlgoCount, cudnnConvolutionFwdAlgoPerf_t *perfResults, void *workSpace,
     size_t workSpaceSizeInBytes)
 {
-    static const char call[] = "cudnnFindConvolutionForwardAlgorithmEx";
+    const conv_call call = { __func__, DNN_FORWARD, handle, xDesc, wDesc, convDesc, yDesc };
     const dnn_data data = { x, w, NULL, y, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, xDesc, wDesc, convDesc, yDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_measure(call, handle, DNN_FORWARD, &c, &data, requestedAlgoCount,
-                                  returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    return measure(&call, &data, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
@@ -48,12 +90,8 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
     const cudnnConvolutionDescriptor_t convDesc, const cudnnTensorDescriptor_t yDesc,
     cudnnConvolutionFwdAlgo_t algo, size_t *sizeInBytes)
 {
-    dnn_conv c;
-    cudnnStatus_t status =
-        begin("cudnnGetConvolutionForwardWorkspaceSize", &c, handle, xDesc, wDesc, convDesc, yDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_workspace(DNN_FORWARD, &c, (int)algo, sizeInBytes);
-    return sim_dnn_end(status);
+    const conv_call call = { __func__, DNN_FORWARD, handle, xDesc, wDesc, convDesc, yDesc };
+    return workspace(&call, (int)algo, sizeInBytes);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
@@ -64,13 +102,9 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
                                       size_t workSpaceSizeInBytes, const void *beta,
                                       const cudnnTensorDescriptor_t yDesc, void *y)
 {
-    static const char call[] = "cudnnConvolutionForward";
+    const conv_call call = { __func__, DNN_FORWARD, handle, xDesc, wDesc, convDesc, yDesc };
     const dnn_data data = { x, w, NULL, y, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, xDesc, wDesc, convDesc, yDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_run(call, handle, DNN_FORWARD, &c, (int)algo, alpha, beta, &data);
-    return sim_dnn_end(status);
+    return run(&call, (int)algo, alpha, beta, &data);
 }
 
 /* ---- gradient of the input --------------------------------------------------------------------- */
@@ -81,12 +115,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     const cudnnTensorDescriptor_t gradDesc, const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnConvolutionBwdDataAlgoPerf_t *perfResults)
 {
-    dnn_conv c;
-    cudnnStatus_t status = begin("cudnnGetConvolutionBackwardDataAlgorithm_v7", &c, handle,
-                                 gradDesc, filterDesc, convDesc, diffDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_guess(DNN_DATA, &c, requestedAlgoCount, returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    const conv_call call = { __func__, DNN_DATA, handle, gradDesc, filterDesc, convDesc, diffDesc };
+    return guess(&call, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
@@ -96,14 +126,9 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnConvolutionBwdDataAlgoPerf_t *perfResults, void *workSpace, size_t workSpaceSizeInBytes)
 {
-    static const char call[] = "cudnnFindConvolutionBackwardDataAlgorithmEx";
+    const conv_call call = { __func__, DNN_DATA, handle, dxDesc, wDesc, convDesc, dyDesc };
     const dnn_data data = { NULL, w, dy, dx, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, dxDesc, wDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_measure(call, handle, DNN_DATA, &c, &data, requestedAlgoCount,
-                                  returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    return measure(&call, &data, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
@@ -111,12 +136,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
     const cudnnConvolutionDescriptor_t convDesc, const cudnnTensorDescriptor_t dxDesc,
     cudnnConvolutionBwdDataAlgo_t algo, size_t *sizeInBytes)
 {
-    dnn_conv c;
-    cudnnStatus_t status = begin("cudnnGetConvolutionBackwardDataWorkspaceSize", &c, handle, dxDesc,
-                                 wDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_workspace(DNN_DATA, &c, (int)algo, sizeInBytes);
-    return sim_dnn_end(status);
+    const conv_call call = { __func__, DNN_DATA, handle, dxDesc, wDesc, convDesc, dyDesc };
+    return workspace(&call, (int)algo, sizeInBytes);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
@@ -127,13 +148,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
                                            size_t workSpaceSizeInBytes, const void *beta,
                                            const cudnnTensorDescriptor_t dxDesc, void *dx)
 {
-    static const char call[] = "cudnnConvolutionBackwardData";
+    const conv_call call = { __func__, DNN_DATA, handle, dxDesc, wDesc, convDesc, dyDesc };
     const dnn_data data = { NULL, w, dy, dx, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, dxDesc, wDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_run(call, handle, DNN_DATA, &c, (int)algo, alpha, beta, &data);
-    return sim_dnn_end(status);
+    return run(&call, (int)algo, alpha, beta, &data);
 }
 
 /* ---- gradient of the filter -------------------------------------------------------------------- */
@@ -144,12 +161,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     const cudnnFilterDescriptor_t gradDesc, const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnConvolutionBwdFilterAlgoPerf_t *perfResults)
 {
-    dnn_conv c;
-    cudnnStatus_t status = begin("cudnnGetConvolutionBackwardFilterAlgorithm_v7", &c, handle,
-                                 srcDesc, gradDesc, convDesc, diffDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_guess(DNN_FILTER, &c, requestedAlgoCount, returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    const conv_call call = { __func__, DNN_FILTER, handle, srcDesc, gradDesc, convDesc, diffDesc };
+    return guess(&call, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
@@ -159,14 +172,9 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnConvolutionBwdFilterAlgoPerf_t *perfResults, void *workSpace, size_t workSpaceSizeInBytes)
 {
-    static const char call[] = "cudnnFindConvolutionBackwardFilterAlgorithmEx";
+    const conv_call call = { __func__, DNN_FILTER, handle, xDesc, dwDesc, convDesc, dyDesc };
     const dnn_data data = { x, NULL, y, dw, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, xDesc, dwDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_measure(call, handle, DNN_FILTER, &c, &data, requestedAlgoCount,
-                                  returnedAlgoCount, perfResults);
-    return sim_dnn_end(status);
+    return measure(&call, &data, requestedAlgoCount, returnedAlgoCount, perfResults);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
@@ -174,12 +182,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
     const cudnnConvolutionDescriptor_t convDesc, const cudnnFilterDescriptor_t gradDesc,
     cudnnConvolutionBwdFilterAlgo_t algo, size_t *sizeInBytes)
 {
-    dnn_conv c;
-    cudnnStatus_t status = begin("cudnnGetConvolutionBackwardFilterWorkspaceSize", &c, handle,
-                                 xDesc, gradDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_workspace(DNN_FILTER, &c, (int)algo, sizeInBytes);
-    return sim_dnn_end(status);
+    const conv_call call = { __func__, DNN_FILTER, handle, xDesc, gradDesc, convDesc, dyDesc };
+    return workspace(&call, (int)algo, sizeInBytes);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
@@ -190,11 +194,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
                                              size_t workSpaceSizeInBytes, const void *beta,
                                              const cudnnFilterDescriptor_t dwDesc, void *dw)
 {
-    static const char call[] = "cudnnConvolutionBackwardFilter";
+    const conv_call call = { __func__, DNN_FILTER, handle, xDesc, dwDesc, convDesc, dyDesc };
     const dnn_data data = { x, NULL, dy, dw, workSpace, workSpaceSizeInBytes };
-    dnn_conv c;
-    cudnnStatus_t status = begin(call, &c, handle, xDesc, dwDesc, convDesc, dyDesc);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = sim_conv_run(call, handle, DNN_FILTER, &c, (int)algo, alpha, beta, &data);
-    return sim_dnn_end(status);
+    return run(&call, (int)algo, alpha, beta, &data);
 }
