@@ -1,41 +1,15 @@
 /* The host in memory of a simulated device: the program ends, and one line says whose memory it was. Not
  * built where there are no simulated devices. */
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/check.h"
-
-/* Runs `crash` in a process of its own, which ends by a signal; what it wrote to stderr. */
-static void crash_text(void (*crash)(void), char *text, size_t size)
-{
-    int pipes[2], status = 0;
-    assert_int_equal(pipe(pipes), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)dup2(pipes[1], STDERR_FILENO);
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's, whose report is not wanted */
-        crash();
-        _exit(0);
-    }
-    (void)close(pipes[1]);
-    size_t used = 0;
-    for (ssize_t n; used < size - 1 && (n = read(pipes[0], text + used, size - 1 - used)) > 0;)
-        used += (size_t)n;
-    text[used] = '\0';
-    (void)close(pipes[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) != 0); /* a sanitizer exits */
-}
+#include "tests/support/crash.h"
 
 static void assert_says(void (*crash)(void), const char *before, const char *after)
 {
     char text[8192];
-    crash_text(crash, text, sizeof text);
+    assert_true(crash_text(crash, text, sizeof text));
     const char *at = strstr(text, before);
     const char *site = at == NULL ? NULL : strstr(at, "test_simulated_pointers.c:");
     if (at == NULL || site == NULL || strstr(site, after) == NULL)
@@ -161,7 +135,7 @@ static void test_released_memory_is_nobodys(void **state)
 {
     (void)state;
     char text[8192];
-    crash_text(read_a_released_tensor, text, sizeof text);
+    assert_true(crash_text(read_a_released_tensor, text, sizeof text));
     assert_non_null(strstr(text, "into memory that no tensor holds any more on cuda:0"));
 }
 

@@ -1,36 +1,8 @@
 /* Device memory that the host cannot touch, and what the memory calls check. */
 #include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/sim/sim_check.h"
-
-/* Runs `crash` in a process of its own; what it wrote to stderr, and whether a signal ended it. */
-static int crash_text(void (*crash)(void), char *text, size_t size)
-{
-    int pipes[2];
-    assert_int_equal(pipe(pipes), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)dup2(pipes[1], STDERR_FILENO);
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's, whose report is not wanted */
-        crash();
-        _exit(0);
-    }
-    (void)close(pipes[1]);
-    size_t used = 0;
-    for (ssize_t n; used < size - 1 && (n = read(pipes[0], text + used, size - 1 - used)) > 0;)
-        used += (size_t)n;
-    text[used] = '\0';
-    (void)close(pipes[0]);
-    int status = 0;
-    (void)waitpid(child, &status, 0);
-    return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
-}
+#include "tests/support/crash.h"
 
 static void assert_crashes(void (*crash)(void), const char *expected)
 {
