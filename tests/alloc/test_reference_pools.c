@@ -2,9 +2,7 @@
  * the model at once. */
 #include "tests/support/check.h"
 
-#include <stdlib.h>
-
-#include "tests/alloc/pair.h"
+#include "tests/alloc/pair_check.h"
 
 static const int64_t MIB = 1 << 20;
 
@@ -12,42 +10,13 @@ static pair *start(int64_t capacity, bool expandable)
 {
     model_settings settings = model_defaults();
     settings.expandable = expandable;
-    pair *p = malloc(sizeof *p);
-    assert_non_null(p);
-    assert_true(pair_init(p, capacity, 0));
-    pair_configure(p, &settings);
-    return p;
-}
-
-static void agree(pair *p)
-{
-    const char *why = pair_deep_difference(p);
-    if (why != NULL)
-        fail_msg("%s", why);
-}
-
-static void finish(pair *p)
-{
-    char text[PAIR_TEXT];
-    agree(p);
-    const char *why = pair_deinit(p, text, sizeof text);
-    if (why != NULL)
-        fail_msg("%s", why);
-    free(p);
+    return pair_start(capacity, &settings);
 }
 
 static void assert_memory(pair *p, int64_t allocated, int64_t reserved)
 {
-    agree(p);
-    assert_int_equal(p->model->stats.of[MODEL_ALLOCATED_BYTES][MODEL_ALL].current, allocated);
-    assert_int_equal(p->model->stats.of[MODEL_RESERVED_BYTES][MODEL_ALL].current, reserved);
-}
-
-static void take(pair *p, int slot, int64_t bytes, int stream)
-{
-    if (!pair_malloc(p, slot, bytes, stream))
-        fail_msg("no memory for %lld bytes", (long long)bytes);
-    agree(p);
+    assert_int_equal(pair_now(p, MODEL_ALLOCATED_BYTES), allocated);
+    assert_int_equal(pair_now(p, MODEL_RESERVED_BYTES), reserved);
 }
 
 /* M079, M055: pages are mapped behind what is free, and are no segments. */
@@ -55,17 +24,17 @@ static void test_an_expandable_segment_grows_by_pages(void **state)
 {
     (void)state;
     pair *p = start(1000 * MIB, true);
-    take(p, 0, 3 * MIB, 0);
+    pair_take(p, 0, 3 * MIB, 0);
     assert_memory(p, 3 * MIB, 20 * MIB);
-    take(p, 1, 30 * MIB, 0); /* 17 free and 13 of the next page */
+    pair_take(p, 1, 30 * MIB, 0); /* 17 free and 13 of the next page */
     assert_memory(p, 33 * MIB, 40 * MIB);
     assert_true(p->slots[1].address == p->slots[0].address + (uint64_t)(3 * MIB));
-    take(p, 2, 1000, 0); /* the small pool's pages have 2 MiB */
+    pair_take(p, 2, 1000, 0); /* the small pool's pages have 2 MiB */
     assert_memory(p, 33 * MIB + 1024, 42 * MIB);
     assert_int_equal(p->model->stats.of[MODEL_SEGMENT][MODEL_ALL].allocated, 0);
     assert_int_equal(p->model->stats.of[MODEL_INACTIVE_SPLIT][MODEL_ALL].allocated, 0);
     assert_int_equal(raw_calls(&p->table, RAW_ALLOC), 0);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M017. */
@@ -73,9 +42,9 @@ static void test_an_expandable_segment_is_split_at_512(void **state)
 {
     (void)state;
     pair *p = start(1000 * MIB, true);
-    take(p, 0, 20 * MIB - 512, 0);
+    pair_take(p, 0, 20 * MIB - 512, 0);
     assert_memory(p, 20 * MIB - 512, 20 * MIB);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M045, M083: whole free pages go back, from the middle too, and the hole is filled first. */
@@ -84,12 +53,12 @@ static void test_free_pages_are_returned_and_taken_again(void **state)
     (void)state;
     pair *p = start(1000 * MIB, true);
     for (int i = 0; i < 3; i++)
-        take(p, i, 20 * MIB, 0);
+        pair_take(p, i, 20 * MIB, 0);
     const uint64_t middle = p->slots[1].address;
     pair_free(p, 1);
     pair_empty_cache(p);
     assert_memory(p, 40 * MIB, 40 * MIB);
-    take(p, 3, 5 * MIB, 0);
+    pair_take(p, 3, 5 * MIB, 0);
     assert_true(p->slots[3].address == middle);
     assert_memory(p, 45 * MIB, 60 * MIB);
     for (int i = 0; i < 4; i++)
@@ -97,7 +66,7 @@ static void test_free_pages_are_returned_and_taken_again(void **state)
     pair_empty_cache(p);
     assert_memory(p, 0, 0);
     assert_int_equal(raw_live_ranges(p->raw_engine), 0);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M081. */
@@ -106,15 +75,15 @@ static void test_expandable_blocks_are_passed_over_when_switched_off(void **stat
     (void)state;
     pair *p = start(1000 * MIB, true);
     const model_settings plain = model_defaults();
-    take(p, 0, 20 * MIB, 0);
-    take(p, 1, 20 * MIB, 0);
+    pair_take(p, 0, 20 * MIB, 0);
+    pair_take(p, 1, 20 * MIB, 0);
     pair_free(p, 0);
     pair_configure(p, &plain);
-    take(p, 2, 10 * MIB, 0);
+    pair_take(p, 2, 10 * MIB, 0);
     assert_memory(p, 30 * MIB, 50 * MIB);
     pair_free(p, 1);
     assert_memory(p, 10 * MIB, 50 * MIB);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M030: an expandable block is not released whole; the plain ones below it are. */
@@ -124,18 +93,18 @@ static void test_plain_oversize_blocks_go_before_expandable_pages(void **state)
     pair *p = start(280 * MIB, true);
     model_settings plain = model_defaults();
     plain.max_split = 48 * MIB;
-    take(p, 0, 100 * MIB, 0);
+    pair_take(p, 0, 100 * MIB, 0);
     pair_configure(p, &plain);
-    take(p, 1, 60 * MIB, 0);
-    take(p, 2, 50 * MIB, 0);
+    pair_take(p, 1, 60 * MIB, 0);
+    pair_take(p, 2, 50 * MIB, 0);
     pair_free(p, 1);
     pair_free(p, 2);
     assert_memory(p, 100 * MIB, 210 * MIB);
     pair_free(p, 0);
-    take(p, 3, 90 * MIB, 0);
+    pair_take(p, 3, 90 * MIB, 0);
     assert_memory(p, 90 * MIB, 190 * MIB);
     assert_int_equal(p->model->stats.retries, 0);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M083: what a plain segment could not give. */
@@ -144,13 +113,13 @@ static void test_scattered_free_pages_serve_a_large_request(void **state)
     (void)state;
     pair *p = start(100 * MIB, true);
     for (int i = 0; i < 5; i++)
-        take(p, i, 20 * MIB, 0);
+        pair_take(p, i, 20 * MIB, 0);
     pair_free(p, 1);
     pair_free(p, 3);
-    take(p, 5, 40 * MIB, 0);
+    pair_take(p, 5, 40 * MIB, 0);
     assert_memory(p, 100 * MIB, 100 * MIB);
     assert_int_equal(p->model->stats.retries, 1);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M084, M086, M087: a pool keeps its own while it is used. */
@@ -163,10 +132,10 @@ static void test_a_private_pool_keeps_its_segments_while_used(void **state)
     assert_int_equal(core_alloc_pool_users(p->engine, id), 1);
     pair_route_begin(p, pool, -1, false);
     assert_int_equal(core_alloc_pool_users(p->engine, id), 2);
-    take(p, 0, 3 * MIB, 0);
+    pair_take(p, 0, 3 * MIB, 0);
     pair_route_end(p, pool);
     assert_int_equal(core_alloc_pool_users(p->engine, id), 1);
-    take(p, 1, 3 * MIB, 0); /* not from the pool's 17 MiB */
+    pair_take(p, 1, 3 * MIB, 0); /* not from the pool's 17 MiB */
     assert_memory(p, 6 * MIB, 40 * MIB);
     pair_free(p, 0);
     pair_free(p, 1);
@@ -176,7 +145,7 @@ static void test_a_private_pool_keeps_its_segments_while_used(void **state)
     assert_memory(p, 0, 20 * MIB);
     pair_empty_cache(p);
     assert_memory(p, 0, 0);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M084. */
@@ -187,16 +156,16 @@ static void test_the_newest_matching_route_wins(void **state)
     const int older = pair_pool_new(p, false), newer = pair_pool_new(p, false);
     pair_route_begin(p, older, -1, false);
     pair_route_begin(p, newer, 1, false);
-    take(p, 0, 3 * MIB, 0);
-    take(p, 1, 3 * MIB, 1);
-    take(p, 2, 3 * MIB, 0);
-    take(p, 3, 3 * MIB, 1);
+    pair_take(p, 0, 3 * MIB, 0);
+    pair_take(p, 1, 3 * MIB, 1);
+    pair_take(p, 2, 3 * MIB, 0);
+    pair_take(p, 3, 3 * MIB, 1);
     assert_memory(p, 12 * MIB, 40 * MIB);
     pair_route_end(p, newer);
-    take(p, 4, 3 * MIB, 1); /* the older pool has nothing of stream 1 */
+    pair_take(p, 4, 3 * MIB, 1); /* the older pool has nothing of stream 1 */
     assert_memory(p, 15 * MIB, 60 * MIB);
     pair_route_end(p, older);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M085. */
@@ -205,23 +174,23 @@ static void test_a_capture_asks_no_event_and_flushes_nothing(void **state)
     (void)state;
     pair *p = start(64 * MIB, false);
     const int pool = pair_pool_new(p, false);
-    take(p, 0, 30 * MIB, 0);
-    take(p, 1, 20 * MIB, 1);
+    pair_take(p, 0, 30 * MIB, 0);
+    pair_take(p, 1, 20 * MIB, 1);
     pair_free(p, 1);
     pair_route_begin(p, pool, 0, true);
     pair_record_stream(p, 0, 2);
     pair_free(p, 0);
-    agree(p);
+    pair_agree(p);
     assert_int_equal(raw_calls(&p->table, RAW_EVENT_RECORD), 0);
     assert_false(pair_malloc(p, 2, 30 * MIB, 0)); /* 20 are cached, and stay so */
     assert_memory(p, 0, 50 * MIB);
     assert_int_equal(p->model->stats.retries, 0);
     assert_int_equal(raw_calls(&p->table, RAW_EVENT_QUERY), 0);
     pair_route_end(p, pool);
-    take(p, 2, 30 * MIB, 0); /* the deferred block waits for stream 2 */
+    pair_take(p, 2, 30 * MIB, 0); /* the deferred block waits for stream 2 */
     assert_int_equal(raw_calls(&p->table, RAW_EVENT_RECORD), 1);
     assert_memory(p, 30 * MIB, 30 * MIB);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M085: what a capture put off is recorded in the order of the frees. */
@@ -230,8 +199,8 @@ static void test_deferred_frees_keep_their_order(void **state)
     (void)state;
     pair *p = start(1000 * MIB, false);
     const int pool = pair_pool_new(p, false);
-    take(p, 0, 30 * MIB, 0);
-    take(p, 1, 20 * MIB, 0);
+    pair_take(p, 0, 30 * MIB, 0);
+    pair_take(p, 1, 20 * MIB, 0);
     pair_route_begin(p, pool, 0, true);
     for (int i = 0; i < 2; i++) {
         pair_record_stream(p, i, 2);
@@ -241,9 +210,9 @@ static void test_deferred_frees_keep_their_order(void **state)
     pair_process_events(p);
     pair_advance(p, 2, 1);
     pair_process_events(p);
-    agree(p);
+    pair_agree(p);
     assert_int_equal(p->model->stats.of[MODEL_ACTIVE_BYTES][MODEL_ALL].current, 20 * MIB);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M088, M026 step 6. */
@@ -253,15 +222,15 @@ static void test_a_willing_pool_helps_before_the_flush(void **state)
     pair *p = start(64 * MIB, false);
     const int pool = pair_pool_new(p, true);
     pair_route_begin(p, pool, -1, false);
-    take(p, 0, 40 * MIB, 0);
+    pair_take(p, 0, 40 * MIB, 0);
     pair_route_end(p, pool);
     pair_free(p, 0);
-    take(p, 1, 22 * MIB, 1);
+    pair_take(p, 1, 22 * MIB, 1);
     pair_free(p, 1);
-    take(p, 2, 30 * MIB, 0);
+    pair_take(p, 2, 30 * MIB, 0);
     assert_memory(p, 30 * MIB, 62 * MIB);
     assert_int_equal(p->model->stats.syncs, 0);
-    finish(p);
+    pair_finish(p);
 }
 
 /* Which pool helps first is not written anywhere: the newest, like routes. */
@@ -273,15 +242,15 @@ static void test_the_newest_willing_pool_helps_first(void **state)
         const int pools[2] = { pair_pool_new(p, true), pair_pool_new(p, true) };
         for (int i = 0; i < 2; i++) { /* the order of first use says nothing */
             pair_route_begin(p, pools[i ^ first], 0, false);
-            take(p, i ^ first, 30 * MIB, 0);
+            pair_take(p, i ^ first, 30 * MIB, 0);
             pair_route_end(p, pools[i ^ first]);
         }
         const uint64_t newest = p->slots[1].address;
         pair_free(p, 0);
         pair_free(p, 1);
-        take(p, 2, 30 * MIB, 0);
+        pair_take(p, 2, 30 * MIB, 0);
         assert_true(p->slots[2].address == newest);
-        finish(p);
+        pair_finish(p);
     }
 }
 
@@ -290,13 +259,13 @@ static void test_a_callback_frees_before_the_device_is_asked(void **state)
 {
     (void)state;
     pair *p = start(1000 * MIB, false);
-    take(p, 0, 40 * MIB, 0);
+    pair_take(p, 0, 40 * MIB, 0);
     pair_offer(p, 0);
-    take(p, 1, 30 * MIB, 0);
+    pair_take(p, 1, 30 * MIB, 0);
     assert_memory(p, 30 * MIB, 40 * MIB);
-    take(p, 2, 30 * MIB, 0); /* nothing more to let go */
+    pair_take(p, 2, 30 * MIB, 0); /* nothing more to let go */
     assert_memory(p, 60 * MIB, 70 * MIB);
-    finish(p);
+    pair_finish(p);
 }
 
 /* M035: segments, not blocks. */
@@ -313,7 +282,7 @@ static void test_a_failure_names_the_segment(void **state)
     assert_int_equal(failure.block, 1024);
     assert_int_equal(failure.status, TERN_ERR_OOM);
     p->model->stats.ooms = p->model->stats.retries = p->model->stats.syncs = 2;
-    finish(p);
+    pair_finish(p);
 }
 
 /* What empty_cache would return includes what waits for events, joined to its free neighbours. */
@@ -323,17 +292,17 @@ static void test_a_failure_counts_what_waits_as_returnable(void **state)
     pair *p = start(40 * MIB, false);
     core_alloc_failure failure;
     const int pool = pair_pool_new(p, false);
-    take(p, 0, 3 * MIB, 0);
+    pair_take(p, 0, 3 * MIB, 0);
     pair_record_stream(p, 0, 2);
     pair_route_begin(p, pool, 1, true);
     pair_free(p, 0);
     assert_false(pair_malloc(p, 1, 30 * MIB, 1));
-    agree(p);
+    pair_agree(p);
     assert_null(core_alloc_malloc(p->engine, (void *)(uintptr_t)1, 30 * MIB, "test:1", &failure));
     assert_int_equal(failure.returnable, 20 * MIB);
     p->model->stats.ooms++;
     pair_route_end(p, pool);
-    finish(p);
+    pair_finish(p);
 }
 
 int main(void)
