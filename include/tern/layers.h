@@ -200,7 +200,7 @@ typedef struct tern_rnn_layer_args {
 /* tern_forward(m, x), or tern_forward_args with in: x [L, N, in] ([L, in] for one sequence), h0, and of an
  * lstm c0, [layers directions, N, hidden], NULL: zeros; out: y [L, N, directions hidden], h and c after the
  * last step. Parameters weight_ih_l0 [gates hidden, in], weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._reverse, all
- * from U(-d, d), d = hidden^-1/2. Gates: lstm i, f, g, o; gru r, z, n. No gradients of gradients. */
+ * from U(-d, d), d = hidden^-1/2. Gates: lstm i, f, g, o; gru r, z, n. Any order of gradients. */
 TERN_API tern_module *tern_rnn_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
 TERN_API tern_module *tern_lstm_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
 TERN_API tern_module *tern_gru_layer_at(tern_site_t site, const tern_rnn_layer_args *args);

@@ -102,9 +102,83 @@ static void test_what_does_not_fit_is_refused(void **unused)
     tern_args run = TERN_ARGS(tern_zeros(TERN_SHAPE(5, 2, 3)), tern_zeros(TERN_SHAPE(2, 2, 4)));
     assert_null(tern_forward_args(m, &run));
     assert_error(TERN_ERR_SHAPE, "h0 has to be [1, 2, 4]: layers, batch, hidden");
-    tern_tensor *x = tern_ones(TERN_SHAPE(2, 2, 3), .requires_grad = true), *gradient = NULL;
-    tern_grad(tern_sum(tern_forward(m, x)), &x, 1, &gradient, .create_graph = true);
-    assert_error(TERN_ERR_GRAD, "gradients of gradients of a recurrent layer");
+    tern_module_free(m);
+}
+
+/* in: x, h0 and, of an lstm, c0 */
+static tern_tensor *all_results(tern_tensor *const *in, void *user)
+{
+    tern_args run = TERN_ARGS(in[0], in[1], in[2]);
+    tern_forward_args(user, &run);
+    tern_tensor *y = tern_reshape(run.out[0], TERN_SHAPE(-1));
+    tern_tensor *h = tern_reshape(run.out[1], TERN_SHAPE(-1));
+    return run.out[2] ? tern_cat(0, y, h, tern_reshape(run.out[2], TERN_SHAPE(-1)))
+                      : tern_cat(0, y, h);
+}
+
+static tern_tensor *leaf(tern_shape_t shape)
+{
+    return tern_set_requires_grad(tern_randn(shape, .dtype = TERN_F64), true);
+}
+
+static void check_orders(tern_module *m, int64_t places, bool cells)
+{
+    TERN_SCOPE;
+    tern_seed(5);
+    tern_tensor *in[3] = { leaf(TERN_SHAPE(3, 2, 2)), leaf(TERN_SHAPE(places, 2, 3)),
+                           cells ? leaf(TERN_SHAPE(places, 2, 3)) : NULL };
+    assert_int_equal(tern_gradcheck(all_results, in, cells ? 3 : 2, m, .order = 2), TERN_OK);
+    tern_module_free(m);
+}
+
+static void test_gradients_of_gradients(void **unused)
+{
+    (void)unused;
+    check_orders(tern_rnn_layer(2, 3, .dtype = TERN_F64), 1, false);
+    check_orders(tern_rnn_layer(2, 3, .dtype = TERN_F64, .relu = true, .bidirectional = true), 2,
+                 false);
+    check_orders(tern_lstm_layer(2, 3, .dtype = TERN_F64), 1, true);
+    check_orders(tern_lstm_layer(2, 3, .dtype = TERN_F64, .layers = 2, .bidirectional = true), 4,
+                 true);
+    check_orders(tern_gru_layer(2, 3, .dtype = TERN_F64, .no_bias = true), 1, false);
+    check_orders(tern_gru_layer(2, 3, .dtype = TERN_F64, .layers = 2), 2, false);
+}
+
+/* Twice through one layer in one graph, and a third order. */
+static void test_one_layer_twice_and_a_third_order(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_module *m = tern_lstm_layer(3, 3, .dtype = TERN_F64);
+    tern_tensor *x = leaf(TERN_SHAPE(4, 2, 3)), *g = NULL;
+    tern_tensor *s = tern_sum(tern_forward(m, tern_forward(m, x)));
+    for (int order = 1; order <= 3; order++) {
+        tern_grad(s, &x, 1, &g, .create_graph = true);
+        s = tern_sum(tern_mul(g, g));
+    }
+    assert_no_error();
+    assert_true(isfinite(tern_item(s)) && tern_item(s) > 0);
+    tern_module_free(m);
+}
+
+/* A batch of none is a batch; half types have second orders, too. */
+static void test_empty_batch_and_second_order_of_half(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_module *m = tern_gru_layer(3, 4);
+    tern_tensor *x = tern_zeros(TERN_SHAPE(5, 0, 3), .requires_grad = true), *g = NULL;
+    tern_tensor *y = tern_forward(m, x);
+    assert_int_equal(tern_size(y, 1), 0);
+    tern_grad(tern_sum(y), &x, 1, &g, .create_graph = true);
+    assert_no_error();
+    tern_module_free(m);
+    m = tern_gru_layer(3, 4, .dtype = TERN_BF16);
+    x = tern_set_requires_grad(tern_randn(TERN_SHAPE(5, 2, 3), .dtype = TERN_BF16), true);
+    tern_grad(tern_sum(tern_forward(m, x)), &x, 1, &g, .create_graph = true);
+    tern_backward(tern_sum(tern_mul(g, g)));
+    assert_no_error();
+    assert_int_equal(tern_dtype(tern_grad_of(x)), TERN_BF16);
     tern_module_free(m);
 }
 
@@ -133,6 +207,9 @@ int main(void)
         cmocka_unit_test(test_each_kind_learns),
         cmocka_unit_test(test_autocast_and_half_types),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
+        cmocka_unit_test(test_gradients_of_gradients),
+        cmocka_unit_test(test_one_layer_twice_and_a_third_order),
+        cmocka_unit_test(test_empty_batch_and_second_order_of_half),
         cmocka_unit_test(test_cells_check_their_operands),
     };
     return check_run(tests, NULL, NULL);

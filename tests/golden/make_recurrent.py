@@ -2,7 +2,8 @@
 """Writes recurrent.txt: torch.nn.RNN, LSTM and GRU, with all gradients (see golden.py).
 
 x, h0 (and c0) go in; p0, p1, ... are the parameters in PyTorch's order; y, h (and c) come out. gy, gh (and
-gc) are the gradients that flow into them, gx, gh0, gc0 and gp0, ... those that come out.
+gc) are the gradients that flow into them, gx, gh0, gc0 and gp0, ... those that come out; ggx, ggp0, ... are the
+gradients of the sum of the squares of those.
 """
 
 import torch
@@ -36,11 +37,14 @@ def layer(name, kind, features, size, length, batch, states=True, **options):
     flows = {k: draw(*v.shape) for k, v in out.items()}
     parameters = {f"p{i}": p for i, p in enumerate(module.parameters())}
     wanted = leaves | parameters
-    grads = torch.autograd.grad(list(out.values()), list(wanted.values()), list(flows.values()))
+    grads = torch.autograd.grad(list(out.values()), list(wanted.values()), list(flows.values()),
+                                create_graph=True)
+    second = torch.autograd.grad(sum(g.square().sum() for g in grads), list(wanted.values()))
     arrays |= {k: p.detach() for k, p in parameters.items()}
     arrays |= {k: v.detach() for k, v in out.items()}
     arrays |= {"g" + k: v for k, v in flows.items()}
-    arrays |= {"g" + k: g for k, g in zip(wanted, grads)}
+    arrays |= {"g" + k: g.detach() for k, g in zip(wanted, grads)}
+    arrays |= {"gg" + k: g for k, g in zip(wanted, second)}
     golden.case(name, ", ".join(f"{k} {v}" for k, v in options.items()) or "plain", **arrays)
 
 

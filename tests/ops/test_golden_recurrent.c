@@ -1,4 +1,5 @@
-/* Recurrent layers against golden vectors (recurrent.txt): results, states and all gradients. */
+/* Recurrent layers against golden vectors (recurrent.txt): results, states, all gradients and the gradients of
+ * those. */
 #include "tests/support/check.h"
 #include "tests/support/golden_rows.h"
 
@@ -62,6 +63,59 @@ static void load_parameters(const char *test, tern_module *m)
     assert_no_error();
 }
 
+enum { MOST_LEAVES = 24 };
+
+/* What gradients are wanted of, by the names of their gradients. */
+typedef struct leaves {
+    tern_tensor *tensors[MOST_LEAVES], *grads[MOST_LEAVES];
+    char names[MOST_LEAVES][16];
+    int64_t count;
+} leaves;
+
+static void add_leaf(leaves *all, const char *name, tern_tensor *t)
+{
+    if (t == NULL)
+        return;
+    assert_true(all->count < MOST_LEAVES);
+    (void)snprintf(all->names[all->count], sizeof all->names[0], "%s", name);
+    all->tensors[all->count++] = t;
+}
+
+/* The sum of the squares of all gradients, recorded. */
+static tern_tensor *squares(const leaves *all)
+{
+    tern_tensor *sum = NULL;
+    for (int64_t i = 0; i < all->count; i++) {
+        tern_tensor *square = tern_sum(tern_mul(all->grads[i], all->grads[i]));
+        sum = sum != NULL ? tern_add(sum, square) : square;
+    }
+    return sum;
+}
+
+static void check_gradients(const char *test, tern_tensor *root, leaves *all, double tolerance)
+{
+    tern_grad(root, all->tensors, all->count, all->grads, .retain_graph = true);
+    assert_no_error();
+    for (int64_t i = 0; i < all->count; i++)
+        check(test, all->names[i], all->grads[i], tolerance);
+}
+
+/* The first gradients again, recorded: from ops instead of kernels of cells. */
+static void check_second_gradients(const char *test, tern_tensor *root, leaves *all,
+                                   double tolerance)
+{
+    tern_grad(root, all->tensors, all->count, all->grads, .create_graph = true);
+    assert_no_error();
+    for (int64_t i = 0; i < all->count; i++) {
+        char name[16];
+        check(test, all->names[i], all->grads[i], tolerance);
+        (void)snprintf(name, sizeof name, "g%s", all->names[i]);
+        memcpy(all->names[i], name, sizeof name);
+        assert_non_null(golden_find(test, name));
+    }
+    check_gradients(test, squares(all), all, 8 * tolerance);
+}
+
 static void check_case(const layer_case *c, tern_dtype_t dtype, double tolerance)
 {
     static const char *const outs[3] = { "y", "h", "c" };
@@ -78,23 +132,23 @@ static void check_case(const layer_case *c, tern_dtype_t dtype, double tolerance
     tern_forward_args(m, &run);
     assert_no_error();
     tern_tensor *sum = NULL;
+    leaves all = { .count = 0 };
     for (int i = 0; i < 3; i++) {
+        add_leaf(&all, grads[i], run.in[i]);
         check(c->test, outs[i], run.out[i], tolerance);
         if (run.out[i] == NULL)
             continue;
         tern_tensor *part = tern_sum(tern_mul(run.out[i], golden_tensor(c->test, flows[i], dtype)));
         sum = sum != NULL ? tern_add(sum, part) : part;
     }
-    tern_backward(sum);
-    for (int i = 0; i < 3; i++)
-        if (run.in[i] != NULL)
-            check(c->test, grads[i], tern_grad_of(run.in[i]), tolerance);
-    const tern_tensors_t all = tern_parameters(m);
-    for (int64_t i = 0; i < all.count; i++) {
+    const tern_tensors_t parameters = tern_parameters(m);
+    for (int64_t i = 0; i < parameters.count; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "gp%d", (int)i);
-        check(c->test, name, tern_grad_of(all.tensors[i]), tolerance);
+        add_leaf(&all, name, parameters.tensors[i]);
     }
+    check_gradients(c->test, sum, &all, tolerance);
+    check_second_gradients(c->test, sum, &all, tolerance);
     tern_module_free(m);
 }
 
