@@ -4,51 +4,6 @@
 #include "backend_cuda/launch.h"
 #include "tern/error.h"
 
-/* Atomics add in any order on a GPU. */
-static tern_status_t check_repeatable(const tern_call *call, const char *op)
-{
-    const uint32_t numerics = call->host->numerics();
-    if (!(numerics & TERN_NUMERICS_DETERMINISTIC))
-        return TERN_OK;
-    if (numerics & TERN_NUMERICS_WARN_ONLY) {
-        call->host->event(TERN_LOG_WARNING, "%s has no deterministic implementation on CUDA", op);
-        return TERN_OK;
-    }
-    return call->host->fail(
-        TERN_ERR_UNSUPPORTED,
-        "%s does not have a deterministic implementation on CUDA, and "
-        "tern_use_deterministic_algorithms asks for one; .warn_only = true lets "
-        "it run",
-        op);
-}
-
-/* ---- sums of gradients ----------------------------------------------------------------------- */
-
-/* Zeros to add into: the output, or f32 scratch for half types. NULL: recorded. */
-static void *sums_of(const tern_call *call, cudaStream_t stream)
-{
-    const tern_view *out = call->out[0];
-    const bool half = out->dtype == TERN_F16 || out->dtype == TERN_BF16;
-    const int64_t bytes = out->numel * (half ? 4 : cuda_dtype_size(out->dtype));
-    void *sums = half ? cuda_scratch(call, bytes) : out->data;
-    if (sums == NULL)
-        return NULL;
-    const cudaError_t code = cudaMemsetAsync(sums, 0, (size_t)bytes, stream);
-    return cuda_check(call->dev.index, code, "cudaMemsetAsync") == TERN_OK ? sums : NULL;
-}
-
-static tern_status_t finish_sums(const tern_call *call, void *sums, cudaStream_t stream)
-{
-    const tern_view *out = call->out[0];
-    if (sums == out->data)
-        return TERN_OK;
-    cuda_walk_part part;
-    cuda_walk_plan(2, (const tern_view *const[]){ out, out }, 0, &part);
-    return cuda_launched(
-        call, cuda_launch_copy(out->data, out->dtype, sums, TERN_F32, &part.walk, stream),
-        "conversion of sums");
-}
-
 /* ---- embedding ------------------------------------------------------------------------------- */
 
 tern_status_t cuda_embedding(const tern_call *call)
@@ -65,28 +20,6 @@ tern_status_t cuda_embedding(const tern_call *call)
                               table->shape[0], out->numel / indices->numel,
                               cuda_dtype_size(table->dtype), indices->numel, slot, stream),
         "embedding");
-}
-
-tern_status_t cuda_embedding_grad(const tern_call *call)
-{
-    cudaStream_t stream = NULL;
-    cuda_fault_slot *slot = NULL;
-    const tern_view *grad = call->in[0], *indices = call->in[1], *out = call->out[0];
-    if (out->numel == 0)
-        return TERN_OK;
-    CUDA_TRY(check_repeatable(call, "embedding_grad"));
-    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
-    void *sums = sums_of(call, stream);
-    if (sums == NULL)
-        return TERN_ERR_OOM;
-    if (grad->numel > 0)
-        CUDA_TRY(cuda_launched(call,
-                               cuda_launch_embedding_grad(sums, grad->data, grad->dtype,
-                                                          indices->data, indices->dtype,
-                                                          out->shape[0], out->numel / out->shape[0],
-                                                          indices->numel, slot, stream),
-                               "embedding_grad"));
-    return finish_sums(call, sums, stream);
 }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
@@ -182,12 +115,12 @@ static bool repeats(const tern_call *call)
 }
 
 static void plan_scatter(const tern_call *call, cuda_gather_args *g, cuda_walk_part *part, int dim,
-                         const tern_view *src, const tern_view *sums)
+                         const tern_view *index, const tern_view *src, const tern_view *sums)
 {
     if (repeats(call))
-        plan_lines(g, part, dim, call->in[1], src, sums);
+        plan_lines(g, part, dim, index, src, sums);
     else
-        plan_gather(g, part, dim, call->in[1], src, sums);
+        plan_gather(g, part, dim, index, src, sums);
 }
 
 static tern_status_t copy_to(const tern_call *call, const tern_view *out, const tern_view *from)
@@ -242,8 +175,8 @@ static tern_status_t sums_view(const tern_call *call, tern_view *sums)
     return sums->data != NULL ? TERN_OK : TERN_ERR_OOM;
 }
 
-static tern_status_t add(const tern_call *call, int dim, const tern_view *src,
-                         const tern_view *sums, const char *name)
+static tern_status_t add(const tern_call *call, int dim, const tern_view *index,
+                         const tern_view *src, const tern_view *sums, const char *name)
 {
     cudaStream_t stream = NULL;
     cuda_fault_slot *slot = NULL;
@@ -254,24 +187,30 @@ static tern_status_t add(const tern_call *call, int dim, const tern_view *src,
         return too_large(call);
     CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     cuda_gather_args g = { .out = sums->data, .in = src->data, .slot = slot };
-    plan_scatter(call, &g, &part, dim, src, sums);
+    plan_scatter(call, &g, &part, dim, index, src, sums);
     return cuda_launched(call, cuda_launch_scatter_add(&g, src->dtype, stream), name);
+}
+
+/* The same, zero. */
+static tern_status_t zero_sums(const tern_call *call, tern_view *sums)
+{
+    cudaStream_t stream = NULL;
+    CUDA_TRY(sums_view(call, sums));
+    CUDA_TRY(cuda_enter(call, &stream));
+    const size_t bytes = (size_t)(sums->numel * cuda_dtype_size(sums->dtype));
+    return cuda_check(call->dev.index, cudaMemsetAsync(sums->data, 0, bytes, stream),
+                      "cudaMemsetAsync");
 }
 
 tern_status_t cuda_gather_grad(const tern_call *call)
 {
-    cudaStream_t stream = NULL;
     tern_view sums;
     const tern_view *out = call->out[0];
     if (out->numel == 0)
         return TERN_OK;
-    CUDA_TRY(sums_view(call, &sums));
-    CUDA_TRY(cuda_enter(call, &stream));
-    const size_t bytes = (size_t)(out->numel * cuda_dtype_size(sums.dtype));
-    CUDA_TRY(cuda_check(call->dev.index, cudaMemsetAsync(sums.data, 0, bytes, stream),
-                        "cudaMemsetAsync"));
-    CUDA_TRY(add(call, ((const tern_attr_gather_grad *)call->attr)->dim, call->in[0], &sums,
-                 "gather_grad"));
+    CUDA_TRY(zero_sums(call, &sums));
+    CUDA_TRY(add(call, ((const tern_attr_gather_grad *)call->attr)->dim, call->in[1], call->in[0],
+                 &sums, "gather_grad"));
     return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
 }
 
@@ -284,8 +223,8 @@ tern_status_t cuda_scatter_add(const tern_call *call)
     CUDA_TRY(sums_view(call, &sums));
     if (sums.data != out->data || !is_same(out, x))
         CUDA_TRY(copy_to(call, &sums, x));
-    CUDA_TRY(
-        add(call, ((const tern_attr_dim *)call->attr)->dim, call->in[2], &sums, "scatter_add"));
+    CUDA_TRY(add(call, ((const tern_attr_dim *)call->attr)->dim, call->in[1], call->in[2], &sums,
+                 "scatter_add"));
     return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
 }
 
@@ -303,7 +242,80 @@ tern_status_t cuda_scatter(const tern_call *call)
         return too_large(call);
     CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
     cuda_gather_args g = { .out = out->data, .in = src->data, .slot = slot };
-    plan_scatter(call, &g, &part, ((const tern_attr_dim *)call->attr)->dim, src, out);
+    plan_scatter(call, &g, &part, ((const tern_attr_dim *)call->attr)->dim, call->in[1], src, out);
     return cuda_launched(call, cuda_launch_scatter(&g, cuda_dtype_size(src->dtype), stream),
                          "scatter");
+}
+
+/* ---- gradient of embedding ------------------------------------------------------------------- */
+
+/* Indices of the table's rows as i64 [n, width], each repeated along its row. */
+static tern_status_t row_numbers(const tern_call *call, int64_t width, tern_view *out)
+{
+    const tern_view *indices = call->in[1];
+    tern_view wide = *indices;
+    if (indices->dtype != TERN_I64) {
+        wide.dtype = TERN_I64;
+        wide.data = cuda_scratch(call, indices->numel * (int64_t)sizeof(int64_t));
+        if (wide.data == NULL)
+            return TERN_ERR_OOM;
+        CUDA_TRY(copy_to(call, &wide, indices));
+    }
+    *out = wide;
+    out->ndim = 2;
+    out->numel = indices->numel * width;
+    out->flags = 0;
+    out->shape[0] = indices->numel;
+    out->shape[1] = width;
+    out->stride[0] = 1;
+    out->stride[1] = 0;
+    return TERN_OK;
+}
+
+static tern_view as_rows(const tern_view *view, int64_t rows, int64_t width)
+{
+    tern_view v = *view;
+    v.ndim = 2;
+    v.shape[0] = rows;
+    v.shape[1] = width;
+    v.stride[0] = width;
+    v.stride[1] = 1;
+    return v;
+}
+
+/* A thread goes along the rows of its column, in order. */
+static tern_status_t add_rows_in_order(const tern_call *call, const tern_view *to)
+{
+    tern_view numbers;
+    const int64_t n = call->in[1]->numel, width = call->in[0]->numel / n;
+    CUDA_TRY(row_numbers(call, width, &numbers));
+    const tern_view rows = as_rows(call->in[0], n, width);
+    const tern_view sums = as_rows(to, to->shape[0], width);
+    return add(call, 0, &numbers, &rows, &sums, "embedding_grad");
+}
+
+static tern_status_t add_rows(const tern_call *call, const tern_view *to)
+{
+    cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
+    const tern_view *grad = call->in[0], *indices = call->in[1];
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
+    return cuda_launched(call,
+                         cuda_launch_embedding_grad(to->data, grad->data, grad->dtype,
+                                                    indices->data, indices->dtype, to->shape[0],
+                                                    grad->numel / indices->numel, indices->numel,
+                                                    slot, stream),
+                         "embedding_grad");
+}
+
+tern_status_t cuda_embedding_grad(const tern_call *call)
+{
+    tern_view sums;
+    const tern_view *out = call->out[0];
+    if (out->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(zero_sums(call, &sums));
+    if (call->in[0]->numel > 0)
+        CUDA_TRY(repeats(call) ? add_rows_in_order(call, &sums) : add_rows(call, &sums));
+    return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
 }

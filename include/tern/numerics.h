@@ -76,7 +76,8 @@ typedef struct tern_deterministic_args {
     bool warn_only; /* an op without a repeatable kernel runs, and is named in the log */
 } tern_deterministic_args;
 /* tern_use_deterministic_algorithms(true): ops take kernels whose results repeat bit for bit;
- * one that has none is an error (TERN_ERR_UNSUPPORTED). Off at first. */
+ * one that has none is an error (TERN_ERR_UNSUPPORTED); tern's own backends have one for each. Off
+ * at first. */
 TERN_API void tern_use_deterministic_algorithms_at(tern_site_t site,
                                                    const tern_deterministic_args *args);
 #define tern_use_deterministic_algorithms(...) \
