@@ -1,7 +1,8 @@
 /* Every op of table.def at three sizes: small (the cost of a call), in the cache, in memory.
- * bench_table [--threads N] [--json] [work ...], a work being name, name/size or name/size/grad:
- * peers/torch_table.py knows the same. Variant `limit` is the time that the bytes take at the rate of
- * the best streams of that size and the operations at that of the library's own product of 1024^3. */
+ * bench_table [--threads N] [--device D] [--quick] [work ...], a work being name, name/size or
+ * name/size/grad, or /size alone: peers/torch_table.py knows the same. --quick: shorter blocks. Variant
+ * `limit` is the time that the bytes take at the rate of the best streams of that size (on a device: of
+ * its own copies) and the operations at that of the library's own product of 1024^3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,16 @@ static inputs make(enum input_set set, int64_t n)
 /* ---- limits ---- */
 
 static double bytes_per_second[SIZES], operations_per_second;
+static tern_dev_t device = { TERN_KIND_CPU, 0 };
+static double block_seconds = 0.02;
+static int blocks = 7;
+
+/* What was queued is part of the time. */
+static void wait_for_device(void)
+{
+    if (device.kind != TERN_KIND_CPU)
+        (void)tern_dev_synchronize(device);
+}
 
 typedef struct pass {
     bench_streams streams;
@@ -166,6 +177,30 @@ static void multiply(void *user, int64_t repeats)
         TERN_SCOPE;
         (void)tern_matmul(m[0], m[1]);
     }
+    wait_for_device();
+}
+
+static void copy_on_device(void *user, int64_t repeats)
+{
+    for (int64_t r = 0; r < repeats; r++) {
+        TERN_SCOPE;
+        (void)tern_clone(user);
+    }
+    wait_for_device();
+}
+
+static double best_stream(int64_t n)
+{
+    tern_tensor *x = tern_ones(TERN_SHAPE(n));
+    if (device.kind != TERN_KIND_CPU)
+        return bench_run(copy_on_device, x, 0.01, 11).low;
+    pass p = { .streams = { 1, 0, 1, { tern_data(x), tern_data(tern_ones(TERN_SHAPE(n))) }, n } };
+    double best = 1;
+    for (p.variant = 0; p.variant < BENCH_STREAM_VARIANTS; p.variant++) {
+        const double seconds = bench_run(copy_once, &p, 0.01, 11).low;
+        best = seconds < best ? seconds : best;
+    }
+    return best;
 }
 
 static void measure_limits(void)
@@ -173,18 +208,7 @@ static void measure_limits(void)
     for (int size = CACHE; size < SIZES; size++) {
         TERN_SCOPE;
         const int64_t n = sizes[size].elements;
-        pass p = { .streams = {
-                       1,
-                       0,
-                       1,
-                       { tern_data(tern_ones(TERN_SHAPE(n))), tern_data(tern_ones(TERN_SHAPE(n))) },
-                       n } };
-        double best = 1;
-        for (p.variant = 0; p.variant < BENCH_STREAM_VARIANTS; p.variant++) {
-            const double seconds = bench_run(copy_once, &p, 0.01, 11).low;
-            best = seconds < best ? seconds : best;
-        }
-        bytes_per_second[size] = 8 * (double)n / best;
+        bytes_per_second[size] = 8 * (double)n / best_stream(n);
     }
     TERN_SCOPE;
     tern_tensor *m[] = { fraction(TERN_SHAPE(1024, 1024)), fraction(TERN_SHAPE(1024, 1024)) };
@@ -215,6 +239,7 @@ static void forward(void *user, int64_t repeats)
         TERN_NO_GRAD;
         (void)j->row->call(&j->in);
     }
+    wait_for_device();
 }
 
 static void with_backward(void *user, int64_t repeats)
@@ -225,27 +250,35 @@ static void with_backward(void *user, int64_t repeats)
         (void)tern_backward(j->row->call(&j->in), .gradient = j->gradient);
         (void)tern_set_grad(j->in.x, NULL);
     }
+    wait_for_device();
 }
 
 static int arguments;
 static char **argument;
 
-/* Of name/size/grad, all that begin with what was asked for up to a slash. */
+/* Of name/size/grad, all that begin with what was asked for up to a slash, or go on so after the name. */
 static bool wanted(const char *work)
 {
     int named = 0;
     for (int a = 1; a < arguments; a++) {
-        if (strcmp(argument[a], "--threads") == 0) {
+        if (strcmp(argument[a], "--threads") == 0 || strcmp(argument[a], "--device") == 0) {
             a++;
         } else if (argument[a][0] != '-') {
             const size_t length = strlen(argument[a]);
+            const char *from = argument[a][0] == '/' ? strchr(work, '/') : work;
             named++;
-            if (strncmp(work, argument[a], length) == 0 &&
-                (work[length] == '/' || work[length] == 0))
+            if (strncmp(from, argument[a], length) == 0 &&
+                (from[length] == '/' || from[length] == 0))
                 return true;
         }
     }
     return named == 0;
+}
+
+static void measure(const char *work, bench_body body, job *j)
+{
+    if (bench_works(work, body, j))
+        bench_print(work, "tern", bench_run(body, j, block_seconds, blocks));
 }
 
 static void run_grad(const row *r, int size, job *j)
@@ -254,10 +287,12 @@ static void run_grad(const row *r, int size, job *j)
     (void)snprintf(work, sizeof work, "%s/%s/grad", r->name, sizes[size].name);
     if (!r->grad || !wanted(work))
         return;
+    if (!bench_works(work, forward, j))
+        return;
     tern_tensor *y = r->call(&j->in);
     j->gradient = tern_ones(tern_shape(y));
     (void)tern_set_requires_grad(j->in.x, true);
-    bench_print(work, "tern", bench_run(with_backward, j, 0.02, 7));
+    measure(work, with_backward, j);
 }
 
 static void run_row(const row *r, int size)
@@ -272,7 +307,7 @@ static void run_row(const row *r, int size)
         return;
     j.in = make(r->set, sizes[size].elements);
     if (wanted(work)) {
-        bench_print(work, "tern", bench_run(forward, &j, 0.02, 7));
+        measure(work, forward, &j);
         if (size != SMALL) {
             const double limit = limit_of(r, size, &j.in);
             bench_print(work, "limit", (bench_result){ limit, limit, limit });
@@ -281,14 +316,28 @@ static void run_row(const row *r, int size)
     run_grad(r, size, &j);
 }
 
+static void read_options(void)
+{
+    for (int a = 1; a < arguments; a++) {
+        const bool has_value = a + 1 < arguments;
+        if (strcmp(argument[a], "--threads") == 0 && has_value)
+            tern_set_num_threads(atoi(argument[a + 1]));
+        else if (strcmp(argument[a], "--device") == 0 && has_value &&
+                 tern_dev_parse(argument[a + 1], &device) == TERN_OK)
+            (void)tern_set_default_device(device);
+        else if (strcmp(argument[a], "--quick") == 0)
+            block_seconds = 0.004, blocks = 5;
+    }
+    bench_check();
+}
+
 int main(int argc, char **argv)
 {
     arguments = argc;
     argument = argv;
-    for (int a = 1; a + 1 < argc; a++)
-        if (strcmp(argv[a], "--threads") == 0)
-            tern_set_num_threads(atoi(argv[a + 1]));
-    bench_streams_pin(tern_num_threads());
+    read_options();
+    if (device.kind == TERN_KIND_CPU)
+        bench_streams_pin(tern_num_threads());
     measure_limits();
     for (int size = 0; size < SIZES; size++)
         for (int r = 0; r < COUNT; r++)

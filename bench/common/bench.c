@@ -22,6 +22,20 @@ void bench_check(void)
     exit(1);
 }
 
+bool bench_works(const char *work, bench_body body, void *user)
+{
+    body(user, 1);
+    if (!tern_failed())
+        return true;
+    printf("{\"work\": \"%s\", \"variant\": \"tern\", \"error\": \"", work);
+    for (const char *c = tern_error_text(); *c != '\0'; c++)
+        putchar(*c == '"' || *c == '\\' || (unsigned char)*c < ' ' ? ' ' : *c);
+    puts("\"}");
+    (void)fflush(stdout);
+    tern_error_clear();
+    return false;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

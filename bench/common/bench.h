@@ -4,6 +4,7 @@
 #ifndef TERN_BENCH_BENCH_H
 #define TERN_BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 double bench_now(void); /* seconds, monotonic */
@@ -17,6 +18,8 @@ bench_result bench_run(bench_body body, void *user, double block_seconds, int bl
 void bench_print(const char *work, const char *variant, bench_result result);
 /* Times and prints in one go: 11 blocks of 20 ms. */
 void bench(const char *work, bench_body body, void *user);
+/* Runs body once. False: it failed; a line {"work": ..., "error": ...} says why, and the error is gone. */
+bool bench_works(const char *work, bench_body body, void *user);
 /* Exits with the library's error text when one is pending. */
 void bench_check(void);
 

@@ -33,7 +33,10 @@ def lines_of(command, threads):
     found = []
     for line in done.stdout.splitlines():
         try:
-            found.append(json.loads(line))
+            measured = json.loads(line)
+            if "us" not in measured:
+                raise ValueError(measured)
+            found.append(measured)
         except ValueError:
             print(f"compare: not a measurement: {line}", file=sys.stderr)
     return found

@@ -1,8 +1,9 @@
 """Large ops and training steps in PyTorch on a device: the work of bench/bench_device.c.
 
-    torch_device.py [--device cuda] [--elements N] [work ...]
+    torch_device.py [--device cuda] [--elements N] [--variants fused,compile] [work ...]
 
-Models run twice: eager with the fused optimizer, and through torch.compile.
+Models run in each variant: eager with the fused optimizer, and through torch.compile. What fails is a line
+with its error.
 """
 
 import argparse
@@ -55,19 +56,28 @@ def products(device, elements):
         yield "matmul_" + name, (lambda a=a, b=b: a @ b), 2.0 * side ** 3
 
 
-def models(device, wanted):
+def measure(name, variant, make, device, seconds=0.02, **sizes):
+    """make: gives the call, which may take long to make, and may fail."""
+    try:
+        emit(name, variant, timing.blocks(body_of(make(), device), seconds), **sizes)
+    except Exception as error:  # of whatever work it is; the others go on
+        print(json.dumps({"work": name, "variant": variant, "error": str(error)[:300]}), flush=True)
+
+
+def models(device, variants, wanted):
     torch.set_default_device(device)
-    for name in ["mlp1", "mlp2", "lenet", "cnn", "wide", "tiny"]:
-        for variant in ("fused", "compile"):
+    for name in ["mlp1", "mlp2", "lenet", "cnn", "wide", "tiny", "resnet20", "gpt"]:
+        for variant in variants:
             if wanted(name):
-                step = torch_steps.make_step(name, variant)
-                emit(name, "torch " + variant, timing.blocks(body_of(step, device)))
+                measure(name, "torch " + variant, lambda: torch_steps.make_step(name, variant),
+                        device, 0.05)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--elements", type=int, default=1 << 26)
+    parser.add_argument("--variants", default="fused,compile", help="of the models")
     parser.add_argument("work", nargs="*")
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -77,12 +87,11 @@ def main():
 
     for name, (call, passes) in ops(device, options.elements).items():
         if wanted(name):
-            emit(name, "torch", timing.blocks(body_of(call, device), 0.02),
-                 4.0 * passes * options.elements)
+            measure(name, "torch", lambda: call, device, traffic=4.0 * passes * options.elements)
     for name, call, flops in products(device, options.elements):
         if wanted(name):
-            emit(name, "torch", timing.blocks(body_of(call, device), 0.02), flops=flops)
-    models(device, wanted)
+            measure(name, "torch", lambda: call, device, flops=flops)
+    models(device, options.variants.split(","), wanted)
 
 
 main()

@@ -1,11 +1,13 @@
 """The ops of bench/table.def in PyTorch: the work of bench/bench_table.c under the same names.
 
-    torch_table.py [--threads N] [work ...]
+    torch_table.py [--threads N] [--device D] [--quick] [work ...]
 
-Variant eager: a new result each time, as programs do; with a gradient, forward and backward.
+Variant eager: a new result each time, as programs do; with a gradient, forward and backward. What fails is a
+line with its error.
 """
 
 import argparse
+import json
 import math
 import os
 import re
@@ -16,6 +18,7 @@ import torch.nn.functional as F  # noqa: F401, the rows use it
 import timing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+BLOCKS = {"seconds": 0.02, "count": 7}
 SIZES = {"small": 1 << 10, "cache": 1 << 16, "memory": 1 << 24}
 ROW = re.compile(r'^(ROW|GRAD)\((\w+), (\w+), .*, "(.*)"\)$', flags=re.M)
 
@@ -25,6 +28,20 @@ def rows():
     with open(os.path.join(HERE, "../table.def"), encoding="utf-8") as file:
         return [(name, kind, macro == "GRAD", call) for macro, name, kind, call in
                 ROW.findall(file.read())]
+
+
+def measure(work, call, *values):
+    """Blocks of calls; what was queued on a device is part of the time."""
+    on_device = torch.get_default_device().type == "cuda"
+
+    def body(repeats):
+        for _ in range(repeats):
+            call(*values)
+        if on_device:
+            torch.cuda.synchronize()
+
+    body(1)
+    timing.report(work, "eager", timing.blocks(body, **BLOCKS))
 
 
 def fraction(*shape):
@@ -60,7 +77,7 @@ def run_row(name, kind, grad, expression, size, wanted):
     values = list(names.values())
     if forward:
         with torch.no_grad():
-            timing.bench(work, "eager", lambda: call(*values), 0.02, 7)
+            measure(work, call, *values)
     if both:
         x = names["x"].requires_grad_()
         gradient = torch.ones_like(call(*values))
@@ -69,22 +86,34 @@ def run_row(name, kind, grad, expression, size, wanted):
             x.grad = None
             call(*values).backward(gradient)
 
-        timing.bench(work + "/grad", "eager", step, 0.02, 7)
+        measure(work + "/grad", step)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quick", action="store_true", help="shorter blocks")
     parser.add_argument("works", nargs="*")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    torch.set_default_device(args.device)
+    if args.quick:
+        BLOCKS.update(seconds=0.004, count=5)
 
     def wanted(work):
-        return not args.works or any(work == w or work.startswith(w + "/") for w in args.works)
+        part = work[work.index("/"):]
+        return not args.works or any((part if w[0] == "/" else work) == w or
+                                     (part if w[0] == "/" else work).startswith(w + "/")
+                                     for w in args.works)
 
     for size in SIZES:
         for row in rows():
-            run_row(*row, size, wanted)
+            try:
+                run_row(*row, size, wanted)
+            except Exception as error:  # of whatever op it is; the others go on
+                line = {"work": f"{row[0]}/{size}", "variant": "eager", "error": str(error)[:300]}
+                print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Everything that wants a real GPU, in one call of under nine minutes: build for this GPU (the CPU side
 # without libraries), the suites on it, compute-sanitizer, kernels and models beside bandwidth and
-# PyTorch, both allocators through the same sequences. Stages that are done are not done again, so that
-# a call that was cut goes on; what a stage cannot do is said in its result.
+# PyTorch, both allocators through the same sequences. What came to its end is not done again, so that a
+# call that was cut goes on; what cannot be done is said in its result. Nothing that fails stops what
+# comes after it but the build.
 # usage: gpu_check.sh OUT [STAGE...]; called by ./run gpu-check, in the checkout.
 #   TERN_GPU_BUILD    build folder (build/gpu)       TERN_GPU_SECONDS   for the whole call (520)
 #   TERN_GPU_DEVICE   cuda                           TERN_GPU_PYTHON    python3, PyTorch in it or not
+#   TERN_GPU_ARCH     90                             TERN_GPU_PARALLEL  suites at a time (4)
 # TERN_SIM_DEVICES=1 makes a rehearsal of it on a simulated device; the report says so.
 set -eu
 
@@ -13,10 +15,10 @@ set -eu
     echo "usage: ./run gpu-check OUT [STAGE...]" >&2
     exit 2
 }
-mkdir -p "$1"
+mkdir -p "$1/suites"
 out=$(CDPATH='' cd -- "$1" && pwd)
 shift
-stages=${*:-build machine suites sanitizer ops sequences}
+stages=${*:-build machine suites ops sequences table sanitizer compiled}
 build=${TERN_GPU_BUILD:-build/gpu}
 device=${TERN_GPU_DEVICE:-cuda}
 python=${TERN_GPU_PYTHON:-python3}
@@ -26,31 +28,63 @@ rehearsal=${TERN_SIM_DEVICES:+yes}
 # as ctest sets them (cmake/tests.cmake)
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 export TERN_PLUGIN_PATH="$build/lib" TERN_TEST_PLUGINS="$build/tests/plugin" TERN_TEST_SOURCE="$PWD" \
-    TERN_TEST_EXAMPLES="$build/examples" TERN_TEST_COMMAND="$build/bin/tern"
+    TERN_TEST_EXAMPLES="$build/examples" TERN_TEST_COMMAND="$build/bin/tern" OMP_WAIT_POLICY=passive
+# a device that is not there is an error, not the CPU
+export TERN_DEVICE_POLICY=require PYTHONUNBUFFERED=1
 
 left() { echo $((until - $(date +%s))); }
-has_torch() { "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; }
+
 # within LIMIT COMMAND...: at most LIMIT seconds, and not beyond the call's end.
 within() {
     limit=$1
     shift
     [ "$(left)" -lt "$limit" ] && limit=$(left)
-    [ "$limit" -gt 0 ] && timeout "$limit" "$@"
+    [ "$limit" -gt 0 ] && timeout -k 5 "$limit" "$@"
 }
 
-# ---- stages: each writes $out/STAGE.log or more; 0: it came to its end --------------------------------
+# once NAME LIMIT COMMAND...: its output in NAME.out; not again once it came to its end. One that was cut
+# has all the time that is left when it is called again.
+once() {
+    name=$1 seconds=$2 status=0
+    shift 2
+    [ ! -f "$out/$name.ok" ] || return 0
+    [ ! -f "$out/$name.out" ] || seconds=$(left)
+    within "$seconds" "$@" >"$out/$name.out" 2>"$out/$name.err" || status=$?
+    if [ "$status" -eq 0 ]; then
+        : >"$out/$name.ok"
+        return 0
+    fi
+    echo "$name: status $status (124: it was cut)"
+    tail -n 5 "$out/$name.err"
+    return 1
+}
+
+has_torch() {
+    [ -f "$out/torch" ] || {
+        if "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+            echo yes
+        else
+            echo no
+        fi >"$out/torch"
+    }
+    [ "$(cat "$out/torch")" = yes ] || {
+        echo "PyTorch with CUDA is not here ($python): nothing to compare with"
+        return 1
+    }
+}
+
+# ---- stages: each writes $out/STAGE.log and more; 0: it came to its end --------------------------------
 
 # Where the machine has no cmocka, a folder CMAKE_PREFIX_PATH names can hold one (the build reads it).
 stage_build() {
     if [ -n "$rehearsal" ]; then
         cmake --preset minimal -B "$build" -DTERN_SIM=ON -DTERN_BENCH=ON -DTERN_CUDA=OFF
         cmake --build "$build" -j "$jobs"
-    else
-        cmake --preset minimal -B "$build" -DTERN_CUDA=ON -DTERN_BENCH=ON -DTERN_CUDA_ARCHS="${TERN_GPU_ARCH:-90}"
-        cmake --build "$build" -j "$jobs"
-        cmake --build "$build" -j "$jobs" --target tern_cuda
-        python3 tools/cuda/budget.py "$build"
+        return
     fi
+    cmake --preset minimal -B "$build" -DTERN_CUDA=ON -DTERN_BENCH=ON -DTERN_CUDA_ARCHS="${TERN_GPU_ARCH:-90}"
+    cmake --build "$build" -j "$jobs" --target tern_cuda all
+    python3 tools/cuda/budget.py "$build" || echo "the budget is not kept; the other stages run"
 }
 
 stage_machine() {
@@ -62,26 +96,73 @@ stage_machine() {
 
 # Programs whose tensors go to the device that TERN_TEST_DEVICE names.
 programs() {
-    grep -l 'check_run(' tests/ops/*.c tests/api/*.c tests/unit/*.c | while read -r source; do
+    grep -l 'check_run(' tests/ops/*.c tests/api/*.c tests/unit/*.c tests/fault/*.c | while read -r source; do
         program="$build/${source%.c}"
         [ ! -x "$program" ] || echo "$program"
     done | sort -u
 }
 
+# Some at a time; one that fails then is run alone, and that counts.
 stage_suites() {
-    : >"$out/suites.tsv"
+    [ -n "$(programs)" ] || {
+        echo "no suite was built: cmocka is not here (see TERN_HAVE_CMOCKA in $build/CMakeCache.txt)"
+        return 1
+    }
+    TERN_TEST_DEVICE=$device
+    export TERN_TEST_DEVICE
+    programs | xargs -n 1 -P "${TERN_GPU_PARALLEL:-4}" sh tools/cuda/gpu_suite.sh "$out/suites" "$until" || true
+    bad=0
     for program in $(programs); do
-        status=0
-        began=$(date +%s)
-        TERN_TEST_DEVICE=$device within 120 "$program" >"$out/last.log" 2>&1 || status=$?
-        printf '%s\t%s\t%s\n' "${program##*/}" "$status" "$(($(date +%s) - began))" >>"$out/suites.tsv"
-        [ "$status" -eq 0 ] || {
-            printf '\n== %s: status %s\n' "$program" "$status"
-            tail -n 40 "$out/last.log"
-        }
+        sh tools/cuda/gpu_suite.sh "$out/suites" "$until" "$program" alone || bad=1
     done
-    rm -f "$out/last.log"
-    cat "$out/suites.tsv"
+    cat "$out"/suites/*.log 2>/dev/null || true
+    return "$bad"
+}
+
+# Ops and models, tern and PyTorch in turns, twice: a machine that changes its clock shows.
+stage_ops() {
+    bad=0
+    small=
+    [ -z "$rehearsal" ] || small='--elements 65536 copy add softmax mlp1 tiny gpt'
+    for round in 1 2; do
+        # shellcheck disable=SC2086
+        once "ops-tern-$round" 60 "$build/bench/bench_device" --device "$device" $small || bad=1
+        ! has_torch || once "ops-torch-$round" 60 "$python" bench/peers/torch_device.py \
+            --device "$device" --variants fused || bad=1
+    done
+    return "$bad"
+}
+
+# The same random allocations through both.
+stage_sequences() {
+    bad=0
+    for seed in 1 2 3; do
+        once "sequence-tern-$seed" 30 "$build/bench/bench_sequence" "$seed" 20000 "$device" || bad=1
+        has_torch || continue
+        once "sequence-torch-$seed" 60 "$python" bench/peers/torch_sequence.py "$seed" 20000 || bad=1
+        [ "$bad" -eq 0 ] || continue
+        if cmp -s "$out/sequence-tern-$seed.out" "$out/sequence-torch-$seed.out"; then
+            echo "seed $seed: $(wc -l <"$out/sequence-tern-$seed.out") operations alike"
+        else
+            echo "seed $seed: first difference (tern, PyTorch: operation, allocated, reserved, segments, split blocks)"
+            diff "$out/sequence-tern-$seed.out" "$out/sequence-torch-$seed.out" | sed -n -e '/^</{p;q}'
+            diff "$out/sequence-tern-$seed.out" "$out/sequence-torch-$seed.out" | sed -n -e '/^>/{p;q}'
+        fi
+    done
+    return "$bad"
+}
+
+# Every op of bench/table.def, small (what a call costs) and large.
+stage_table() {
+    bad=0
+    sizes='/small /memory'
+    [ -z "$rehearsal" ] || sizes=/small
+    # shellcheck disable=SC2086
+    once table-tern 80 "$build/bench/bench_table" --device "$device" --quick $sizes || bad=1
+    # shellcheck disable=SC2086
+    ! has_torch || once table-torch 80 "$python" bench/peers/torch_table.py --device "$device" --quick $sizes ||
+        bad=1
+    return "$bad"
 }
 
 stage_sanitizer() {
@@ -89,47 +170,25 @@ stage_sanitizer() {
         echo "cannot run: compute-sanitizer is not here"
         return 0
     }
-    step="$build/examples/mlp_mnist --data digits --device $device --steps 3 --batch 32 --quiet"
+    bad=0
     for tool in memcheck racecheck synccheck; do
-        echo "== $tool"
-        # shellcheck disable=SC2086
-        TERN_DEVICE_POLICY=require within 60 compute-sanitizer --tool "$tool" --error-exitcode 9 $step ||
-            echo "$tool: status $?"
+        once "sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            "$build/examples/mlp_mnist" --data digits --device "$device" --steps 3 --batch 32 --quiet || bad=1
+        grep -h -i -e 'SUMMARY' -e 'not supported' "$out/sanitizer-$tool.out" || true
     done
+    [ ! -x "$build/tests/ops/test_golden" ] ||
+        TERN_TEST_DEVICE=$device once sanitizer-ops 90 compute-sanitizer --tool memcheck --error-exitcode 9 \
+            "$build/tests/ops/test_golden" || bad=1
+    return "$bad"
 }
 
-# Ops and models, tern and PyTorch in turns, twice: a machine that changes its clock shows.
-stage_ops() {
-    : >"$out/ops.jsonl"
-    small=
-    [ -z "$rehearsal" ] || small='--elements 65536 copy add softmax mlp1 tiny'
-    for round in first second; do
-        echo "$round round"
-        # shellcheck disable=SC2086
-        within 90 "$build/bench/bench_device" --device "$device" $small >>"$out/ops.jsonl"
-        ! has_torch || within 150 "$python" bench/peers/torch_device.py --device "$device" >>"$out/ops.jsonl"
-    done
-    has_torch || echo "PyTorch with CUDA is not here: no ratios"
+# PyTorch's compiler takes its time; tern has nothing to do here.
+stage_compiled() {
+    ! has_torch || once ops-torch-compiled 200 "$python" bench/peers/torch_device.py \
+        --device "$device" --variants compile mlp1 mlp2 lenet cnn wide tiny resnet20 gpt
 }
 
-stage_sequences() {
-    has_torch || {
-        echo "cannot run: PyTorch with CUDA is not here"
-        return 0
-    }
-    for seed in 1 2 3; do
-        within 30 "$build/bench/bench_sequence" "$seed" 20000 "$device" >"$out/sequence.tern"
-        within 60 "$python" bench/peers/torch_sequence.py "$seed" 20000 >"$out/sequence.torch"
-        if cmp -s "$out/sequence.tern" "$out/sequence.torch"; then
-            echo "seed $seed: 20000 operations alike"
-        else
-            echo "seed $seed: first difference (tern, PyTorch: operation, allocated, reserved, segments, split blocks)"
-            diff "$out/sequence.tern" "$out/sequence.torch" | sed -n -e '/^</{p;q}'
-            diff "$out/sequence.tern" "$out/sequence.torch" | sed -n -e '/^>/{p;q}'
-        fi
-    done
-    rm -f "$out/sequence.tern" "$out/sequence.torch"
-}
+# ---- running them --------------------------------------------------------------------------------------
 
 for stage in $stages; do
     [ ! -f "$out/$stage.done" ] || continue
@@ -139,11 +198,16 @@ for stage in $stages; do
     fi
     echo "== $stage ($(left) s left)"
     began=$(date +%s)
-    status=0
-    # a subshell, so that set -e holds in it
-    (set -e; "stage_$stage") >"$out/$stage.log" 2>&1 || status=$?
+    # not as part of a condition, in which set -e would not hold
+    set +e
+    (
+        set -e
+        "stage_$stage"
+    ) >"$out/$stage.log" 2>&1
+    status=$?
+    set -e
     printf '%s %s\n' "$status" "$(($(date +%s) - began))" >"$out/$stage.status"
-    [ "$status" -ne 0 ] || touch "$out/$stage.done"
+    [ "$status" -ne 0 ] || : >"$out/$stage.done"
     [ "$stage" != build ] || [ "$status" -eq 0 ] || {
         tail -n 30 "$out/build.log" >&2
         break

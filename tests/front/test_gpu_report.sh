@@ -1,0 +1,66 @@
+#!/bin/sh
+# The report of ./run gpu-check, from a folder as a call leaves it that was cut: what is there is told, half
+# a line is no mistake, what is missing or failed is a failure.
+# usage: test_gpu_report.sh SOURCE; called by CTest (front/gpu_report).
+set -eu
+
+source=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+bad=0
+
+expect() { # expect TEXT: the report has it
+    grep -qF -e "$1" "$out/report.md" || {
+        echo "not in the report: $1" >&2
+        bad=1
+    }
+}
+
+report() { python3 "$source/tools/cuda/gpu_report.py" "$out" >/dev/null; }
+
+mkdir "$out/suites"
+for stage in build machine suites ops sequences; do echo "0 7" >"$out/$stage.status"; done
+echo "cuda:0 simulated" >"$out/machine.log"
+echo "budget: 79 kernels" >"$out/build.log"
+printf 'ops-test_half\t0\t3\n' >"$out/suites/ops-test_half.tsv"
+printf 'api-test_sort\t9\t4\n' >"$out/suites/api-test_sort.tsv"
+line() { # line WORK VARIANT US GBPERS
+    printf '{"work": "%s", "variant": "%s", "us": %s, "gb_per_s": %s, "tflop_per_s": 0}\n' "$@"
+}
+{
+    line copy tern 10 4000
+    line add tern 10 3000
+    echo '{"work": "gpt", "variant": "tern", "error": "cuda:0: out of memory"}'
+} >"$out/ops-tern-1.out"
+line copy tern 8 4500 >"$out/ops-tern-2.out"
+line add torch 20 1500 >"$out/ops-torch-1.out"
+{
+    echo '{"work": "exp/small", "variant": "tern", "us": 4}'
+    echo '{"work": "sin/small", "variant": "tern", "us": 4}'
+    echo '{"work": "sin/memory", "variant": "limit", "us": 2'
+} >"$out/table-tern.out"
+printf '{"work": "exp/small", "variant": "eager", "us": 8}\n{"work": "sin/small", "variant": "eager", "us": 3}\n' \
+    >"$out/table-torch.out"
+if report; then
+    echo "a suite that failed and stages that were not run are no success" >&2
+    bad=1
+fi
+expect "A rehearsal on a simulated device"
+expect "| sanitizer | not run |"
+expect "Suites on the device: 2, failed: api-test_sort."
+expect "| copy | 8.0 | 4500 | 1.00 |"
+expect "| add | 10.0 | 3000 | 0.67 (below the goal) |  | 2.00 |"
+expect "- gpt (tern): cuda:0: out of memory"
+expect "budget: 79 kernels"
+expect "2 rows of bench/table.def, 2 beside PyTorch's eager mode; below 0.9 of its speed: 1."
+expect "| sin/small | 4.0 |  | 3.0 | 0.75 |"
+python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["suites"]["api-test_sort"]["status"] == 9' \
+    "$out/report.json" || bad=1
+
+printf 'api-test_sort\t0\t4\n' >"$out/suites/api-test_sort.tsv"
+for stage in table sanitizer compiled; do echo "0 7" >"$out/$stage.status"; done
+report || {
+    echo "all is well, and the report says it is not" >&2
+    bad=1
+}
+exit "$bad"
