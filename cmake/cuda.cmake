@@ -62,6 +62,9 @@ if(TERN_HAVE_SIM)
     target_compile_options(tern_sim PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
   endif()
   target_link_options(tern_sim PRIVATE -Wl,-z,now)
+  if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
+    target_link_options(tern_sim PRIVATE -Wl,--no-undefined) # a row without a kernel is found here
+  endif()
   # Nothing links it, so that building the library must ask for it.
   add_dependencies(tern tern_sim)
   add_dependencies(tern_testing tern_sim)
@@ -124,5 +127,5 @@ if(TERN_HAVE_CUDA)
   target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
   # Where dlopen looks for cuBLAS and cuDNN beside the loader's own places.
   set_target_properties(tern_cuda PROPERTIES BUILD_RPATH ${cuda_root}/lib64 INSTALL_RPATH ${cuda_root}/lib64)
-  target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--exclude-libs,ALL)
+  target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--no-undefined -Wl,--exclude-libs,ALL)
 endif()

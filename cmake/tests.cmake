@@ -112,6 +112,11 @@ function(tern_test kind source)
     list(APPEND labels threads)
   endif()
   tern_test_properties(${kind}/${name} ${labels})
+  # A suite that runs with check_run takes the device that TERN_TEST_DEVICE names.
+  file(STRINGS ${source} on_device LIMIT_COUNT 1 REGEX "check_run\\(|check_device_ready\\(")
+  if(on_device AND TERN_HAVE_SIM AND NOT name MATCHES "^simulated")
+    tern_on_devices(${kind}/${name})
+  endif()
 endfunction()
 
 # tern_sim_test(SOURCE): against the simulator alone, without libtern and the backend.
@@ -149,15 +154,12 @@ function(tern_without test name libraries)
     TERN_SIM_DEVICES=2 TERN_TEST_DEVICE=cuda TERN_SIM_ABSENT=${libraries})
 endfunction()
 
-# tern_on_devices(TESTS...): each on the one device there is, and on the second of two, which is not
-# the current one.
-function(tern_on_devices)
-  foreach(test IN LISTS ARGN)
-    tern_on_device(${test} simulated 1 cuda)
-    if(NOT TERN_SANITIZE) # ten times slower, and the same code
-      tern_on_device(${test} simulated_two 2 cuda:1)
-    endif()
-  endforeach()
+# tern_on_devices(TEST): on the one device there is, and on the second of two, which is not the current one.
+function(tern_on_devices test)
+  tern_on_device(${test} simulated 1 cuda)
+  if(NOT TERN_SANITIZE) # ten times slower, and the same code
+    tern_on_device(${test} simulated_two 2 cuda:1)
+  endif()
 endfunction()
 
 # tern_fuzzer(SOURCE): new inputs go to the build folder, the committed corpus is only read.
@@ -219,17 +221,6 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   foreach(source IN LISTS sources)
     tern_sim_test(${source})
   endforeach()
-  file(GLOB golden RELATIVE ${PROJECT_SOURCE_DIR}/tests CONFIGURE_DEPENDS
-       ${PROJECT_SOURCE_DIR}/tests/ops/test_golden*.c)
-  list(TRANSFORM golden REPLACE "test_(.*)[.]c$" "\\1")
-  tern_on_devices(${golden}
-    ops/conformance ops/conv2d ops/dtypes ops/half ops/linear ops/pool2d
-    api/attention api/binary_ops api/cat api/dlpack api/ema api/indexing api/losses api/module_states api/modules api/normalisation api/ops_basic
-    api/optimizers api/placement api/recurrent api/schedules api/shapes api/threads
-    api/scan api/sort
-    unit/autograd unit/grad_scaler unit/promotion unit/scaler_golden unit/states unit/views
-    ops/product ops/random_graphs api/checkpoint unit/anomaly unit/inplace
-    fault/allocation fault/amp_allocation)
   tern_on_device(api/amp_training simulated 1 cuda)
   tern_without(api/simulated_products cublas "cublas,cublasLt")
   tern_without(api/simulated_products cublaslt cublasLt)

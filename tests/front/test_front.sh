@@ -80,9 +80,9 @@ echo 'ROW(other, FLAT, 8, 0, tern_other(x), "torch.other(x)")' >bench/table.def
 expect 1 'no OPINFO(second)' python3 tools/check_ops.py
 expect 1 'no line for first in bench/table.def' python3 tools/check_ops.py
 expect 1 'OPINFO(third) has no row' python3 tools/check_ops.py
-expect 1 'docs/ops.md is not current' python3 tools/gen_ops_doc.py --check
-expect 0 '' python3 tools/gen_ops_doc.py
-expect 0 '' python3 tools/gen_ops_doc.py --check
+expect 1 'docs/ops.md is not current' python3 tools/gen_ops.py --check
+expect 0 '' python3 tools/gen_ops.py
+expect 0 '' python3 tools/gen_ops.py --check
 printf 'int f(void) { return X; }\n' >include/tern/wrong.h
 expect 1 'include/tern/wrong.h' python3 tools/check_headers.py
 

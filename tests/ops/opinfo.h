@@ -54,39 +54,16 @@ double opinfo_allowed(const tern_op *row, tern_dtype_t dtype);
 /* Makes the row's name searchable by the lint. */
 #define OPINFO(name) .op = #name
 
-extern const opinfo opinfo_elementwise[];
-extern const int opinfo_elementwise_count;
-extern const opinfo opinfo_unary[];
-extern const int opinfo_unary_count;
-extern const opinfo opinfo_shape[];
-extern const int opinfo_shape_count;
-extern const opinfo opinfo_moves[];
-extern const int opinfo_moves_count;
-extern const opinfo opinfo_indexing[];
-extern const int opinfo_indexing_count;
-extern const opinfo opinfo_reduce[];
-extern const int opinfo_reduce_count;
-extern const opinfo opinfo_product[];
-extern const int opinfo_product_count;
-extern const opinfo opinfo_norm[];
-extern const int opinfo_norm_count;
-extern const opinfo opinfo_binary[];
-extern const int opinfo_binary_count;
-extern const opinfo opinfo_loss[];
-extern const int opinfo_loss_count;
-extern const opinfo opinfo_einsum[];
-extern const int opinfo_einsum_count;
-extern const opinfo opinfo_attention[];
-extern const int opinfo_attention_count;
-extern const opinfo opinfo_optim[];
-extern const int opinfo_optim_count;
-extern const opinfo opinfo_recurrent[];
-extern const int opinfo_recurrent_count;
-extern const opinfo opinfo_order[];
-extern const int opinfo_order_count;
-extern const opinfo opinfo_fold[];
-extern const int opinfo_fold_count;
-extern const opinfo opinfo_image[];
-extern const int opinfo_image_count;
+/* The files opinfo_<family>.c, each with an array of cases and its length. */
+/* clang-format off */
+#define OPINFO_FAMILIES(X) \
+    X(elementwise) X(unary) X(shape) X(moves) X(indexing) X(reduce) X(fold) X(order) X(product) \
+    X(norm) X(loss) X(binary) X(einsum) X(attention) X(optim) X(recurrent) X(image)
+#define OPINFO_DECLARED(family)            \
+    extern const opinfo opinfo_##family[]; \
+    extern const int opinfo_##family##_count;
+OPINFO_FAMILIES(OPINFO_DECLARED)
+#undef OPINFO_DECLARED
+/* clang-format on */
 
 #endif

@@ -10,23 +10,9 @@ static const struct {
     const opinfo *cases;
     const int *count;
 } lists[] = {
-    { opinfo_elementwise, &opinfo_elementwise_count },
-    { opinfo_unary, &opinfo_unary_count },
-    { opinfo_shape, &opinfo_shape_count },
-    { opinfo_moves, &opinfo_moves_count },
-    { opinfo_indexing, &opinfo_indexing_count },
-    { opinfo_reduce, &opinfo_reduce_count },
-    { opinfo_fold, &opinfo_fold_count },
-    { opinfo_order, &opinfo_order_count },
-    { opinfo_product, &opinfo_product_count },
-    { opinfo_norm, &opinfo_norm_count },
-    { opinfo_loss, &opinfo_loss_count },
-    { opinfo_binary, &opinfo_binary_count },
-    { opinfo_einsum, &opinfo_einsum_count },
-    { opinfo_attention, &opinfo_attention_count },
-    { opinfo_optim, &opinfo_optim_count },
-    { opinfo_recurrent, &opinfo_recurrent_count },
-    { opinfo_image, &opinfo_image_count },
+#define LISTED(family) { opinfo_##family, &opinfo_##family##_count },
+    OPINFO_FAMILIES(LISTED)
+#undef LISTED
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 

@@ -12,7 +12,7 @@ static tern_tensor *vector(const float *values, int64_t n)
 static void assert_values(tern_tensor *t, const double *want, int64_t n)
 {
     assert_non_null(t);
-    const double *got = tern_data(tern_contiguous(tern_cast(t, TERN_F64)));
+    const double *got = tern_data(tern_cpu(tern_contiguous(tern_cast(t, TERN_F64))));
     for (int64_t i = 0; i < n; i++)
         assert_true(got[i] == want[i] || fabs(got[i] - want[i]) < 1e-6 ||
                     (isnan(got[i]) && isnan(want[i])));
@@ -50,13 +50,14 @@ static void test_in_place_is_the_same(void **state)
         tern_tensor *y = pairs[i].fresh(TERN_HERE, tern_transpose(tern_mul(a, 1.0), 0, 1));
         tern_tensor *copy = tern_clone(tern_transpose(tern_mul(b, 1.0), 0, 1));
         assert_ptr_equal(pairs[i].inplace(TERN_HERE, copy), copy);
-        const float *want = tern_data(tern_contiguous(y)), *got = tern_data(tern_contiguous(copy));
+        const float *want = tern_data(tern_cpu(tern_contiguous(y)));
+        const float *got = tern_data(tern_cpu(tern_contiguous(copy)));
         for (int64_t k = 0; k < 35; k++)
             assert_true(want[k] == got[k]);
         assert_int_equal(tern_backward(tern_sum(y), NULL), TERN_OK);
         assert_int_equal(tern_backward(tern_sum(copy), NULL), TERN_OK);
-        want = tern_data(tern_contiguous(tern_grad_of(a)));
-        got = tern_data(tern_contiguous(tern_grad_of(b)));
+        want = tern_data(tern_cpu(tern_contiguous(tern_grad_of(a))));
+        got = tern_data(tern_cpu(tern_contiguous(tern_grad_of(b))));
         for (int64_t k = 0; k < 35; k++)
             assert_true(want[k] == got[k]);
     }

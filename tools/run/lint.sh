@@ -71,7 +71,7 @@ check headers python3 tools/check_headers.py
 check sim-headers python3 tools/check_sim_headers.py
 check semantics python3 tools/check_semantics.py
 check ops python3 tools/check_ops.py
-check op-table python3 tools/gen_ops_doc.py --check
+check op-table python3 tools/gen_ops.py --check
 check kernels sh tools/cuda/check_device.sh
 check shell check_shell
 check format check_format
