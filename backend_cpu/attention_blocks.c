@@ -19,21 +19,12 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Of scratch, for any product of at most n columns and depth k. */
-static int64_t piece_elements(int64_t n, int64_t k)
-{
-    const int64_t columns = (n + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN;
-    const bool is_cut = columns > CPU_GEMM_NC || k > CPU_GEMM_KC;
-    return (is_cut ? CPU_GEMM_KC : k) *
-               ((is_cut ? CPU_GEMM_NC + CPU_GEMM_ALIGN : columns) + CPU_GEMM_STRIP) +
-           16;
-}
-
 static int64_t piece_bytes(const attention_job *job)
 {
     const int64_t features = larger(job->d, job->e);
     const int64_t rows = larger(job->queries, job->keys);
-    return larger(piece_elements(rows, features), piece_elements(features, rows)) * job->stat_size;
+    return larger(cpu_gemm_scratch_most(rows, features), cpu_gemm_scratch_most(features, rows)) *
+           job->stat_size;
 }
 
 attention_room cpu_attention_room(const attention_job *job, char *base, bool backward)

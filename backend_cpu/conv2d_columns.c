@@ -88,7 +88,7 @@ static void cut_part(const columns_plan *plan, columns_part *part, char *block, 
     }
     part->padded = cut(block, used, padded_elements(conv) * size);
     part->columns = cut(block, used, pixels * taps * size);
-    part->product = cut(block, used, cpu_gemm_scratch(longest, longest, longest) * size);
+    part->product = cut(block, used, cpu_gemm_scratch_most(longest, longest) * size);
     if (uses & USES_SUMS) {
         part->sums = cut(block, used, conv->attr->groups * taps * conv->group_out * size);
         part->bias_sums = cut(block, used, conv->out_channels * size);

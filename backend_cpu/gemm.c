@@ -116,6 +116,16 @@ static int64_t in_lines(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+/* May own kernels of f32 and f64 pack what they read (isa/gemm_tile.inc)? Whatever the tiles' size. */
+static bool may_pack(const cpu_product *g)
+{
+    if (g->by_dots && g->b_row == 1 && g->a_col == 1)
+        return false;
+    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_STRIP && g->n * g->k > 16384) ||
+                         (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
+    return packs_b || (g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32);
+}
+
 static int64_t scratch_bytes(int dtype, const cpu_product *g)
 {
     if (is_half(dtype)) { /* a pair takes the place of one element, and k may be odd */
@@ -123,7 +133,7 @@ static int64_t scratch_bytes(int dtype, const cpu_product *g)
         const int64_t pairs = cpu_half_sizes_of(g->m, g->n, g->k, 2).floats;
         return in_lines(4 * (whole > pairs ? whole : pairs));
     }
-    return in_lines(cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype));
+    return may_pack(g) ? in_lines(cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype)) : 64;
 }
 
 cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
@@ -154,15 +164,20 @@ typedef struct own_parts {
     int64_t scratch_bytes;
 } own_parts;
 
+static cpu_product part_at(const own_parts *own, int64_t i)
+{
+    const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
+    const int64_t first = i * own->units / own->parts * PART_ALIGN;
+    const int64_t last = (i + 1) * own->units / own->parts * PART_ALIGN;
+    return cpu_product_part(own->whole, own->dtype, own->by_rows, first,
+                            last < extent ? last : extent);
+}
+
 static void run_parts(void *context, int64_t begin, int64_t end)
 {
     const own_parts *own = context;
-    const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i * own->units / own->parts * PART_ALIGN;
-        const int64_t last = (i + 1) * own->units / own->parts * PART_ALIGN;
-        const cpu_product part = cpu_product_part(own->whole, own->dtype, own->by_rows, first,
-                                                  last < extent ? last : extent);
+        const cpu_product part = part_at(own, i);
         run_own(own->dtype, &part, own->scratch + i * own->scratch_bytes);
     }
 }
@@ -182,7 +197,11 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
     own.units = (extent + PART_ALIGN - 1) / PART_ALIGN;
     if (own.parts > own.units)
         own.parts = own.units;
-    own.scratch_bytes = scratch_bytes(dtype, g);
+    for (int64_t i = 0; i < own.parts; i++) {
+        const cpu_product part = part_at(&own, i);
+        const int64_t bytes = scratch_bytes(dtype, &part);
+        own.scratch_bytes = bytes > own.scratch_bytes ? bytes : own.scratch_bytes;
+    }
     own.scratch = cpu_room_take(call, room, own.parts * own.scratch_bytes);
     if (own.scratch == NULL)
         return false;

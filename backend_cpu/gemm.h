@@ -97,12 +97,20 @@ static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
     return cpu_gemm_even(n, most / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN, CPU_GEMM_ALIGN);
 }
 
-/* Elements of scratch for a product of these sizes. */
+/* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k)
 {
-    const int64_t kc = cpu_gemm_depth(k), nc = cpu_gemm_columns(n, kc);
+    const int64_t kc = cpu_gemm_depth(k), nc = cpu_gemm_columns(n, kc), all = (n + 15) / 16 * 16;
     const int64_t mc = m < CPU_GEMM_STRIP ? m : CPU_GEMM_STRIP;
-    return kc * (nc + mc) + 16;
+    return kc * ((all < nc ? all : nc) + mc) + 16;
+}
+/* For any product of at most n columns and depth k. */
+static inline int64_t cpu_gemm_scratch_most(int64_t n, int64_t k)
+{
+    const int64_t whole = k * ((n + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN);
+    const int64_t block = (int64_t)CPU_GEMM_KC * CPU_GEMM_NC;
+    return (whole < block ? whole : block) + (k < CPU_GEMM_KC ? k : CPU_GEMM_KC) * CPU_GEMM_STRIP +
+           16;
 }
 
 /* How a product of half types is cut. */

@@ -59,6 +59,20 @@ static void test_conv2d_of_few_channels_agrees_with_f64(void **state)
     }
 }
 
+/* By columns and a product as deep as one of its blocks, with more columns than that: what it packs is more
+ * than for a product that is as wide in every direction. */
+static void test_conv2d_f64_of_many_channels(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(1, 64, 9, 8)),
+                *w = tern_randn(TERN_SHAPE(300, 64, 2, 2));
+    tern_tensor *y = tern_conv2d(x, w);
+    tern_tensor *wide = tern_conv2d(tern_cast(x, TERN_F64), tern_cast(w, TERN_F64));
+    assert_no_error();
+    assert_close(distance(tern_cast(y, TERN_F64), wide), 0, 1e-3);
+}
+
 static void test_conv2d_a_missing_second_takes_the_first(void **state)
 {
     (void)state;
@@ -229,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_conv2d_of_one_image),
         cmocka_unit_test(test_conv2d_does_not_depend_on_layout),
         cmocka_unit_test(test_conv2d_of_few_channels_agrees_with_f64),
+        cmocka_unit_test(test_conv2d_f64_of_many_channels),
         cmocka_unit_test(test_conv2d_a_missing_second_takes_the_first),
         cmocka_unit_test(test_conv2d_of_no_images),
         cmocka_unit_test(test_conv2d_names_what_does_not_fit),
