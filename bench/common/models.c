@@ -41,6 +41,11 @@ static tern_module *make_wide(void)
                            tern_linear_layer(1024, 1024));
 }
 
+static tern_module *make_regression(void)
+{
+    return tern_sequential(tern_linear_layer(1, 32), tern_tanh_layer(), tern_linear_layer(32, 1));
+}
+
 /* ---- resnet20 --------------------------------------------------------------------------------- */
 
 typedef struct residual {
@@ -150,6 +155,7 @@ static const bench_model models[] = {
     { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
     { "gpt", make_gpt, adamw, { 1, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
     { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
+    { "regression", make_regression, adam, { 1, 2, { 200, 1 } }, 1 },
 };
 
 const bench_model *bench_model_of(const char *name)
@@ -160,19 +166,31 @@ const bench_model *bench_model_of(const char *name)
     return NULL;
 }
 
+/* Numbers of symbols for gpt, each with a target of its own. */
+static tern_tensor *inputs_of(const bench_model *model)
+{
+    tern_tensor *x = tern_randn(model->input);
+    if (model->make != make_gpt)
+        return x;
+    return tern_cast(tern_mul(tern_rand(model->input), model->classes), TERN_I64);
+}
+
+static tern_tensor *targets_of(const bench_model *model)
+{
+    const int64_t *dims = model->input.dims;
+    const int64_t targets = dims[0] * (model->make == make_gpt ? dims[1] : 1);
+    tern_tensor *y = tern_randn(TERN_SHAPE(targets, model->classes));
+    return model->make == make_regression ? y : tern_argmax(y, 1);
+}
+
 bench_training bench_training_start(const bench_model *model)
 {
     tern_seed(1);
     bench_training t = { .model = model, .net = model->make() };
     t.opt = model->optimizer(t.net);
-    int64_t targets = model->input.dims[0];
-    if (model->make == make_gpt) { /* numbers of symbols, each with a target of its own */
-        targets *= model->input.dims[1];
-        t.x = tern_cast(tern_mul(tern_rand(model->input), model->classes), TERN_I64);
-    } else {
-        t.x = tern_randn(model->input);
-    }
-    t.y = tern_argmax(tern_randn(TERN_SHAPE(targets, model->classes)), 1);
+    TERN_SCOPE;
+    t.x = tern_retain(inputs_of(model));
+    t.y = tern_retain(targets_of(model));
     return t;
 }
 
@@ -180,6 +198,16 @@ void bench_training_free(bench_training *t)
 {
     tern_optimizer_free(t->opt);
     tern_module_free(t->net);
+    tern_release(t->x);
+    tern_release(t->y);
+}
+
+static tern_tensor *loss_of(const bench_training *t)
+{
+    tern_tensor *y = tern_forward(t->net, t->x);
+    if (t->model->make == make_regression)
+        return tern_mse_loss(y, t->y, TERN_MEAN);
+    return tern_cross_entropy(y, t->y);
 }
 
 void bench_training_steps(void *training, int64_t repeats)
@@ -187,7 +215,7 @@ void bench_training_steps(void *training, int64_t repeats)
     bench_training *t = training;
     for (int64_t i = 0; i < repeats; i++) {
         TERN_SCOPE;
-        tern_backward(tern_cross_entropy(tern_forward(t->net, t->x), t->y));
+        tern_backward(loss_of(t));
         tern_step(t->opt);
         tern_zero_grad(t->opt);
     }

@@ -3,7 +3,8 @@
  *   lenet LeNet-5, batch 64, SGD momentum    cnn   the network of examples/cnn_mnist.c, batch 64, Adam
  *   tiny  4-16-4, batch 8, SGD               wide  1024-1024-1024-1024, batch 256, SGD
  *   resnet20  that of examples/resnet_cifar.c, batch 128, SGD momentum
- *   gpt   that of examples/char_gpt.c: 4 blocks, 4 heads, width 128, 64 of 65 symbols, batch 16, AdamW */
+ *   gpt   that of examples/char_gpt.c: 4 blocks, 4 heads, width 128, 64 of 65 symbols, batch 16, AdamW
+ *   regression  that of examples/regression.c: 1-32-1 with tanh, 200 points, squared error, Adam */
 #ifndef TERN_BENCH_MODELS_H
 #define TERN_BENCH_MODELS_H
 

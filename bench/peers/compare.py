@@ -7,7 +7,8 @@ A round runs every program once, tern's and PyTorch's one after the other. The r
 PyTorch's fastest variant over tern, both of that round, so a machine whose speed drifts does not
 favour either; the table has the median of the rounds and their range. Above 1, tern is faster.
 Of the limit: what the machine's memory and arithmetic would take over what tern takes, for
-programs that print a variant `limit`.
+programs that print a variant `limit`. Of the program `memory`, whose numbers are KiB, the same: above
+1, tern takes less; the last ratio counts the buffers of MKL, too, which PyTorch's profiler does not see.
 """
 
 import argparse
@@ -42,6 +43,11 @@ def lines_of(command, threads):
     return found
 
 
+def quantity(line):
+    """What the ratios are of: microseconds, or KiB."""
+    return line["us"] if "us" in line else line["kib"]
+
+
 def run_round(args, threads, times):
     """One of each program; appends to times[program, work, threads][variant]."""
     for program in args.programs.split(","):
@@ -50,24 +56,24 @@ def run_round(args, threads, times):
         count = ["--threads", str(threads)]
         round_times = collections.defaultdict(dict)
         for line in lines_of(tern + count + args.works, threads):
-            round_times[line["work"]][line["variant"]] = line["us"]
+            round_times[line["work"]][line["variant"]] = quantity(line)
         for line in lines_of(peer + count + args.works, threads):
-            round_times[line["work"]]["torch " + line["variant"]] = line["us"]
+            round_times[line["work"]]["torch " + line["variant"]] = quantity(line)
         for work, variants in round_times.items():
             times[program, work, threads].append(variants)
 
 
 def fastest(variants):
-    """(name, us) of PyTorch's fastest variant, or None."""
-    torch = {k: v for k, v in variants.items() if k.startswith("torch ")}
+    """(name, us) of PyTorch's fastest variant, or (name, KiB) of its smallest; None without one."""
+    torch = {k: v for k, v in variants.items() if k.startswith("torch ") and k != "torch mkl"}
     return min(torch.items(), key=lambda item: item[1]) if torch else None
 
 
-def number(us):
-    return f"{us:.4g}"
+def number(value):
+    return f"{value:.4g}"
 
 
-def row(work, threads, rounds):
+def row(program, work, threads, rounds):
     both = [r for r in rounds if "tern" in r and fastest(r)]
     if not both:
         return None
@@ -75,24 +81,26 @@ def row(work, threads, rounds):
     names = collections.Counter(fastest(r)[0].removeprefix("torch ") for r in both)
     others = sorted({k for r in both for k in r if k not in ("tern", "limit")})
     limits = [r["limit"] / r["tern"] for r in both if "limit" in r]
+    limits += [(fastest(r)[1] + r["torch mkl"]) / r["tern"] for r in both if "torch mkl" in r]
     detail = ", ".join(f"{k.removeprefix('torch ')} "
                        f"{number(statistics.median(r[k] for r in both if k in r))}"
                        for k in others)
-    return {"work": work, "threads": threads,
-            "tern_us": statistics.median(r["tern"] for r in both),
-            "torch_us": statistics.median(fastest(r)[1] for r in both),
+    return {"work": work, "threads": threads, "unit": "KiB" if program == "memory" else "us",
+            "tern": statistics.median(r["tern"] for r in both),
+            "torch": statistics.median(fastest(r)[1] for r in both),
             "fastest": names.most_common(1)[0][0], "ratio": statistics.median(ratios),
             "low": min(ratios), "high": max(ratios), "rounds": len(both), "variants": detail,
             "of_limit": statistics.median(limits) if limits else None}
 
 
-def table(rows):
-    yield ("| work | threads | tern us | PyTorch us (fastest variant) | ratio | range "
-           "| of the limit | all variants |")
+def table(rows, unit):
+    best, last = ("fastest", "of the limit") if unit == "us" else ("smallest", "with MKL's buffers")
+    yield (f"| work | threads | tern {unit} | PyTorch {unit} ({best} variant) | ratio | range "
+           f"| {last} | all variants |")
     yield "|---|---|---|---|---|---|---|---|"
-    for r in rows:
-        yield (f"| {r['work']} | {r['threads']} | {number(r['tern_us'])} | "
-               f"{number(r['torch_us'])} ({r['fastest']}) | **{r['ratio']:.2f}** | "
+    for r in (r for r in rows if r["unit"] == unit):
+        yield (f"| {r['work']} | {r['threads']} | {number(r['tern'])} | "
+               f"{number(r['torch'])} ({r['fastest']}) | **{r['ratio']:.2f}** | "
                f"{r['low']:.2f} to {r['high']:.2f} | "
                f"{'' if r['of_limit'] is None else format(r['of_limit'], '.2f')} | "
                f"{r['variants']} |")
@@ -128,10 +136,11 @@ def main():
             print(f"compare: round {index + 1} of {args.rounds}, {threads} threads",
                   file=sys.stderr)
             run_round(args, threads, times)
-    rows = [row(work, threads, rounds) for (_, work, threads), rounds in times.items()]
+    rows = [row(*key, rounds) for key, rounds in times.items()]
     rows = sorted((r for r in rows if r), key=lambda r: r["threads"])
     print(machine() + f", {args.rounds} rounds\n")
-    print("\n".join(table(rows)))
+    for unit in sorted({r["unit"] for r in rows}, reverse=True):
+        print("\n".join(table(rows, unit)))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"machine": machine(), "rows": rows}, file, indent=1)

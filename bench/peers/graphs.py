@@ -4,8 +4,9 @@
     TERN_TEST_GRAPHS=500 TERN_TEST_EXPORT=graphs.txt build/release/tests/ops/test_random_graphs
     build/peers/venv/bin/python bench/peers/graphs.py graphs.txt
 
-The format is that of tests/ops/random_graph.c. Everything is computed in f64."""
+The format is that of tests/ops/random_graph.c, the steps are those of random_steps.c. Everything is computed in f64."""
 
+import math
 import sys
 
 import torch
@@ -40,7 +41,70 @@ def write(a, b, n):
     return y
 
 
+def elements(t, shape):
+    """As in tests/ops/random_steps.c: row-major, from the start again where they do not suffice."""
+    places = torch.arange(math.prod(shape)) % t.numel()
+    return t.reshape(-1)[places].reshape(shape)
+
+
+def image(t, ndim=4):
+    return t.reshape((1,) * (ndim - t.dim()) + t.shape) if t.dim() < ndim else t
+
+
+def convolve(function, ndim):
+    def run(a, b, c, n):
+        x = image(a, ndim)
+        inputs, groups = x.shape[1], 2 if n[5] and x.shape[1] % 2 == 0 else 1
+        out, kernel = n[0] * groups, (n[1],) * (ndim - 2)
+        options = dict(bias=elements(c, (out,)), stride=n[2], padding=n[3], groups=groups)
+        if function is F.conv_transpose2d:
+            return function(x, elements(b, (inputs, n[0], *kernel)), output_padding=n[4], **options)
+        return function(x, elements(b, (out, inputs // groups, *kernel)), dilation=n[4], **options)
+    return run
+
+
+def along(a, dim, count):
+    """a's shape, but `count` along dim."""
+    return (*a.shape[:dim], count, *a.shape[dim + 1:])
+
+
+def places(shape, size, n):
+    return ((n[2] + n[3] * torch.arange(math.prod(shape))) % size).reshape(shape)
+
+
+def scatter(a, b, c, n):
+    shape = along(a, n[0], n[1])
+    line = [n[1] if d == n[0] else 1 for d in range(a.dim())]
+    index = places((n[1],), a.shape[n[0]], (0, 0, n[2], 1)).reshape(line).expand(shape)
+    return a.scatter(n[0], index, elements(b, shape))
+
+
+def mask(a, n):
+    return ((n[2] + torch.arange(a.numel())) % n[3] == 0).reshape(a.shape)
+
+
 SHAPES = {
+    "sort": lambda a, b, c, n: a.sort(dim=n[0], descending=bool(n[1]), stable=True)[0],
+    "conv2d": convolve(F.conv2d, 4),
+    "conv1d": convolve(F.conv1d, 3),
+    "conv_transpose2d": convolve(F.conv_transpose2d, 4),
+    "max_pool2d": lambda a, b, c, n: F.max_pool2d(image(a), n[0], n[1], n[2], n[3], bool(n[4])),
+    "avg_pool2d": lambda a, b, c, n: F.avg_pool2d(image(a), n[0], n[1], n[2], bool(n[4]), not n[3]),
+    "adaptive_max_pool2d": lambda a, b, c, n: F.adaptive_max_pool2d(image(a), (n[0], n[1])),
+    "adaptive_avg_pool2d": lambda a, b, c, n: F.adaptive_avg_pool2d(image(a), (n[0], n[1])),
+    "bilinear": lambda a, b, c, n: F.interpolate(image(a), (n[0], n[1]), mode="bilinear",
+                                                 align_corners=bool(n[2])),
+    "nearest": lambda a, b, c, n: F.interpolate(image(a), (n[0], n[1])),
+    "index_select": lambda a, b, c, n: a.index_select(n[0], places((n[1],), a.shape[n[0]], n)),
+    "gather": lambda a, b, c, n: a.gather(n[0], places(along(a, n[0], n[1]), a.shape[n[0]], n)),
+    "scatter": scatter,
+    "scatter_add": lambda a, b, c, n: a.scatter_add(
+        n[0], places(along(a, n[0], n[1]), a.shape[n[0]], n), elements(b, along(a, n[0], n[1]))),
+    "embedding": lambda a, b, c, n: a[places((n[1],), a.shape[0], n)],
+    "index_put": lambda a, b, c, n: a.index_put((places((n[1],), a.shape[0], n),), b.mean(),
+                                                accumulate=True),
+    "masked_fill": lambda a, b, c, n: a.masked_fill(mask(a, n), n[1]),
+    "masked_select": lambda a, b, c, n: a.masked_select(mask(a, n)),
     "transpose": lambda a, b, c, n: a.transpose(n[0], n[1]),
     "slice": lambda a, b, c, n: a[(slice(None),) * n[0] + (slice(n[1], n[2], n[3]),)],
     "flatten": lambda a, b, c, n: a.reshape(-1),

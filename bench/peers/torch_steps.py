@@ -47,6 +47,10 @@ def wide():
                          nn.Linear(1024, 1024))
 
 
+def regression():
+    return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+
+
 class Residual(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -126,7 +130,7 @@ WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10
          "gpt": (Gpt, adamw, (16, 64), 65)}
 SYMBOLS = {"gpt"}  # inputs are numbers below `classes`, and each has a target of its own
 # made when asked for
-MORE = {"wide": (wide, sgd, (256, 1024), 1024)}
+MORE = {"wide": (wide, sgd, (256, 1024), 1024), "regression": (regression, adam, (200, 1), 1)}
 VARIANTS = ("eager", "fused", "compile", "eager_cl", "fused_cl")
 
 
@@ -140,10 +144,14 @@ def make_step(work, variant):
     if variant.endswith("_cl"):
         net, x = net.to(memory_format=torch.channels_last), x.contiguous(
             memory_format=torch.channels_last)
+    if work == "regression":
+        y = torch.randn(shape[0], classes)
     opt = optimizer(net.parameters(), **({} if variant.startswith("eager") else {"fused": True}))
 
+    compare = F.mse_loss if work == "regression" else F.cross_entropy
+
     def loss_of(inputs, target):
-        return F.cross_entropy(net(inputs), target)
+        return compare(net(inputs), target)
 
     forward, update = loss_of, opt.step
     if variant.startswith("compile"):
@@ -170,7 +178,7 @@ def main():
     torch.set_num_threads(args.threads)
     for work in args.works or WORKS:
         for variant in args.variants.split(","):
-            if variant.endswith("_cl") and len(WORKS[work][2]) != 4:
+            if variant.endswith("_cl") and len({**WORKS, **MORE}[work][2]) != 4:
                 continue
             step = make_step(work, variant)
             for _ in range(5):
