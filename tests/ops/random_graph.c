@@ -30,81 +30,6 @@ static tern_shape_t shape_of(const value *v)
     return shape;
 }
 
-/* ---- one step ------------------------------------------------------------------------------------ */
-
-static const char *const kind_names[GRAPH_KINDS] = {
-    [GRAPH_SWAP] = "transpose",  [GRAPH_SLICE] = "slice",   [GRAPH_FLAT] = "flatten",
-    [GRAPH_GROW] = "unsqueeze",  [GRAPH_MATMUL] = "matmul", [GRAPH_INNER] = "einsum",
-    [GRAPH_CAT] = "cat",         [GRAPH_WHERE] = "where",   [GRAPH_WRITE] = "write",
-    [GRAPH_NORM] = "layer_norm",
-};
-
-const char *graph_step_name(const graph_step *s)
-{
-    return kind_names[s->kind] != NULL ? kind_names[s->kind] : core_op_table[s->id].name;
-}
-
-static tern_tensor *written(tern_tensor *a, tern_tensor *b, const int64_t *n)
-{
-    tern_tensor *y = tern_clone(a);
-    tern_tensor *part = tern_slice(y, (int)n[0], n[1], n[2]);
-    return tern_mul_(part, b) != NULL ? y : NULL;
-}
-
-static tern_tensor *run_row(const graph_step *s, tern_tensor *a, tern_tensor *b)
-{
-    const tern_op_id id = (tern_op_id)s->id;
-    const uint32_t dims = s->n[0] < 0 ? 0 : 1u << s->n[0]; /* a triangle's number may be negative */
-    tern_attr_reduce reduce = { .dims = dims, .keepdim = (int)s->n[1], .correction = 1 };
-    tern_attr_dim along = { .dim = (int)s->n[0] };
-    tern_attr_scan scan = { .dim = (int)s->n[0] };
-    tern_attr_triangle part = { .diagonal = s->n[0] };
-    switch (s->kind) {
-    case GRAPH_ROW1:
-        return core_op1(id, TERN_HERE, NULL, a);
-    case GRAPH_ROW2:
-        return core_op2(id, TERN_HERE, NULL, a, b);
-    case GRAPH_REDUCE:
-        return core_op1(id, TERN_HERE, &reduce, a);
-    case GRAPH_ALONG:
-        return core_op1(id, TERN_HERE, &along, a);
-    case GRAPH_SCAN:
-        return core_op1(id, TERN_HERE, &scan, a);
-    default:
-        return core_op1(id, TERN_HERE, &part, a);
-    }
-}
-
-static tern_tensor *run_step(const graph_step *s, tern_tensor *const *t)
-{
-    tern_tensor *a = t[s->from[0]], *b = t[s->from[1]], *c = t[s->from[2]];
-    const int64_t *n = s->n;
-    switch (s->kind) {
-    case GRAPH_SWAP:
-        return tern_transpose(a, (int)n[0], (int)n[1]);
-    case GRAPH_SLICE:
-        return tern_slice(a, (int)n[0], n[1], n[2], n[3]);
-    case GRAPH_FLAT:
-        return tern_reshape(a, TERN_SHAPE(-1));
-    case GRAPH_GROW:
-        return tern_unsqueeze(a, (int)n[0]);
-    case GRAPH_MATMUL:
-        return tern_matmul(a, b);
-    case GRAPH_INNER:
-        return tern_einsum("...i,...i->...", a, b);
-    case GRAPH_CAT:
-        return tern_cat((int)n[0], a, b);
-    case GRAPH_WHERE:
-        return tern_where(tern_gt(a, b), c, a);
-    case GRAPH_WRITE:
-        return written(a, b, n);
-    case GRAPH_NORM:
-        return tern_size(a, -1) > 2 ? tern_layer_norm(a) : NULL; /* of two, signs are left */
-    default:
-        return run_row(s, a, b);
-    }
-}
-
 /* ---- drawing ------------------------------------------------------------------------------------- */
 
 static bool is_plain(const tern_op *op, int inputs)
@@ -132,29 +57,65 @@ static graph_kind kind_of(const tern_op *op)
     return GRAPH_KINDS;
 }
 
+static int64_t draw_from(int64_t least, int64_t most)
+{
+    return least + (int64_t)draw((uint64_t)(most - least + 1));
+}
+
+/* Small kernels, strides and the like; several that make no sense are drawn again. */
+static void draw_image_numbers(graph_step *s)
+{
+    int64_t *n = s->n;
+    n[0] = draw_from(1, 3);
+    n[1] = draw_from(1, 3);
+    n[2] = draw_from(1, 2);
+    n[3] = draw_from(0, 1);
+    n[4] = s->kind == GRAPH_CONV_SPREAD ? draw_from(0, 1) : draw_from(1, 2);
+    n[5] = draw_from(0, 1);
+    if (s->kind == GRAPH_MAX_POOL || s->kind == GRAPH_AVG_POOL) {
+        n[1] = draw_from(1, 2);
+        n[2] = draw_from(0, 1);
+        n[3] = s->kind == GRAPH_MAX_POOL ? draw_from(1, 2) : draw_from(0, 1);
+    }
+    if (s->kind >= GRAPH_MAX_ADAPTIVE) {
+        n[0] = draw_from(1, 4);
+        n[1] = draw_from(1, 4);
+        n[2] = draw_from(0, 1);
+    }
+}
+
 static void draw_numbers(graph_step *s, const tern_tensor *a)
 {
     const uint64_t ndim = (uint64_t)a->view.ndim;
     const int64_t dim = ndim == 0 ? 0 : (int64_t)draw(ndim),
                   size = ndim == 0 ? 1 : a->view.shape[dim];
+    if (s->kind >= GRAPH_CONV2D && s->kind < GRAPH_SELECT) {
+        draw_image_numbers(s);
+        return;
+    }
     s->n[0] = s->kind == GRAPH_GROW ? (int64_t)draw(ndim + 1) : dim;
     if (s->kind == GRAPH_PART)
-        s->n[0] = (int64_t)draw(3) - 1;
-    s->n[1] = (int64_t)draw(2);
+        s->n[0] = draw_from(-1, 1);
+    s->n[1] = draw_from(0, 1);
     if (s->kind == GRAPH_SWAP)
         s->n[1] = ndim == 0 ? 0 : (int64_t)draw(ndim);
     if (s->kind == GRAPH_SLICE || s->kind == GRAPH_WRITE) {
         s->n[1] = (int64_t)draw((uint64_t)size);
         s->n[2] = s->n[1] + 1 + (int64_t)draw((uint64_t)(size - s->n[1]));
-        s->n[3] = 1 + (int64_t)draw(2);
+        s->n[3] = draw_from(1, 2);
+    }
+    if (s->kind >= GRAPH_SELECT) {
+        s->n[1] = draw_from(1, 4);
+        s->n[2] = draw_from(0, 4);
+        s->n[3] = draw_from(1, 5);
     }
 }
 
-/* A third of the steps is made of shapes, the others of rows, each as often. */
+/* Half of the steps are of kinds of their own, the others of rows, each as often. */
 static graph_step draw_step(tern_tensor *const *t, int tensors)
 {
     graph_step s = { .kind = GRAPH_KINDS };
-    if (draw(3) == 0)
+    if (draw(2) == 0)
         s.kind = (graph_kind)(GRAPH_SWAP + draw(GRAPH_KINDS - GRAPH_SWAP));
     while (s.kind == GRAPH_KINDS) {
         s.id = 1 + (int)draw(TERN_OP_COUNT - 1);
@@ -203,13 +164,20 @@ static double distance(tern_tensor *a, tern_tensor *b)
     return d;
 }
 
+/* How far operands are moved, and how much a result and the gradients may move with them. */
+typedef struct smoothness {
+    double by, value, slope;
+} smoothness;
+static const smoothness IN_F64 = { 1e-4, 0.01, 0.1 };
+
 /* A step has neither jumps nor kinks close by, and gradients that are not steep. */
-static bool is_smooth_towards(const graph_step *s, tern_tensor *const *t, double by)
+static bool is_smooth_towards(const graph_step *s, tern_tensor *const *t, smoothness most,
+                              double by)
 {
     tern_tensor *at[GRAPH_TENSORS], *near[GRAPH_TENSORS], *slopes[3], *others[3];
     const graph_step first = moved(s, t, 0, at), second = moved(s, t, by, near);
-    tern_tensor *y = run_step(&first, at), *z = run_step(&second, near);
-    if (y == NULL || z == NULL || distance(z, y) > 0.01)
+    tern_tensor *y = graph_step_run(&first, at), *z = graph_step_run(&second, near);
+    if (y == NULL || z == NULL || distance(z, y) > most.value)
         return false;
     if (!tern_requires_grad(y))
         return true;
@@ -217,7 +185,7 @@ static bool is_smooth_towards(const graph_step *s, tern_tensor *const *t, double
     (void)tern_grad(tern_sum(z), near, 3, others, .allow_unused = true);
     bool smooth = !tern_failed();
     for (int i = 0; i < 3 && smooth; i++) {
-        smooth = distance(others[i], slopes[i]) <= 0.1;
+        smooth = distance(others[i], slopes[i]) <= most.slope;
         if (slopes[i] == NULL)
             continue;
         value v = value_of(slopes[i]);
@@ -227,19 +195,19 @@ static bool is_smooth_towards(const graph_step *s, tern_tensor *const *t, double
     return smooth;
 }
 
-static bool is_smooth(const graph_step *s, tern_tensor *const *t)
+static bool is_smooth(const graph_step *s, tern_tensor *const *t, smoothness most)
 {
     const uint64_t drawn = state;
-    if (!is_smooth_towards(s, t, 1e-4))
+    if (!is_smooth_towards(s, t, most, most.by))
         return false;
     state = drawn; /* the same way, back */
-    return is_smooth_towards(s, t, -1e-4);
+    return is_smooth_towards(s, t, most, -most.by);
 }
 
-static bool is_good(const graph_step *s, tern_tensor *const *t)
+static bool is_good(const graph_step *s, tern_tensor *const *t, smoothness most)
 {
     TERN_SCOPE;
-    tern_tensor *y = run_step(s, t);
+    tern_tensor *y = graph_step_run(s, t);
     bool good = y != NULL && tern_numel(y) > 0 && tern_numel(y) <= MOST_ELEMENTS &&
                 y->view.ndim <= 4 && tern_dtype(y) == TERN_F64;
     if (good) {
@@ -247,7 +215,7 @@ static bool is_good(const graph_step *s, tern_tensor *const *t)
         good = largest(&v) <= LARGEST;
         value_free(&v);
     }
-    good = good && is_smooth(s, t) && !tern_failed();
+    good = good && is_smooth(s, t, most) && !tern_failed();
     tern_error_clear();
     return good;
 }
@@ -272,9 +240,9 @@ graph graph_random(uint64_t seed)
     for (int tries = 0; g.count < GRAPH_STEPS && tries < MOST_TRIES; tries++) {
         const int tensors = GRAPH_LEAVES + g.count;
         const graph_step s = draw_step(t, tensors);
-        if (!is_good(&s, t))
+        if (!is_good(&s, t, IN_F64))
             continue;
-        t[tensors] = run_step(&s, t);
+        t[tensors] = graph_step_run(&s, t);
         g.steps[g.count++] = s;
     }
     return g;
@@ -298,13 +266,54 @@ bool graph_run(const graph *g, tern_dev_t dev, tern_dtype_t dtype, tern_tensor *
         tensors[i] = tern_set_requires_grad(tern_detach(tern_cast(whole, dtype)), true);
     }
     for (int k = 0; k < g->count; k++)
-        tensors[GRAPH_LEAVES + k] = run_step(&g->steps[k], tensors);
+        tensors[GRAPH_LEAVES + k] = graph_step_run(&g->steps[k], tensors);
     for (int k = 0; k < GRAPH_LEAVES + g->count; k++) {
         tern_tensor *mean = tern_mean(tensors[k]);
         total = total == NULL ? mean : tern_add(total, mean);
     }
     (void)tern_grad(total, tensors, GRAPH_LEAVES, grads, .allow_unused = true);
     return !tern_failed();
+}
+
+static bool run_alone(const graph_step *s, tern_tensor *const *operands, tern_dev_t dev,
+                      tern_dtype_t dtype, tern_tensor **out_y, tern_tensor **out_grads)
+{
+    tern_tensor *in[3];
+    graph_step alone = *s;
+    for (int i = 0; i < 3; i++) {
+        alone.from[i] = i;
+        in[i] = tern_to(tern_cast(operands[i], dtype), dev);
+        in[i] = tern_set_requires_grad(tern_detach(in[i]), true);
+    }
+    *out_y = graph_step_run(&alone, in);
+    if (*out_y != NULL && tern_requires_grad(*out_y))
+        (void)tern_grad(tern_sum(*out_y, .dtype = TERN_F32), in, 3, out_grads,
+                        .allow_unused = true);
+    return !tern_failed() && *out_y != NULL;
+}
+
+bool graph_run_step(const graph *g, int k, tern_tensor *const *tensors, tern_dev_t dev,
+                    tern_dtype_t dtype, graph_pair *out)
+{
+    const graph_step *s = &g->steps[k];
+    graph_step alone = *s;
+    tern_tensor *rounded[3];
+    *out = (graph_pair){ { NULL, NULL }, { { NULL }, { NULL } } };
+    for (int i = 0; i < 3; i++) {
+        value v = value_of(tensors[s->from[i]]);
+        value_quantise(&v, dtype);
+        rounded[i] = tern_from_data(v.data, shape_of(&v), TERN_F64, .device = TERN_CPU);
+        alone.from[i] = i;
+        value_free(&v);
+    }
+    /* a rounding of an operand moves nothing by more than four of a result */
+    const double unit = dtype_epsilon(dtype);
+    state = g->seed + (uint64_t)k;
+    if (!is_good(&alone, rounded, IN_F64) ||
+        !is_good(&alone, rounded, (smoothness){ unit, 4 * unit, 4 * unit }))
+        return false;
+    return run_alone(s, rounded, TERN_CPU, TERN_F64, &out->value[1], out->grads[1]) &&
+           run_alone(s, rounded, dev, dtype, &out->value[0], out->grads[0]);
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -335,9 +344,11 @@ void graph_write(FILE *file, const graph *g, tern_tensor *const *tensors, tern_t
         write_value(file, "leaf", i, &g->leaves[i]);
     for (int k = 0; k < g->count; k++) {
         const graph_step *s = &g->steps[k];
-        fprintf(file, "step %d %s %d %d %d %lld %lld %lld %lld\n", GRAPH_LEAVES + k,
-                graph_step_name(s), s->from[0], s->from[1], s->from[2], (long long)s->n[0],
-                (long long)s->n[1], (long long)s->n[2], (long long)s->n[3]);
+        fprintf(file, "step %d %s %d %d %d", GRAPH_LEAVES + k, graph_step_name(s), s->from[0],
+                s->from[1], s->from[2]);
+        for (int i = 0; i < GRAPH_NUMBERS; i++)
+            fprintf(file, " %lld", (long long)s->n[i]);
+        fprintf(file, "\n");
     }
     for (int k = 0; k < g->count; k++)
         write_tensor(file, "value", GRAPH_LEAVES + k, tensors[GRAPH_LEAVES + k]);
