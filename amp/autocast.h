@@ -30,7 +30,7 @@ struct core_autocast {
     amp_line *lines;
     int64_t line_count, line_capacity;
     tern_amp_counts total;
-    int64_t native, widened; /* tern_cpu_half's when the counts were reset */
+    int64_t native, library, widened; /* tern_cpu_half's when the counts were reset */
 };
 
 /* The thread's, made when it is not there yet; NULL without memory. */

@@ -85,6 +85,7 @@ static void count_from_here(struct core_autocast *amp)
     tern_cpu_half_t half;
     tern_cpu_half(&half);
     amp->native = half.native;
+    amp->library = half.library;
     amp->widened = half.widened;
 }
 
@@ -115,7 +116,7 @@ typedef struct long_text {
 static void put(long_text *t, const char *format, ...) TERN_PRINTF(2, 3);
 static void put(long_text *t, const char *format, ...)
 {
-    char row[256];
+    char row[512];
     core_text one = { row, sizeof row, 0 };
     va_list arguments;
     va_start(arguments, format);
@@ -157,12 +158,11 @@ static void put_cpu(long_text *t, const struct core_autocast *amp)
     tern_cpu_half_t half;
     tern_cpu_half(&half);
     put(t,
-        "cpu: products and convolutions: %lld by bf16 instructions, %lld in f32 converted in "
-        "blocks "
-        "(%s)\n"
-        "cpu: everything else of f16 and bf16 is what lies in memory, computed in f32\n",
-        (long long)(half.native - amp->native), (long long)(half.widened - amp->widened),
-        half.reason);
+        "cpu: products and convolutions: %lld by bf16 instructions, %lld by oneDNN's, %lld in f32 "
+        "converted in blocks (%s)\n",
+        (long long)(half.native - amp->native), (long long)(half.library - amp->library),
+        (long long)(half.widened - amp->widened), half.reason);
+    put(t, "cpu: everything else of f16 and bf16 is what lies in memory, computed in f32\n");
 }
 
 int64_t tern_amp_explain(char *out_text, size_t bytes)

@@ -46,14 +46,16 @@ typedef enum cpu_blas_status {
 typedef enum cpu_blas_dtype {
     CPU_BLAS_F32 = 1,
     CPU_BLAS_F64 = 2,
-    CPU_BLAS_BF16 = 3
+    CPU_BLAS_BF16 = 3,
+    CPU_BLAS_F16 = 4
 } cpu_blas_dtype;
 
 /* C = alpha * op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
  * A is stored [m, k] (trans_a 0) or [k, m] (trans_a 1) with `lda` elements between rows; B alike.
  * beta == 0 never reads C; then C may be uninitialised. k == 0 gives beta * C.
- * F32 and F64: A, B and C are of `dtype`, alpha and beta any. BF16 (A and B bf16, C and sums f32)
- * has no kernel in this version: gemm answers UNSUPPORTED.
+ * F32 and F64: A, B and C are of `dtype`, alpha and beta any, no bias. BF16 and F16: C = A B (+ bias
+ * in each row), all of `dtype`, summed in f32 and rounded once; alpha 1, beta 0, one product. They are
+ * oneDNN's; UNSUPPORTED where it has nothing but a reference kernel.
  * `batch` products are made in one call (0 counts as 1), the matrices of the i-th at
  * a + i * stride_a and so on, in elements; a stride of 0 repeats A or B. */
 typedef struct cpu_gemm_call {
@@ -68,6 +70,7 @@ typedef struct cpu_gemm_call {
     double alpha, beta;
     int64_t batch;
     int64_t stride_a, stride_b, stride_c;
+    const void *bias; /* [n]; NULL: none */
 } cpu_gemm_call;
 
 /* How x and y lie in memory, both in the same way: dense, no padding between rows. */
@@ -95,7 +98,8 @@ typedef enum cpu_conv_pass {
 typedef struct cpu_conv2d_shape {
     int32_t format;  /* cpu_conv_format */
     int32_t weights; /* cpu_conv_weights */
-    int32_t dtype;   /* CPU_BLAS_F32 */
+    int32_t dtype;   /* cpu_blas_dtype of x, w, y and a forward bias, not F64; of gradients of w
+                      * and bias F32 */
     int32_t relu;    /* FORWARD only: y = max(y, 0) */
     int64_t batch, in_channels, in_h, in_w;
     int64_t out_channels, kernel_h, kernel_w;

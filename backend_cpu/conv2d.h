@@ -1,6 +1,7 @@
 /* Convolution in two dimensions: what its files share.
  *
- *   conv2d.c          the kernels: the library where it is fast, else
+ *   conv2d.c          the kernels: which way each call takes
+ *   conv2d_library.c  the library where it is fast, else
  *   conv2d_direct.c   f32 without a column matrix (conv2d_planes.c, isa/conv2d.c)
  *   conv2d_weight.c   its weight gradient (isa/conv2d_sum.c)
  *   conv2d_scatter.c  its input gradient for few channels (isa/conv2d_scatter.c), else
@@ -28,6 +29,16 @@ typedef struct cpu_conv {
     int64_t group_in, group_out; /* channels of one group */
     int threads;
 } cpu_conv;
+
+typedef enum cpu_conv_outcome {
+    CPU_CONV_DONE,
+    CPU_CONV_NOT_DONE, /* no library, or no fast kernel in it: another way does all of it */
+    CPU_CONV_NO_MEMORY
+} cpu_conv_outcome;
+/* By the library, in the dtype of the tensors (f32, bf16, f16). `pass` is bridge.h's cpu_conv_pass; the
+ * gradient of weights includes that of the bias. */
+cpu_conv_outcome cpu_conv_library_forward(const cpu_conv *conv);
+cpu_conv_outcome cpu_conv_library(const cpu_conv *conv, int pass);
 
 /* False: there was no scratch, and the host has said so. */
 bool cpu_conv_direct_forward(const cpu_conv *conv);

@@ -89,7 +89,7 @@ static bool begin_blocks(half_conv *h, const tern_call *call, const tern_view *a
                       .call = call,
                       .written = { a_written, b_written },
                       .images = a->shape[0] };
-    cpu_half_count(false, 1);
+    cpu_half_count(CPU_HALF_F32, 1);
     h->host.scratch = scratch_again;
     h->part.host = &h->host;
     h->block = HALF_BLOCK / (image + 1) + 1;

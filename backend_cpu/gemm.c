@@ -90,11 +90,11 @@ static bool is_half(int dtype)
     return dtype == TERN_F16 || dtype == TERN_BF16;
 }
 
-/* Decided for the whole product: how it is cut for threads changes no bits. */
-static void settle_half(int dtype, cpu_product *g, int64_t products)
+/* By own kernels; decided for the whole product: how it is cut for threads changes no bits. */
+static void settle_half(cpu_half_way way, cpu_product *g, int64_t products)
 {
-    g->native = cpu_half_native(dtype, g->m, g->n, g->k);
-    cpu_half_count(g->native, products);
+    g->native = way == CPU_HALF_OWN;
+    cpu_half_count(g->native ? CPU_HALF_OWN : CPU_HALF_F32, products);
 }
 
 static void run_own(int dtype, const cpu_product *g, void *scratch)
@@ -230,19 +230,6 @@ void cpu_product_alone(int dtype, const cpu_product *g, void *piece)
     run_own(dtype, g, piece);
 }
 
-bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                      cpu_product_room *room)
-{
-    cpu_product g = *product;
-    if (g.m == 0 || g.n == 0)
-        return true;
-    settle(&g);
-    settle_half(dtype, &g, 1);
-    if (threads == 1 && flops_of(&g) <= OWN_FLOPS)
-        return run_own_small(call, dtype, &g, &room->own);
-    return run_own_parallel(call, dtype, &g, threads, &room->own);
-}
-
 /* ---- the library ----------------------------------------------------------------------------- */
 
 /* Leading dimension of a matrix of these strides, 0 when the library cannot take it. */
@@ -264,6 +251,7 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
 {
     cpu_gemm_call lib = { .dtype = dtype == TERN_F64    ? CPU_BLAS_F64
                                    : dtype == TERN_BF16 ? CPU_BLAS_BF16
+                                   : dtype == TERN_F16  ? CPU_BLAS_F16
                                                         : CPU_BLAS_F32,
                           .threads = threads,
                           .m = g->m,
@@ -281,12 +269,34 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
     const cpu_blas_table *blas = lib.lda != 0 && lib.ldb != 0 ? cpu_blas() : NULL;
     if (blas == NULL)
         return false;
-    if (g->bias != NULL)
+    if (is_half(dtype)) { /* rounded once, with the bias in the sum */
+        lib.bias = g->bias;
+        lib.beta = 0;
+    } else if (g->bias != NULL) {
         start_rows(g, cpu_dtype_size(dtype));
+    }
     const uint32_t before = cpu_flush_begin();
     const cpu_blas_status status = blas->gemm(&lib);
     cpu_flush_end(before);
     return status == CPU_BLAS_OK;
+}
+
+bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
+                      cpu_product_room *room)
+{
+    cpu_product g = *product;
+    if (g.m == 0 || g.n == 0)
+        return true;
+    settle(&g);
+    const cpu_half_way way = cpu_half_product_way(dtype, g.m, g.n, g.k);
+    if (way == CPU_HALF_LIBRARY && run_library(dtype, &g, threads)) {
+        cpu_half_count(CPU_HALF_LIBRARY, 1);
+        return true;
+    }
+    settle_half(way, &g, 1);
+    if (threads == 1 && flops_of(&g) <= OWN_FLOPS)
+        return run_own_small(call, dtype, &g, &room->own);
+    return run_own_parallel(call, dtype, &g, threads, &room->own);
 }
 
 bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
@@ -345,7 +355,9 @@ static bool run_batch_alone(product_batch *batch, int threads)
     const tern_call *call = batch->call;
     settle(&batch->first);
     if (is_half(batch->dtype))
-        settle_half(batch->dtype, &batch->first, batch->count);
+        settle_half(
+            cpu_half_product_way(batch->dtype, batch->first.m, batch->first.n, batch->first.k),
+            &batch->first, batch->count);
     batch->parts = threads == 1 ? 1 : 4 * threads;
     if (batch->parts > batch->count)
         batch->parts = batch->count;

@@ -15,7 +15,7 @@ typedef struct cpu_product {
     void *c;
     int64_t a_row, a_col, b_row, b_col, c_row;
     bool accumulate; /* C is added to; then there is no bias */
-    bool native;     /* bf16: by instructions of its own, as cpu_half_native has said */
+    bool native;     /* bf16: by instructions of its own, as cpu_half_product_way has said */
     bool by_dots;    /* of the whole product, so that its parts sum in the same order */
 } cpu_product;
 
@@ -64,7 +64,7 @@ cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows
 CPU_ISA_DECLARE(void, cpu_gemm_f32, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_f64, const cpu_product *product, void *scratch);
 /* Half types; `scratch`: cpu_half_sizes_of(...).floats floats. By f32 arithmetic (step 1), or bf16 by
- * AVX512-BF16 (pairs, step 2), where cpu_half_native says so. */
+ * AVX512-BF16 (pairs, step 2), where cpu_half_product_way says so. */
 CPU_ISA_DECLARE(void, cpu_gemm_f16, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_bf16, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_bf16_pairs, const cpu_product *product, void *scratch);

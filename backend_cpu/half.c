@@ -1,6 +1,7 @@
-/* Which products of half types are computed by instructions of their own. */
+/* Which products and convolutions of half types are computed by instructions of their own. */
 #include "backend_cpu/half.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +13,33 @@
 #include <cpuid.h>
 #endif
 
-typedef enum cpu_kind { CPU_OTHER, CPU_AMD_ZEN5, CPU_INTEL_EMERALD_RAPIDS } cpu_kind;
-typedef enum shape_class { SHAPE_SMALL, SHAPE_FEW_ROWS, SHAPE_NARROW, SHAPE_WIDE } shape_class;
-typedef enum half_way { WAY_F32, WAY_BF16 } half_way;
-enum { SHAPE_CLASSES = 4 };
+typedef struct half_kind {
+    cpu_half_cpu cpu; /* model -1: any */
+    const char *name, *said;
+} half_kind;
+
+enum kind_number {
+#define HALF_CPU(name, vendor, family, model, features, said) KIND_##name,
+#define HALF_ROUTE(cpu, dtype, class, way, speed, source)
+#include "backend_cpu/half_routes.def"
+#undef HALF_CPU
+#undef HALF_ROUTE
+};
+
+static const half_kind kinds[] = {
+#define HALF_CPU(name, vendor, family, model, features, said) \
+    { { CPU_VENDOR_##vendor, family, model, features }, #name, said },
+#define HALF_ROUTE(cpu, dtype, class, way, speed, source)
+#include "backend_cpu/half_routes.def"
+#undef HALF_CPU
+#undef HALF_ROUTE
+};
 
 typedef struct half_route {
-    cpu_kind cpu;
+    int kind;
     int dtype;
-    shape_class class;
-    half_way way;
+    cpu_half_class class;
+    cpu_half_way way;
     double speed;
     const char *source;
 } half_route;
@@ -29,144 +47,247 @@ typedef struct half_route {
 #define SOURCE_MEASURED "measured"
 #define SOURCE_REFERENCE "by its peak rate, not measured"
 static const half_route routes[] = {
+#define HALF_CPU(name, vendor, family, model, features, said)
 #define HALF_ROUTE(cpu, dtype, class, way, speed, source) \
-    { CPU_##cpu, TERN_##dtype, SHAPE_##class, WAY_##way, speed, SOURCE_##source },
+    { KIND_##cpu, TERN_##dtype, CPU_HALF_##class, CPU_HALF_##way, speed, SOURCE_##source },
 #include "backend_cpu/half_routes.def"
+#undef HALF_CPU
 #undef HALF_ROUTE
 };
 
-static const struct {
-    const char *name, *said;
-} kinds[] = { { "OTHER", "this CPU" },
-              { "AMD_ZEN5", "AMD Zen 5" },
-              { "INTEL_EMERALD_RAPIDS", "Intel Emerald Rapids" } };
-
 /* ---- what the CPU is ------------------------------------------------------------------------- */
 
-static cpu_kind kind_of(uint32_t family, uint32_t model, bool amd)
-{
-    if (amd)
-        return family == 0x1A ? CPU_AMD_ZEN5 : CPU_OTHER;
-    return family == 6 && model == 0xCF ? CPU_INTEL_EMERALD_RAPIDS : CPU_OTHER;
-}
-
-const char *cpu_half_kind(uint32_t family, uint32_t model, bool amd)
-{
-    return kinds[kind_of(family, model, amd)].name;
-}
-
 #if defined(TERN_HAVE_X86_ISAS)
-static cpu_kind this_cpu(void)
+/* The registers that the system saves for a program: AMX's are bits 17 and 18. */
+static bool saves_tiles(void)
+{
+    uint32_t a, b, c, d, low, high;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0)
+        return false;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3;
+}
+
+static unsigned half_features(void)
+{
+    uint32_t a, b, c, d, a1, b1, c1, d1;
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+        __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+        __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) == 0)
+        return 0;
+    const bool tiles = (d >> 24 & 1) != 0 && saves_tiles();
+    return ((a1 >> 5 & 1) != 0 ? CPU_HAS_BF16 : 0u) | ((d >> 23 & 1) != 0 ? CPU_HAS_FP16 : 0u) |
+           (tiles && (d >> 22 & 1) != 0 ? CPU_HAS_AMX : 0u) |
+           (tiles && (a1 >> 21 & 1) != 0 ? CPU_HAS_AMX_FP16 : 0u);
+}
+
+cpu_half_cpu cpu_half_this(void)
 {
     uint32_t a, b, c, d;
+    cpu_half_cpu cpu = { .vendor = CPU_VENDOR_OTHER };
     if (__get_cpuid(0, &a, &b, &c, &d) == 0)
-        return CPU_OTHER;
-    const bool amd = b == signature_AMD_ebx, intel = b == signature_INTEL_ebx;
-    if ((!amd && !intel) || __get_cpuid(1, &a, &b, &c, &d) == 0)
-        return CPU_OTHER;
+        return cpu;
+    cpu.vendor = b == signature_AMD_ebx     ? CPU_VENDOR_AMD
+                 : b == signature_INTEL_ebx ? CPU_VENDOR_INTEL
+                                            : CPU_VENDOR_OTHER;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0)
+        return cpu;
     const uint32_t base = (a >> 8) & 15;
-    return kind_of(base == 15 ? base + ((a >> 20) & 255) : base,
-                   ((a >> 4) & 15) | ((a >> 12) & 0xF0), amd);
-}
-
-static bool has_bf16(void)
-{
-    __builtin_cpu_init();
-    return cpu_isa() == CPU_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+    cpu.family = (int32_t)(base == 15 ? base + ((a >> 20) & 255) : base);
+    cpu.model = (int32_t)(((a >> 4) & 15) | ((a >> 12) & 0xF0));
+    cpu.features = half_features();
+    return cpu;
 }
 #else
-static cpu_kind this_cpu(void)
+cpu_half_cpu cpu_half_this(void)
 {
-    return CPU_OTHER;
-}
-static bool has_bf16(void)
-{
-    return false;
+    return (cpu_half_cpu){ .vendor = CPU_VENDOR_OTHER };
 }
 #endif
 
+/* The CPU's number in `kinds`, -1 for others. */
+static int kind_of(const cpu_half_cpu *cpu)
+{
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
+        const cpu_half_cpu *k = &kinds[i].cpu;
+        if (k->vendor == cpu->vendor && k->family == cpu->family &&
+            (k->model < 0 || k->model == cpu->model) && k->features == cpu->features)
+            return i;
+    }
+    return -1;
+}
+
+const char *cpu_half_kind(const cpu_half_cpu *cpu)
+{
+    const int kind = kind_of(cpu);
+    return kind < 0 ? NULL : kinds[kind].name;
+}
+
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-enum { KNOWN = 1 << 8 };
-/* Bit c: bf16 products of shape class c are native; KNOWN once it is decided. */
-static atomic_int decided;
+/* The kind's row, NULL where there is none. */
+static const half_route *route_of(int kind, int dtype, cpu_half_class class)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (routes[i].kind == kind && routes[i].dtype == dtype && routes[i].class == class)
+            return &routes[i];
+    return NULL;
+}
 
-static int decide(void)
+static bool is_one_of(const char *wanted, const char *word)
+{
+    return wanted != NULL && strcmp(wanted, word) == 0;
+}
+
+static bool is_setting(const char *wanted)
+{
+    return is_one_of(wanted, "f32") || is_one_of(wanted, "native") || is_one_of(wanted, "library");
+}
+
+cpu_half_way cpu_half_way_of(const cpu_half_cpu *cpu, const char *wanted, int dtype,
+                             cpu_half_class class)
+{
+    const bool own = dtype == TERN_BF16 && (cpu->features & CPU_HAS_BF16) != 0;
+    if (is_one_of(wanted, "f32"))
+        return CPU_HALF_F32;
+    if (is_one_of(wanted, "library"))
+        return CPU_HALF_LIBRARY;
+    if (is_one_of(wanted, "native"))
+        return !own ? CPU_HALF_F32 : class < CPU_HALF_CONV ? CPU_HALF_OWN : CPU_HALF_LIBRARY;
+    const half_route *route = route_of(kind_of(cpu), dtype, class);
+    return route != NULL ? route->way : CPU_HALF_F32;
+}
+
+/* Two bits per dtype and class, and one that says that they are known. */
+static atomic_uint decided;
+enum { KNOWN = 1 << 28 };
+
+static int place_of(int dtype, cpu_half_class class)
+{
+    return 2 * ((dtype == TERN_BF16 ? CPU_HALF_CLASSES : 0) + (int)class);
+}
+
+static unsigned decide(void)
 {
     const char *wanted = getenv("TERN_CPU_HALF");
-    const cpu_kind cpu = this_cpu();
-    int bits = KNOWN;
-    for (size_t i = 0; has_bf16() && i < sizeof routes / sizeof *routes; i++)
-        if (routes[i].cpu == cpu && routes[i].way == WAY_BF16)
-            bits |= 1 << routes[i].class;
-    if (wanted != NULL && strcmp(wanted, "f32") == 0)
-        bits = KNOWN;
-    else if (wanted != NULL && strcmp(wanted, "native") == 0 && has_bf16())
-        bits = KNOWN | ((1 << SHAPE_CLASSES) - 1);
+    const cpu_half_cpu cpu = cpu_half_this();
+    unsigned bits = KNOWN;
+    for (int c = 0; c < CPU_HALF_CLASSES; c++) {
+        const cpu_half_class class = (cpu_half_class)c;
+        bits |= (unsigned)cpu_half_way_of(&cpu, wanted, TERN_F16, class)
+                << place_of(TERN_F16, class);
+        bits |= (unsigned)cpu_half_way_of(&cpu, wanted, TERN_BF16, class)
+                << place_of(TERN_BF16, class);
+    }
     /* threads that come here at the same time find the same */
     atomic_store_explicit(&decided, bits, memory_order_relaxed);
     return bits;
 }
 
-static int choice(void)
+static cpu_half_way choice(int dtype, cpu_half_class class)
 {
-    const int bits = atomic_load_explicit(&decided, memory_order_relaxed);
-    return bits != 0 ? bits : decide();
+    unsigned bits = atomic_load_explicit(&decided, memory_order_relaxed);
+    if (bits == 0)
+        bits = decide();
+    return (cpu_half_way)(bits >> place_of(dtype, class) & 3);
 }
 
-static shape_class class_of(int64_t m, int64_t n, int64_t k)
+static cpu_half_class class_of(int64_t m, int64_t n, int64_t k)
 {
     if (m * n * k <= 32768)
-        return SHAPE_SMALL;
-    return m < 8 ? SHAPE_FEW_ROWS : n <= 16 ? SHAPE_NARROW : SHAPE_WIDE;
+        return CPU_HALF_SMALL;
+    return m < 8 ? CPU_HALF_FEW_ROWS : n <= 16 ? CPU_HALF_NARROW : CPU_HALF_WIDE;
 }
 
-bool cpu_half_native(int dtype, int64_t m, int64_t n, int64_t k)
+cpu_half_way cpu_half_product_way(int dtype, int64_t m, int64_t n, int64_t k)
 {
-    return dtype == TERN_BF16 && (choice() & 1 << class_of(m, n, k)) != 0 &&
-           cpu_isa() == CPU_ISA_AVX512;
+    const cpu_half_way way = choice(dtype, class_of(m, n, k));
+    return way == CPU_HALF_OWN && cpu_isa() != CPU_ISA_AVX512 ? CPU_HALF_F32 : way;
+}
+
+cpu_half_way cpu_half_conv_way(int dtype, cpu_half_class pass)
+{
+    return choice(dtype, pass);
 }
 
 /* ---- what was done --------------------------------------------------------------------------- */
 
-static _Thread_local int64_t native_products, widened_products;
+static _Thread_local int64_t counted[CPU_HALF_WAYS];
 
-void cpu_half_count(bool native, int64_t products)
+void cpu_half_count(cpu_half_way way, int64_t products)
 {
-    if (native)
-        native_products += products;
-    else
-        widened_products += products;
+    counted[way] += products;
 }
 
-/* The row of wide products, NULL for a CPU without rows. */
-static const half_route *wide_route(cpu_kind cpu)
+typedef struct half_text {
+    char *text;
+    size_t bytes, length;
+} half_text;
+
+static void put(half_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(half_text *t, const char *format, ...)
 {
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (routes[i].cpu == cpu && routes[i].class == SHAPE_WIDE)
-            return &routes[i];
-    return NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(t->text + t->length, t->bytes - t->length, format, arguments);
+    va_end(arguments);
+    if (n > 0)
+        t->length += (size_t)n < t->bytes - t->length ? (size_t)n : t->bytes - t->length - 1;
 }
 
-static void describe(char *text, size_t bytes)
+static const char *instructions(unsigned features, int dtype)
 {
-    const char *wanted = getenv("TERN_CPU_HALF");
-    const half_route *row = wide_route(this_cpu());
-    if (wanted != NULL && (strcmp(wanted, "f32") == 0 || strcmp(wanted, "native") == 0))
-        (void)snprintf(text, bytes, "TERN_CPU_HALF=%s", wanted);
-    else if (!has_bf16())
-        (void)snprintf(text, bytes, "the CPU has no AVX512-BF16");
-    else if (row == NULL)
-        (void)snprintf(text, bytes, "nobody has measured this CPU's AVX512-BF16");
-    else
-        (void)snprintf(text, bytes, "%s: AVX512-BF16 at %.2f times the speed of f32, %s",
-                       kinds[row->cpu].said, row->speed, row->source);
+    if (dtype == TERN_BF16)
+        return features & CPU_HAS_AMX ? "AMX-BF16" : features & CPU_HAS_BF16 ? "AVX512-BF16" : NULL;
+    return features & CPU_HAS_AMX_FP16 ? "AMX-FP16"
+           : features & CPU_HAS_FP16   ? "AVX512-FP16"
+                                       : NULL;
+}
+
+/* One dtype: its instructions and what is known of their speed. */
+static void put_dtype(half_text *t, const cpu_half_cpu *cpu, int dtype)
+{
+    const int kind = kind_of(cpu);
+    const char *name = instructions(cpu->features, dtype);
+    if (name == NULL)
+        return;
+    if (t->length > 0)
+        put(t, "; ");
+    const half_route *wide = route_of(kind, dtype, CPU_HALF_WIDE);
+    const half_route *conv = route_of(kind, dtype, CPU_HALF_CONV);
+    if (wide == NULL) {
+        put(t, "%s is there, nobody has measured it: f32 arithmetic", name);
+        return;
+    }
+    put(t, "%s: %s at %.2f times the speed of f32", kinds[kind].said, name, wide->speed);
+    if (conv != NULL && conv->speed != wide->speed)
+        put(t, ", convolutions at %.2f", conv->speed);
+    put(t, ", %s", wide->source);
+}
+
+void cpu_half_describe(const cpu_half_cpu *cpu, const char *wanted, char *text, size_t bytes)
+{
+    half_text t = { text, bytes, 0 };
+    text[0] = '\0';
+    if (is_setting(wanted))
+        put(&t, "TERN_CPU_HALF=%s", wanted);
+    else if (cpu->features == 0)
+        put(&t, "the CPU has no AVX512-BF16, AVX512-FP16 or AMX");
+    else {
+        put_dtype(&t, cpu, TERN_BF16);
+        put_dtype(&t, cpu, TERN_F16);
+        if (kind_of(cpu) < 0)
+            put(&t, " (bench_half --table measures)");
+    }
 }
 
 void tern_cpu_half(tern_cpu_half_t *out_half)
 {
+    const cpu_half_cpu cpu = cpu_half_this();
     memset(out_half, 0, sizeof *out_half);
-    out_half->native = native_products;
-    out_half->widened = widened_products;
-    describe(out_half->reason, sizeof out_half->reason);
+    out_half->native = counted[CPU_HALF_OWN];
+    out_half->library = counted[CPU_HALF_LIBRARY];
+    out_half->widened = counted[CPU_HALF_F32];
+    cpu_half_describe(&cpu, getenv("TERN_CPU_HALF"), out_half->reason, sizeof out_half->reason);
 }

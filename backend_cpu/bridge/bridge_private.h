@@ -37,7 +37,7 @@ bool bridge_inside_team(void);
 /* gemm_route.c */
 
 /* gemm_routes.def says what they are. */
-typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN } gemm_way;
+typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN, GEMM_MATMUL } gemm_way;
 
 /* How each product is cut: grid_m x grid_n blocks, each made in calls of tile_m x tile_n x tile_k
  * at most. The blocks of all products of the batch are shared out as `parts`. */
@@ -50,6 +50,21 @@ typedef struct gemm_plan {
 } gemm_plan;
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call);
+
+/* One call of a library: sizes and where it begins. */
+typedef struct gemm_block {
+    int64_t m, n, k;
+    const char *a;
+    const char *b;
+    char *c;
+    const char *bias; /* half types only */
+    double beta;
+} gemm_block;
+
+/* matmul.c */
+
+/* A block of half types by oneDNN's primitive. False: only a reference kernel, or a failure. */
+bool bridge_matmul(const cpu_gemm_call *call, const gemm_block *g);
 
 /* gemm.c */
 cpu_blas_status bridge_gemm(const cpu_gemm_call *call);

@@ -22,7 +22,8 @@ static bool make_key(const cpu_conv2d_call *call, int threads, conv_key *out)
     const cpu_conv2d_shape *s = &call->shape;
     bool known = (s->format == CPU_CONV_NHWC || s->format == CPU_CONV_NCHW) &&
                  (s->weights == CPU_CONV_OIHW || s->weights == CPU_CONV_OHWI);
-    if (!known || s->dtype != CPU_BLAS_F32 || !is_sane(s))
+    bool typed = s->dtype == CPU_BLAS_F32 || s->dtype == CPU_BLAS_BF16 || s->dtype == CPU_BLAS_F16;
+    if (!known || !typed || !is_sane(s))
         return false;
     memset(out, 0, sizeof *out);
     out->shape = *s;

@@ -64,6 +64,11 @@ static void describe(const cpu_conv2d_shape *s, conv_geometry *g)
     set_pair(g->pad, s->pad_h, s->pad_w);
 }
 
+dnnl_data_type_t conv_type_of(int32_t dtype)
+{
+    return dtype == CPU_BLAS_BF16 ? dnnl_bf16 : dtype == CPU_BLAS_F16 ? dnnl_f16 : dnnl_f32;
+}
+
 static dnnl_format_tag_t tag_x(const cpu_conv2d_shape *s)
 {
     return s->format == CPU_CONV_NHWC ? dnnl_nhwc : dnnl_nchw;
@@ -81,14 +86,16 @@ typedef struct conv_descs {
     dnnl_memory_desc_t x, w, y, bias;
 } conv_descs;
 
-static bool describe_tensors(const conv_geometry *g, dnnl_format_tag_t x, dnnl_format_tag_t w,
-                             conv_descs *out)
+static bool describe_tensors(const conv_key *key, const conv_geometry *g, dnnl_format_tag_t x,
+                             dnnl_format_tag_t w, conv_descs *out)
 {
-    dnnl_data_type_t f32 = dnnl_f32;
-    return dnnl_memory_desc_init_by_tag(&out->x, 4, g->x, f32, x) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->y, 4, g->y, f32, x) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->w, g->w_ndims, g->w, f32, w) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->bias, 1, g->bias, f32, dnnl_x) == dnnl_success;
+    dnnl_data_type_t type = conv_type_of(key->shape.dtype);
+    /* Sums over images and parts: rounded once, by who called. */
+    dnnl_data_type_t w_type = key->pass == CPU_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
+    return dnnl_memory_desc_init_by_tag(&out->x, 4, g->x, type, x) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->y, 4, g->y, type, x) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->w, g->w_ndims, g->w, w_type, w) == dnnl_success &&
+           dnnl_memory_desc_init_by_tag(&out->bias, 1, g->bias, w_type, dnnl_x) == dnnl_success;
 }
 
 static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memory_desc_t *bias,
@@ -106,8 +113,8 @@ static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memor
         out, direct, &d->x, &d->w, bias, &d->y, g->stride, g->dilation, g->pad, g->pad);
 }
 
-/* Scratch comes from this thread's buffer, so that oneDNN allocates nothing while it runs. */
-static dnnl_primitive_attr_t make_attributes(bool relu)
+/* Scratch comes from this thread's buffer. */
+dnnl_primitive_attr_t conv_attributes(bool relu)
 {
     dnnl_primitive_attr_t attr = NULL;
     if (dnnl_primitive_attr_create(&attr) != dnnl_success)
@@ -142,10 +149,8 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
     return !name || strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL;
 }
 
-/* The first implementation that is not a reference one, or NULL. */
-static dnnl_primitive_desc_t first_fast(const dnnl_convolution_desc_t *op,
-                                        dnnl_primitive_attr_t attr, dnnl_engine_t engine,
-                                        const_dnnl_primitive_desc_t hint)
+dnnl_primitive_desc_t conv_first_fast(const_dnnl_op_desc_t op, dnnl_primitive_attr_t attr,
+                                      dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
 {
     dnnl_primitive_desc_iterator_t it = NULL;
     if (dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) != dnnl_success)
@@ -163,12 +168,15 @@ static dnnl_primitive_desc_t first_fast(const dnnl_convolution_desc_t *op,
 }
 
 /* A forward descriptor over free layouts: the hint that backward descriptors ask for. */
-static dnnl_primitive_desc_t forward_hint(const conv_geometry *g, dnnl_engine_t engine)
+static dnnl_primitive_desc_t forward_hint(const conv_key *backward, const conv_geometry *g,
+                                          dnnl_engine_t engine)
 {
+    conv_key key = *backward;
     conv_descs d;
     dnnl_convolution_desc_t op;
     dnnl_primitive_desc_t hint = NULL;
-    if (!describe_tensors(g, dnnl_format_tag_any, dnnl_format_tag_any, &d) ||
+    key.pass = CPU_CONV_FORWARD;
+    if (!describe_tensors(&key, g, dnnl_format_tag_any, dnnl_format_tag_any, &d) ||
         describe_op(CPU_CONV_FORWARD, &d, NULL, g, &op) != dnnl_success)
         return NULL;
     dnnl_primitive_desc_create(&hint, &op, NULL, engine, NULL);
@@ -182,16 +190,16 @@ static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometr
     dnnl_convolution_desc_t op;
     dnnl_format_tag_t x = layouts == LAYOUTS_AS_GIVEN ? tag_x(&key->shape) : dnnl_format_tag_any;
     bool relu = key->shape.relu && key->pass == CPU_CONV_FORWARD;
-    if (!describe_tensors(g, x, dnnl_format_tag_any, &d) ||
+    if (!describe_tensors(key, g, x, dnnl_format_tag_any, &d) ||
         describe_op(key->pass, &d, key->has_bias ? &d.bias : NULL, g, &op) != dnnl_success)
         return NULL;
-    dnnl_primitive_attr_t attr = make_attributes(relu);
+    dnnl_primitive_attr_t attr = conv_attributes(relu);
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_desc_t pd = NULL;
     if (key->pass != CPU_CONV_FORWARD)
-        hint = forward_hint(g, engine);
+        hint = forward_hint(key, g, engine);
     if (attr && (hint || key->pass == CPU_CONV_FORWARD))
-        pd = first_fast(&op, attr, engine, hint);
+        pd = conv_first_fast(&op, attr, engine, hint);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
     if (attr)
@@ -270,7 +278,7 @@ static bool make_tensors(conv_entry *e, const conv_geometry *g, const_dnnl_primi
     bool writes_w = pass == CPU_CONV_BACKWARD_WEIGHTS;
     bool writes_y = pass == CPU_CONV_FORWARD;
     conv_descs d;
-    if (!describe_tensors(g, tag_x(s), tag_w(s), &d))
+    if (!describe_tensors(&e->key, g, tag_x(s), tag_w(s), &d))
         return false;
     const dnnl_memory_desc_t *x =
         layout_of(pd, dnnl_query_src_md, dnnl_query_diff_src_md, writes_x);
@@ -295,6 +303,10 @@ bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
     conv_geometry g;
     describe(&e->key.shape, &g);
     dnnl_primitive_desc_t pd = choose(&e->key, &g, engine);
+    if (is_gemm(pd) && e->key.shape.dtype != CPU_BLAS_F32) { /* slower than f32's own kernels */
+        dnnl_primitive_desc_destroy(pd);
+        pd = NULL;
+    }
     if (!pd)
         return true;
     bool ok =

@@ -22,6 +22,8 @@ static void free_cache(void *data)
         return;
     for (int i = 0; i < cache->count; i++)
         conv_entry_free(cache->entries[i]);
+    for (int i = 0; i < CONV_PRODUCTS; i++)
+        product_entry_free(cache->products[i]);
     for (int i = 0; i < CONV_BUFFER_COUNT; i++)
         free(cache->buffers[i].data);
     dnnl_stream_destroy(cache->stream);

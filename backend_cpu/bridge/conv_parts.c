@@ -44,7 +44,7 @@ int64_t conv_first_image(const cpu_conv2d_call *call, const conv_split *split, i
 typedef struct conv_work {
     const cpu_conv2d_call *call;
     conv_split split;
-    int64_t x_image, y_image; /* floats per image */
+    int64_t x_image, y_image; /* bytes per image */
     int64_t w_count;
     float *partials; /* gradients of parts 1 and up: w, then bias */
     int status;      /* the worst */
@@ -62,8 +62,8 @@ static void run_part(void *context, int64_t part)
     cpu_conv2d_call call = *work->call;
     int64_t first = conv_first_image(work->call, &work->split, part);
     call.shape.batch = conv_first_image(work->call, &work->split, part + 1) - first;
-    call.x = (float *)call.x + first * work->x_image;
-    call.y = (float *)call.y + first * work->y_image;
+    call.x = (char *)call.x + first * work->x_image;
+    call.y = (char *)call.y + first * work->y_image;
     if (call.pass == CPU_CONV_BACKWARD_WEIGHTS && part > 0) {
         float *partial = work->partials + (part - 1) * partial_count(work);
         call.w = partial;
@@ -112,10 +112,11 @@ cpu_blas_status bridge_conv2d(const cpu_conv2d_call *call)
         return conv_run(call, split.inner_threads);
     int64_t out_h = conv_out_size(s->in_h, s->kernel_h, s->stride_h, s->pad_h, s->dilation_h);
     int64_t out_w = conv_out_size(s->in_w, s->kernel_w, s->stride_w, s->pad_w, s->dilation_w);
+    int64_t size = s->dtype == CPU_BLAS_F32 ? 4 : 2;
     conv_work work = { call,
                        split,
-                       s->in_channels * s->in_h * s->in_w,
-                       s->out_channels * out_h * out_w,
+                       s->in_channels * s->in_h * s->in_w * size,
+                       s->out_channels * out_h * out_w * size,
                        s->out_channels * (s->in_channels / s->groups) * s->kernel_h * s->kernel_w,
                        NULL,
                        CPU_BLAS_OK };

@@ -15,15 +15,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-/* One call of a library: sizes and where it begins. */
-typedef struct gemm_block {
-    int64_t m, n, k;
-    const char *a;
-    const char *b;
-    char *c;
-    double beta;
-} gemm_block;
-
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -31,7 +22,7 @@ static int64_t smaller(int64_t a, int64_t b)
 
 static int64_t element_bytes(const cpu_gemm_call *call)
 {
-    return call->dtype == CPU_BLAS_F64 ? 8 : 4;
+    return call->dtype == CPU_BLAS_F64 ? 8 : call->dtype == CPU_BLAS_F32 ? 4 : 2;
 }
 
 #if TERN_HAVE_BLAS
@@ -83,6 +74,8 @@ static bool run_onednn(const cpu_gemm_call *call, const gemm_block *g)
 
 static bool run_call(const cpu_gemm_call *call, const gemm_plan *plan, const gemm_block *g)
 {
+    if (plan->way == GEMM_MATMUL)
+        return bridge_matmul(call, g);
     /* oneDNN fails before it writes, when it finds no memory to pack into. */
     return (plan->way == GEMM_ONEDNN && run_onednn(call, g)) || run_openblas(call, g);
 }
@@ -105,6 +98,7 @@ static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, const ge
                                     block->a + bytes * (i * a_row + p * a_column),
                                     block->b + bytes * (p * b_row + j * b_column),
                                     block->c + bytes * (i * call->ldc + j),
+                                    block->bias,
                                     p > 0 ? 1 : block->beta };
                 ok = run_call(call, plan, &tile);
             }
@@ -124,6 +118,7 @@ static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t i
     block.n = smaller(plan->block_n, call->n - column);
     block.k = call->k;
     block.beta = call->beta;
+    block.bias = call->bias ? (const char *)call->bias + bytes * column : NULL;
     block.a = (const char *)call->a +
               bytes * (item * call->stride_a + row * (call->trans_a ? 1 : call->lda));
     block.b = (const char *)call->b +
@@ -182,7 +177,9 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
         return CPU_BLAS_OK;
     gemm_work work = { call, gemm_plan_for(call), 0 };
     gemm_way way = work.plan.way;
-    if (way == GEMM_NONE || (way != GEMM_ONEDNN && !fits_int(call)))
+    bool is_half = way == GEMM_MATMUL;
+    if (way == GEMM_NONE || (way != GEMM_ONEDNN && !is_half && !fits_int(call)) ||
+        (is_half && (call->k <= 0 || call->alpha != 1 || call->beta != 0 || call->batch > 1)))
         return CPU_BLAS_UNSUPPORTED;
     if (call->k <= 0) {
         scale_output(call);
@@ -194,7 +191,7 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
 
 const char *bridge_gemm_route(const cpu_gemm_call *call, int64_t *out_parts)
 {
-    static const char *const names[] = { "none", "openblas", "openblas", "onednn" };
+    static const char *const names[] = { "none", "openblas", "openblas", "onednn", "onednn" };
     gemm_plan plan = gemm_plan_for(call);
     if (out_parts)
         *out_parts = plan.parts;

@@ -36,7 +36,7 @@ static gemm_way only_way(const cpu_gemm_call *call)
     if (call->dtype == CPU_BLAS_F64)
         return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_NONE;
     if (call->dtype != CPU_BLAS_F32)
-        return GEMM_NONE;
+        return TERN_HAVE_ONEDNN ? GEMM_MATMUL : GEMM_NONE;
     return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_ONEDNN;
 }
 

@@ -67,10 +67,12 @@ typedef struct tern_cpu_report_t {
 TERN_API void tern_cpu_report(tern_cpu_report_t *out_report);
 
 /* How the CPU computes products and convolutions of f16 and bf16: by instructions of its own where a table of measurements
- * says that they are faster, else in f32, converted in blocks. TERN_CPU_HALF=f32: always so. */
+ * says that they are faster, else in f32, converted in blocks. TERN_CPU_HALF=f32: always in f32; =native: by tern's AVX512-BF16
+ * kernels and oneDNN's bf16 convolutions wherever there is AVX512-BF16; =library: by oneDNN, which takes AMX and AVX512-FP16. */
 typedef struct tern_cpu_half_t {
-    char reason[128];        /* "AMD Zen 5: AVX512-BF16 at 1.77 times the speed of f32, measured" */
-    int64_t native, widened; /* that this thread has asked for, by instructions and in f32 */
+    char reason[256]; /* "AMD Zen 5: AVX512-BF16 at 1.77 times the speed of f32, measured" */
+    /* that this thread has asked for: by tern's bf16 kernels, by oneDNN's of half types, and in f32 */
+    int64_t native, library, widened;
 } tern_cpu_half_t;
 TERN_API void tern_cpu_half(tern_cpu_half_t *out_half);
 

@@ -126,30 +126,98 @@ static void test_half_products_against_double(void **state)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-static void test_cpus_by_family_and_model(void **state)
+static const cpu_half_cpu zen5 = { CPU_VENDOR_AMD, 0x1A, 2, CPU_HAS_BF16 };
+static const cpu_half_cpu zen4 = { CPU_VENDOR_AMD, 0x19, 0x11, CPU_HAS_BF16 };
+static const cpu_half_cpu emerald = { CPU_VENDOR_INTEL, 6, 0xCF, CPU_HAS_BF16 | CPU_HAS_FP16 };
+static const cpu_half_cpu emerald_amx = { CPU_VENDOR_INTEL, 6, 0xCF,
+                                          CPU_HAS_BF16 | CPU_HAS_FP16 | CPU_HAS_AMX };
+static const cpu_half_cpu old = { CPU_VENDOR_INTEL, 6, 0x55, 0 };
+
+static void test_cpus_by_model_and_features(void **state)
 {
     (void)state;
-    assert_string_equal(cpu_half_kind(0x1A, 2, true), "AMD_ZEN5");
-    assert_string_equal(cpu_half_kind(0x19, 0x11, true), "OTHER");
-    assert_string_equal(cpu_half_kind(6, 0xCF, false), "INTEL_EMERALD_RAPIDS");
-    assert_string_equal(cpu_half_kind(6, 0x8F, false), "OTHER");
+    assert_string_equal(cpu_half_kind(&zen5), "AMD_ZEN5");
+    assert_string_equal(cpu_half_kind(&emerald), "INTEL_EMERALD_RAPIDS");
+    assert_null(cpu_half_kind(&zen4));
+    assert_null(cpu_half_kind(&emerald_amx)); /* another CPU: nobody has measured it */
+    assert_null(cpu_half_kind(&old));
 }
 
-static void test_option_turns_instructions_off(void **state)
+static void expect_ways(const cpu_half_cpu *cpu, const char *wanted, int dtype,
+                        cpu_half_way product, cpu_half_way conv)
+{
+    assert_int_equal(cpu_half_way_of(cpu, wanted, dtype, CPU_HALF_WIDE), product);
+    assert_int_equal(cpu_half_way_of(cpu, wanted, dtype, CPU_HALF_CONV), conv);
+}
+
+static void test_measurements_decide_and_not_presence(void **state)
 {
     (void)state;
-    const pid_t child = fork(); /* the choice is made once per process */
+    expect_ways(&zen5, NULL, TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
+    expect_ways(&zen5, NULL, TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
+    expect_ways(&zen5, "nonsense", TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
+    const cpu_half_cpu *others[] = { &zen4, &emerald, &emerald_amx, &old };
+    for (int i = 0; i < 4; i++) {
+        expect_ways(others[i], NULL, TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
+        expect_ways(others[i], NULL, TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
+    }
+    expect_ways(&zen5, "f32", TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
+    expect_ways(&zen4, "native", TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
+    expect_ways(&zen4, "native", TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
+    expect_ways(&old, "native", TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
+    expect_ways(&emerald_amx, "library", TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+    expect_ways(&emerald_amx, "library", TERN_F16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+}
+
+static void expect_reason(const cpu_half_cpu *cpu, const char *wanted, const char *part)
+{
+    char text[256], cut[16];
+    cpu_half_describe(cpu, wanted, text, sizeof text);
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' does not say '%s'", text, part);
+    cpu_half_describe(cpu, wanted, cut, sizeof cut);
+    assert_true(strlen(cut) < sizeof cut && strncmp(cut, text, strlen(cut)) == 0);
+}
+
+static void test_the_reason_says_what_is_there_and_measured(void **state)
+{
+    (void)state;
+    expect_reason(&zen5, NULL, "AMD Zen 5: AVX512-BF16 at 1.");
+    expect_reason(&zen5, NULL, "times the speed of f32, convolutions at ");
+    expect_reason(&zen5, NULL, ", measured");
+    expect_reason(&emerald, NULL, "at 0.47 times the speed of f32, by its peak rate, not measured");
+    expect_reason(&emerald, NULL, "AVX512-FP16 is there, nobody has measured it: f32 arithmetic");
+    expect_reason(&emerald_amx, NULL,
+                  "AMX-BF16 is there, nobody has measured it: f32 arithmetic; AVX512-FP16");
+    expect_reason(&emerald_amx, NULL, "bench_half --table");
+    expect_reason(&zen4, NULL, "AVX512-BF16 is there, nobody has measured it: f32 arithmetic");
+    expect_reason(&old, NULL, "the CPU has no AVX512-BF16, AVX512-FP16 or AMX");
+    expect_reason(&old, "library", "TERN_CPU_HALF=library");
+}
+
+/* The choice is made once per process. */
+static void expect_in_child(const char *setting, int dtype, cpu_half_way product, cpu_half_way conv)
+{
+    const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        (void)setenv("TERN_CPU_HALF", "f32", 1);
-        bool native = false;
+        bool same = setenv("TERN_CPU_HALF", setting, 1) == 0 &&
+                    cpu_half_conv_way(dtype, CPU_HALF_CONV) == conv;
         for (int64_t n = 1; n < 2000; n *= 3)
-            native = native || cpu_half_native(TERN_BF16, n, n, n);
-        _exit(native ? 1 : 0);
+            same = same && cpu_half_product_way(dtype, n, n, n) == product;
+        _exit(same ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_option_takes_a_way_by_hand(void **state)
+{
+    (void)state;
+    expect_in_child("f32", TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
+    expect_in_child("library", TERN_F16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+    expect_in_child("library", TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
 }
 
 static void test_products_are_counted_by_way(void **state)
@@ -163,19 +231,21 @@ static void test_products_are_counted_by_way(void **state)
     (void)tern_matmul(a, a);
     (void)tern_matmul(h, h);
     tern_cpu_half(&after);
-    const bool native = cpu_half_native(TERN_BF16, 64, 64, 64);
+    const bool native = cpu_half_product_way(TERN_BF16, 64, 64, 64) == CPU_HALF_OWN;
     assert_int_equal(after.native - before.native, native);
     assert_int_equal(after.widened - before.widened, 2 - native);
     assert_true(after.reason[0] != '\0');
-    assert_false(cpu_half_native(TERN_F16, 64, 64, 64));
+    assert_int_equal(after.library - before.library, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_option_turns_instructions_off), /* first: before any choice */
+        cmocka_unit_test(test_option_takes_a_way_by_hand), /* first: before any choice */
         cmocka_unit_test(test_half_products_against_double),
-        cmocka_unit_test(test_cpus_by_family_and_model),
+        cmocka_unit_test(test_cpus_by_model_and_features),
+        cmocka_unit_test(test_measurements_decide_and_not_presence),
+        cmocka_unit_test(test_the_reason_says_what_is_there_and_measured),
         cmocka_unit_test(test_products_are_counted_by_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

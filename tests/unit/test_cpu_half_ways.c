@@ -1,0 +1,202 @@
+/* Products and convolutions of half types by every way that TERN_CPU_HALF names, against f64, over
+ * layouts, several blocks of images and threads; what convolutions need beside their tensors. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend_cpu/bridge.h"
+#include "backend_cpu/half.h"
+#include "tests/support/check.h"
+#include "tern/system.h"
+
+typedef struct conv_case {
+    int64_t images, in, out, pixels, kernel, stride, groups;
+} conv_case;
+
+static const conv_case cases[] = {
+    { 3, 16, 24, 9, 3, 1, 1 },  { 2, 32, 16, 8, 1, 2, 1 }, { 5, 3, 16, 11, 3, 2, 1 },
+    { 2, 32, 32, 7, 3, 1, 32 }, { 2, 48, 48, 6, 5, 1, 2 }, { 70, 16, 24, 16, 3, 1, 1 },
+};
+
+static double largest(tern_tensor *t)
+{
+    return tern_item(tern_amax(tern_abs(tern_cast(t, TERN_F64))));
+}
+
+/* Sums of products of half operands in f32, rounded once: half a unit of the largest result. */
+static double error_of(tern_tensor *half, tern_tensor *wide, tern_dtype_t dtype)
+{
+    const double unit = dtype == TERN_BF16 ? 0x1p-8 : 0x1p-11;
+    const double off = largest(tern_sub(tern_cast(half, TERN_F64), wide));
+    return off / (largest(wide) * (unit + 0x1p-18));
+}
+
+typedef struct results {
+    tern_tensor *y, *grads[3];
+} results;
+
+static results run(const conv_case *c, tern_tensor *const *in, tern_dtype_t dtype, bool last)
+{
+    results r;
+    tern_tensor *t[4];
+    for (int i = 0; i < 4; i++) {
+        t[i] = tern_cast(in[i], dtype);
+        if (last && i != 2)
+            t[i] = tern_to(t[i], .format = TERN_FORMAT_CHANNELS_LAST);
+        t[i] = tern_detach(t[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        tern_set_requires_grad(t[i], true);
+    r.y = tern_conv2d(t[0], t[1], t[2], .stride = { c->stride, c->stride },
+                      .padding = { c->kernel / 2, c->kernel / 2 }, .groups = c->groups);
+    tern_grad(r.y, t, 3, r.grads, .gradient = t[3]);
+    return r;
+}
+
+static double worst_of(const conv_case *c, tern_dtype_t dtype, bool last)
+{
+    TERN_SCOPE;
+    const int64_t out = (c->pixels - 1) / c->stride + 1;
+    tern_tensor *in[] = { tern_randn(TERN_SHAPE(c->images, c->in, c->pixels, c->pixels)),
+                          tern_randn(TERN_SHAPE(c->out, c->in / c->groups, c->kernel, c->kernel)),
+                          tern_randn(TERN_SHAPE(c->out)),
+                          tern_randn(TERN_SHAPE(c->images, c->out, out, out)) };
+    for (int i = 0; i < 4; i++)
+        in[i] = tern_cast(in[i], dtype);
+    const results half = run(c, in, dtype, last), wide = run(c, in, TERN_F64, false);
+    double worst = error_of(half.y, wide.y, dtype);
+    for (int i = 0; i < 3; i++)
+        worst = fmax(worst, error_of(half.grads[i], wide.grads[i], dtype));
+    return tern_failed() || !(worst >= 0) ? INFINITY : worst;
+}
+
+/* x W^T + bias and x^T y, some of it through transposed views. */
+static double worst_product(int64_t m, int64_t k, int64_t n, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_cast(tern_randn(TERN_SHAPE(m, k)), dtype);
+    tern_tensor *w = tern_cast(tern_randn(TERN_SHAPE(n, k)), dtype);
+    tern_tensor *bias = tern_cast(tern_randn(TERN_SHAPE(n)), dtype);
+    tern_tensor *wide[] = { tern_cast(x, TERN_F64), tern_cast(w, TERN_F64),
+                            tern_cast(bias, TERN_F64) };
+    const double forward =
+        error_of(tern_linear(x, w, bias), tern_linear(wide[0], wide[1], wide[2]), dtype);
+    tern_tensor *turned = tern_transpose(x, 0, 1);
+    const double back = error_of(
+        tern_matmul(turned, tern_slice(x, 1, 0, k, 2)),
+        tern_matmul(tern_cast(turned, TERN_F64), tern_cast(tern_slice(x, 1, 0, k, 2), TERN_F64)),
+        dtype);
+    const double worst = fmax(forward, back);
+    return tern_failed() || !(worst >= 0) ? INFINITY : worst;
+}
+
+static int wrong_products(const char *setting)
+{
+    static const int64_t sizes[][3] = { { 1, 1, 1 },     { 3, 7, 5 },       { 8, 64, 33 },
+                                        { 65, 300, 10 }, { 130, 515, 490 }, { 300, 784, 512 } };
+    int wrong = 0;
+    for (int i = 0; i < 12; i++) {
+        const int64_t *s = sizes[i / 2];
+        tern_set_num_threads(1 + i % 4 / 2);
+        const double worst = worst_product(s[0], s[1], s[2], i & 1 ? TERN_BF16 : TERN_F16);
+        if (worst > 1)
+            (void)fprintf(stderr, "%s: product %d: %.3g\n", setting, i, worst);
+        wrong += worst > 1;
+    }
+    return wrong;
+}
+
+/* In a process of its own, since the choice is made once: how many cases are wrong. */
+static int wrong_cases(const char *setting, bool must_take_library)
+{
+    tern_cpu_half_t half;
+    if (setenv("TERN_CPU_HALF", setting, 1) != 0)
+        return 99;
+    int wrong = wrong_products(setting);
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+        for (int way = 0; way < 4; way++) {
+            const tern_dtype_t dtype = way & 1 ? TERN_BF16 : TERN_F16;
+            tern_set_num_threads(1 + (i + way) % 2);
+            const double worst = worst_of(&cases[i], dtype, way & 2);
+            if (worst > 1)
+                (void)fprintf(stderr, "%s: case %d, %s, layout %d: %.3g\n", setting, i,
+                              tern_dtype_name(dtype), way / 2, worst);
+            wrong += worst > 1;
+        }
+    tern_cpu_half(&half);
+    if (half.widened == 0 || (half.library > 0) != must_take_library) {
+        (void)fprintf(stderr, "%s: %lld by the library, %lld in f32\n", setting,
+                      (long long)half.library, (long long)half.widened);
+        wrong++;
+    }
+    return wrong;
+}
+
+static bool library_is_there(void)
+{
+    const cpu_blas_table *blas = cpu_blas();
+    cpu_blas_info info = { 0 };
+    if (blas != NULL)
+        blas->info(&info);
+    return info.onednn_version != NULL && strstr(info.onednn_isa, "avx512_core") != NULL;
+}
+
+static void expect_setting(const char *setting, bool must_take_library)
+{
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(wrong_cases(setting, must_take_library));
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_each_way_agrees_with_f64(void **state)
+{
+    (void)state;
+    const bool has_bf16 = (cpu_half_this().features & CPU_HAS_BF16) != 0;
+    expect_setting("f32", false);
+    expect_setting("library", library_is_there());
+    expect_setting("native", library_is_there() && has_bf16);
+}
+
+/* x and y are 26 MB each in f32; beside y, half as large, a call takes blocks of images. */
+static void test_no_activation_is_there_in_f32(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_BF16, TERN_F16 };
+    tern_set_num_threads(1);
+    for (int i = 0; i < 4; i++) {
+        TERN_SCOPE;
+        const tern_dtype_t dtype = dtypes[i % 2];
+        const int64_t extra = 6 << 20, bytes = 128 * 16 * 56 * 56 * 2;
+        tern_tensor *x = tern_randn(TERN_SHAPE(128, 16, 56, 56), .dtype = dtype);
+        tern_tensor *w = tern_randn(TERN_SHAPE(16, 16, 3, 3), .dtype = dtype), *grads[2];
+        if (i / 2)
+            x = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+        tern_tensor *of[] = { tern_set_requires_grad(x, true), tern_set_requires_grad(w, true) };
+        tern_memory_reset_peak(TERN_CPU);
+        int64_t before = tern_memory(TERN_CPU).allocated_bytes;
+        tern_tensor *y = tern_conv2d(x, w, .padding = { 1, 1 });
+        assert_true(tern_memory(TERN_CPU).peak_allocated_bytes - before < bytes + extra);
+        tern_tensor *slope = tern_contiguous(tern_detach(y));
+        tern_memory_reset_peak(TERN_CPU);
+        before = tern_memory(TERN_CPU).allocated_bytes;
+        tern_grad(y, of, 2, grads, .gradient = slope);
+        assert_true(tern_memory(TERN_CPU).peak_allocated_bytes - before < bytes + extra);
+        assert_no_error();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_way_agrees_with_f64), /* first: before any choice or thread */
+        cmocka_unit_test(test_no_activation_is_there_in_f32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
