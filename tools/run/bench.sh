@@ -1,6 +1,5 @@
 #!/bin/sh
-# Runs every bench_* program, or with "peers" the comparison with other libraries
-# (bench/peers/run.sh or peers.py).
+# Runs every bench_* program, or with "peers" the comparison with other libraries (bench/peers/run.sh).
 # usage: bench.sh [peers] [NAME...]; called by ./run bench, in the checkout.
 set -eu
 
@@ -8,15 +7,7 @@ programs=build/release/bench
 
 if [ "${1:-}" = peers ]; then
     shift
-    for script in bench/peers/run.sh bench/peers/run.py; do
-        [ -f "$script" ] || continue
-        case $script in
-        *.sh) exec sh "$script" "$@" ;;
-        *.py) exec python3 "$script" "$@" ;;
-        esac
-    done
-    echo "bench: bench/peers has no run.sh or run.py" >&2
-    exit 1
+    exec sh bench/peers/run.sh "$@"
 fi
 
 found=no
