@@ -14,11 +14,6 @@ enum { UNTRIED, OPEN, ABSENT };
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* The simulator's, where it is linked in (sim/library.c): a function of a simulated library. *out_found:
- * it has the file. */
-any_function sim_library_symbol(const char *file, const char *symbol, bool *out_found)
-    __attribute__((weak, visibility("hidden")));
-
 static void add_reason(cuda_library *l, const char *file, const char *text)
 {
     const size_t used = strlen(l->why);
@@ -26,12 +21,9 @@ static void add_reason(cuda_library *l, const char *file, const char *text)
                    text);
 }
 
-static any_function find(const cuda_library *l, const char *file, const char *symbol)
+/* POSIX gives functions as pointers to data. */
+static any_function find(const cuda_library *l, const char *symbol)
 {
-    bool found = false;
-    if (l->handle == NULL)
-        return sim_library_symbol(file, symbol, &found);
-    /* POSIX gives functions as pointers to data. */
     void *address = dlsym(l->handle, symbol);
     any_function function = NULL;
     memcpy(&function, &address, sizeof function);
@@ -42,7 +34,7 @@ static bool fill(cuda_library *l, const char *file)
 {
     size_t n = 0;
     for (; l->symbols[n] != NULL; n++) {
-        const any_function function = find(l, file, l->symbols[n]);
+        const any_function function = find(l, l->symbols[n]);
         if (function == NULL || (n + 1) * sizeof function > l->bytes) {
             char text[128];
             (void)snprintf(text, sizeof text, "it has no %s", l->symbols[n]);
@@ -54,25 +46,22 @@ static bool fill(cuda_library *l, const char *file)
     return true;
 }
 
+static void add_loaders_reason(cuda_library *l, const char *file)
+{
+    const char *said = dlerror();
+    const char *text = said != NULL ? said : "it cannot be opened";
+    const size_t length = strlen(file);
+    /* the loader's text begins with the name */
+    if (strncmp(text, file, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+        text += length + 2;
+    add_reason(l, file, text);
+}
+
 static bool open_file(cuda_library *l, const char *file)
 {
-    if (sim_library_symbol != NULL) {
-        bool found = false;
-        (void)sim_library_symbol(file, "", &found);
-        if (found)
-            return fill(l, file);
-        add_reason(l, file, "absent from the simulated machine");
-        return false;
-    }
     l->handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     if (l->handle == NULL) {
-        const char *text = dlerror();
-        const size_t length = strlen(file);
-        /* the loader's text begins with the name */
-        if (text != NULL && strncmp(text, file, length) == 0 &&
-            strncmp(text + length, ": ", 2) == 0)
-            text += length + 2;
-        add_reason(l, file, text != NULL ? text : "it cannot be opened");
+        add_loaders_reason(l, file);
         return false;
     }
     if (fill(l, file))

@@ -1,5 +1,5 @@
 /* Libraries of CUDA that are not linked (cuBLAS, cuDNN, NVML): opened at their first use, so that the
- * plugin loads without them. Where the simulator is linked in it answers with its own functions. */
+ * plugin loads without them. Simulated devices have a loader and libraries of their own (sim/include/dlfcn.h). */
 #ifndef TERN_BACKEND_CUDA_LIBRARY_H
 #define TERN_BACKEND_CUDA_LIBRARY_H
 

@@ -215,7 +215,7 @@ if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)
   tern_sim_kernels(tern_sim_test_kernels ${PROJECT_SOURCE_DIR}/tests/sim/kernels.cu)
   if(TERN_SANITIZE MATCHES "undefined") # broken on purpose: the simulator is to find it
     set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/sim/kernels.cu PROPERTIES
-      COMPILE_OPTIONS -fno-sanitize=null,pointer-overflow)
+      COMPILE_OPTIONS -fno-sanitize=null,pointer-overflow,alignment)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/sim/test_*.c)
   foreach(source IN LISTS sources)

@@ -1,4 +1,5 @@
 /* Libraries of the simulated machine: which there are, and how their work gets into streams. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ void sim_library_hide(const char *names)
     (void)snprintf(absent, sizeof absent, "%s", names);
 }
 
-/* Is "libcudnn.so.9" in "cublas,cudnn"? */
+/* Is "libcudnn.so.9" in "cublas,cudnn"? A function, too. */
 static bool is_hidden(const char *file)
 {
     const char *name = strncmp(file, "lib", 3) == 0 ? file + 3 : file;
@@ -37,24 +38,42 @@ static bool is_hidden(const char *file)
     return false;
 }
 
-static void (*function_of(const sim_function *f, const char *symbol))(void)
+static _Thread_local char loader_error[96];
+
+void *sim_dlopen(const char *file, int mode)
 {
-    for (; f->name != NULL; f++)
-        if (strcmp(f->name, symbol) == 0)
-            return f->function;
+    (void)mode;
+    sim_settings_load();
+    for (size_t i = 0; libraries[i].file != NULL; i++)
+        if (strcmp(libraries[i].file, file) == 0 && !is_hidden(file)) {
+            const sim_function *functions = libraries[i].functions;
+            void *library = NULL;
+            memcpy(&library, &functions, sizeof library);
+            return library;
+        }
+    (void)snprintf(loader_error, sizeof loader_error, "%s: absent from the simulated machine",
+                   file);
     return NULL;
 }
 
-void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void)
+void *sim_dlsym(void *library, const char *name)
 {
-    sim_settings_load();
-    *out_found = false;
-    for (size_t i = 0; libraries[i].file != NULL; i++)
-        if (strcmp(libraries[i].file, file) == 0 && !is_hidden(file)) {
-            *out_found = true;
-            return function_of(libraries[i].functions, symbol);
-        }
-    return NULL;
+    void *address = NULL;
+    for (const sim_function *f = library; f->name != NULL && !is_hidden(name); f++)
+        if (strcmp(f->name, name) == 0)
+            memcpy(&address, &f->function, sizeof address);
+    return address;
+}
+
+int sim_dlclose(void *library)
+{
+    (void)library;
+    return 0;
+}
+
+char *sim_dlerror(void)
+{
+    return loader_error;
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */

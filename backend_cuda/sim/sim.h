@@ -263,9 +263,8 @@ typedef struct sim_function {
     void (*function)(void);
 } sim_function;
 extern const sim_function sim_cublas_functions[], sim_cublaslt_functions[], sim_nvml_functions[];
-/* The backend's way to them (backend_cuda/library.c). *out_found: the file is there. */
-SIM_HIDDEN void (*sim_library_symbol(const char *file, const char *symbol, bool *out_found))(void);
-/* "cublas,cudnn": libraries that are not there when they are opened from now on. */
+/* "cublas,cublasLtMatmul": libraries and functions that are not there when they are opened from now on. The
+ * backend's way to the others is dlopen, as for real ones (include/dlfcn.h). */
 void sim_library_hide(const char *names);
 
 /* "4242:1048576": processes beside this one, and their bytes; false for nonsense. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/check.h"
+#include "tests/support/child.h"
 
 /* 3 x 4 ones times ones: 4; linear adds a bias of 1. -1: an error is pending. */
 static double product(int64_t rows)
@@ -233,6 +234,31 @@ static void test_a_fault_inside_loses_the_device(void **state)
     assert_true(in_child("launch:cublasGemmEx_64@1=700", lost_device_is_said, NULL));
 }
 
+/* ---- libraries --------------------------------------------------------------------------------- */
+
+static void own_kernels_take_over(void)
+{
+    EXPECT(product(3) == 4 && linear(3) == 5);
+    EXPECT(child_said("cuBLAS is not used, matrix products run on tern's own kernels") == 1);
+    EXPECT(child_said("libcublas.so.13: it has no cublasGemmEx_64") == 1);
+}
+
+static void nothing_but_the_bias_is_apart(void)
+{
+    EXPECT(product(3) == 4 && linear(3) == 5);
+    EXPECT(child_said("cuBLASLt is not used, a bias is added apart from its product: "
+                      "libcublasLt.so.13: absent from the simulated machine") == 1);
+    EXPECT(child_said("cuBLAS is not used") == 0);
+}
+
+static void test_why_a_library_is_not_used_is_said_once(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_SIM_DEVICES", "1", 1);
+    assert_in_child(own_kernels_take_over, .absent = "cublasGemmEx_64");
+    assert_in_child(nothing_but_the_bias_is_apart, .absent = "cublasLt");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_algorithms_are_kept_by_shape),
         cmocka_unit_test(test_no_room_for_the_workspace),
         cmocka_unit_test(test_a_fault_inside_loses_the_device),
+        cmocka_unit_test(test_why_a_library_is_not_used_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,15 @@ __global__ void k_divergent(float *out)
     out[threadIdx.x] = 1;
 }
 
+/* A type that compilers move by instructions that want alignment, in every build. */
+typedef float four_floats __attribute__((vector_size(16)));
+
+__global__ void k_misaligned(float *out)
+{
+    const four_floats ones = { 1, 1, 1, 1 };
+    *(four_floats *)(void *)(out + 1) = ones;
+}
+
 __global__ void k_absent_lane(float *out)
 {
     if (threadIdx.x == 7)
@@ -201,6 +210,8 @@ extern "C" cudaError_t launch_broken(broken_kernel which, float *out, int n, cud
         return cudaLaunchKernelEx(&warp, k_past_end, out, n, 0);
     case BROKEN_NULL:
         return cudaLaunchKernelEx(&warp, k_null, (float *)nullptr);
+    case BROKEN_MISALIGNED:
+        return cudaLaunchKernelEx(&warp, k_misaligned, out);
     case BROKEN_MISSING_BARRIER:
         return cudaLaunchKernelEx(&tree, k_missing_barrier, out);
     default:

@@ -33,6 +33,7 @@ typedef enum broken_kernel {
     BROKEN_PAST_END,          /* writes a page past the end */
     BROKEN_OFF_BY_ONE,        /* writes one element past the end */
     BROKEN_NULL,
+    BROKEN_MISALIGNED,      /* 16 bytes at once where 4 are aligned */
     BROKEN_MISSING_BARRIER, /* a tree sum without its barriers */
     BROKEN_DEEP             /* uses up its stack */
 } broken_kernel;

@@ -124,6 +124,16 @@ static void test_null_pointer(void **state)
     assert_breaks(BROKEN_NULL, cudaErrorIllegalAddress, "in k_null: through a null pointer");
 }
 
+/* Other processors than x86 have no instructions that would tell. */
+static void test_misaligned_access(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    assert_breaks(BROKEN_MISALIGNED, cudaErrorMisalignedAddress,
+                  "misaligned access by thread (0,0,0) of block (0,0,0) in k_misaligned");
+#endif
+}
+
 static void test_stack_overflow(void **state)
 {
     (void)state;
@@ -211,6 +221,7 @@ int main(void)
                                         TEST(test_write_past_the_end),
                                         TEST(test_off_by_one),
                                         TEST(test_null_pointer),
+                                        TEST(test_misaligned_access),
                                         TEST(test_stack_overflow),
                                         TEST(test_host_pointer),
                                         TEST(test_other_devices_pointer),
