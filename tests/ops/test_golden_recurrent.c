@@ -109,7 +109,7 @@ static void check_second_gradients(const char *test, tern_tensor *root, leaves *
     for (int64_t i = 0; i < all->count; i++) {
         char name[16];
         check(test, all->names[i], all->grads[i], tolerance);
-        (void)snprintf(name, sizeof name, "g%s", all->names[i]);
+        (void)snprintf(name, sizeof name, "g%.14s", all->names[i]);
         memcpy(all->names[i], name, sizeof name);
         assert_non_null(golden_find(test, name));
     }
