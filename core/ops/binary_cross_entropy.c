@@ -17,7 +17,8 @@ void back_binary_cross_entropy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor 
         return;
     tern_tensor *rest = tern_sub(1.0, x);
     if (tern_needs_grad(ctx, 0)) {
-        tern_tensor *slope = tern_div(tern_sub(x, t), tern_maximum(tern_mul(rest, x), 1e-12));
+        const double least = (double)1e-12f; /* in f64, too, as PyTorch's */
+        tern_tensor *slope = tern_div(tern_sub(x, t), tern_maximum(tern_mul(rest, x), least));
         grad_in[0] = tern_cast(tern_mul(g, slope), tern_dtype(saved));
     }
     if (tern_needs_grad(ctx, 1)) {

@@ -77,9 +77,34 @@ def angles():
               x=zero, t=draw(2, 3))
 
 
+def chances():
+    x, t = draw(3, 4, low=1 / 16, high=15 / 16), draw(3, 4, low=0, high=1)
+    logits, w, pos = draw(3, 4, low=-4, high=4), draw(4, low=0.25, high=2), draw(4, low=0.5, high=3)
+    for r in REDUCTIONS:
+        golden.op(f"bce_{r}", f"reduction {r}",
+                  lambda a, b, r=r: F.binary_cross_entropy(a, b, reduction=r), x=x, t=t)
+        golden.op(f"bce_logits_{r}", f"reduction {r}",
+                  lambda a, b, r=r: F.binary_cross_entropy_with_logits(a, b, reduction=r),
+                  x=logits, t=t)
+    golden.op("bce_weight", "weights", lambda a, t, w: F.binary_cross_entropy(a, t, w),
+              constants={"t": t, "w": w}, x=x)
+    golden.op("bce_logits_weight", "weights, and of ones",
+              lambda a, t, w, p: F.binary_cross_entropy_with_logits(a, t, w, pos_weight=p),
+              constants={"t": t, "w": w, "p": pos}, x=logits)
+    ends = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
+    golden.op("bce_ends", "0 and 1: logarithms end at -100",
+              lambda a, t: F.binary_cross_entropy(a, t, reduction="none"),
+              constants={"t": torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.float64)}, x=ends)
+    golden.op("bce_logits_far", "where the sigmoid is 0 or 1",
+              lambda a, t: F.binary_cross_entropy_with_logits(a, t, reduction="none"),
+              constants={"t": torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)},
+              x=torch.tensor([800.0, -800.0, 90.0], dtype=torch.float64))
+
+
 if __name__ == "__main__":
     distances()
     distributions()
     classes()
     angles()
+    chances()
     golden.write("loss")

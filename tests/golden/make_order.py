@@ -61,8 +61,15 @@ def finding():
     golden.case("search_line", "one row for all", s=line, x=wanted, y=torch.searchsorted(line, wanted))
 
 
+def places():
+    x = torch.round(draw(3, 6) * 2)
+    golden.case("argsort", "dimension 1, equal ones keep their order", x=x, y=x.argsort(dim=1, stable=True))
+    golden.case("argsort_falling", "dimension 0, descending", x=x,
+                y=x.argsort(dim=0, descending=True, stable=True))
+
+
 def main():
-    for section in (sorting, finding):
+    for section in (sorting, finding, places):
         section()
     golden.write("order")
 

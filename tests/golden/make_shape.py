@@ -71,9 +71,19 @@ def made():
     golden.case("eye", "4, 2", y=torch.eye(4, 2, dtype=torch.float64))
 
 
+def stacked():
+    golden.op("stack", "before dimension 1", lambda x, t: torch.stack((x, t), 1), x=draw(2, 3),
+              t=draw(2, 3))
+    golden.op("stack_last", "behind all, of 0-dim", lambda x, t: torch.stack((x, t), -1), x=draw(),
+              t=draw())
+    golden.case("arange", "-1 to 2 in steps of 0.75", y=torch.arange(-1, 2, 0.75, dtype=torch.float64))
+    golden.case("arange_down", "7 to -2 in steps of -3", y=torch.arange(7, -2, -3))
+
+
 views()
 repeats()
 turns()
 pads()
 made()
+stacked()
 golden.write("shape")

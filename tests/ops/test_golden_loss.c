@@ -27,6 +27,18 @@ GOLDEN_OP(cosine, tern_cosine_similarity(in[0], in[1], 1, 0))
 GOLDEN_OP(cosine_first, tern_cosine_similarity(in[0], in[1], -3, 0))
 GOLDEN_OP(cosine_eps, tern_cosine_similarity(in[0], in[1], 1, 3))
 
+#define BCE(name, ...) GOLDEN_OP(name, tern_binary_cross_entropy(in[0], in[1], __VA_ARGS__))
+#define LOGITS(name, ...) \
+    GOLDEN_OP(name, tern_binary_cross_entropy_with_logits(in[0], in[1], __VA_ARGS__))
+BCE(bce_mean, .reduction = TERN_MEAN)
+BCE(bce_sum, .reduction = TERN_SUM)
+BCE(bce_none, .reduction = TERN_NONE)
+BCE(bce_weight, in[2])
+LOGITS(logits_mean, .reduction = TERN_MEAN)
+LOGITS(logits_sum, .reduction = TERN_SUM)
+LOGITS(logits_none, .reduction = TERN_NONE)
+LOGITS(logits_weight, in[2], .pos_weight = in[3])
+
 static const golden_row rows[] = {
     { "l1_mean", "x t", run_l1_mean, 16 },
     { "l1_sum", "x t", run_l1_sum, 32 },
@@ -59,6 +71,16 @@ static const golden_row rows[] = {
     { "cosine_first", "x t", run_cosine_first, 16 },
     { "cosine_eps", "x t", run_cosine_eps, 16 },
     { "cosine_zero", "x t", run_cosine, 16 },
+    { "bce_mean", "x t", run_bce_mean, 32 },
+    { "bce_sum", "x t", run_bce_sum, 64 },
+    { "bce_none", "x t", run_bce_none, 64 },
+    { "bce_weight", "x t w", run_bce_weight, 32 },
+    { "bce_ends", "x t", run_bce_none, 16 },
+    { "bce_logits_mean", "x t", run_logits_mean, 16 },
+    { "bce_logits_sum", "x t", run_logits_sum, 32 },
+    { "bce_logits_none", "x t", run_logits_none, 16 },
+    { "bce_logits_weight", "x t w p", run_logits_weight, 16 },
+    { "bce_logits_far", "x t", run_logits_none, 16 },
 };
 
 int main(void)

@@ -11,11 +11,15 @@ GOLDEN_OP(median, tern_median(in[0], 1, &golden_second))
 GOLDEN_OP(median_0, tern_median(in[0], 0, &golden_second))
 GOLDEN_OP(median_all, tern_median_all(in[0]))
 GOLDEN_OP(unique, tern_unique(in[0], &golden_second, &golden_third))
+GOLDEN_OP(argsort, tern_argsort(in[0], 1, false))
+GOLDEN_OP(argsort_falling, tern_argsort(in[0], 0, true))
 GOLDEN_OP(search, tern_searchsorted(in[0], in[1], false))
 GOLDEN_OP(search_right, tern_searchsorted(in[0], in[1], true))
 
 static const golden_row rows[] = {
     { "sort", "x", run_sort, 0 },
+    { "argsort", "x", run_argsort, 0 },
+    { "argsort_falling", "x", run_argsort_falling, 0 },
     { "sort_falling", "x", run_sort_falling, 0 },
     { "sort_ties", "x", run_sort, 0 },
     { "sort_ties_falling", "x", run_sort_falling, 0 },

@@ -73,6 +73,11 @@ GOLDEN_OP(linspace_i32, ((void)in, tern_linspace(-3.7, 7.9, 6, TERN_I32)))
 GOLDEN_OP(linspace_one, ((void)in, tern_linspace(5, 9, 1, TERN_F64)))
 GOLDEN_OP(eye, ((void)in, tern_eye(4, 2, TERN_F64)))
 
+GOLDEN_OP(stack, tern_stack(1, in[0], in[1]))
+GOLDEN_OP(stack_last, tern_stack(-1, in[0], in[1]))
+GOLDEN_OP(arange, ((void)in, tern_arange(-1, 2, 0.75, TERN_F64)))
+GOLDEN_OP(arange_down, ((void)in, tern_arange(7, -2, -3)))
+
 #define ROW(name)                 \
     {                             \
 #name, "x", run_##name, 4 \
@@ -119,6 +124,10 @@ static const golden_row rows[] = {
     MADE(linspace_i32),
     MADE(linspace_one),
     MADE(eye),
+    MADE(arange),
+    MADE(arange_down),
+    { "stack", "x t", run_stack, 4 },
+    { "stack_last", "x t", run_stack_last, 4 },
 };
 
 int main(void)
