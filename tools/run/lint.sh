@@ -72,6 +72,7 @@ check sim-headers python3 tools/check_sim_headers.py
 check semantics python3 tools/check_semantics.py
 check ops python3 tools/check_ops.py
 check op-table python3 tools/gen_ops.py --check
+check recipe python3 tools/try_recipe.py --check
 check kernels sh tools/cuda/check_device.sh
 check shell check_shell
 check format check_format

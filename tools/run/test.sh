@@ -89,6 +89,14 @@ check_coverage() {
     echo "test: the CUDA backend is not covered" >&2
 }
 
+# An op of each kind by the recipe of CONTRIBUTING.md, in a copy of the sources.
+check_recipe() {
+    note "recipe: an op of each kind"
+    python3 tools/try_recipe.py --jobs "$jobs" && return 0
+    broken=$((broken + 1))
+    echo "test: adding an op takes more than CONTRIBUTING.md says, or goes unnoticed" >&2
+}
+
 root=$(pwd)
 started=$(date +%s)
 # the plugin first: the install test takes it along
@@ -102,6 +110,7 @@ if [ "$mode" = full ]; then
     run_preset debug
     run_preset coverage
     check_coverage
+    check_recipe
     note "fuzz: long"
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
     run_preset fuzz --label-regex '^fuzz$'
