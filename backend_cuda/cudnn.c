@@ -24,8 +24,8 @@ static bool is_open(void)
                                     .symbols = symbols,
                                     .functions = &dnn,
                                     .bytes = sizeof dnn,
-                                    .without = "own kernels do convolutions, pooling and batch "
-                                               "normalisation" };
+                                    .without = "own kernels do convolutions, pooling, batch "
+                                               "normalisation and recurrent layers" };
     return cuda_library_open(&library);
 }
 
@@ -53,10 +53,12 @@ const char *cuda_dnn_version(void)
 
 /* ---- what codes mean ------------------------------------------------------------------------- */
 
-/* Refused before anything was queued: an own kernel can still do it. */
+/* Refused before anything was queued, also for want of one of its sub-libraries: an own kernel can still do
+ * it. */
 static bool is_refusal(cudnnStatus_t status)
 {
-    return (int)status / 1000 == 2 || (int)status / 1000 == 3;
+    const int kind = (int)status / 1000;
+    return kind == 2 || kind == 3 || (kind == 1 && status != CUDNN_STATUS_NOT_INITIALIZED);
 }
 
 static const char *meaning_of(cudnnStatus_t status)
@@ -257,6 +259,12 @@ void dnn_drop(dnn_plan *plan)
         (void)dnn.cudnnDestroyConvolutionDescriptor(plan->conv);
     if (plan->pool != NULL)
         (void)dnn.cudnnDestroyPoolingDescriptor(plan->pool);
+    if (plan->rnn != NULL)
+        (void)dnn.cudnnDestroyRNNDescriptor(plan->rnn);
+    if (plan->steps_in != NULL)
+        (void)dnn.cudnnDestroyRNNDataDescriptor(plan->steps_in);
+    if (plan->steps_out != NULL)
+        (void)dnn.cudnnDestroyRNNDataDescriptor(plan->steps_out);
     free(plan);
 }
 

@@ -1,4 +1,4 @@
-/* What the files that call cuDNN share (cudnn.c, cudnn_conv.c, cudnn_norm.c); nobody else includes it. */
+/* What the files that call cuDNN share (cudnn.c, cudnn_conv.c, cudnn_norm.c, cudnn_rnn.c); nobody else includes it. */
 #ifndef TERN_BACKEND_CUDA_CUDNN_CALLS_H
 #define TERN_BACKEND_CUDA_CUDNN_CALLS_H
 
@@ -25,7 +25,12 @@
     X(cudnnFindConvolutionBackwardFilterAlgorithmEx) \
     X(cudnnGetConvolutionBackwardFilterWorkspaceSize) X(cudnnConvolutionBackwardFilter) \
     X(cudnnPoolingForward) X(cudnnBatchNormalizationForwardTraining) \
-    X(cudnnBatchNormalizationForwardInference) X(cudnnBatchNormalizationBackward)
+    X(cudnnBatchNormalizationForwardInference) X(cudnnBatchNormalizationBackward) \
+    X(cudnnSetTensorNdDescriptor) X(cudnnCreateRNNDescriptor) X(cudnnSetRNNDescriptor_v8) \
+    X(cudnnDestroyRNNDescriptor) X(cudnnCreateRNNDataDescriptor) X(cudnnSetRNNDataDescriptor) \
+    X(cudnnDestroyRNNDataDescriptor) X(cudnnGetRNNTempSpaceSizes) X(cudnnGetRNNWeightSpaceSize) \
+    X(cudnnGetRNNWeightParams) X(cudnnRNNForward) X(cudnnRNNBackwardData_v8) \
+    X(cudnnRNNBackwardWeights_v8)
 /* clang-format on */
 
 typedef struct dnn_calls {
@@ -54,6 +59,10 @@ typedef struct dnn_plan {
     cudnnFilterDescriptor_t w;
     cudnnConvolutionDescriptor_t conv;
     cudnnPoolingDescriptor_t pool;
+    cudnnRNNDescriptor_t rnn;
+    cudnnRNNDataDescriptor_t steps_in, steps_out; /* recurrent layers: x and y */
+    size_t reserve, weights;                      /* their bytes */
+    bool apart;                                   /* cuDNN orders weights in its own way */
     int algorithm;
     size_t workspace;
     bool refused; /* cuDNN does not take this shape */

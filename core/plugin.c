@@ -12,6 +12,7 @@
 #include "core/backend.h"
 #include "core/cuda/cuda.h"
 #include "core/error.h"
+#include "core/rnn.h"
 
 static void say(char why[CORE_PLUGIN_WHY], const char *text)
 {
@@ -59,11 +60,22 @@ static int take_backend(tern_backend_get_fn get, const char **out_why)
     return kind;
 }
 
+/* What it exports beside its backend. */
+static void take_library(const core_plugin *plugin, int kind)
+{
+    tern_backend_rnn_fn get;
+    void *symbol = dlsym(plugin->handle, TERN_BACKEND_RNN_NAME);
+    memcpy(&get, &symbol, sizeof get);
+    if (get != NULL)
+        core_rnn_register(kind, get());
+}
+
 bool core_plugin_start(core_plugin *plugin, char why[CORE_PLUGIN_WHY])
 {
     const char *words;
     const int kind = take_backend(plugin->get, &words);
     if (kind != 0) {
+        take_library(plugin, kind);
         if (kind == TERN_KIND_CUDA)
             core_cuda_started();
         return true;

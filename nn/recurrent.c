@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PARAMETERS = 4 }; /* of a direction: weights and biases as the op takes them */
-
 typedef struct recurrent {
     tern_module base;
     rnn_mode mode;
@@ -27,7 +25,7 @@ typedef struct pass {
 
 static tern_tensor *run_direction(const recurrent *m, pass *p, int64_t place)
 {
-    tern_tensor **w = &m->parameters[PARAMETERS * place];
+    tern_tensor **w = &m->parameters[RNN_PARAMETERS * place];
     const bool reverse = m->directions == 2 && place % 2 == 1;
     tern_tensor *const in[RNN_OPERANDS] = { p->x,
                                             tern_select(p->h0, 0, place),
@@ -45,17 +43,45 @@ static tern_tensor *run_direction(const recurrent *m, pass *p, int64_t place)
     return y;
 }
 
+/* `count` layers from `first` on in one call of a library; false: none does it. */
+static bool run_stack(const recurrent *m, pass *p, int64_t first, int64_t count)
+{
+    const int64_t from = first * m->directions, places = count * m->directions;
+    const rnn_stack stack = { .mode = m->mode,
+                              .layers = count,
+                              .features = tern_size(p->x, 2),
+                              .size = m->size,
+                              .directions = m->directions,
+                              .parameters = &m->parameters[RNN_PARAMETERS * from] };
+    tern_tensor *out[3];
+    tern_tensor *h0 = tern_slice(p->h0, 0, from, from + places);
+    tern_tensor *c0 = p->c0 ? tern_slice(p->c0, 0, from, from + places) : NULL;
+    if (!rnn_run_stack(&stack, p->x, h0, c0, out))
+        return false;
+    p->x = out[0];
+    for (int64_t i = 0; i < places; i++) {
+        p->h[from + i] = tern_select(out[1], 0, i);
+        p->c[from + i] = out[2] ? tern_select(out[2], 0, i) : NULL;
+    }
+    return true;
+}
+
+/* Dropout between layers is the library's own op also where another library does the layers: its random
+ * numbers are the generator's on every device. */
 static void run_layers(const recurrent *m, pass *p)
 {
+    const bool drops = m->dropout > 0 && m->base.training;
+    const bool here = tern_device(p->x).kind == TERN_KIND_CPU;
+    if (!here && !drops && run_stack(m, p, 0, m->layers))
+        return;
     for (int64_t layer = 0; layer < m->layers && !tern_failed(); layer++) {
         const int64_t first = layer * m->directions;
-        tern_tensor *y = run_direction(m, p, first);
-        if (m->directions == 2)
-            y = tern_cat(2, y, run_direction(m, p, first + 1));
-        if (m->dropout > 0 && layer + 1 < m->layers)
-            y = tern_dropout(y, m->dropout, .evaluating = !m->base.training,
-                             .generator = m->generator);
-        p->x = y;
+        if (here || !drops || !run_stack(m, p, layer, 1)) {
+            tern_tensor *y = run_direction(m, p, first);
+            p->x = m->directions == 2 ? tern_cat(2, y, run_direction(m, p, first + 1)) : y;
+        }
+        if (drops && layer + 1 < m->layers)
+            p->x = tern_dropout(p->x, m->dropout, .generator = m->generator);
     }
 }
 
@@ -142,13 +168,14 @@ static void release(tern_module *self)
 /* "weight_ih_l0", "bias_hh_l1_reverse": PyTorch's names, in its order. */
 static void add_parameters(recurrent *m, const tern_rnn_layer_args *args, int64_t layer, int back)
 {
-    static const char *const names[PARAMETERS] = { "weight_ih", "weight_hh", "bias_ih", "bias_hh" };
+    static const char *const names[RNN_PARAMETERS] = { "weight_ih", "weight_hh", "bias_ih",
+                                                       "bias_hh" };
     const nn_origin origin = { args->device, args->dtype, args->generator };
     const int64_t in = layer == 0 ? m->in : m->size * m->directions;
     const int64_t rows = rnn_gates(m->mode) * m->size;
     const double bound = 1 / sqrt((double)m->size);
-    tern_tensor **to = &m->parameters[PARAMETERS * (layer * m->directions + back)];
-    for (int i = 0; i < PARAMETERS && !tern_failed(); i++) {
+    tern_tensor **to = &m->parameters[RNN_PARAMETERS * (layer * m->directions + back)];
+    for (int i = 0; i < RNN_PARAMETERS && !tern_failed(); i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s_l%lld%s", names[i], (long long)layer,
                        back ? "_reverse" : "");
@@ -195,7 +222,7 @@ static tern_module *make(tern_site_t site, const char *type, rnn_mode m,
         layer->batch_first = args.batch_first;
         layer->dropout = args.dropout;
         layer->generator = args.generator;
-        layer->parameters = nn_alloc(site, what, layer->layers * layer->directions * PARAMETERS,
+        layer->parameters = nn_alloc(site, what, layer->layers * layer->directions * RNN_PARAMETERS,
                                      sizeof *layer->parameters);
         for (int64_t l = 0; l < layer->layers && !tern_failed(); l++)
             for (int back = 0; back < layer->directions; back++)

@@ -40,9 +40,30 @@ typedef struct rnn_slopes {
 void rnn_weight_grads(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS], uint32_t wanted,
                       const rnn_slopes *slopes, tern_tensor *out[RNN_OPERANDS]);
 
-/* The gradients of all operands for those of the states [2 or 1, L, N, H], from recorded ops alone, so that
- * they have gradients themselves. */
+/* Gradients of a direction's results: of the states at each step [L, N, H] (c: NULL where none), and beside
+ * them of those after the last step [N, H] (NULL where none). */
+typedef struct rnn_flow {
+    tern_tensor *h, *c, *last_h, *last_c;
+} rnn_flow;
+
+/* The gradients of all operands from recorded ops alone, so that they have gradients themselves. */
 void rnn_grads_of_ops(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS], uint32_t wanted,
-                      tern_tensor *grad, tern_tensor *out[RNN_OPERANDS]);
+                      const rnn_flow *flow, tern_tensor *out[RNN_OPERANDS]);
+
+/* ---- stacks by a library of the device's (recurrent_stack.c) --------------------------------------- */
+
+enum { RNN_PARAMETERS = 4 }; /* of a direction: weights and biases as its op takes them */
+
+typedef struct rnn_stack {
+    rnn_mode mode;
+    int64_t layers, features, size; /* features: of x */
+    int directions;
+    tern_tensor *const *parameters; /* RNN_PARAMETERS of each layer and direction */
+} rnn_stack;
+
+/* x [L, N, features], h0 and c0 (of an LSTM) [layers directions, N, H] to y [L, N, directions H] and the states
+ * after the last step. False, out untouched: no library does it, so cells do; or an error. */
+bool rnn_run_stack(const rnn_stack *s, tern_tensor *x, tern_tensor *h0, tern_tensor *c0,
+                   tern_tensor *out[3]);
 
 #endif

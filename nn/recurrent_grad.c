@@ -78,6 +78,12 @@ static tern_tensor *through_tanh(tern_tensor *grad, tern_tensor *x)
     return tern_mul(grad, tern_sub(1.0, tern_mul(x, x)));
 }
 
+/* Either may be NULL. */
+static tern_tensor *sum(tern_tensor *a, tern_tensor *b)
+{
+    return a == NULL || b == NULL ? (a != NULL ? a : b) : tern_add(a, b);
+}
+
 /* `next` holds the gradients of h and c after the step, then of those before it. */
 static void back_lstm(tern_tensor *w_hh, const values *before, const values *v, values *next,
                       tern_tensor **out_gates)
@@ -104,34 +110,33 @@ static void back_gru(tern_tensor *w_hh, const values *before, const values *v, v
     next->h = tern_add(tern_mul(next->h, z), tern_matmul(*out_hidden, w_hh));
 }
 
-/* grad: of the states [2 or 1, L, N, H]. Leaves in *next the gradients of the first states. */
+/* Leaves in *next the gradients of the first states. */
 static void go_back(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS], const values *first,
-                    tern_tensor *grad, const steps *all, values *next)
+                    const rnn_flow *flow, const steps *all, values *next)
 {
+    *next = (values){ .h = flow->last_h, .c = flow->last_c };
     for (int64_t k = s->length - 1; k >= 0 && !tern_failed(); k--) {
         const int64_t t = rnn_place(s, k);
         const values *v = &all->at[t];
         const values *before = k == 0 ? first : &all->at[rnn_place(s, k - 1)];
-        tern_tensor *h = tern_select(tern_select(grad, 0, 0), 0, t);
-        next->h = next->h != NULL ? tern_add(h, next->h) : h;
-        all->hidden[t] = NULL;
+        next->h = sum(tern_select(flow->h, 0, t), next->h);
         if (s->mode == RNN_LSTM) {
-            tern_tensor *c = tern_select(tern_select(grad, 0, 1), 0, t);
-            next->c = next->c != NULL ? tern_add(c, next->c) : c;
+            next->c = sum(flow->c != NULL ? tern_select(flow->c, 0, t) : NULL, next->c);
             back_lstm(in[RNN_W_HH], before, v, next, &all->inputs[t]);
         } else if (s->mode == RNN_GRU) {
             back_gru(in[RNN_W_HH], before, v, next, &all->inputs[t], &all->hidden[t]);
         } else {
-            all->inputs[t] = s->mode == RNN_TANH
-                                 ? through_tanh(next->h, v->h)
-                                 : tern_mul(next->h, tern_cast(tern_gt(v->h, 0.0), tern_dtype(h)));
+            all->inputs[t] =
+                s->mode == RNN_TANH
+                    ? through_tanh(next->h, v->h)
+                    : tern_mul(next->h, tern_cast(tern_gt(v->h, 0.0), tern_dtype(v->h)));
             next->h = tern_matmul(all->inputs[t], in[RNN_W_HH]);
         }
     }
 }
 
 void rnn_grads_of_ops(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS], uint32_t wanted,
-                      tern_tensor *grad, tern_tensor *out[RNN_OPERANDS])
+                      const rnn_flow *flow, tern_tensor *out[RNN_OPERANDS])
 {
     const values first = { .h = in[RNN_H0], .c = in[RNN_C0] };
     values next = { .h = NULL };
@@ -142,7 +147,7 @@ void rnn_grads_of_ops(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS]
         all.hidden = lists + s->length;
         all.before = lists + 2 * s->length;
         go(s, in, &first, &all);
-        go_back(s, in, &first, grad, &all, &next);
+        go_back(s, in, &first, flow, &all, &next);
     }
     if (!tern_failed()) {
         const tern_shape_t rows = TERN_SHAPE(s->length * s->batch, s->size);

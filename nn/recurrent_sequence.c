@@ -220,8 +220,10 @@ static void backward_sequence(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor *
     uint32_t wanted = 0;
     for (int i = 0; i < (s.mode == RNN_LSTM ? RNN_OPERANDS : RNN_C0); i++)
         wanted |= tern_needs_grad(ctx, i) ? 1u << i : 0;
+    const rnn_flow flow = { .h = tern_select(grad, 0, 0),
+                            .c = s.mode == RNN_LSTM ? tern_select(grad, 0, 1) : NULL };
     if (tern_grad_enabled())
-        rnn_grads_of_ops(&s, saved.in, wanted, grad, grad_in);
+        rnn_grads_of_ops(&s, saved.in, wanted, &flow, grad_in);
     else
         grads_of_cells(&saved, &s, wanted, grad, grad_in);
 }

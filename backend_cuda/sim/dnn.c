@@ -77,6 +77,27 @@ void cudnnGetLastErrorString(char *message, size_t max_size)
     last_text[0] = '\0';
 }
 
+cudnnStatus_t sim_dnn_submit(const char *call, cudnnHandle_t handle, void (*run)(void *arguments),
+                             const void *plan, size_t bytes, const sim_dnn_operand *operands,
+                             int count)
+{
+    void *arguments = NULL;
+    sim_op *op = sim_work_new(handle->stream, call, run, bytes, &arguments);
+    if (op == NULL)
+        return sim_dnn_fail(CUDNN_STATUS_EXECUTION_FAILED_CUDART, "the stream takes no work");
+    for (int i = 0; i < count; i++) {
+        const sim_dnn_operand *o = &operands[i];
+        if (o->view != NULL &&
+            !sim_work_use(op, o->name, o->view, o->bytes, o->writes, o->out_alias)) {
+            sim_work_cancel(op);
+            return sim_dnn_fail(CUDNN_STATUS_EXECUTION_FAILED_CUDART, "%s", sim_last_report());
+        }
+    }
+    memcpy(arguments, plan, bytes);
+    sim_work_submit(op);
+    return CUDNN_STATUS_SUCCESS;
+}
+
 /* ---- handles --------------------------------------------------------------------------------- */
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
@@ -123,7 +144,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static bool is_type(cudnnDataType_t type)
+bool sim_dnn_is_type(cudnnDataType_t type)
 {
     return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_DOUBLE || type == CUDNN_DATA_HALF ||
            type == CUDNN_DATA_BFLOAT16;
@@ -242,12 +263,14 @@ DESCRIPTOR(Tensor, .set = false)
 DESCRIPTOR(Filter, .set = false)
 DESCRIPTOR(Convolution, .groups = 1)
 DESCRIPTOR(Pooling, .set = false)
+DESCRIPTOR(RNN, .set = false)
+DESCRIPTOR(RNNData, .set = false)
 
 static cudnnStatus_t set_tensor(cudnnTensorDescriptor_t t, cudnnDataType_t type, const int dim[4],
                                 const int stride[4])
 {
     SIM_DNN_NEED(t != NULL);
-    SIM_DNN_NEED(is_type(type));
+    SIM_DNN_NEED(sim_dnn_is_type(type));
     int64_t last = 1;
     for (int d = 0; d < 4; d++) {
         SIM_DNN_NEED(dim[d] > 0);
@@ -279,7 +302,7 @@ static cudnnStatus_t set_filter(cudnnFilterDescriptor_t f, cudnnDataType_t type,
                                 cudnnTensorFormat_t format, const int dim[4])
 {
     SIM_DNN_NEED(f != NULL);
-    SIM_DNN_NEED(is_type(type));
+    SIM_DNN_NEED(sim_dnn_is_type(type));
     SIM_DNN_NEED(format == CUDNN_TENSOR_NCHW || format == CUDNN_TENSOR_NHWC);
     for (int d = 0; d < 4; d++)
         SIM_DNN_NEED(dim[d] > 0);
@@ -304,7 +327,7 @@ static cudnnStatus_t set_convolution(cudnnConvolutionDescriptor_t c, const int p
 {
     SIM_DNN_NEED(c != NULL);
     SIM_DNN_NEED(mode == CUDNN_CONVOLUTION || mode == CUDNN_CROSS_CORRELATION);
-    SIM_DNN_NEED(is_type(compute) && compute != CUDNN_DATA_BFLOAT16);
+    SIM_DNN_NEED(sim_dnn_is_type(compute) && compute != CUDNN_DATA_BFLOAT16);
     for (int d = 0; d < 2; d++)
         SIM_DNN_NEED(pad[d] >= 0 && step[d] > 0 && dilation[d] > 0);
     if (mode == CUDNN_CONVOLUTION)
@@ -425,5 +448,18 @@ const sim_function sim_dnn_functions[] = {
     ENTRY(cudnnBatchNormalizationForwardTraining),
     ENTRY(cudnnBatchNormalizationForwardInference),
     ENTRY(cudnnBatchNormalizationBackward),
+    ENTRY(cudnnSetTensorNdDescriptor),
+    ENTRY(cudnnCreateRNNDescriptor),
+    ENTRY(cudnnSetRNNDescriptor_v8),
+    ENTRY(cudnnDestroyRNNDescriptor),
+    ENTRY(cudnnCreateRNNDataDescriptor),
+    ENTRY(cudnnSetRNNDataDescriptor),
+    ENTRY(cudnnDestroyRNNDataDescriptor),
+    ENTRY(cudnnGetRNNTempSpaceSizes),
+    ENTRY(cudnnGetRNNWeightSpaceSize),
+    ENTRY(cudnnGetRNNWeightParams),
+    ENTRY(cudnnRNNForward),
+    ENTRY(cudnnRNNBackwardData_v8),
+    ENTRY(cudnnRNNBackwardWeights_v8),
     { NULL, NULL },
 };

@@ -33,6 +33,20 @@ struct cudnnConvolutionStruct {
     cudnnMathType_t math;
 };
 
+struct cudnnRNNStruct {
+    bool set, biased;
+    cudnnRNNMode_t mode;
+    cudnnDataType_t type;
+    int directions, layers, features, hidden;
+};
+
+/* Sequences of one length, row by row. */
+struct cudnnRNNDataStruct {
+    bool set;
+    cudnnDataType_t type;
+    int length, batch, size;
+};
+
 struct cudnnPoolingStruct {
     bool set;
     cudnnPoolingMode_t mode;
@@ -55,8 +69,23 @@ cudnnStatus_t sim_dnn_fail(cudnnStatus_t status, const char *format, ...)
 /* The handle may be used now: it is of the current device. */
 cudnnStatus_t sim_dnn_check_handle(cudnnHandle_t handle);
 
+/* A piece of memory that a call reads or writes; view NULL: it does not. */
+typedef struct sim_dnn_operand {
+    const char *name;
+    const void *view;
+    size_t bytes;
+    bool writes;
+    void **out_alias; /* in the plan */
+} sim_dnn_operand;
+/* Hands work to the handle's stream: run(a copy of the plan, which holds the aliases by then). */
+cudnnStatus_t sim_dnn_submit(const char *call, cudnnHandle_t handle, void (*run)(void *arguments),
+                             const void *plan, size_t bytes, const sim_dnn_operand *operands,
+                             int count);
+#define SIM_DNN_OPERANDS(list) list, (int)(sizeof(list) / sizeof *(list))
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
+bool sim_dnn_is_type(cudnnDataType_t type);
 size_t sim_dnn_size(cudnnDataType_t type);
 /* Bytes from the first element to behind the last. */
 size_t sim_dnn_bytes(const struct cudnnTensorStruct *t);

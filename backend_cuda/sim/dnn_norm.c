@@ -6,37 +6,6 @@
 
 typedef struct cudnnTensorStruct tensor;
 
-/* A piece of memory that a call reads or writes. */
-typedef struct operand {
-    const char *name;
-    const void *view;
-    size_t bytes;
-    bool writes;
-    void **out_alias;
-} operand;
-
-/* Hands work to the handle's stream; `plan` holds the aliases by then. */
-static cudnnStatus_t submit(const char *call, cudnnHandle_t handle, void (*run)(void *arguments),
-                            const void *plan, size_t bytes, const operand *operands, int count)
-{
-    void *arguments = NULL;
-    sim_op *op = sim_work_new(handle->stream, call, run, bytes, &arguments);
-    if (op == NULL)
-        return sim_dnn_fail(CUDNN_STATUS_EXECUTION_FAILED_CUDART, "the stream takes no work");
-    for (int i = 0; i < count; i++) {
-        const operand *o = &operands[i];
-        if (o->view != NULL &&
-            !sim_work_use(op, o->name, o->view, o->bytes, o->writes, o->out_alias)) {
-            sim_work_cancel(op);
-            return sim_dnn_fail(CUDNN_STATUS_EXECUTION_FAILED_CUDART, "%s", sim_last_report());
-        }
-    }
-    memcpy(arguments, plan, bytes);
-    sim_work_submit(op);
-    return CUDNN_STATUS_SUCCESS;
-}
-#define OPERANDS(list) list, (int)(sizeof(list) / sizeof *(list))
-
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 typedef struct pool_work {
@@ -93,9 +62,9 @@ static cudnnStatus_t pool(const char *call, cudnnHandle_t handle, const pool_wor
     if (w.pool.mode != CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING &&
         w.pool.mode != CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING)
         return sim_dnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "the simulator averages only");
-    const operand operands[] = { { "x", x, sim_dnn_bytes(&w.x), false, &w.x_data },
-                                 { "y", y, sim_dnn_bytes(&w.y), true, &w.y_data } };
-    return submit(call, handle, run_pool, &w, sizeof w, OPERANDS(operands));
+    const sim_dnn_operand operands[] = { { "x", x, sim_dnn_bytes(&w.x), false, &w.x_data },
+                                         { "y", y, sim_dnn_bytes(&w.y), true, &w.y_data } };
+    return sim_dnn_submit(call, handle, run_pool, &w, sizeof w, SIM_DNN_OPERANDS(operands));
 }
 
 static cudnnStatus_t check_pool(cudnnHandle_t handle, cudnnPoolingDescriptor_t descriptor,
@@ -297,7 +266,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
         status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "a pointer is NULL");
     if (status == CUDNN_STATUS_SUCCESS) {
         const size_t row = row_bytes(&w);
-        const operand operands[] = {
+        const sim_dnn_operand operands[] = {
             { "x", x, sim_dnn_bytes(&w.x), false, &w.x_data },
             { "y", y, sim_dnn_bytes(&w.y), true, &w.out },
             { "the scale", bnScale, row, false, &w.scale },
@@ -308,7 +277,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
             { "the deviation", resultSaveInvVariance, row, true, &w.inverse },
         };
         w.factor = exponentialAverageFactor;
-        status = submit(call, handle, run_training, &w, sizeof w, OPERANDS(operands));
+        status =
+            sim_dnn_submit(call, handle, run_training, &w, sizeof w, SIM_DNN_OPERANDS(operands));
     }
     return sim_dnn_end(status);
 }
@@ -331,7 +301,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(
         status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "a pointer is NULL");
     if (status == CUDNN_STATUS_SUCCESS) {
         const size_t row = row_bytes(&w);
-        const operand operands[] = {
+        const sim_dnn_operand operands[] = {
             { "x", x, sim_dnn_bytes(&w.x), false, &w.x_data },
             { "y", y, sim_dnn_bytes(&w.y), true, &w.out },
             { "the scale", bnScale, row, false, &w.scale },
@@ -339,7 +309,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(
             { "the mean", estimatedMean, row, false, &w.running_mean },
             { "the variance", estimatedVariance, row, false, &w.running_var },
         };
-        status = submit(call, handle, run_inference, &w, sizeof w, OPERANDS(operands));
+        status =
+            sim_dnn_submit(call, handle, run_inference, &w, sizeof w, SIM_DNN_OPERANDS(operands));
     }
     return sim_dnn_end(status);
 }
@@ -368,7 +339,7 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
     if (status == CUDNN_STATUS_SUCCESS) {
         const size_t row = row_bytes(&w);
         w.dy = *dyDesc;
-        const operand operands[] = {
+        const sim_dnn_operand operands[] = {
             { "x", x, sim_dnn_bytes(&w.x), false, &w.x_data },
             { "dy", dy, sim_dnn_bytes(&w.dy), false, &w.dy_data },
             { "dx", dx, sim_dnn_bytes(&w.y), true, &w.out },
@@ -378,7 +349,8 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
             { "the mean", savedMean, row, false, &w.mean },
             { "the deviation", savedInvVariance, row, false, &w.inverse },
         };
-        status = submit(call, handle, run_backward, &w, sizeof w, OPERANDS(operands));
+        status =
+            sim_dnn_submit(call, handle, run_backward, &w, sizeof w, SIM_DNN_OPERANDS(operands));
     }
     return sim_dnn_end(status);
 }

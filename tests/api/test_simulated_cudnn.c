@@ -77,8 +77,8 @@ static void it_is_absent(void)
     expect_agreement(&p, exact);
     expect_agreement(&p, exact);
     EXPECT(child_said(
-               "cuDNN is not used, own kernels do convolutions, pooling and batch normalisation: "
-               "libcudnn.so.9: absent") == 1);
+               "cuDNN is not used, own kernels do convolutions, pooling, batch normalisation and "
+               "recurrent layers: libcudnn.so.9: absent") == 1);
     EXPECT(child_said("cuDNN") == 1);
     EXPECT(!is_reported());
 }

@@ -6,6 +6,7 @@
 #define TERN_SIM_CUDNN_H
 
 #include <cuda_runtime_api.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -106,11 +107,51 @@ typedef enum {
     CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6
 } cudnnConvolutionBwdDataAlgo_t;
 
+typedef enum {
+    CUDNN_RNN_ALGO_STANDARD = 0,
+    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
+    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
+    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
+    CUDNN_RNN_ALGO_COUNT = 4
+} cudnnRNNAlgo_t;
+
+typedef enum { CUDNN_FWD_MODE_INFERENCE = 0, CUDNN_FWD_MODE_TRAINING = 1 } cudnnForwardMode_t;
+
+typedef enum {
+    CUDNN_RNN_RELU = 0,
+    CUDNN_RNN_TANH = 1,
+    CUDNN_LSTM = 2,
+    CUDNN_GRU = 3
+} cudnnRNNMode_t;
+
+typedef enum {
+    CUDNN_RNN_NO_BIAS = 0,
+    CUDNN_RNN_SINGLE_INP_BIAS = 1,
+    CUDNN_RNN_DOUBLE_BIAS = 2,
+    CUDNN_RNN_SINGLE_REC_BIAS = 3
+} cudnnRNNBiasMode_t;
+
+typedef enum { CUDNN_UNIDIRECTIONAL = 0, CUDNN_BIDIRECTIONAL = 1 } cudnnDirectionMode_t;
+typedef enum { CUDNN_LINEAR_INPUT = 0, CUDNN_SKIP_INPUT = 1 } cudnnRNNInputMode_t;
+
+typedef enum {
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2
+} cudnnRNNDataLayout_t;
+
+typedef enum { CUDNN_WGRAD_MODE_ADD = 0, CUDNN_WGRAD_MODE_SET = 1 } cudnnWgradMode_t;
+
+#define CUDNN_RNN_PADDED_IO_DISABLED 0
+
 typedef struct cudnnContext *cudnnHandle_t;
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t;
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 typedef struct cudnnConvolutionFwdAlgoPerfStruct {
     cudnnConvolutionFwdAlgo_t algo;
@@ -277,6 +318,62 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
     const void *dy, const cudnnTensorDescriptor_t dxDesc, void *dx,
     const cudnnTensorDescriptor_t dBnScaleBiasDesc, const void *bnScale, void *dBnScaleResult,
     void *dBnBiasResult, double epsilon, const void *savedMean, const void *savedInvVariance);
+
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t dataType, int nbDims, const int dimA[],
+                                         const int strideA[]);
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc, cudnnRNNAlgo_t algo,
+                                       cudnnRNNMode_t cellMode, cudnnRNNBiasMode_t biasMode,
+                                       cudnnDirectionMode_t dirMode, cudnnRNNInputMode_t inputMode,
+                                       cudnnDataType_t dataType, cudnnDataType_t mathPrec,
+                                       cudnnMathType_t mathType, int32_t inputSize,
+                                       int32_t hiddenSize, int32_t projSize, int32_t numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc, uint32_t auxFlags);
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t dataType, cudnnRNNDataLayout_t layout,
+                                        int maxSeqLength, int batchSize, int vectorSize,
+                                        const int seqLengthArray[], void *paddingFill);
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnForwardMode_t fwdMode, cudnnRNNDataDescriptor_t xDesc,
+                                        size_t *workSpaceSize, size_t *reserveSpaceSize);
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                         size_t *weightSpaceSize);
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                      int32_t pseudoLayer, size_t weightSpaceSize,
+                                      const void *weightSpace, int32_t linLayerID,
+                                      cudnnTensorDescriptor_t mDesc, void **mAddr,
+                                      cudnnTensorDescriptor_t bDesc, void **bAddr);
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                              cudnnForwardMode_t fwdMode, const int32_t devSeqLengths[],
+                              cudnnRNNDataDescriptor_t xDesc, const void *x,
+                              cudnnRNNDataDescriptor_t yDesc, void *y,
+                              cudnnTensorDescriptor_t hDesc, const void *hx, void *hy,
+                              cudnnTensorDescriptor_t cDesc, const void *cx, void *cy,
+                              size_t weightSpaceSize, const void *weightSpace, size_t workSpaceSize,
+                              void *workSpace, size_t reserveSpaceSize, void *reserveSpace);
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                      const int32_t devSeqLengths[], cudnnRNNDataDescriptor_t yDesc,
+                                      const void *y, const void *dy, cudnnRNNDataDescriptor_t xDesc,
+                                      void *dx, cudnnTensorDescriptor_t hDesc, const void *hx,
+                                      const void *dhy, void *dhx, cudnnTensorDescriptor_t cDesc,
+                                      const void *cx, const void *dcy, void *dcx,
+                                      size_t weightSpaceSize, const void *weightSpace,
+                                      size_t workSpaceSize, void *workSpace,
+                                      size_t reserveSpaceSize, void *reserveSpace);
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnWgradMode_t addGrad, const int32_t devSeqLengths[],
+                                         cudnnRNNDataDescriptor_t xDesc, const void *x,
+                                         cudnnTensorDescriptor_t hDesc, const void *hx,
+                                         cudnnRNNDataDescriptor_t yDesc, const void *y,
+                                         size_t weightSpaceSize, void *dweightSpace,
+                                         size_t workSpaceSize, void *workSpace,
+                                         size_t reserveSpaceSize, void *reserveSpace);
 
 #ifdef __cplusplus
 }
