@@ -120,15 +120,14 @@ typedef struct cpu_half_sizes {
     bool waits;
     int64_t floats; /* of scratch */
 } cpu_half_sizes;
-enum { CPU_HALF_SUMS = 1 << 17, CPU_HALF_STRIP = 8 };
+enum { CPU_HALF_SUMS = 1 << 17, CPU_HALF_STRIP = 8, CPU_HALF_KC = 288 };
 
 static inline cpu_half_sizes cpu_half_sizes_of(int64_t m, int64_t n, int64_t k, int64_t step)
 {
-    cpu_half_sizes s = { .kc = (k + step - 1) / step, .range = m };
-    s.columns = (n + CPU_GEMM_ALIGN - 1) / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN;
-    s.columns = s.columns < CPU_GEMM_NC ? s.columns : CPU_GEMM_NC;
-    s.waits = s.kc > CPU_GEMM_KC;
-    s.kc = s.waits ? CPU_GEMM_KC : s.kc;
+    const int64_t deep = (k + step - 1) / step;
+    cpu_half_sizes s = { .range = m, .waits = deep > CPU_HALF_KC };
+    s.kc = cpu_gemm_even(deep, CPU_HALF_KC, 1);
+    s.columns = cpu_gemm_even(n, CPU_GEMM_NC, CPU_GEMM_ALIGN);
     const int64_t most = CPU_HALF_SUMS / (s.columns + 1) / CPU_HALF_STRIP * CPU_HALF_STRIP;
     if (s.waits && m > most)
         s.range = most;

@@ -1,4 +1,4 @@
-/* Pooling: half types become f32 image by image, everything else runs as it is. */
+/* Pooling: half types become f32 some images at a time, everything else runs as it is. */
 #include "backend_cpu/pool2d.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/transpose.h"
@@ -74,32 +74,88 @@ static int64_t units_of(const cpu_pool *pool, const tern_view *x, bool backward)
     return x->shape[0] * (backward ? 1 : pool->out[0]);
 }
 
-/* Half types: `wide` has room for all of x and y in f32, one after the other. */
-static float *widened(const tern_call *call, cpu_pool *pool, const tern_view *x, const tern_view *y)
+static int threads_of(const tern_call *call, const tern_view *x, const tern_view *y)
 {
-    float *wide = call->host->scratch(call, (x->numel + y->numel) * (int64_t)sizeof *wide);
-    pool->x = wide;
-    pool->y = wide + x->numel;
-    return wide;
+    const tern_attr_pool *attr = call->attr;
+    const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
+    return cpu_threads(call, bytes, y->numel * attr->kernel[0] * attr->kernel[1]);
+}
+
+/* Half types: a part makes some planes or images (channels_last) at a time in f32. */
+typedef struct half_run {
+    const cpu_pool *pool;
+    cpu_pool_fn *run;
+    const tern_view *x, *y;
+    bool backward;
+    int64_t groups, x_group, y_group; /* planes or images; elements of one */
+    int64_t units;                    /* of a group */
+    int64_t block, parts;             /* groups at a time */
+    float *rooms;                     /* one for each part */
+} half_run;
+
+enum { HALF_BLOCK = 1 << 15 }; /* f32 elements of a block: they stay near */
+
+static void run_half_block(const half_run *h, float *room, int64_t first, int64_t count)
+{
+    cpu_pool pool = *h->pool;
+    const int64_t cell = pool.narrow_index ? 1 : 4;
+    char *x = (char *)h->x->data + first * h->x_group * 2;
+    char *y = (char *)h->y->data + first * h->y_group * 2;
+    pool.x = room;
+    pool.y = room + h->block * h->x_group;
+    if (pool.index != NULL)
+        pool.index = (char *)pool.index + first * h->y_group * cell;
+    if (h->backward)
+        cpu_to_f32(pool.y, y, h->y->dtype, count * h->y_group);
+    else
+        cpu_to_f32(pool.x, x, h->x->dtype, count * h->x_group);
+    h->run(&pool, 0, count * h->units);
+    if (h->backward)
+        cpu_from_f32(x, h->x->dtype, pool.x, count * h->x_group);
+    else
+        cpu_from_f32(y, h->y->dtype, pool.y, count * h->y_group);
+}
+
+static void run_half_parts(void *context, int64_t begin, int64_t end)
+{
+    const half_run *h = context;
+    for (int64_t part = begin; part < end; part++) {
+        float *room = h->rooms + part * h->block * (h->x_group + h->y_group);
+        const int64_t last = (part + 1) * h->groups / h->parts;
+        for (int64_t i = part * h->groups / h->parts; i < last; i += h->block)
+            run_half_block(h, room, i, last - i < h->block ? last - i : h->block);
+    }
+}
+
+static tern_status_t run_half(const tern_call *call, const cpu_pool *pool, const tern_view *x,
+                              const tern_view *y, cpu_pool_fn *run, bool backward)
+{
+    const int threads = threads_of(call, x, y);
+    half_run h = { .pool = pool, .run = run, .x = x, .y = y, .backward = backward };
+    h.groups = pool->channels_last ? x->shape[0] : x->shape[0] * x->shape[1];
+    h.x_group = x->numel / h.groups;
+    h.y_group = y->numel / h.groups;
+    h.units = units_of(pool, x, backward) / h.groups;
+    h.parts = threads == 1 ? 1 : 4 * threads;
+    h.parts = h.parts < h.groups ? h.parts : h.groups;
+    const int64_t share = (h.groups + h.parts - 1) / h.parts;
+    h.block = HALF_BLOCK / (h.x_group + h.y_group) + 1;
+    h.block = h.block < share ? h.block : share;
+    const int64_t room = h.block * (h.x_group + h.y_group) * (int64_t)sizeof *h.rooms;
+    h.rooms = call->host->scratch(call, h.parts * room);
+    if (h.rooms == NULL)
+        return TERN_ERR_OOM;
+    cpu_parallel(threads, h.parts, 1, run_half_parts, &h);
+    return TERN_OK;
 }
 
 static tern_status_t run_pool(const tern_call *call, cpu_pool *pool, const tern_view *x,
                               const tern_view *y, cpu_pool_fn *run, bool backward)
 {
-    const tern_view *from = backward ? y : x, *to = backward ? x : y;
-    const bool half = x->dtype == TERN_F16 || x->dtype == TERN_BF16;
-    if (half) {
-        if (widened(call, pool, x, y) == NULL)
-            return TERN_ERR_OOM;
-        cpu_to_f32(backward ? pool->y : pool->x, from->data, from->dtype, from->numel);
-    }
-    const int64_t cells = pool->attr->kernel[0] * pool->attr->kernel[1];
-    const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
+    if (x->dtype == TERN_F16 || x->dtype == TERN_BF16)
+        return run_half(call, pool, x, y, run, backward);
     pool_run r = { pool, run };
-    cpu_parallel(cpu_threads(call, bytes, y->numel * cells), units_of(pool, x, backward), 1,
-                 run_units, &r);
-    if (half)
-        cpu_from_f32(to->data, to->dtype, backward ? pool->x : pool->y, to->numel);
+    cpu_parallel(threads_of(call, x, y), units_of(pool, x, backward), 1, run_units, &r);
     return TERN_OK;
 }
 

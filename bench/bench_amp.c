@@ -1,6 +1,6 @@
 /* A training step in f32, bf16, f16, and f16 with the gradient scaler: time, peak memory, casts.
  * The models are those of bench/common/models.h.
- * bench_amp [--threads N] [mlp2 wide cnn] */
+ * bench_amp [--threads N] [mlp2 wide cnn resnet20 gpt] */
 #include <stdio.h>
 
 #include "common/bench.h"
@@ -76,6 +76,6 @@ static void run(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const works[] = { "mlp2", "wide", "cnn" };
-    return bench_main(argc, argv, works, 3, run);
+    static const char *const works[] = { "mlp2", "wide", "cnn", "resnet20", "gpt" };
+    return bench_main(argc, argv, works, 5, run);
 }

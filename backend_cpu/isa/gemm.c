@@ -57,6 +57,38 @@ TILE_INLINE void transpose4_f64(double *dst, int64_t dst_row, const double *src,
 
 /* ---- half types ------------------------------------------------------------------------------ */
 
+#if defined(__AVX512F__)
+/* v[i][j] and v[j][i] exchanged, elements of 4 bytes. */
+TILE_INLINE void turn16(__m512i v[16])
+{
+    __m512i w[16];
+    TILE_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+        w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    TILE_UNROLL
+    for (int i = 0; i < 16; i += 4) {
+        v[i] = _mm512_unpacklo_epi64(w[i], w[i + 2]);
+        v[i + 1] = _mm512_unpackhi_epi64(w[i], w[i + 2]);
+        v[i + 2] = _mm512_unpacklo_epi64(w[i + 1], w[i + 3]);
+        v[i + 3] = _mm512_unpackhi_epi64(w[i + 1], w[i + 3]);
+    }
+    TILE_UNROLL
+    for (int i = 0; i < 4; i++) {
+        w[i] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88);
+        w[i + 4] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xDD);
+        w[i + 8] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x88);
+        w[i + 12] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xDD);
+    }
+    TILE_UNROLL
+    for (int i = 0; i < 8; i++) {
+        v[i] = _mm512_shuffle_i32x4(w[i], w[i + 8], 0x88);
+        v[i + 8] = _mm512_shuffle_i32x4(w[i], w[i + 8], 0xDD);
+    }
+}
+#endif
+
 #define K(name) f16_##name
 #define H(name) name##_f16
 #define TO_F32 cpu_f16_to_f32

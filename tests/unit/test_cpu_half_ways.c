@@ -183,6 +183,10 @@ static void test_no_activation_is_there_in_f32(void **state)
         int64_t before = tern_memory(TERN_CPU).allocated_bytes;
         tern_tensor *y = tern_conv2d(x, w, .padding = { 1, 1 });
         assert_true(tern_memory(TERN_CPU).peak_allocated_bytes - before < bytes + extra);
+        tern_memory_reset_peak(TERN_CPU);
+        before = tern_memory(TERN_CPU).allocated_bytes;
+        (void)tern_max_pool2d(tern_detach(x), { 2, 2 });
+        assert_true(tern_memory(TERN_CPU).peak_allocated_bytes - before < extra);
         tern_tensor *slope = tern_contiguous(tern_detach(y));
         tern_memory_reset_peak(TERN_CPU);
         before = tern_memory(TERN_CPU).allocated_bytes;
