@@ -74,6 +74,7 @@ check ops python3 tools/check_ops.py
 check op-table python3 tools/gen_ops.py --check
 check recipe python3 tools/try_recipe.py --check
 check kernels sh tools/cuda/check_device.sh
+check docs python3 tools/check_docs.py
 check shell check_shell
 check format check_format
 check reference check_reference

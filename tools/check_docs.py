@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Fails on what a document names and the tree does not have.
+
+Looked up are links to files and to headings; files and folders in backticks; commands of ./run and of tern, presets and
+targets of bench; names of the API (tern_x) and variables (TERN_X). The generated docs/ops.md is left out. A name with a
+gap in it (<op>, NAME, *, ...) is a pattern and looked up as one. Files are meant from the root, from the document's
+folder, or from the folder that it is about: `lanes.h` is found anywhere below one that has it.
+"""
+
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+
+import checks
+
+GENERATED = {"docs/ops.md"}
+FILE = re.compile(r"^[\w<>*.\-/]+\.(?:c|h|cu|cuh|inc|def|py|sh|md|txt|tsv|cmake|js|json)$|^[\w<>*\-]+/[\w<>*.\-/]*$")
+# What a build, an installation or a call makes, and headers of other libraries.
+OUTSIDE = re.compile(r"^(?:build|shared|share|lib\w*|OUT)/|^(?:cudnn|cuda\w*|cublas\w*|nvml)\.h$")
+HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=checks.ROOT,
+                            capture_output=True, text=True, check=True)
+    files = [f for f in listed.stdout.splitlines() if os.path.exists(os.path.join(checks.ROOT, f))]
+    folders = {f[:i] for f in files for i in range(len(f)) if f[i] == "/"}
+    return files, folders
+
+
+FILES, FOLDERS = tracked()
+SOURCES = "\n".join(checks.read(f) for f in FILES
+                    if f.endswith((".c", ".h", ".cu", ".cuh", ".inc", ".def", ".py", ".sh", ".cmake", ".txt", ".in", ".js"))
+                    or f == "run")
+WORDS = set(re.findall(r"\w+", SOURCES))
+
+
+def anchor(heading):
+    kept = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
+    return kept.replace(" ", "-")
+
+
+def is_there(name, document):
+    """A file or folder, from the root, the document's folder or any folder's end."""
+    name = os.path.normpath(re.sub(r"<[^>]*>", "*", name))
+    beside = os.path.normpath(os.path.join(os.path.dirname(document), name))
+    ctest = "tests/{}/test_{}.c".format(*os.path.split(name))
+    candidates = (name, beside, "*/" + name, ctest)
+    if any(c in FOLDERS or c in FILES for c in candidates[:2]):
+        return True
+    return any(fnmatch.fnmatch(f, c) for c in candidates for f in [*FILES, *FOLDERS])
+
+
+def wrong_links(document, text):
+    for target in LINK.findall(text):
+        path, _, place = target.partition("#")
+        if "://" in target:
+            continue
+        file = os.path.normpath(os.path.join(os.path.dirname(document), path)) if path else document
+        if file not in FILES and file not in FOLDERS:
+            yield f"links to {target}, which is not there"
+        elif place and place not in map(anchor, HEADING.findall(checks.read(file))):
+            yield f"links to {target}: there is no such heading"
+
+
+def run_commands():
+    return set(re.findall(r"^([a-z-]+)(?: \|[^)\n]*)?\)", checks.read("run"), re.MULTILINE))
+
+
+def presets():
+    return set(re.findall(r'"name": "([a-z-]+)"', checks.read("CMakePresets.json")))
+
+
+def tern_commands():
+    return set(re.findall(r"usage: tern ([a-z-]+)", SOURCES))
+
+
+def wrong_commands(code):
+    run = re.match(r"\./run ([a-z-]+)(?: ([a-z-]+))?", code)
+    if run and run[1] not in run_commands():
+        yield f"`{code}`: ./run has no such command"
+    if run and run[1] == "build" and run[2] and run[2] not in presets():
+        yield f"`{code}`: there is no such preset"
+    tern = re.match(r"tern ([a-z-]+)(?!.*:)", code)
+    if tern and tern[1] not in tern_commands():
+        yield f"`{code}`: tern has no such command"
+
+
+def wrong_names(code):
+    for name in re.findall(r"(?<![\w.<])(?:tern_|TERN_)\w+(?![\w*<])", code):
+        simulated = name.removeprefix("TERN_SIM_")
+        if name not in WORDS and not name.endswith("_") and f'"{simulated}"' not in SOURCES:
+            yield f"`{code}`: nothing is called {name}"
+
+
+def wrong_in(document):
+    text = checks.read(document)
+    yield from wrong_links(document, BLOCK.sub("", text))
+    for block in BLOCK.findall(text):
+        for line in block.splitlines():
+            command = re.sub(r"^(?:[A-Z_]+=\S+ +)*", "", line.strip())
+            yield from wrong_commands(command)
+            yield from wrong_names(line)
+    for code in CODE.findall(BLOCK.sub("", text)):
+        yield from wrong_commands(code)
+        yield from wrong_names(code)
+        if FILE.match(code) and not OUTSIDE.match(code) and not is_there(code, document):
+            yield f"`{code}` is no file or folder here"
+
+
+def main():
+    bad = 0
+    for document in sorted(f for f in FILES if f.endswith(".md") and f not in GENERATED):
+        for complaint in wrong_in(document):
+            print(f"{document}: {complaint}")
+            bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
