@@ -1,41 +1,103 @@
 #!/usr/bin/env python3
 """Takes away, one at a time, each barrier of backend_cuda/*.cu, each event wait and wait of the host in
-*.c, and what each launcher does; rebuilds libtern_sim.so alone in a copy of the sources and runs the tests
-on simulated devices until one fails. A mutant that nothing notices survives; those that may are in
+*.c, each launch of a kernel and what each launcher does, and runs the tests on simulated devices that reach
+the place until one fails. A mutant that nothing notices survives; those that may are in
 tools/mutants_kept.txt, each with its reason. Fails for any other survivor.
 
-usage: mutate_cuda.py [--list] [--jobs N] [NAME...]      NAME: mutants whose name contains it
+All mutants are in one libtern_sim.so, made from a copy of the sources: TERN_MUTANT says which is on, and
+the places that a test reaches are noted once before. The tests are those of build/release. What was found
+is kept in build/mutate/results.jsonl by the text of the mutated file: a second call goes on where the first
+was cut.
+
+usage: mutate_cuda.py [--list] [--jobs N] [--again] [--seconds N] [NAME...]
+    NAME: mutants whose name contains it     --again: also those that were tried before
+    --seconds: starts no mutant after that many
 """
 
 import argparse
+import concurrent.futures
+import hashlib
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
-WORK = "build/mutate"
+WORK = os.path.abspath("build/mutate")
+BUILT = os.path.abspath("build/release")
+TESTED = os.path.join(WORK, "tested")  # as it was: another build must not change it meanwhile
 KEPT = "tools/mutants_kept.txt"
+RESULTS = os.path.join(WORK, "results.jsonl")
 BARRIERS = ("__syncthreads", "__syncwarp")
 WAITS = ("cudaStreamWaitEvent", "cudaEventRecord", "cudaEventSynchronize",
          "cudaStreamSynchronize", "cudaDeviceSynchronize")
-# Run in turn until one fails; the first notice most.
-SUITES = [("^(ops/(linear|golden|golden_optim)|api/losses|unit/grad_scaler)_simulated$", {}),
-          ("^api/simulated(_streams)?$", {}),
-          ("^ops/(conformance|half|conv2d)_simulated$", {}),
-          ("^(api|unit|ops|fault)/.*simulated", {}),
-          ("^ops/conformance_simulated$", {"TERN_SIM_ORDER": "reverse"}),
-          ("^ops/conformance_simulated$", {"TERN_SIM_ORDER": "random:7"})]
-SLOW = "simulated_examples|threads_simulated"
+LAUNCHES = ("cudaLaunchKernelEx",)
+TESTS = re.compile(r"simulated|_without_")
+SLOW = re.compile(r"simulated_examples|threads_simulated|_simulated_two$")
+# Blocks and threads in other orders, where none fails in their own.
+ORDERS = ("reverse", "random:7")
+HEADER = "backend_cuda/mutant.h"
+SWITCH = """/* Written by tools/mutate_cuda.py. */
+#ifndef MUTANT_H
+#define MUTANT_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern __attribute__((visibility("hidden"))) int mutant_wanted;
+extern __attribute__((visibility("hidden"))) unsigned char *mutant_seen;
+static inline bool mutant_at(int number)
+{
+    mutant_seen[number] = 1;
+    return number == mutant_wanted;
+}
+#ifdef __cplusplus
+}
+#endif
+#endif
+"""
+STATE = """/* Written by tools/mutate_cuda.py. */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend_cuda/mutant.h"
+
+static unsigned char unwatched[MOST];
+int mutant_wanted = -1;
+unsigned char *mutant_seen = unwatched;
+
+static __attribute__((constructor)) void start(void)
+{
+    const char *number = getenv("TERN_MUTANT"), *path = getenv("TERN_MUTANT_SEEN");
+    if (number != NULL)
+        mutant_wanted = atoi(number);
+    const int file = path != NULL ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+    if (file < 0 || ftruncate(file, MOST) != 0)
+        return;
+    void *shared = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (shared != MAP_FAILED)
+        mutant_seen = shared;
+    (void)close(file);
+}
+"""
 
 
 class Mutant:
-    """One change: the file's text between two offsets becomes another."""
+    """One change: the file's text between two offsets is made to depend on whether it is on."""
 
-    def __init__(self, kind, path, place, span, text):
+    def __init__(self, kind, path, place, span, switched):
         self.name = f"{kind} {os.path.basename(path)} {place}"
-        self.path, self.span, self.text = path, span, text
+        self.path, self.span, self.switched = path, span, switched
+        self.number, self.digest = -1, ""
+
+
+# ---- what there is to change -------------------------------------------------------------------------
 
 
 def closing(text, start):
@@ -46,16 +108,6 @@ def closing(text, start):
         if depth == 0:
             return i + 1
     raise ValueError("a parenthesis is not closed")
-
-
-def arguments(text):
-    parts, depth, last = [], 0, 0
-    for i, c in enumerate(text):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(c, 0)
-        if c == "," and depth == 0:
-            parts.append(text[last:i])
-            last = i + 1
-    return [p.strip() for p in parts + [text[last:]] if p.strip()]
 
 
 def function_at(text, offset):
@@ -71,30 +123,57 @@ def function_at(text, offset):
     return max(begun)[1]
 
 
+def calls_of(path, text, kind, names, instead):
+    """Calls that may be left out; `instead` is their value then."""
+    for m in re.finditer(r"\b(%s)\(" % "|".join(names), text):
+        end = closing(text, m.end() - 1)
+        whole = text[m.start():end]
+        if "##" in whole:  # in a macro: see launchers_of_macros
+            continue
+        kernel = re.search(r"\bk_\w+", whole) if kind == "launch" else None
+        what = kernel.group(0) if kernel else m.group(1)
+        yield Mutant(kind, path, f"{function_at(text, m.start())} {what}", (m.start(), end),
+                     lambda number, whole=whole: f"(mutant_at({number}) ? {instead} : {whole})")
+
+
+def launchers_of(path, text):
+    for m in re.finditer(r'extern "C" cudaError_t (\w+)\(', text):
+        brace = text.index("{", closing(text, m.end() - 1))
+        yield Mutant("launcher", path, m.group(1), (brace, brace + 1),
+                     lambda number: f"{{ if (mutant_at({number})) return cudaSuccess;")
+
+
+def launchers_of_macros(path, text):
+    """Launchers that a macro makes: one mutant for each of its lines, here or in elementwise.def."""
+    for m in re.finditer(r'#define (\w+)\(.*\\\n\s*extern "C" cudaError_t cuda_launch_##(\w+)\(', text):
+        brace = text.index("{", closing(text, m.end() - 1))
+        lines = text
+        if re.search(r'#include "\S+\.def"', text[brace:]):
+            with open("backend_cpu/elementwise.def", encoding="utf-8") as file:
+                lines = file.read()
+        for i, name in enumerate(re.findall(rf"^{m.group(1)}\((\w+)", lines, flags=re.M)):
+            # the first of them changes the macro, for all
+            yield Mutant("launcher", path, f"cuda_launch_{name}", (brace, brace + 1) if i == 0 else None,
+                         lambda _, given=m.group(2):
+                         f"{{ if (mutant_at(MUTANT_##{given})) return cudaSuccess;")
+
+
 def mutants_of(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    found, counts = [], {}
-
-    def add(kind, offset, place, span, replacement):
-        key = (kind, place)
-        counts[key] = counts.get(key, 0) + 1
-        numbered = place if counts[key] == 1 else f"{place}#{counts[key]}"
-        found.append(Mutant(kind, path, numbered, span, replacement))
-
-    wanted = WAITS if path.endswith(".c") else BARRIERS
-    for m in re.finditer(r"\b(%s)\(" % "|".join(wanted), text):
-        end = closing(text, m.end() - 1)
-        given = arguments(text[m.end():end - 1])
-        value = ["cudaSuccess"] if path.endswith(".c") else ["(void)0"]
-        call = "(" + ", ".join([f"(void)({a})" for a in given] + value) + ")"
-        kind = "wait" if path.endswith(".c") else "barrier"
-        add(kind, m.start(), f"{function_at(text, m.start())} {m.group(1)}", (m.start(), end), call)
+    if path.endswith(".c"):
+        found = list(calls_of(path, text, "wait", WAITS, "cudaSuccess"))
+    else:
+        found = list(calls_of(path, text, "barrier", BARRIERS, "(void)0"))
+        found += calls_of(path, text, "launch", LAUNCHES, "cudaSuccess")
     if path.endswith(".cu"):
-        for m in re.finditer(r'extern "C" cudaError_t (\w+)\(', text):
-            brace = text.index("{", closing(text, m.end() - 1))
-            add("launcher", m.start(), m.group(1), (brace, brace + 1),
-                "{\n    if (true)\n        return cudaSuccess;")
+        found += launchers_of(path, text)
+        found += launchers_of_macros(path, text)
+    counts = {}
+    for mutant in found:
+        counts[mutant.name] = counts.get(mutant.name, 0) + 1
+        if counts[mutant.name] > 1:
+            mutant.name += f"#{counts[mutant.name]}"
     return found
 
 
@@ -103,6 +182,8 @@ def all_mutants():
     for name in sorted(os.listdir("backend_cuda")):
         if name.endswith((".c", ".cu", ".cuh")):
             found += mutants_of(os.path.join("backend_cuda", name))
+    for number, mutant in enumerate(found):
+        mutant.number, mutant.digest = number, digest(mutant.path)
     return found
 
 
@@ -117,101 +198,244 @@ def kept():
     return reasons
 
 
-def copy_sources():
-    """What git knows and does not ignore, as it is now, in a folder of its own."""
+# ---- one plugin with all of them ---------------------------------------------------------------------
+
+
+def switched_text(path, mutants):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for m in sorted((m for m in mutants if m.span), key=lambda m: -m.span[0]):
+        text = text[:m.span[0]] + m.switched(m.number) + text[m.span[1]:]
+    numbers = [f"MUTANT_{m.name.split('cuda_launch_')[1]} = {m.number}" for m in mutants
+               if m.name.startswith("launcher")]
+    names = "enum { %s };" % ", ".join(numbers) if numbers else ""
+    return f'#include <stdbool.h>\n#include "{HEADER}"\n{names}\n#line 1 "{path}"\n' + text
+
+
+def write_if_new(path, text):
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            if file.read() == text:
+                return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def copy_sources(mutants):
+    """What git knows and does not ignore, as it is now, in a folder of its own, with the switches."""
     target = os.path.join(WORK, "src")
-    shutil.rmtree(target, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True, check=True).stdout
-    for path in listed.split("\n"):
-        if os.path.isfile(path):
+                            capture_output=True, text=True, check=True).stdout.split("\n")
+    by_path = {}
+    for m in mutants:
+        by_path.setdefault(m.path, []).append(m)
+    wanted = {HEADER: SWITCH, "backend_cuda/mutant.c": STATE.replace("MOST", str(len(mutants)))}
+    wanted |= {path: switched_text(path, some) for path, some in by_path.items()}
+    for path in listed:
+        if path not in wanted and os.path.isfile(path):
             os.makedirs(os.path.join(target, os.path.dirname(path)), exist_ok=True)
-            shutil.copy2(path, os.path.join(target, path))
+            there = os.path.join(target, path)
+            if not os.path.exists(there) or os.stat(there).st_mtime != os.stat(path).st_mtime:
+                shutil.copy2(path, there)
+    for path, text in wanted.items():
+        write_if_new(os.path.join(target, path), text)
+    for folder, _, names in os.walk(os.path.join(target, "backend_cuda")):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), target)
+            if path not in wanted and not os.path.isfile(path):
+                os.remove(os.path.join(folder, name))
     return target
 
 
-def quiet(command, **more):
-    return subprocess.run(command, capture_output=True, text=True, check=False, **more)
-
-
-def build(folder, jobs, *targets):
-    command = ["cmake", "--build", folder, "-j", str(jobs)]
-    for target in targets:
-        command += ["--target", target]
-    return quiet(command)
-
-
-def noticed(folder, jobs):
-    """The first test that fails, or None."""
-    for pattern, setting in SUITES:
-        out = quiet(["ctest", "--test-dir", folder, "-j", str(jobs), "-R", pattern, "-E", SLOW,
-                     "--stop-on-failure", "--timeout", "120"], env={**os.environ, **setting})
-        if out.returncode != 0:
-            failed = re.search(r"Test\s+#\d+: (\S+) \.*\**(?:Failed|Timeout|Exception|Subprocess)",
-                               out.stdout)
-            order = "".join(f" {v}" for v in setting.values())
-            return (failed.group(1) if failed else "a test") + order
-    return None
-
-
-def try_mutant(mutant, source, folder, jobs):
-    """What happens: the name of the test that notices, "survives", or "does not build"."""
-    path = os.path.join(source, mutant.path)
-    with open(mutant.path, encoding="utf-8") as file:
-        text = file.read()
-    first, last = mutant.span
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text[:first] + mutant.text + text[last:])
-    try:
-        built = build(folder, jobs, "tern_sim")
-        if built.returncode != 0:
-            print(built.stdout[-2000:])
-            return "does not build"
-        return noticed(folder, jobs) or "survives"
-    finally:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-
-def prepare(jobs):
-    source, folder = copy_sources(), os.path.abspath(os.path.join(WORK, "release"))
-    made = quiet(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                  "-DTERN_BENCH=OFF"])
-    if made.returncode == 0:
-        made = build(folder, jobs)
+def run_or_die(command):
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
-        sys.exit(made.stdout[-4000:] + made.stderr[-2000:])
-    failing = noticed(folder, jobs)
-    if failing is not None:
-        sys.exit(f"mutate_cuda: {failing} fails before anything is changed")
-    return source, folder
+        sys.exit(f"mutate_cuda: {' '.join(command)}:\n{made.stdout[-6000:]}{made.stderr[-2000:]}")
+    return made.stdout
+
+
+def keep_programs():
+    """Links to all that tests run, which stay what they are when build/release is built again."""
+    shutil.rmtree(TESTED, ignore_errors=True)
+    for part in ("tests", "lib", "examples", "bin"):
+        shutil.copytree(os.path.join(BUILT, part), os.path.join(TESTED, part), symlinks=True,
+                        copy_function=os.link, ignore=shutil.ignore_patterns("*.a"))
+
+
+def build(mutants, jobs):
+    """Builds the plugin; returns the folder with it and all other plugins."""
+    folder = os.path.join(WORK, "release")
+    run_or_die(["cmake", "-S", copy_sources(mutants), "-B", folder, "-G", "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release", "-DTERN_BENCH=OFF", "-DTERN_CUDA=OFF"])
+    run_or_die(["cmake", "--build", folder, "-j", str(jobs), "--target", "tern_sim"])
+    keep_programs()
+    plugins = os.path.join(WORK, "lib")
+    shutil.rmtree(plugins, ignore_errors=True)
+    os.makedirs(plugins)
+    for name in os.listdir(os.path.join(TESTED, "lib")):
+        if name.endswith(".so") and name not in ("libtern_sim.so", "libtern_cuda.so"):
+            os.symlink(os.path.join(TESTED, "lib", name), os.path.join(plugins, name))
+    os.symlink(os.path.join(folder, "lib/libtern_sim.so"), os.path.join(plugins, "libtern_sim.so"))
+    return plugins
+
+
+# ---- tests -------------------------------------------------------------------------------------------
+
+
+class Test:
+    def __init__(self, entry, plugins):
+        self.name, self.seconds, self.reached = entry["name"], 0.0, b""
+        self.command = [part.replace(BUILT, TESTED) for part in entry["command"]]
+        self.environment, self.folder = {}, TESTED
+        for p in entry.get("properties", []):
+            if p["name"] == "ENVIRONMENT":
+                self.environment = dict(v.replace(BUILT, TESTED).split("=", 1) for v in p["value"])
+        self.environment["TERN_PLUGIN_PATH"] = plugins
+        self.environment["LD_LIBRARY_PATH"] = os.path.join(TESTED, "lib")
+
+    def run(self, limit, **setting):
+        """The exit status; None after `limit` seconds."""
+        begun = subprocess.Popen(self.command, cwd=self.folder, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True,
+                                 env={**os.environ, **self.environment, **setting})
+        try:
+            return begun.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(begun.pid, signal.SIGKILL)  # its own session: children too
+            begun.wait()
+            return None
+
+
+def find_tests(plugins):
+    listed = json.loads(run_or_die(["ctest", "--test-dir", BUILT, "--show-only=json-v1"]))
+    return [Test(t, plugins) for t in listed["tests"]
+            if TESTS.search(t["name"]) and not SLOW.search(t["name"]) and "command" in t]
+
+
+def look(test):
+    """Runs a test without any change: how long it takes, and what it reaches."""
+    seen = os.path.join(WORK, "seen", test.name.replace("/", "_"))
+    if os.path.exists(seen):
+        os.remove(seen)
+    began = time.monotonic()
+    status = test.run(900, TERN_MUTANT_SEEN=seen)
+    test.seconds = time.monotonic() - began
+    if os.path.exists(seen):
+        with open(seen, "rb") as file:
+            test.reached = file.read()
+    return status
+
+
+def watch(tests, jobs):
+    """Tests that pass, with what they reach; fails for one that does not."""
+    os.makedirs(os.path.join(WORK, "seen"), exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        statuses = list(pool.map(look, tests))
+    failing = [t.name for t, s in zip(tests, statuses) if s not in (0, 77)]
+    if failing:
+        sys.exit(f"mutate_cuda: before anything is changed these fail: {' '.join(failing)}")
+    return [t for t, s in zip(tests, statuses) if s == 0 and any(t.reached)]
+
+
+class Orders:
+    """Which tests pass in another order without any change, found when it matters."""
+
+    def __init__(self):
+        self.known, self.lock = {}, threading.Lock()
+
+    def passes(self, test, order):
+        with self.lock:
+            if (test.name, order) not in self.known:
+                self.known[test.name, order] = test.run(900, TERN_SIM_ORDER=order) == 0
+            return self.known[test.name, order]
+
+
+def outcome_of(mutant, tests, orders):
+    """The test that notices, or why none does."""
+    reaching = [t for t in tests if t.reached[mutant.number]]
+    if not reaching:
+        return "survives: no test reaches it"
+    reaching.sort(key=lambda t: t.seconds)
+    for order in ("", *ORDERS):
+        setting = {"TERN_SIM_ORDER": order} if order else {}
+        for test in reaching:
+            limit = 30 + 10 * test.seconds
+            status = test.run(limit, TERN_MUTANT=str(mutant.number), **setting)
+            if status != 0 and (not order or orders.passes(test, order)):
+                return test.name + (f" {order}" if order else "") + ("" if status is not None else " (no end)")
+    return "survives"
+
+
+# ---- all of it ---------------------------------------------------------------------------------------
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+def known_results(mutants):
+    """{name: outcome} of what was found before and still holds: the mutated file is the same."""
+    digests, found = {m.name: m.digest for m in mutants}, {}
+    if os.path.exists(RESULTS):
+        with open(RESULTS, encoding="utf-8") as file:
+            for line in file:
+                row = json.loads(line)
+                if digests.get(row["name"]) == row["file"]:
+                    found[row["name"]] = row["outcome"]
+    return found
+
+
+def try_all(wanted, tests, options):
+    """Outcomes of the mutants that there was time for."""
+    found, orders, lock = {}, Orders(), threading.Lock()
+    began = time.monotonic()
+
+    def one(mutant):
+        start = time.monotonic()
+        if options.seconds and start - began > options.seconds:
+            return
+        outcome = outcome_of(mutant, tests, orders)
+        with lock, open(RESULTS, "a", encoding="utf-8") as file:
+            found[mutant.name] = outcome
+            print(f"{mutant.name}: {outcome} ({time.monotonic() - start:.0f} s)", flush=True)
+            row = {"name": mutant.name, "file": mutant.digest, "outcome": outcome}
+            file.write(json.dumps(row) + "\n")
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for done in [pool.submit(one, m) for m in wanted]:
+            done.result()
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--list", action="store_true", help="names the mutants")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--again", action="store_true", help="also those that were tried before")
+    parser.add_argument("--seconds", type=int, default=0, help="starts no mutant after that many")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    mutants = [m for m in all_mutants()
-               if not options.names or any(n in m.name for n in options.names)]
+    mutants = all_mutants()
+    chosen = [m for m in mutants if not options.names or any(n in m.name for n in options.names)]
     if options.list:
-        print("\n".join(m.name for m in mutants))
+        print("\n".join(m.name for m in chosen))
         return
+    results = {} if options.again else known_results(chosen)
+    results = {name: o for name, o in results.items() if not o.startswith("survives")}
+    wanted = [m for m in chosen if m.name not in results]
+    if wanted:
+        tests = watch(find_tests(build(mutants, options.jobs)), options.jobs)
+        results |= try_all(wanted, tests, options)
     reasons = kept()
-    source, folder = prepare(options.jobs)
-    survivors = []
-    for mutant in mutants:
-        started = time.monotonic()
-        outcome = try_mutant(mutant, source, folder, options.jobs)
-        print(f"{mutant.name}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
-        if outcome in ("survives", "does not build"):
-            survivors.append(mutant.name)
+    survivors = [n for n, o in results.items() if o.startswith("survives")]
     without_reason = [s for s in survivors if s not in reasons]
     for name in survivors:
         print(f"survivor: {name}: {reasons.get(name, 'NO REASON')}")
-    print(f"{len(mutants)} mutants, {len(survivors)} survive, {len(without_reason)} without a reason")
-    sys.exit(1 if without_reason else 0)
+    print(f"{len(results)} of {len(chosen)} mutants tried, {len(survivors)} survive, "
+          f"{len(without_reason)} without a reason")
+    sys.exit(1 if without_reason or len(results) < len(chosen) else 0)
 
 
 if __name__ == "__main__":
