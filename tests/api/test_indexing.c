@@ -318,6 +318,27 @@ static void test_sums_repeat_where_that_is_asked_for(void **state)
     assert_memory_equal(sums, want, sizeof sums);
 }
 
+/* Of equal indices the last one's value stays, where that is asked for. */
+static void test_writes_repeat_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    float out[3];
+    tern_tensor *index = tern_zeros(TERN_SHAPE(500, 3), TERN_I64);
+    tern_tensor *lines = tern_arange(0, 1500);
+    tern_use_deterministic_algorithms(true);
+    tern_tensor *written = tern_scatter(tern_zeros(TERN_SHAPE(2, 3)), 0, index,
+                                        tern_cast(tern_view(lines, TERN_SHAPE(500, 3)), TERN_F32));
+    tern_tensor *one =
+        tern_scatter(tern_zeros(TERN_SCALAR_SHAPE), 0, tern_zeros(TERN_SCALAR_SHAPE, TERN_I64),
+                     tern_full(7, TERN_SCALAR_SHAPE));
+    tern_use_deterministic_algorithms(false);
+    assert_int_equal(tern_read(tern_select(written, 0, 0), TERN_F32, out, sizeof out), TERN_OK);
+    for (int i = 0; i < 3; i++)
+        assert_true(out[i] == (float)(1497 + i));
+    assert_close(tern_item(one), 7, 0);
+}
+
 static void test_nothing_is_left_over(void **state)
 {
     (void)state;
@@ -350,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_nonzero_and_masked_select),
         cmocka_unit_test(test_one_hot),
         cmocka_unit_test(test_sums_repeat_where_that_is_asked_for),
+        cmocka_unit_test(test_writes_repeat_where_that_is_asked_for),
         cmocka_unit_test(test_nothing_is_left_over),
     };
     return check_run(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static bool in_child(const char *fail, body run, const void *what)
         if (tern_failed())
             (void)fprintf(stderr, "%s\n", tern_error_text());
         (void)fflush(NULL);
-        _exit(ok ? 0 : 1);
+        exit(ok ? 0 : 1); /* not _exit: what ran is counted */
     }
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
            WEXITSTATUS(status) == 0;
@@ -234,6 +234,43 @@ static void test_a_fault_inside_loses_the_device(void **state)
     assert_true(in_child("launch:cublasGemmEx_64@1=700", lost_device_is_said, NULL));
 }
 
+/* ---- the workspace's size ---------------------------------------------------------------------- */
+
+typedef struct workspace_case {
+    const char *config; /* CUBLAS_WORKSPACE_CONFIG */
+    int64_t bytes;
+} workspace_case;
+
+static bool workspace_is(const void *what)
+{
+    const workspace_case *c = what;
+    (void)setenv("CUBLAS_WORKSPACE_CONFIG", c->config, 1);
+    const double value = product(3);
+    const int64_t with = tern_memory(TERN_CUDA(0)).allocated_bytes;
+    tern_clear_workspaces(TERN_CUDA(0));
+    const int64_t bytes = with - tern_memory(TERN_CUDA(0)).allocated_bytes;
+    if (bytes != c->bytes)
+        (void)fprintf(stderr, "%s: %lld bytes\n", c->config, (long long)bytes);
+    return value == 4 && bytes == c->bytes;
+}
+
+static void test_the_workspace_is_as_it_is_configured(void **state) /* M095 */
+{
+    (void)state;
+    enum { USUAL = 32 << 20 };
+    static const workspace_case cases[] = {
+        { ":4096:2:16:8", (2 * 4096 + 16 * 8) * 1024 },
+        { ":16:8", 16 * 8 * 1024 },
+        { "4096:2", USUAL }, /* what is not understood counts as not said */
+        { ":4096", USUAL },
+        { ":4096:", USUAL },
+        { ":-1:2", USUAL },
+        { ":0:0", USUAL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(in_child("", workspace_is, &cases[i]));
+}
+
 /* ---- libraries --------------------------------------------------------------------------------- */
 
 static void own_kernels_take_over(void)
@@ -269,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_algorithms_are_kept_by_shape),
         cmocka_unit_test(test_no_room_for_the_workspace),
         cmocka_unit_test(test_a_fault_inside_loses_the_device),
+        cmocka_unit_test(test_the_workspace_is_as_it_is_configured),
         cmocka_unit_test(test_why_a_library_is_not_used_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
