@@ -123,7 +123,7 @@ stage_suites() {
 stage_ops() {
     bad=0
     small=
-    [ -z "$rehearsal" ] || small='--elements 65536 copy add softmax mlp1 tiny gpt'
+    [ -z "$rehearsal" ] || small='--elements 65536 copy add softmax mlp1 tiny'
     for round in 1 2; do
         # shellcheck disable=SC2086
         once "ops-tern-$round" 60 "$build/bench/bench_device" --device "$device" $small || bad=1
@@ -136,10 +136,12 @@ stage_ops() {
 # The same random allocations through both.
 stage_sequences() {
     bad=0
+    operations=20000
+    [ -z "$rehearsal" ] || operations=500
     for seed in 1 2 3; do
-        once "sequence-tern-$seed" 30 "$build/bench/bench_sequence" "$seed" 20000 "$device" || bad=1
+        once "sequence-tern-$seed" 30 "$build/bench/bench_sequence" "$seed" "$operations" "$device" || bad=1
         has_torch || continue
-        once "sequence-torch-$seed" 60 "$python" bench/peers/torch_sequence.py "$seed" 20000 || bad=1
+        once "sequence-torch-$seed" 60 "$python" bench/peers/torch_sequence.py "$seed" "$operations" || bad=1
         [ "$bad" -eq 0 ] || continue
         if cmp -s "$out/sequence-tern-$seed.out" "$out/sequence-torch-$seed.out"; then
             echo "seed $seed: $(wc -l <"$out/sequence-tern-$seed.out") operations alike"
