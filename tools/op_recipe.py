@@ -6,7 +6,7 @@ A recipe is a text in pieces, each headed by the file that it goes to and the pl
     @@ tests/golden/make_unary.py before `golden.write(`
     @@ core/ops/product.c after end
     @@ core/ops/trace.c new
-    @@ without it linking says `cpu_trace`  who notices that the file was left out, and in which words
+    @@ without it linking tern says `cpu_trace`  who notices that the file was left out, and in which words
 
 golden.recipe holds what PyTorch writes for the ops of the others: no place that anybody edits.
 """
