@@ -1,6 +1,6 @@
 /* Whole training steps: forward, loss, backward, optimizer, zero_grad, on resident data; the models are
  * those of bench/common/models.h.
- * bench_steps [--threads N] [mlp1 mlp2 lenet cnn tiny resnet20 gpt] */
+ * bench_steps [--threads N] [mlp1 mlp2 lenet cnn tiny resnet20 gpt lstm gru] */
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -19,8 +19,7 @@ static void run(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const works[] = {
-        "mlp1", "mlp2", "lenet", "cnn", "tiny", "resnet20", "gpt"
-    };
-    return bench_main(argc, argv, works, 7, run);
+    static const char *const works[] = { "mlp1",     "mlp2", "lenet", "cnn", "tiny",
+                                         "resnet20", "gpt",  "lstm",  "gru" };
+    return bench_main(argc, argv, works, 9, run);
 }

@@ -93,6 +93,38 @@ static tern_module *make_resnet20(void)
     return net;
 }
 
+/* ---- lstm, gru -------------------------------------------------------------------------------- */
+
+typedef struct recurrent {
+    tern_module base;
+    tern_module *layers, *head;
+} recurrent;
+
+/* What the last step of a sequence says. */
+static tern_tensor *recurrent_forward(tern_module *self, tern_tensor *x)
+{
+    const recurrent *r = (const recurrent *)self;
+    return tern_forward(r->head, tern_select(tern_forward(r->layers, x), 1, -1));
+}
+
+static tern_module *make_recurrent(tern_module *layers)
+{
+    recurrent *r = TERN_MODULE(recurrent, recurrent_forward);
+    TERN_CHILD(r, layers, layers);
+    TERN_CHILD(r, head, tern_linear_layer(256, 10));
+    return r ? &r->base : NULL;
+}
+
+static tern_module *make_lstm(void)
+{
+    return make_recurrent(tern_lstm_layer(128, 256, .layers = 2, .batch_first = true));
+}
+
+static tern_module *make_gru(void)
+{
+    return make_recurrent(tern_gru_layer(128, 256, .layers = 2, .batch_first = true));
+}
+
 /* ---- all of them ------------------------------------------------------------------------------ */
 
 typedef struct gpt {
@@ -155,6 +187,8 @@ static const bench_model models[] = {
     { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
     { "gpt", make_gpt, adamw, { 1, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
     { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
+    { "lstm", make_lstm, adam, { 1, 3, { 32, 64, 128 } }, 10 },
+    { "gru", make_gru, adam, { 1, 3, { 32, 64, 128 } }, 10 },
     { "regression", make_regression, adam, { 1, 2, { 200, 1 } }, 1 },
 };
 

@@ -4,6 +4,7 @@
  *   tiny  4-16-4, batch 8, SGD               wide  1024-1024-1024-1024, batch 256, SGD
  *   resnet20  that of examples/resnet_cifar.c, batch 128, SGD momentum
  *   gpt   that of examples/char_gpt.c: 4 blocks, 4 heads, width 128, 64 of 65 symbols, batch 16, AdamW
+ *   lstm, gru  two layers of 256 over 64 steps of 128, batch 32, the last step's classes, Adam
  *   regression  that of examples/regression.c: 1-32-1 with tanh, 200 points, squared error, Adam */
 #ifndef TERN_BENCH_MODELS_H
 #define TERN_BENCH_MODELS_H

@@ -108,6 +108,26 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.blocks(self.symbols(x) + self.places))).flatten(0, 1)
 
 
+class Recurrent(nn.Module):
+    """What the last step of a sequence says."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layers = kind(128, 256, num_layers=2, batch_first=True)
+        self.head = nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0][:, -1])
+
+
+def lstm():
+    return Recurrent(nn.LSTM)
+
+
+def gru():
+    return Recurrent(nn.GRU)
+
+
 def sgd(parameters, **options):
     return torch.optim.SGD(parameters, lr=0.01, **options)
 
@@ -127,7 +147,8 @@ def adamw(parameters, **options):
 WORKS = {"mlp1": (mlp1, sgd, (64, 784), 10), "mlp2": (mlp2, adam, (128, 784), 10),
          "lenet": (lenet, momentum, (64, 1, 28, 28), 10), "cnn": (cnn, adam, (64, 1, 28, 28), 10),
          "tiny": (tiny, sgd, (8, 4), 4), "resnet20": (resnet20, momentum, (128, 3, 32, 32), 10),
-         "gpt": (Gpt, adamw, (16, 64), 65)}
+         "gpt": (Gpt, adamw, (16, 64), 65), "lstm": (lstm, adam, (32, 64, 128), 10),
+         "gru": (gru, adam, (32, 64, 128), 10)}
 SYMBOLS = {"gpt"}  # inputs are numbers below `classes`, and each has a target of its own
 # made when asked for
 MORE = {"wide": (wide, sgd, (256, 1024), 1024), "regression": (regression, adam, (200, 1), 1)}
