@@ -123,32 +123,35 @@ void core_error_end(tern_thread *self, core_text *text)
         write_log(self);
 }
 
+/* Records what no error precedes. */
+static void record(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
+                   const char *format, va_list arguments)
+{
+    if (self->error_code != TERN_OK)
+        return;
+    core_text text = core_error_begin(self, core_site(self, site), code, what);
+    core_text_addv(&text, format, arguments);
+    core_error_end(self, &text);
+}
+
 tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
                          const char *format, ...)
 {
-    if (self->error_code != TERN_OK)
-        return (tern_status_t)self->error_code;
-    core_text text = core_error_begin(self, core_site(self, site), code, what);
     va_list arguments;
     va_start(arguments, format);
-    core_text_addv(&text, format, arguments);
+    record(self, site, code, what, format, arguments);
     va_end(arguments);
-    core_error_end(self, &text);
-    return code;
+    return (tern_status_t)self->error_code;
 }
 
 tern_status_t tern_fail_at(tern_site_t site, tern_status_t code, const char *what,
                            const char *format, ...)
 {
     tern_thread *self = core_self();
-    if (self->error_code != TERN_OK)
-        return (tern_status_t)self->error_code;
-    core_text text = core_error_begin(self, core_site(self, site), code, what);
     va_list arguments;
     va_start(arguments, format);
-    core_text_addv(&text, format, arguments);
+    record(self, site, code, what, format, arguments);
     va_end(arguments);
-    core_error_end(self, &text);
     return (tern_status_t)self->error_code;
 }
 

@@ -130,14 +130,20 @@ static void count_device(tern_dev_t dev, core_alloc *a, void *user)
         w->cpu = dev.index + 1;
 }
 
+/* What the device's allocator has now, for core_alloc_snapshot_deinit; false: not wanted, or no memory. */
+static bool read_device(writer *w, tern_dev_t dev, core_alloc *a, core_alloc_snapshot *out_snapshot)
+{
+    if (!wanted(w, dev) || w->code != TERN_OK)
+        return false;
+    w->code = core_alloc_snapshot_init(a, out_snapshot);
+    return w->code == TERN_OK;
+}
+
 static void put_segments(tern_dev_t dev, core_alloc *a, void *user)
 {
     writer *w = user;
     core_alloc_snapshot snapshot;
-    if (!wanted(w, dev) || w->code != TERN_OK)
-        return;
-    w->code = core_alloc_snapshot_init(a, &snapshot);
-    if (w->code != TERN_OK)
+    if (!read_device(w, dev, a, &snapshot))
         return;
     if (dev.kind == TERN_KIND_CPU)
         w->code = core_cpu_add_slabs(&snapshot);
@@ -151,10 +157,7 @@ static void put_traces(tern_dev_t dev, core_alloc *a, void *user)
 {
     writer *w = user;
     core_alloc_snapshot snapshot;
-    if (!wanted(w, dev) || w->code != TERN_OK)
-        return;
-    w->code = core_alloc_snapshot_init(a, &snapshot);
-    if (w->code != TERN_OK)
+    if (!read_device(w, dev, a, &snapshot))
         return;
     for (; w->next_trace < number_of(w, dev); w->next_trace++)
         fputs(w->next_trace > 0 ? ", []" : "[]", w->file);

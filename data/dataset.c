@@ -292,6 +292,24 @@ tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_a
     return dataset;
 }
 
+tern_dataset *data_open_folder(tern_site_t site, const char *what, const char *folder,
+                               tern_split_t split,
+                               tern_dataset *(*read)(const char *folder, tern_split_t split))
+{
+    if (tern_failed()) {
+        return NULL;
+    }
+    if (!folder || (split != TERN_TRAIN && split != TERN_TEST)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     folder ? "split is neither TERN_TRAIN nor TERN_TEST" : "folder is NULL");
+        return NULL;
+    }
+    tern_site_t previous = tern_site_begin(site);
+    tern_dataset *dataset = read(folder, split);
+    tern_site_end(previous);
+    return dataset;
+}
+
 int64_t tern_dataset_count(const tern_dataset *dataset)
 {
     return dataset ? dataset->count : 0;

@@ -38,10 +38,16 @@ struct tern_dataset {
 };
 
 /* Gathers samples order[0 .. count-1] (NULL: first, first + 1, ...) into x and y; augment NULL: as
- * they are stored, else x is images [channels, height, width] of u8. Touches raw memory only, so any thread may call it. Returns -1, or the number of a sample that the callback
- * could not give. */
+ * they are stored, else x is images [channels, height, width] of u8. Touches raw memory only, so any
+ * thread may call it. Returns -1, or the number of a sample that the callback could not give. */
 int64_t data_gather(const tern_dataset *dataset, const int64_t *order, int64_t first, int64_t count,
                     const data_augment *augment, void *x, void *y);
+
+/* A dataset of files in a folder, for public calls named `what`: checks the arguments; `read` works at the
+ * caller's site. NULL after an error. */
+tern_dataset *data_open_folder(tern_site_t site, const char *what, const char *folder,
+                               tern_split_t split,
+                               tern_dataset *(*read)(const char *folder, tern_split_t split));
 
 void data_dataset_retain(tern_dataset *dataset);
 void data_dataset_release(tern_dataset *dataset);

@@ -83,16 +83,5 @@ static tern_dataset *read_split(const char *folder, tern_split_t split)
 
 tern_dataset *tern_mnist_at(tern_site_t site, const char *folder, tern_split_t split)
 {
-    if (tern_failed()) {
-        return NULL;
-    }
-    if (!folder || (split != TERN_TRAIN && split != TERN_TEST)) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                     folder ? "split is neither TERN_TRAIN nor TERN_TEST" : "folder is NULL");
-        return NULL;
-    }
-    tern_site_t previous = tern_site_begin(site);
-    tern_dataset *dataset = read_split(folder, split);
-    tern_site_end(previous);
-    return dataset;
+    return data_open_folder(site, what, folder, split, read_split);
 }

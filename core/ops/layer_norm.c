@@ -75,13 +75,7 @@ bool rule_layer_norm_grad(core_call *call)
 
 void back_layer_norm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    tern_attr_norm attr = core_ctx_attr(ctx, tern_attr_norm);
-    tern_tensor *in[5] = { grad, core_saved_in(ctx, 0), core_saved_in(ctx, 1),
-                           core_saved_out(ctx, 1), core_saved_out(ctx, 2) };
-    tern_tensor **out[3];
-    for (int i = 0; i < 3; i++)
-        out[i] = tern_needs_grad(ctx, i) ? &grad_in[i] : NULL;
-    core_opn(TERN_OP_layer_norm_grad, TERN_HERE, &attr, 5, in, 3, out);
+    norm_backward(ctx, TERN_OP_layer_norm_grad, grad, grad_in);
 }
 
 void back_layer_norm_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

@@ -169,6 +169,17 @@ static tern_tensor *narrowed(tern_tensor *t, const tern_tensor *like)
     return t == NULL ? NULL : tern_cast(t, tern_dtype(like));
 }
 
+void norm_backward(tern_op_ctx *ctx, tern_op_id op, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_attr_norm attr = core_ctx_attr(ctx, tern_attr_norm);
+    tern_tensor *in[5] = { grad, core_saved_in(ctx, 0), core_saved_in(ctx, 1),
+                           core_saved_out(ctx, 1), core_saved_out(ctx, 2) };
+    tern_tensor **out[3];
+    for (int i = 0; i < 3; i++)
+        out[i] = tern_needs_grad(ctx, i) ? &grad_in[i] : NULL;
+    core_opn(op, TERN_HERE, &attr, 5, in, 3, out);
+}
+
 void norm_grad_backward(tern_op_ctx *ctx, const norm_geometry *geometry, tern_tensor **grad_in)
 {
     tern_tensor *g = core_saved_in(ctx, 0);

@@ -33,6 +33,10 @@ typedef struct norm_geometry {
 /* That of the last attr->dims dimensions of x. */
 norm_geometry norm_last_dimensions(const tern_view *x, const tern_attr_norm *attr);
 
+/* Backward of a row (x, weight?, bias?) -> y, mean, 1 / deviation by the row `op` that gives all three
+ * gradients. */
+void norm_backward(tern_op_ctx *ctx, tern_op_id op, tern_tensor *grad, tern_tensor **grad_in);
+
 /* Backward of a row (gradient, x, weight?, mean, 1 / deviation) -> gradients of x, weight, bias,
  * made of public ops and so differentiable again. About zero neither mean nor bias are there. */
 void norm_grad_backward(tern_op_ctx *ctx, const norm_geometry *geometry, tern_tensor **grad_in);
