@@ -44,7 +44,7 @@ typedef struct example {
     int64_t batch;
     double lr;
     int64_t seed;
-    int threads;
+    int64_t threads;
     const char *amp; /* "off", "bf16" or "fp16"; NULL: not given */
     const char *save, *load, *json;
     bool quiet;

@@ -17,64 +17,68 @@ enum {
     ALL = IMAGES | TEXT | PICTURES
 };
 
-typedef enum option_id {
-    OPTION_DATA = 1,
+/* How the text of an option becomes a member of `example`. */
+typedef enum option_type {
+    OPTION_HELP,
+    OPTION_FLAG,   /* bool: it is given */
+    OPTION_TEXT,   /* as it is */
+    OPTION_NUMBER, /* int64_t in least .. most */
+    OPTION_RATE,   /* double above 0 */
     OPTION_DEVICE,
-    OPTION_EPOCHS,
-    OPTION_STEPS,
-    OPTION_BATCH,
-    OPTION_LR,
-    OPTION_SEED,
-    OPTION_THREADS,
     OPTION_AMP,
-    OPTION_SAVE,
-    OPTION_LOAD,
-    OPTION_JSON,
-    OPTION_QUIET,
-    OPTION_NO_TEST,
-    OPTION_SHOW,
-    OPTION_AUGMENT,
-    OPTION_SAMPLE,
-    OPTION_PROMPT,
-    OPTION_TEMPERATURE,
-    OPTION_TOP_K,
-    OPTION_HELP
-} option_id;
+    OPTION_TARGET /* a file that the end of the run writes */
+} option_type;
 
-/* What a kind of program takes: name, argument (NULL: none), meaning. */
-static const struct {
+/* What a kind of program takes: name, argument (NULL: none), meaning; then where it goes. */
+typedef struct option_row {
     int kinds;
-    option_id id;
     const char *name, *argument, *help;
-} options[] = {
-    { IMAGES, OPTION_DATA, "data", "DIR|digits",
-      "folder with MNIST's files, or the built-in drawn digits" },
-    { PICTURES, OPTION_DATA, "data", "DIR|pictures",
-      "folder with CIFAR-10's binary files, or the built-in drawn pictures" },
-    { TEXT, OPTION_DATA, "data", "FILE|tales", "a text, or the built-in made-up tales" },
-    { ALL, OPTION_DEVICE, "device", "NAME", "auto (default), cpu, cuda, cuda:N" },
-    { ALL, OPTION_EPOCHS, "epochs", "N", "the plan; the learning rate falls as a cosine over it" },
-    { ALL, OPTION_STEPS, "steps", "N", "end after N steps in total" },
-    { ALL, OPTION_BATCH, "batch", "N", "samples of a step" },
-    { ALL, OPTION_LR, "lr", "X", "learning rate at the start" },
-    { ALL, OPTION_SEED, "seed", "N", "of weights and order" },
-    { ALL, OPTION_THREADS, "threads", "N", "of the CPU" },
-    { ALL, OPTION_AMP, "amp", "off|bf16|fp16", "forward in half precision, where that is safe" },
-    { ALL, OPTION_SAVE, "save", "FILE", "store the whole run" },
-    { ALL, OPTION_LOAD, "load", "FILE", "go on with a stored run" },
-    { ALL, OPTION_JSON, "json", "FILE", "write the results" },
-    { ALL, OPTION_QUIET, "quiet", NULL, "no progress" },
-    { IMAGES | PICTURES, OPTION_NO_TEST, "no-test", NULL,
-      "leave out the accuracy on the test images" },
-    { TEXT, OPTION_NO_TEST, "no-test", NULL, "leave out the loss on the last tenth of the text" },
-    { IMAGES, OPTION_SHOW, "show", "N", "print N test digits with the model's answers" },
-    { PICTURES, OPTION_AUGMENT, "augment", NULL,
-      "move images by up to 4 pixels, mirror half of them" },
-    { TEXT, OPTION_SAMPLE, "sample", "N", "write N characters in the end" },
-    { TEXT, OPTION_PROMPT, "prompt", "TEXT", "what they go on from" },
-    { TEXT, OPTION_TEMPERATURE, "temperature", "X", "below 1: bolder choices; default 0.8" },
-    { TEXT, OPTION_TOP_K, "top-k", "N", "choose among the N likeliest; default: all" },
-    { ALL, OPTION_HELP, "help", NULL, "this list" },
+    option_type type;
+    size_t member;
+    int64_t least, most;
+} option_row;
+#define MEMBER(name) offsetof(example, name)
+#define MANY (INT64_C(1) << 40)
+
+static const option_row options[] = {
+    { IMAGES, "data", "DIR|digits", "folder with MNIST's files, or the built-in drawn digits",
+      OPTION_TEXT, MEMBER(data), 0, 0 },
+    { PICTURES, "data", "DIR|pictures",
+      "folder with CIFAR-10's binary files, or the built-in drawn pictures", OPTION_TEXT,
+      MEMBER(data), 0, 0 },
+    { TEXT, "data", "FILE|tales", "a text, or the built-in made-up tales", OPTION_TEXT,
+      MEMBER(data), 0, 0 },
+    { ALL, "device", "NAME", "auto (default), cpu, cuda, cuda:N", OPTION_DEVICE, MEMBER(device), 0,
+      0 },
+    { ALL, "epochs", "N", "the plan; the learning rate falls as a cosine over it", OPTION_NUMBER,
+      MEMBER(epochs), 1, EXAMPLE_EPOCHS_MAX },
+    { ALL, "steps", "N", "end after N steps in total", OPTION_NUMBER, MEMBER(steps), 1, MANY },
+    { ALL, "batch", "N", "samples of a step", OPTION_NUMBER, MEMBER(batch), 1, 1 << 20 },
+    { ALL, "lr", "X", "learning rate at the start", OPTION_RATE, MEMBER(lr), 0, 0 },
+    { ALL, "seed", "N", "of weights and order", OPTION_NUMBER, MEMBER(seed), 0, INT64_MAX },
+    { ALL, "threads", "N", "of the CPU", OPTION_NUMBER, MEMBER(threads), 1, 4096 },
+    { ALL, "amp", "off|bf16|fp16", "forward in half precision, where that is safe", OPTION_AMP,
+      MEMBER(amp), 0, 0 },
+    { ALL, "save", "FILE", "store the whole run", OPTION_TARGET, MEMBER(save), 0, 0 },
+    { ALL, "load", "FILE", "go on with a stored run", OPTION_TEXT, MEMBER(load), 0, 0 },
+    { ALL, "json", "FILE", "write the results", OPTION_TARGET, MEMBER(json), 0, 0 },
+    { ALL, "quiet", NULL, "no progress", OPTION_FLAG, MEMBER(quiet), 0, 0 },
+    { IMAGES | PICTURES, "no-test", NULL, "leave out the accuracy on the test images", OPTION_FLAG,
+      MEMBER(no_test), 0, 0 },
+    { TEXT, "no-test", NULL, "leave out the loss on the last tenth of the text", OPTION_FLAG,
+      MEMBER(no_test), 0, 0 },
+    { IMAGES, "show", "N", "print N test digits with the model's answers", OPTION_NUMBER,
+      MEMBER(show), 0, 1000 },
+    { PICTURES, "augment", NULL, "move images by up to 4 pixels, mirror half of them", OPTION_FLAG,
+      MEMBER(augment), 0, 0 },
+    { TEXT, "sample", "N", "write N characters in the end", OPTION_NUMBER, MEMBER(sample), 0,
+      1 << 20 },
+    { TEXT, "prompt", "TEXT", "what they go on from", OPTION_TEXT, MEMBER(prompt), 0, 0 },
+    { TEXT, "temperature", "X", "below 1: bolder choices; default 0.8", OPTION_RATE,
+      MEMBER(temperature), 0, 0 },
+    { TEXT, "top-k", "N", "choose among the N likeliest; default: all", OPTION_NUMBER,
+      MEMBER(top_k), 0, 256 },
+    { ALL, "help", NULL, "this list", OPTION_HELP, 0, 0, 0 },
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -159,72 +163,33 @@ static const char *read_target(const example *run, const char *option, const cha
     return text;
 }
 
-static void read_option(example *run, option_id option, const char *name, const char *text)
+static void read_option(example *run, const option_row *o, const char *text)
 {
-    const int64_t most = INT64_C(1) << 40;
-    switch (option) {
-    case OPTION_DATA:
-        run->data = text;
+    void *member = (char *)run + o->member;
+    switch (o->type) {
+    case OPTION_FLAG:
+        *(bool *)member = true;
+        break;
+    case OPTION_TEXT:
+        *(const char **)member = text;
+        break;
+    case OPTION_NUMBER:
+        *(int64_t *)member = read_int(run, o->name, text, o->least, o->most);
+        break;
+    case OPTION_RATE:
+        *(double *)member = read_rate(run, o->name, text);
         break;
     case OPTION_DEVICE:
         run->device = read_device(run, text);
         run->cpu_asked = run->device.kind == TERN_KIND_CPU && strcmp(text, "auto") != 0;
         break;
-    case OPTION_EPOCHS:
-        run->epochs = read_int(run, name, text, 1, EXAMPLE_EPOCHS_MAX);
-        break;
-    case OPTION_STEPS:
-        run->steps = read_int(run, name, text, 1, most);
-        break;
-    case OPTION_BATCH:
-        run->batch = read_int(run, name, text, 1, 1 << 20);
-        break;
-    case OPTION_LR:
-        run->lr = read_rate(run, name, text);
-        break;
-    case OPTION_SEED:
-        run->seed = read_int(run, name, text, 0, INT64_MAX);
-        break;
-    case OPTION_THREADS:
-        run->threads = (int)read_int(run, name, text, 1, 4096);
-        break;
     case OPTION_AMP:
-        run->amp = read_amp(run, name, text);
+        run->amp = read_amp(run, o->name, text);
         break;
-    case OPTION_SAVE:
-        run->save = read_target(run, name, text);
+    case OPTION_TARGET:
+        *(const char **)member = read_target(run, o->name, text);
         break;
-    case OPTION_LOAD:
-        run->load = text;
-        break;
-    case OPTION_JSON:
-        run->json = read_target(run, name, text);
-        break;
-    case OPTION_QUIET:
-        run->quiet = true;
-        break;
-    case OPTION_NO_TEST:
-        run->no_test = true;
-        break;
-    case OPTION_SHOW:
-        run->show = read_int(run, name, text, 0, 1000);
-        break;
-    case OPTION_AUGMENT:
-        run->augment = true;
-        break;
-    case OPTION_SAMPLE:
-        run->sample = read_int(run, name, text, 0, 1 << 20);
-        break;
-    case OPTION_PROMPT:
-        run->prompt = text;
-        break;
-    case OPTION_TEMPERATURE:
-        run->temperature = read_rate(run, name, text);
-        break;
-    case OPTION_TOP_K:
-        run->top_k = read_int(run, name, text, 0, 256);
-        break;
-    default:
+    case OPTION_HELP:
         print_usage(run, stdout);
         exit(0);
     }
@@ -238,7 +203,7 @@ static void list_options(const example *run, struct option list[OPTIONS + 1])
         if (options[i].kinds & 1 << run->kind) {
             list[count++] = (struct option){ options[i].name,
                                              options[i].argument ? required_argument : no_argument,
-                                             NULL, (int)options[i].id };
+                                             NULL, i + 1 };
         }
     }
     list[count] = (struct option){ NULL, 0, NULL, 0 };
@@ -252,14 +217,13 @@ void example_parse(example *run, int argc, char **argv)
     run->temperature = 0.8;
     struct option list[OPTIONS + 1];
     list_options(run, list);
-    int place = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, "", list, &place)) != -1) {
+    int option; /* the row behind the option's own */
+    while ((option = getopt_long(argc, argv, "", list, NULL)) != -1) {
         if (option == '?') {
             print_usage(run, stderr);
             exit(2);
         }
-        read_option(run, (option_id)option, list[place].name, optarg);
+        read_option(run, &options[option - 1], optarg);
     }
     if (optind < argc) {
         fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);

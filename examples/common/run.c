@@ -80,7 +80,7 @@ example example_start_with(int argc, char **argv, example_defaults defaults)
     example run = { .score = -1, .kind = defaults.kind, .pass_steps = defaults.epoch_steps };
     example_parse(&run, argc, argv);
     if (run.threads > 0) {
-        tern_set_num_threads(run.threads);
+        tern_set_num_threads((int)run.threads);
     }
     run.loaded = run.load ? tern_state_load(run.load) : NULL;
     if (run.loaded) {
