@@ -1,32 +1,18 @@
-/* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, out of memory and what
- * may be done about it, snapshots, pools, pinned memory. */
-#include <stdio.h>
+/* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, snapshots, pools, pinned
+ * memory. What happens when it is used up: test_out_of_memory.c. */
 #include <stdlib.h>
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
+#include "tests/support/second_backend.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
 static const int64_t mib = 1 << 20;
-
-static int load(void **state)
-{
-    (void)state;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
-    if (tern_plugin_load(path) == TERN_OK)
-        return 0;
-    print_error("%s", tern_error_text());
-    return -1;
-}
 
 static int clear(void **state)
 {
     (void)state;
     tern_error_clear();
-    tern_set_oom_policy(TERN_OOM_ERROR);
-    tern_set_oom_callback(NULL, NULL);
     tern_empty_cache(dev0);
     return 0;
 }
@@ -119,177 +105,6 @@ static void test_the_device_says_what_it_has(void **state) /* M060 */
     assert_int_equal(total - free_bytes, tern_memory(dev0).reserved_bytes);
     assert_int_equal(tern_memory_info(TERN_CPU, &free_bytes, &total), TERN_OK);
     assert_true(total > 0 && free_bytes <= total);
-}
-
-/* ---- out of memory ------------------------------------------------------------------------------------ */
-
-static void test_out_of_memory_explains_itself(void **state) /* M034 M035 M039 */
-{
-    (void)state;
-    TERN_SCOPE;
-    (void)bytes_on(dev0, 30 * mib);
-    (void)bytes_on(dev0, 3 * mib);
-    assert_no_error();
-    assert_null(bytes_on(dev0, 25 * mib));
-    const char *text = tern_error_text();
-    const char *parts[] = { "out of memory on test:0: 25.00 MiB (26214400 bytes) were asked for",
-                            "a segment of 26.00 MiB",
-                            "device: 14.00 MiB free of 64.00 MiB",
-                            "tern: 33.00 MiB in tensors, 50.00 MiB reserved",
-                            "tern_empty_cache would return 0 bytes",
-                            "fragmentation: 17.00 MiB",
-                            "most memory: 33.00 MiB in 2 blocks made at ",
-                            "test_memory.c:",
-                            "free 12.00 MiB more" };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(text, parts[i]) == NULL)
-            fail_msg("no '%s' in: %s", parts[i], text);
-    assert_error(TERN_ERR_OOM, "out of memory");
-    assert_non_null(bytes_on(dev0, 12 * mib)); /* the next smaller request is served */
-    assert_no_error();
-}
-
-static void test_out_of_memory_as_data(void **state) /* M028 */
-{
-    (void)state;
-    TERN_SCOPE;
-    const int64_t ooms = tern_memory_stat(dev0, "num_ooms");
-    (void)bytes_on(dev0, 10 * mib);
-    assert_null(bytes_on(dev0, 100 * mib));
-    tern_oom_info_t info;
-    assert_true(tern_oom_info(&info));
-    assert_true(tern_dev_equal(info.device, dev0));
-    assert_int_equal(info.requested_bytes, 100 * mib);
-    assert_int_equal(info.allocated_bytes, 10 * mib);
-    assert_int_equal(info.total_bytes, 64 * mib);
-    assert_int_equal(info.free_bytes, 54 * mib);
-    assert_int_equal(info.missing_bytes, 46 * mib);
-    assert_int_equal(info.other_processes_bytes, 0);
-    assert_int_equal(info.site_count, 1);
-    assert_int_equal(info.sites[0].bytes, 10 * mib);
-    assert_non_null(strstr(info.sites[0].site, "test_memory.c:"));
-    assert_int_equal(tern_memory_stat(dev0, "num_ooms"), ooms + 1);
-}
-
-typedef struct hoard {
-    tern_tensor *kept[4];
-    int count, asked;
-} hoard;
-
-static bool give_one_back(const tern_oom_info_t *info, void *user)
-{
-    hoard *h = user;
-    assert_int_equal(info->requested_bytes, 40 * mib);
-    h->asked++;
-    if (h->count == 0)
-        return false;
-    tern_release(h->kept[--h->count]);
-    return true;
-}
-
-static void test_a_callback_may_make_room(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    hoard h = { { NULL }, 0, 0 };
-    for (; h.count < 3; h.count++) {
-        TERN_SCOPE;
-        h.kept[h.count] = tern_retain(bytes_on(dev0, 20 * mib));
-    }
-    tern_set_oom_callback(give_one_back, &h);
-    assert_non_null(bytes_on(dev0, 40 * mib));
-    assert_no_error();
-    assert_int_equal(h.asked, 2);
-    tern_release(h.kept[0]);
-}
-
-static void test_a_callback_that_always_says_again_ends(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    hoard h = { { NULL }, 0, 0 };
-    tern_set_oom_callback(give_one_back, &h);
-    h.count = 0;
-    assert_non_null(bytes_on(dev0, 40 * mib));
-    assert_null(bytes_on(dev0, 40 * mib));
-    assert_int_equal(h.asked, 1);
-}
-
-static void test_the_policy_moves_factories_to_the_cpu(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_set_oom_policy(TERN_OOM_CPU);
-    const int64_t before = tern_oom_fallback_count();
-    tern_tensor *made = tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
-    assert_no_error();
-    assert_int_equal(tern_device(made).kind, TERN_KIND_CPU);
-    tern_tensor *moved = tern_to(made, dev0);
-    assert_no_error();
-    assert_int_equal(tern_device(moved).kind, TERN_KIND_CPU);
-    assert_int_equal(tern_oom_fallback_count(), before + 2);
-    tern_tensor *there = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
-    assert_int_equal(tern_device(there).kind, TERN_KIND_EXT);
-    assert_null(tern_add(there, there)); /* results of ops never move */
-    assert_error(TERN_ERR_OOM, "out of memory on test:0");
-}
-
-static void test_the_policy_moves_no_gradient(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_set_oom_policy(TERN_OOM_CPU);
-    const int64_t before = tern_oom_fallback_count();
-    tern_tensor *x = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
-    tern_tensor *loss = tern_sum(tern_cpu(tern_set_requires_grad(x, true)));
-    assert_no_error();
-    assert_int_equal(tern_backward(loss), TERN_ERR_OOM);
-    assert_error(TERN_ERR_OOM, "out of memory on test:0");
-    assert_int_equal(tern_oom_fallback_count(), before);
-}
-
-static tern_tensor *greedy_forward(tern_module *self, tern_tensor *x)
-{
-    (void)self, (void)x;
-    return tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
-}
-
-typedef struct {
-    tern_module base;
-} greedy;
-
-/* There the tensor would meet others of the device. */
-static void test_the_policy_moves_nothing_inside_a_module(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_set_oom_policy(TERN_OOM_CPU);
-    const int64_t before = tern_oom_fallback_count();
-    greedy *m = TERN_MODULE(greedy, greedy_forward);
-    assert_null(tern_forward(&m->base, tern_ones(TERN_SHAPE(1), .device = dev0)));
-    assert_error(TERN_ERR_OOM, "out of memory on test:0");
-    tern_module *net = tern_linear_layer(5000, 5000); /* 95 MiB */
-    assert_int_equal(tern_module_to(net, dev0), TERN_ERR_OOM);
-    assert_error(TERN_ERR_OOM, "out of memory on test:0");
-    assert_int_equal(tern_oom_fallback_count(), before);
-    tern_module_free(net);
-    tern_module_free(&m->base);
-}
-
-static void test_a_fraction_limits(void **state) /* M029 M038 M061 */
-{
-    (void)state;
-    TERN_SCOPE;
-    assert_int_equal(tern_set_memory_fraction(dev0, 1.5), TERN_ERR_ARGUMENT);
-    assert_error(TERN_ERR_ARGUMENT, "1.5 is not between 0 and 1");
-    assert_int_equal(tern_set_memory_fraction(dev0, 0.5), TERN_OK);
-    assert_close(tern_memory_fraction(dev0), 0.5, 0);
-    (void)bytes_on(dev0, 30 * mib);
-    assert_no_error();
-    assert_null(bytes_on(dev0, 4 * mib));
-    assert_error(TERN_ERR_OOM, "32.00 MiB allowed by the memory fraction");
-    assert_int_equal(tern_set_memory_fraction(dev0, 1), TERN_OK);
-    assert_non_null(bytes_on(dev0, 4 * mib));
 }
 
 /* ---- settings, bytes, streams ----------------------------------------------------------------------------- */
@@ -498,14 +313,6 @@ int main(void)
         TEST(test_the_summary_is_a_box),
         TEST(test_the_cpu_has_the_same_keys),
         TEST(test_the_device_says_what_it_has),
-        TEST(test_out_of_memory_explains_itself),
-        TEST(test_out_of_memory_as_data),
-        TEST(test_a_callback_may_make_room),
-        TEST(test_a_callback_that_always_says_again_ends),
-        TEST(test_the_policy_moves_factories_to_the_cpu),
-        TEST(test_the_policy_moves_no_gradient),
-        TEST(test_the_policy_moves_nothing_inside_a_module),
-        TEST(test_a_fraction_limits),
         TEST(test_settings_of_one_device),
         TEST(test_bytes_for_other_libraries),
         TEST(test_another_stream_keeps_memory_active),
@@ -515,6 +322,6 @@ int main(void)
         TEST(test_a_raw_allocator_of_ones_own),
         TEST(test_pinned_memory),
     };
-    const int failed = cmocka_run_group_tests(tests, load, NULL);
+    const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
     return tern_finish() != 0 ? 1 : failed;
 }

@@ -1,8 +1,8 @@
 /* A setting that cannot be is an error of the first request for a device's memory, and of no other. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/check.h"
+#include "tests/support/second_backend.h"
 
 static void test_a_bad_setting_is_told_where_it_matters(void **state) /* M075 */
 {
@@ -20,11 +20,8 @@ static void test_a_bad_setting_is_told_where_it_matters(void **state) /* M075 */
 
 int main(void)
 {
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
     (void)setenv("TERN_ALLOC_CONF", "max_split:32", 1);
-    if (tern_plugin_load(path) != TERN_OK)
+    if (second_backend_load() != TERN_OK)
         return tern_finish();
     const struct CMUnitTest tests[] = { cmocka_unit_test(
         test_a_bad_setting_is_told_where_it_matters) };

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "tests/support/files.h"
-
 enum { SIZE = 4, STEPS = 7 };
 
 /* Gradient of element i before a step: neither small nor regular. */
@@ -373,134 +371,6 @@ static void test_zero_grad_drops_or_zeroes(void **unused)
     tern_optimizer_free(opt);
 }
 
-/* ---- states ----------------------------------------------------------------------------------- */
-
-/* Half of the steps, a file, and the other half elsewhere end where all steps in one go end. */
-static void continue_from_file(make_fn make, tern_optimizer_args options)
-{
-    TERN_SCOPE;
-    tern_tensor *whole = new_parameter();
-    tern_tensor *resumed = new_parameter();
-    options.size_ = sizeof options;
-    options.params = TERN_TENSORS(whole);
-    tern_optimizer *one = make(TERN_HERE, &options);
-    tern_state *state = tern_state_create();
-    for (int step = 0; step < STEPS; step++) {
-        if (step == 3) {
-            TERN_NO_GRAD;
-            tern_copy(resumed, whole);
-            tern_optimizer_store(one, state, "optimizer");
-            tern_state_save(state, file_path("optimizer"));
-        }
-        set_gradient(whole, step);
-        tern_step(one);
-    }
-    tern_optimizer_args bare = { .size_ = sizeof bare, .params = TERN_TENSORS(resumed) };
-    tern_optimizer *two = make(TERN_HERE, &bare);
-    tern_state *back = tern_state_load(file_path("optimizer"));
-    assert_int_equal(tern_optimizer_restore(two, back, "optimizer"), TERN_OK);
-    assert_true(tern_get_lr(two, 0) == options.lr);
-    for (int step = 3; step < STEPS; step++) {
-        set_gradient(resumed, step);
-        tern_step(two);
-    }
-    double expected[SIZE];
-    double there[SIZE];
-    tern_read(whole, TERN_F64, expected, sizeof expected);
-    tern_read(resumed, TERN_F64, there, sizeof there);
-    assert_no_error();
-    assert_memory_equal(expected, there, sizeof expected);
-    tern_state_free(state);
-    tern_state_free(back);
-    tern_optimizer_free(one);
-    tern_optimizer_free(two);
-}
-
-static void test_a_restored_optimizer_goes_on_bit_for_bit(void **unused)
-{
-    (void)unused;
-    continue_from_file(tern_sgd_at, (tern_optimizer_args){ .lr = 0.1 });
-    continue_from_file(tern_sgd_at,
-                       (tern_optimizer_args){
-                           .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01 });
-    continue_from_file(tern_adam_at, (tern_optimizer_args){ .lr = 0.02, .beta1 = 0.8 });
-    continue_from_file(tern_rmsprop_at, (tern_optimizer_args){ .lr = 0.02, .alpha = 0.8 });
-    continue_from_file(tern_rmsprop_at,
-                       (tern_optimizer_args){ .lr = 0.02, .momentum = 0.5, .centered = true });
-    continue_from_file(
-        tern_adagrad_at,
-        (tern_optimizer_args){ .lr = 0.02, .lr_decay = 0.1, .initial_accumulator_value = 0.2 });
-    continue_from_file(tern_lion_at, (tern_optimizer_args){ .lr = 0.02, .beta2 = 0.9 });
-    continue_from_file(tern_adamw_at, (tern_optimizer_args){ .lr = 0.02, .weight_decay = 0.2 });
-}
-
-/* A state of adam over one parameter after one step. */
-static tern_state *one_step_of_adam(void)
-{
-    TERN_SCOPE;
-    tern_tensor *p = new_parameter();
-    tern_optimizer *opt = tern_adam(TERN_TENSORS(p), 0.25);
-    set_gradient(p, 0);
-    tern_step(opt);
-    tern_state *state = tern_state_create();
-    tern_optimizer_store(opt, state, "o");
-    tern_optimizer_free(opt);
-    assert_no_error();
-    return state;
-}
-
-static void test_a_state_has_torchs_names(void **unused)
-{
-    (void)unused;
-    tern_state *state = one_step_of_adam();
-    int64_t step = 0;
-    double lr = 0;
-    tern_state_get_int(state, "o.state.0.step", &step);
-    tern_state_get_number(state, "o.param_groups.0.lr", &lr);
-    assert_no_error();
-    assert_true(step == 1 && lr == 0.25);
-    assert_non_null(tern_state_get(state, "o.state.0.exp_avg"));
-    assert_non_null(tern_state_get(state, "o.state.0.exp_avg_sq"));
-    assert_string_equal(tern_state_text(state, "o.kind"), "adam");
-    tern_state_free(state);
-}
-
-/* Each restore fails for a reason of its own, and leaves rate and state as they were (T051). */
-static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
-{
-    (void)unused;
-    TERN_SCOPE;
-    tern_state *state = one_step_of_adam();
-    tern_tensor *p = new_parameter();
-    tern_tensor *q = new_parameter();
-    tern_optimizer *other = tern_adamw(TERN_TENSORS(p));
-    tern_optimizer_restore(other, state, "o");
-    assert_error(TERN_ERR_STATE, "'o.kind' is adam, not adamw");
-    tern_optimizer *two = tern_adam(TERN_TENSORS(p, q));
-    tern_optimizer_restore(two, state, "o");
-    assert_error(TERN_ERR_STATE, "group 0 has 1 parameters there and 2 here");
-    tern_optimizer *opt = tern_adam(TERN_TENSORS(p), 0.5);
-    tern_optimizer_restore(opt, state, "nowhere");
-    assert_error(TERN_ERR_STATE, "'nowhere.kind' is missing");
-    tern_state_set(state, "o.state.0.exp_avg_sq", tern_ones(TERN_SHAPE(3), TERN_F64));
-    tern_optimizer_restore(opt, state, "o");
-    assert_error(TERN_ERR_STATE, "has another shape than its parameter");
-    tern_state_set(state, "o.state.0.exp_avg_sq", tern_ones(TERN_SHAPE(SIZE), TERN_F64));
-    tern_state_set_number(state, "o.param_groups.0.lr", NAN);
-    tern_optimizer_restore(opt, state, "o");
-    assert_error(TERN_ERR_ARGUMENT, "lr = nan");
-    tern_state_set_number(state, "o.param_groups.0.lr", 1);
-    tern_state_set_int(state, "o.state.lost.step", 3);
-    tern_optimizer_restore(opt, state, "o");
-    assert_error(TERN_ERR_STATE, "1 entries of 'o.state.' belong to no parameter");
-    assert_true(tern_get_lr(opt, 0) == 0.5);
-    assert_null(tern_optimizer_state(opt, p, "exp_avg"));
-    tern_optimizer *const all[] = { other, two, opt };
-    for (int i = 0; i < 3; i++)
-        tern_optimizer_free(all[i]);
-    tern_state_free(state);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,9 +385,6 @@ int main(void)
         cmocka_unit_test(test_a_step_that_fails_updates_nothing),
         cmocka_unit_test(test_parameters_without_gradients_stay),
         cmocka_unit_test(test_zero_grad_drops_or_zeroes),
-        cmocka_unit_test(test_a_restored_optimizer_goes_on_bit_for_bit),
-        cmocka_unit_test(test_a_state_has_torchs_names),
-        cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),
     };
     const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();

@@ -13,17 +13,9 @@
 #include <tern/tern.h>
 
 #include "tests/support/files.h"
+#include "tests/support/second_backend.h"
 
 enum { PAGE_BYTES = 1 << 20, KEPT = 64, MIB = 1 << 20 };
-
-static int load(void **state)
-{
-    (void)state;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
-    return tern_plugin_load(path) == TERN_OK ? 0 : -1;
-}
 
 /* Keeps 3 MiB in every second step, until nothing is left; returns the line that fails. */
 static int run_out(tern_dev_t dev, tern_tensor *kept[KEPT])
@@ -109,5 +101,5 @@ int main(void)
         cmocka_unit_test(test_a_page_tells_who_filled_the_device),
         cmocka_unit_test(test_a_device_that_was_never_used_gives_a_page),
     };
-    return cmocka_run_group_tests(tests, load, NULL);
+    return cmocka_run_group_tests(tests, second_backend_setup, NULL);
 }

@@ -2,10 +2,10 @@
  * the host synchronises. Shows that the library's walls hold. Rows T013, T016, T033-T038, T045, T046.
  * TERN_TEST_DEVICE=cuda takes two (simulated) CUDA devices in its place. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/check.h"
+#include "tests/support/second_backend.h"
 
 static tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
 static char name0[TERN_DEV_NAME_BYTES], name1[TERN_DEV_NAME_BYTES];
@@ -13,13 +13,10 @@ static char name0[TERN_DEV_NAME_BYTES], name1[TERN_DEV_NAME_BYTES];
 static int load(void **state)
 {
     (void)state;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
     if (getenv("TERN_TEST_DEVICE") != NULL)
         dev0.kind = dev1.kind = TERN_KIND_CUDA;
     else
-        (void)tern_plugin_load(path);
+        (void)second_backend_load();
     (void)tern_dev_name(dev0, name0);
     (void)tern_dev_name(dev1, name1);
     if (tern_dev_count(dev0.kind) == 2)

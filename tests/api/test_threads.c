@@ -8,6 +8,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
+#include "tests/support/second_backend.h"
 
 enum { THREADS = 3, STEPS = 12 };
 
@@ -222,14 +223,11 @@ typedef struct arrival {
 static void load_plugin(int number, void *shared)
 {
     arrival *a = shared;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
     (void)number;
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
     TERN_SCOPE;
     (void)tern_dev_count(TERN_KIND_EXT);
     (void)tern_item(tern_sum(tern_ones(TERN_SHAPE(10))));
-    if (tern_plugin_load(path) == TERN_OK)
+    if (second_backend_load() == TERN_OK)
         atomic_fetch_add(&a->loaded, 1);
     else if (strstr(tern_error_text(), "another backend brought devices of that kind") != NULL)
         atomic_fetch_add(&a->refused, 1);

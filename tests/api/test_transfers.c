@@ -4,17 +4,9 @@
 #include <stdlib.h>
 
 #include "tests/support/check.h"
+#include "tests/support/second_backend.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
-
-static int load(void **state)
-{
-    (void)state;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
-    return tern_plugin_load(path) == TERN_OK ? 0 : -1;
-}
 
 static int reset(void **state)
 {
@@ -213,6 +205,6 @@ int main(void)
         TEST(test_threads_lose_no_count),
         TEST(test_too_many_lines_share_one),
     };
-    const int failed = cmocka_run_group_tests(tests, load, NULL);
+    const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
     return tern_finish() != 0 ? 1 : failed;
 }

@@ -1,17 +1,14 @@
 /* The conformance cases on the tests' second backend, against the CPU: forward and gradients, every
  * dtype, several layouts. Whatever has a kernel there agrees; what is missing is reported as unsupported,
  * with op, dtype and device. TERN_TEST_OP=name runs the cases of one op alone. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/backend.h"
 #include "core/call.h"
 #include "tests/ops/opinfo.h"
+#include "tests/support/check.h"
+#include "tests/support/second_backend.h"
 
 static const tern_dev_t device = { TERN_KIND_EXT, 0 };
 static int failures, agreed, gradients, missing;
@@ -197,23 +194,11 @@ static void test_the_second_backend_agrees_with_the_cpu(void **state)
     assert_true(only != NULL || (agreed > 500 && gradients > 50 && missing > 100));
 }
 
-static int load(void **state)
-{
-    (void)state;
-    char path[512];
-    const char *folder = getenv("TERN_TEST_PLUGINS");
-    (void)snprintf(path, sizeof path, "%s/tern_test_backend.so", folder != NULL ? folder : ".");
-    if (tern_plugin_load(path) == TERN_OK)
-        return 0;
-    print_error("%s", tern_error_text());
-    return -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(
         test_the_second_backend_agrees_with_the_cpu) };
-    const int failed = cmocka_run_group_tests(tests, load, NULL);
+    const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
     (void)tern_finish();
     return failed;
 }

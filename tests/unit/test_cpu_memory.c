@@ -3,8 +3,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/pool.h"
 #include "tests/support/check.h"
@@ -464,50 +462,6 @@ static void test_all_of_it_may_be_read_while_others_work(void **state)
     assert_int_equal(tern_memory_record_history(TERN_CPU, 0), TERN_OK);
 }
 
-/* ---- forks -------------------------------------------------------------------------------------------- */
-
-static void *work_until(void *user)
-{
-    while (!atomic_load((atomic_bool *)user)) {
-        TERN_SCOPE;
-        (void)bytes_of(40 * mib); /* the engine's locks, all the time */
-        (void)bytes_of(700);
-        tern_empty_cache(TERN_CPU);
-    }
-    return NULL;
-}
-
-static int child(void)
-{
-    {
-        TERN_SCOPE;
-        (void)bytes_of(50 * mib);
-        (void)bytes_of(3000);
-    }
-    tern_empty_cache(TERN_CPU);
-    return tern_failed() ? 1 : 0;
-}
-
-static void test_a_child_of_a_busy_process_goes_on(void **state)
-{
-    (void)state;
-    atomic_bool ended = false;
-    pthread_t other;
-    assert_int_equal(pthread_create(&other, NULL, work_until, &ended), 0);
-    for (int i = 0; i < 20; i++) {
-        const pid_t id = fork();
-        if (id == 0) {
-            (void)alarm(20);
-            _exit(child());
-        }
-        int status = 0;
-        assert_int_equal(waitpid(id, &status, 0), id);
-        assert_int_equal(status, 0);
-    }
-    atomic_store(&ended, true);
-    assert_int_equal(pthread_join(other, NULL), 0);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, settle)
@@ -525,7 +479,6 @@ int main(void)
         TEST(test_bytes_for_other_libraries),
         TEST(test_a_refused_request_says_why_and_the_next_is_served),
         TEST(test_all_of_it_may_be_read_while_others_work),
-        TEST(test_a_child_of_a_busy_process_goes_on),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -1,0 +1,116 @@
+/* What the examples say of options, files and folders that are wrong or missing. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+#include "tests/support/examples.h"
+#include "tests/support/files.h"
+
+static void test_bad_options_end_with_2(void **state)
+{
+    (void)state;
+    const char *bad[][2] = {
+        { "--epochs x", "--epochs wants a whole number from 1 to 1000, not 'x'" },
+        { "--epochs 0", "not '0'" },
+        { "--batch 3x", "not '3x'" },
+        { "--lr -1", "--lr wants a number above 0, not '-1'" },
+        { "--lr nan", "not 'nan'" },
+        { "--seed -3", "--seed wants" },
+        { "--amp f16", "--amp wants off, bf16 or fp16, not 'f16'" },
+        { "--steps 99999999999999999999", "--steps wants" },
+        { "--device gpu", "gpu" },
+        { "--nonsense", "usage: " },
+        { "--data", "usage: " },
+        { "mnist", "'mnist' is no option" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        example_expect(2, "cnn_mnist", bad[i][0]);
+        example_says(example_err, bad[i][1]);
+    }
+}
+
+static void test_help_is_no_mistake(void **state)
+{
+    (void)state;
+    example_expect(0, "cnn_mnist", "--help");
+    example_says(example_out, "--threads N");
+}
+
+static void in_folder(const char *command)
+{
+    char line[2 * FILE_PATH_BYTES];
+    (void)snprintf(line, sizeof line, "cd '%s' && %s", file_folder(), command);
+    assert_int_equal(system(line), 0);
+}
+
+static void test_bad_files_end_with_1_and_their_path(void **state)
+{
+    (void)state;
+    example_expect(1, "mlp_mnist", "--data nowhere --quiet");
+    example_says(example_err, "'nowhere' holds neither train-images-idx3-ubyte nor");
+    example_says(example_err, "try the folder with MNIST's four files");
+    example_expect(1, "mlp_mnist", "--data . --load nowhere.run --quiet");
+    example_says(example_err, "nowhere.run");
+    example_expect(1, "mlp_mnist", "--data . --load err.txt --quiet");
+    example_says(example_err, "err.txt");
+    in_folder("mkdir cut && head -c 100 train-images-idx3-ubyte >cut/train-images-idx3-ubyte");
+    example_expect(1, "mlp_mnist", "--data cut --quiet");
+    example_says(example_err, "'cut/train-images-idx3-ubyte': its header promises");
+    example_says(example_err, "try to fetch it again");
+    in_folder("rm -r cut");
+}
+
+/* Before the run, not at its end. */
+static void test_what_cannot_be_written_is_found_out_first(void **state)
+{
+    (void)state;
+    example_expect(2, "mlp_mnist", "--data . --save nowhere/a.run");
+    example_says(example_err,
+                 "--save wants a file in a folder that can be written, not 'nowhere/a.run'");
+    example_expect(2, "mlp_mnist", "--data . --json nowhere/a.json");
+    example_says(example_err, "--json wants a file in a folder that can be written");
+    example_expect(2, "cnn_mnist", "--data . --save .");
+    example_says(example_err, "--save wants a file");
+    example_expect(2, "cnn_mnist", "--data . --device gpu");
+    example_says(example_err, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
+}
+
+static void test_without_mnist_digits_are_drawn_and_said(void **state)
+{
+    (void)state;
+    const int status =
+        example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "mlp_mnist", "--steps 2");
+    assert_int_equal(status, 0);
+    example_says(example_err, "no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist");
+    example_says(example_err, "try --data DIR; ./run demo --fetch gets the files");
+    example_says(example_out, "data: the built-in drawn digits");
+}
+
+static void test_without_cifar_pictures_are_drawn_and_said(void **state)
+{
+    (void)state;
+    const int status = example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "resnet_cifar",
+                                   "--steps 2 --batch 4 --no-test");
+    assert_int_equal(status, 0);
+    example_says(example_err, "no CIFAR-10 in data/cifar10, $TERN_DATA/cifar10 or");
+    example_says(example_out, "data: the built-in drawn pictures");
+    example_expect(2, "resnet_cifar", "--show 3");
+    example_says(example_err, "usage: ");
+    example_expect(2, "mlp_mnist", "--augment");
+    example_says(example_err, "usage: ");
+    example_expect(0, "resnet_cifar", "--help");
+    example_says(example_out, "--augment  ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_options_end_with_2),
+        cmocka_unit_test(test_help_is_no_mistake),
+        cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
+        cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
+        cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),
+        cmocka_unit_test(test_without_cifar_pictures_are_drawn_and_said),
+    };
+    return cmocka_run_group_tests(tests, example_make_data, NULL);
+}

@@ -1,0 +1,207 @@
+/* Out of memory on the tests' device of 64 MiB, and what may be done about it. */
+#include "tests/support/check.h"
+#include "tests/support/second_backend.h"
+
+static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 };
+static const int64_t mib = 1 << 20;
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    tern_set_oom_policy(TERN_OOM_ERROR);
+    tern_set_oom_callback(NULL, NULL);
+    tern_empty_cache(dev0);
+    return 0;
+}
+
+static tern_tensor *bytes_on(tern_dev_t dev, int64_t bytes)
+{
+    return tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8, .device = dev);
+}
+
+static void test_out_of_memory_explains_itself(void **state) /* M034 M035 M039 */
+{
+    (void)state;
+    TERN_SCOPE;
+    (void)bytes_on(dev0, 30 * mib);
+    (void)bytes_on(dev0, 3 * mib);
+    assert_no_error();
+    assert_null(bytes_on(dev0, 25 * mib));
+    const char *text = tern_error_text();
+    const char *parts[] = { "out of memory on test:0: 25.00 MiB (26214400 bytes) were asked for",
+                            "a segment of 26.00 MiB",
+                            "device: 14.00 MiB free of 64.00 MiB",
+                            "tern: 33.00 MiB in tensors, 50.00 MiB reserved",
+                            "tern_empty_cache would return 0 bytes",
+                            "fragmentation: 17.00 MiB",
+                            "most memory: 33.00 MiB in 2 blocks made at ",
+                            "test_out_of_memory.c:",
+                            "free 12.00 MiB more" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(text, parts[i]) == NULL)
+            fail_msg("no '%s' in: %s", parts[i], text);
+    assert_error(TERN_ERR_OOM, "out of memory");
+    assert_non_null(bytes_on(dev0, 12 * mib)); /* the next smaller request is served */
+    assert_no_error();
+}
+
+static void test_out_of_memory_as_data(void **state) /* M028 */
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t ooms = tern_memory_stat(dev0, "num_ooms");
+    (void)bytes_on(dev0, 10 * mib);
+    assert_null(bytes_on(dev0, 100 * mib));
+    tern_oom_info_t info;
+    assert_true(tern_oom_info(&info));
+    assert_true(tern_dev_equal(info.device, dev0));
+    assert_int_equal(info.requested_bytes, 100 * mib);
+    assert_int_equal(info.allocated_bytes, 10 * mib);
+    assert_int_equal(info.total_bytes, 64 * mib);
+    assert_int_equal(info.free_bytes, 54 * mib);
+    assert_int_equal(info.missing_bytes, 46 * mib);
+    assert_int_equal(info.other_processes_bytes, 0);
+    assert_int_equal(info.site_count, 1);
+    assert_int_equal(info.sites[0].bytes, 10 * mib);
+    assert_non_null(strstr(info.sites[0].site, "test_out_of_memory.c:"));
+    assert_int_equal(tern_memory_stat(dev0, "num_ooms"), ooms + 1);
+}
+
+typedef struct hoard {
+    tern_tensor *kept[4];
+    int count, asked;
+} hoard;
+
+static bool give_one_back(const tern_oom_info_t *info, void *user)
+{
+    hoard *h = user;
+    assert_int_equal(info->requested_bytes, 40 * mib);
+    h->asked++;
+    if (h->count == 0)
+        return false;
+    tern_release(h->kept[--h->count]);
+    return true;
+}
+
+static void test_a_callback_may_make_room(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hoard h = { { NULL }, 0, 0 };
+    for (; h.count < 3; h.count++) {
+        TERN_SCOPE;
+        h.kept[h.count] = tern_retain(bytes_on(dev0, 20 * mib));
+    }
+    tern_set_oom_callback(give_one_back, &h);
+    assert_non_null(bytes_on(dev0, 40 * mib));
+    assert_no_error();
+    assert_int_equal(h.asked, 2);
+    tern_release(h.kept[0]);
+}
+
+static void test_a_callback_that_always_says_again_ends(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hoard h = { { NULL }, 0, 0 };
+    tern_set_oom_callback(give_one_back, &h);
+    h.count = 0;
+    assert_non_null(bytes_on(dev0, 40 * mib));
+    assert_null(bytes_on(dev0, 40 * mib));
+    assert_int_equal(h.asked, 1);
+}
+
+static void test_the_policy_moves_factories_to_the_cpu(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    tern_tensor *made = tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
+    assert_no_error();
+    assert_int_equal(tern_device(made).kind, TERN_KIND_CPU);
+    tern_tensor *moved = tern_to(made, dev0);
+    assert_no_error();
+    assert_int_equal(tern_device(moved).kind, TERN_KIND_CPU);
+    assert_int_equal(tern_oom_fallback_count(), before + 2);
+    tern_tensor *there = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
+    assert_int_equal(tern_device(there).kind, TERN_KIND_EXT);
+    assert_null(tern_add(there, there)); /* results of ops never move */
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+}
+
+static void test_the_policy_moves_no_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    tern_tensor *x = tern_ones(TERN_SHAPE(10 * mib), .device = dev0);
+    tern_tensor *loss = tern_sum(tern_cpu(tern_set_requires_grad(x, true)));
+    assert_no_error();
+    assert_int_equal(tern_backward(loss), TERN_ERR_OOM);
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    assert_int_equal(tern_oom_fallback_count(), before);
+}
+
+static tern_tensor *greedy_forward(tern_module *self, tern_tensor *x)
+{
+    (void)self, (void)x;
+    return tern_zeros(TERN_SHAPE(20 * mib), .device = dev0);
+}
+
+typedef struct {
+    tern_module base;
+} greedy;
+
+/* There the tensor would meet others of the device. */
+static void test_the_policy_moves_nothing_inside_a_module(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_set_oom_policy(TERN_OOM_CPU);
+    const int64_t before = tern_oom_fallback_count();
+    greedy *m = TERN_MODULE(greedy, greedy_forward);
+    assert_null(tern_forward(&m->base, tern_ones(TERN_SHAPE(1), .device = dev0)));
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    tern_module *net = tern_linear_layer(5000, 5000); /* 95 MiB */
+    assert_int_equal(tern_module_to(net, dev0), TERN_ERR_OOM);
+    assert_error(TERN_ERR_OOM, "out of memory on test:0");
+    assert_int_equal(tern_oom_fallback_count(), before);
+    tern_module_free(net);
+    tern_module_free(&m->base);
+}
+
+static void test_a_fraction_limits(void **state) /* M029 M038 M061 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_int_equal(tern_set_memory_fraction(dev0, 1.5), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "1.5 is not between 0 and 1");
+    assert_int_equal(tern_set_memory_fraction(dev0, 0.5), TERN_OK);
+    assert_close(tern_memory_fraction(dev0), 0.5, 0);
+    (void)bytes_on(dev0, 30 * mib);
+    assert_no_error();
+    assert_null(bytes_on(dev0, 4 * mib));
+    assert_error(TERN_ERR_OOM, "32.00 MiB allowed by the memory fraction");
+    assert_int_equal(tern_set_memory_fraction(dev0, 1), TERN_OK);
+    assert_non_null(bytes_on(dev0, 4 * mib));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_out_of_memory_explains_itself),
+        TEST(test_out_of_memory_as_data),
+        TEST(test_a_callback_may_make_room),
+        TEST(test_a_callback_that_always_says_again_ends),
+        TEST(test_the_policy_moves_factories_to_the_cpu),
+        TEST(test_the_policy_moves_no_gradient),
+        TEST(test_the_policy_moves_nothing_inside_a_module),
+        TEST(test_a_fraction_limits),
+    };
+    const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
