@@ -110,6 +110,16 @@ static void test_what_is_too_large_is_said(void **state)
         tern_expand(tern_ones(TERN_SHAPE(1), .device = TERN_CUDA(0)), TERN_SHAPE(1LL << 33));
     assert_null(tern_sum(x));
     assert_error(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
+    tern_tensor *wide = tern_ones(TERN_SHAPE(1, 1, 2, 1 << 14), .device = TERN_CUDA(0));
+    assert_null(tern_scaled_dot_product_attention(wide, wide, wide));
+    assert_error(TERN_ERR_UNSUPPORTED,
+                 "heads of 16384 and 16384 features do not fit in a block's memory");
+    tern_cudnn_set_enabled(false); /* the limit is the own kernel's */
+    tern_tensor *many = tern_ones(TERN_SHAPE(1, 1 << 16, 1, 1), .device = TERN_CUDA(0));
+    tern_tensor *filters = tern_ones(TERN_SHAPE(1 << 16, 1, 1, 1), .device = TERN_CUDA(0));
+    assert_null(tern_conv2d(many, filters, .groups = 1 << 16));
+    tern_cudnn_set_enabled(true);
+    assert_error(TERN_ERR_UNSUPPORTED, "use smaller batches");
 }
 
 static void test_another_version_of_the_interface_is_refused(void **state)
