@@ -108,6 +108,7 @@ static tern_tensor *apply_forward(core_call *call)
     ctx.node = NULL;
     ctx.attr = call->attr;
     ctx.in_forward = true;
+    ctx.keeps = true;
     ctx.n_user = 0;
     const tern_site_t outer = tern_site_begin(call->site);
     const int64_t mark = self->scope.top;

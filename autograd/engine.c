@@ -272,6 +272,7 @@ static bool call_backward(engine *e, core_node *node)
     ctx.node = node;
     ctx.attr = NULL;
     ctx.in_forward = false;
+    ctx.keeps = e->plan->retain_graph;
     ctx.n_user = 0;
     tern_tensor *grad_in[CORE_MAX_INPUTS] = { NULL }; /* all: a few wide stores, no loop */
     if (__builtin_expect(node->released, 0)) {

@@ -342,6 +342,19 @@ tern_tensor *core_saved_in(tern_op_ctx *ctx, int i)
     return find_saved(ctx, i);
 }
 
+void core_saved_done(tern_op_ctx *ctx, int i)
+{
+    core_node *node = ctx->node;
+    if (ctx->keeps || node->checkpoint != NULL)
+        return;
+    for (int k = 0; k < node->n_saved; k++)
+        if (node->saved[k].place == i && node->saved[k].tensor != NULL) {
+            tern_tensor *t = node->saved[k].tensor;
+            node->saved[k].tensor = NULL;
+            core_release(ctx->self, t);
+        }
+}
+
 /* While backward itself is recorded, a saved output must lead back to this node. */
 tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
 {

@@ -43,6 +43,9 @@ void core_tape_write_end(core_call *call, core_tape_write *write, bool done);
  * views, and views made in no_grad. */
 bool core_tape_check_inplace(core_call *call);
 
+/* In backward: what was saved of input i has been used, and may go before what comes next is made. */
+void core_saved_done(tern_op_ctx *ctx, int i);
+
 void core_node_release(tern_thread *self, struct core_node *node);
 void core_hooks_free(tern_thread *self, struct core_hooks *hooks);
 

@@ -2,6 +2,7 @@
  * other two rows. */
 #include "core/op_table.h"
 #include "core/ops/image.h"
+#include "core/tape.h"
 
 /* ---- the public function --------------------------------------------------------------------- */
 
@@ -208,17 +209,19 @@ static tern_tensor *weight_gradient(tern_attr_conv attr, const tern_view *weight
     return gradient;
 }
 
+/* x goes before its gradient, which is as large, is made. */
 void back_conv2d(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_attr_conv attr = core_ctx_attr(ctx, tern_attr_conv);
     const bool bias = tern_needs_grad(ctx, 2);
-    if (tern_needs_grad(ctx, 0))
-        grad_in[0] = input_gradient(attr, core_input_view(ctx, 0), grad, core_saved_in(ctx, 1));
     if (tern_needs_grad(ctx, 1))
         grad_in[1] = weight_gradient(attr, core_input_view(ctx, 1), grad, core_saved_in(ctx, 0),
                                      bias ? &grad_in[2] : NULL);
     else if (bias)
         grad_in[2] = tern_sum(grad, .dims = TERN_DIMS(0, 2, 3));
+    core_saved_done(ctx, 0);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = input_gradient(attr, core_input_view(ctx, 0), grad, core_saved_in(ctx, 1));
 }
 
 /* u is the gradient of x's gradient, which is linear in the gradient g and in the weight. */

@@ -2,6 +2,7 @@
  * where their strides allow. */
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/tape.h"
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
@@ -44,12 +45,14 @@ bool rule_linear(core_call *call)
     return core_out(call, 0, (tern_dtype_t)x->dtype, 2, dims);
 }
 
+/* x goes before its gradient, which is as large, is made. */
 void back_linear(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    if (tern_needs_grad(ctx, 0))
-        grad_in[0] = tern_matmul(grad, core_saved_in(ctx, 1));
     if (tern_needs_grad(ctx, 1))
         grad_in[1] = tern_matmul(tern_transpose(grad, 0, 1), core_saved_in(ctx, 0));
+    core_saved_done(ctx, 0);
+    if (tern_needs_grad(ctx, 0))
+        grad_in[0] = tern_matmul(grad, core_saved_in(ctx, 1));
     if (tern_needs_grad(ctx, 2))
         grad_in[2] = tern_sum(grad, .dims = TERN_DIMS(0));
 }
