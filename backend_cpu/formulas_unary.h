@@ -213,14 +213,14 @@ FORMULA float f32_mish_slope(float x)
     const float e = f32_exp(x > 20.0f ? 20.0f : x);
     const float n = e * (e + 2.0f), d = n + 2.0f;
     const float slope = n / d + x * (4.0f * e * (1.0f + e) / (d * d));
-    return x > 20.0f ? 1.0f : slope;
+    return x > 20.0f ? 1.0f + (x - x) : slope; /* NaN at infinity, as PyTorch's */
 }
 
 FORMULA double f64_mish_slope(double x)
 {
     const double e = exp(x > 40 ? 40 : x);
     const double n = e * (e + 2), d = n + 2;
-    return x > 40 ? 1 : n / d + x * (4 * e * (1 + e) / (d * d));
+    return x > 40 ? 1 + (x - x) : n / d + x * (4 * e * (1 + e) / (d * d));
 }
 
 FORMULA float f32_hardswish(float x)

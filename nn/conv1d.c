@@ -40,10 +40,12 @@ static bool check(tern_site_t site, const char *what, conv_options *o)
     if (o->padding < 0)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "'padding' is %lld: it must not be negative",
                      (long long)o->padding);
-    if (o->output_padding < 0 || o->output_padding >= o->stride)
+    if (o->output_padding < 0 ||
+        (o->output_padding >= o->stride && o->output_padding >= o->dilation))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                     "'output_padding' is %lld: it must be from 0 to below the stride of %lld",
-                     (long long)o->output_padding, (long long)o->stride);
+                     "'output_padding' is %lld: it must be from 0 to below the stride of %lld or "
+                     "the dilation of %lld",
+                     (long long)o->output_padding, (long long)o->stride, (long long)o->dilation);
     if (o->in % o->groups != 0 || o->out % o->groups != 0)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "groups = %lld must divide in = %lld and out = %lld", (long long)o->groups,

@@ -8,6 +8,7 @@
 #include "core/ops/unary.h"
 #include "core/promote.h"
 #include "core/rules.h"
+#include "core/tape.h"
 
 PUBLIC_UNARY(hardswish)
 PUBLIC_UNARY(mish)
@@ -105,35 +106,61 @@ static bool is_tensor(tern_operand limit)
 }
 
 /* Gradients at a limit are shared with it, as there. */
+static tern_tensor *between(tern_tensor *x, tern_operand min, tern_operand max)
+{
+    if (min.kind_ != 0 || min.value_.tensor != NULL)
+        x = tern_maximum_at(NULL, tern_operand_tensor(x), min);
+    if (x != NULL && (max.kind_ != 0 || max.value_.tensor != NULL))
+        x = tern_minimum_at(NULL, tern_operand_tensor(x), max);
+    return x;
+}
+
+/* Is made, and copied over x: backward reads what was there. */
+static bool write_between(core_frame *frame, tern_tensor *x, tern_operand min, tern_operand max)
+{
+    core_call *call = &frame->call;
+    call->out[0] = x;
+    if (!core_tape_check_inplace(call))
+        return false;
+    tern_tensor *y = between(core_self()->grad_mode ? tern_clone(x) : x, min, max);
+    if (y == NULL)
+        return false;
+    const tern_dtype_t from = tern_dtype(y), to = tern_dtype(x);
+    if (!core_dtype_can_hold(to, from))
+        return core_fail(call, TERN_ERR_DTYPE, "x = tern_clamp(x, min, max)",
+                         "the result is %s, which a tensor of %s cannot take in place",
+                         tern_dtype_name(from), tern_dtype_name(to));
+    if (!core_view_same_shape(&x->view, &y->view))
+        return core_fail(call, TERN_ERR_SHAPE, "x = tern_clamp(x, min, max)",
+                         "the limits have more elements than the tensor that is written");
+    return core_op_into(TERN_OP_copy, call->site, NULL, x, y) == TERN_OK;
+}
+
 static tern_tensor *clamp_by_tensors(tern_site_t site, tern_tensor *x, tern_operand min,
-                                     tern_operand max)
+                                     tern_operand max, bool writes)
 {
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_clamp, site, 1, &x);
-    tern_tensor *y = core_compose_check(&frame) ? x : NULL;
-    if (y != NULL && (min.kind_ != 0 || min.value_.tensor != NULL))
-        y = tern_maximum_at(NULL, tern_operand_tensor(y), min);
-    if (y != NULL && (max.kind_ != 0 || max.value_.tensor != NULL))
-        y = tern_minimum_at(NULL, tern_operand_tensor(y), max);
-    return core_compose_end(&frame, y);
+    const bool ok = core_compose_check(&frame);
+    if (!writes)
+        return core_compose_end(&frame, ok ? between(x, min, max) : NULL);
+    const bool written = ok && write_between(&frame, x, min, max);
+    core_compose_end(&frame, NULL);
+    return written ? x : NULL;
 }
 
 tern_tensor *tern_clamp_at(tern_site_t site, tern_tensor *x, tern_operand min, tern_operand max)
 {
     if (is_tensor(min) || is_tensor(max))
-        return clamp_by_tensors(site, x, min, max);
+        return clamp_by_tensors(site, x, min, max, false);
     return clamp(site, x, min, max, core_op1);
 }
 
 tern_tensor *tern_clamp_inplace_at(tern_site_t site, tern_tensor *x, tern_operand min,
                                    tern_operand max)
 {
-    if (is_tensor(min) || is_tensor(max)) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "clamp",
-                     "in place the limits have to be numbers\n"
-                     "  try x = tern_clamp(x, min, max)");
-        return NULL;
-    }
+    if (is_tensor(min) || is_tensor(max))
+        return clamp_by_tensors(site, x, min, max, true);
     return clamp(site, x, min, max, core_op1_inplace);
 }
 

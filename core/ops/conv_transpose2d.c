@@ -43,12 +43,14 @@ static bool check_options(core_call *call, const transposed *t)
         !image_check_pair(call, "output padding", t->output_padding, 0))
         return false;
     for (int d = 0; d < 2; d++)
-        if (t->output_padding[d] >= attr->stride[d])
+        if (t->output_padding[d] >= attr->stride[d] && t->output_padding[d] >= attr->dilation[d])
             return core_fail(call, TERN_ERR_ARGUMENT, NULL,
-                             "output padding must be smaller than the stride, but got output "
-                             "padding (%lld, %lld) and stride (%lld, %lld)",
+                             "output padding must be smaller than either stride or dilation, but "
+                             "got output padding (%lld, %lld), stride (%lld, %lld) and dilation "
+                             "(%lld, %lld)",
                              (long long)t->output_padding[0], (long long)t->output_padding[1],
-                             (long long)attr->stride[0], (long long)attr->stride[1]);
+                             (long long)attr->stride[0], (long long)attr->stride[1],
+                             (long long)attr->dilation[0], (long long)attr->dilation[1]);
     return true;
 }
 
@@ -74,13 +76,38 @@ static bool measure(core_call *call, transposed *t)
     return true;
 }
 
+/* A convolution whose input has that size gives x's: below the stride, more rows are not seen. */
+static bool is_gradient(const transposed *t)
+{
+    return t->output_padding[0] < t->attr.stride[0] && t->output_padding[1] < t->attr.stride[1];
+}
+
+/* Else the result is found among all rows and columns: padding takes some away at both ends, output padding
+ * brings some back, and zeros where there are none. */
+static tern_tensor *cut_from_all(const transposed *t, tern_site_t site, tern_tensor *x,
+                                 tern_tensor *weight)
+{
+    tern_attr_conv all = t->attr;
+    int64_t before[2], after[2];
+    for (int d = 0; d < 2; d++) {
+        before[d] = -all.padding[d];
+        after[d] = t->output_padding[d] - all.padding[d];
+        all.size[2 + d] -= before[d] + after[d];
+        all.padding[d] = 0;
+    }
+    tern_tensor *y = core_op2(TERN_OP_conv2d_grad_input, site, &all, x, weight);
+    return y == NULL ? NULL : tern_pad(y, { before[1], after[1], before[0], after[0] });
+}
+
 static tern_tensor *compute(core_frame *frame, tern_site_t site, transposed *t)
 {
     core_call *call = &frame->call;
     if (!core_compose_check(frame) || !core_compose_cast(frame) ||
         !check_operands(call, &t->attr) || !check_options(call, t) || !measure(call, t))
         return NULL;
-    tern_tensor *y = core_op2(TERN_OP_conv2d_grad_input, site, &t->attr, call->in[0], call->in[1]);
+    tern_tensor *y = is_gradient(t) ? core_op2(TERN_OP_conv2d_grad_input, site, &t->attr,
+                                               call->in[0], call->in[1])
+                                    : cut_from_all(t, site, call->in[0], call->in[1]);
     if (y == NULL || call->in[2] == NULL)
         return y;
     return tern_add(y, tern_reshape(call->in[2], TERN_SHAPE(t->attr.size[1], 1, 1)));

@@ -1,4 +1,7 @@
-/* unique: the different elements, made of sorts. How many there are is read by the host. */
+/* unique: the different elements, or parts along a dimension, made of sorts. How many there are is read by
+ * the host. */
+#include <limits.h>
+
 #include "core/compose.h"
 #include "core/op_table.h"
 
@@ -79,6 +82,85 @@ static tern_tensor *run(tern_tensor *x, tern_tensor **inverse, tern_tensor **cou
     return tern_failed() ? NULL : values;
 }
 
+/* ---- along a dimension --------------------------------------------------------------------------- */
+
+/* Of each element its number among the different ones of its column, i64: 0 for the least. */
+static tern_tensor *ranks_of(tern_tensor *columns)
+{
+    tern_tensor *order = NULL, *sorted = tern_sort(columns, 0, false, &order);
+    if (sorted == NULL)
+        return NULL;
+    const int64_t n = tern_size(sorted, 0);
+    tern_tensor *first = tern_zeros(TERN_SHAPE(1, tern_size(sorted, 1)), .dtype = TERN_BOOL,
+                                    .device = tern_device(sorted));
+    if (n > 1)
+        first = tern_cat(0, first,
+                         tern_ne(tern_slice(sorted, .start = 1), tern_slice(sorted, .end = n - 1)));
+    tern_tensor *ranks = tern_cumsum(first, 0);
+    return ranks == NULL ? NULL : tern_scatter(ranks, 0, order, ranks);
+}
+
+/* Of each row its place in lexicographic order, alike for equal ones: ranks of neighbouring columns become
+ * one number, so that half as many are left each time. */
+static tern_tensor *keys_of(tern_tensor *rows)
+{
+    const int64_t n = tern_size(rows, 0);
+    tern_tensor *keys = ranks_of(rows);
+    for (int64_t m; keys != NULL && (m = tern_size(keys, 1)) > 1;) {
+        tern_tensor *pairs = tern_add(tern_mul(tern_slice(keys, 1, 0, m - m % 2, 2), n),
+                                      tern_slice(keys, 1, 1, m, 2));
+        if (m % 2 == 1)
+            pairs = tern_cat(1, pairs, tern_slice(keys, 1, m - 1, m));
+        keys = ranks_of(pairs);
+    }
+    return keys == NULL ? NULL : tern_reshape(keys, TERN_SHAPE(-1));
+}
+
+/* x with `dim` in front and what is in a part behind it. */
+static tern_tensor *rows_of(tern_tensor *x, int dim)
+{
+    return tern_reshape(tern_movedim(tern_detach(x), dim, 0), TERN_SHAPE(tern_size(x, dim), -1));
+}
+
+static bool check_dim(core_call *call, tern_tensor *x, int *dim)
+{
+    char shape[160];
+    const tern_view *v = &x->view;
+    if (*dim < -v->ndim || *dim >= v->ndim)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%d is no dimension of a tensor %s", *dim,
+                         core_shape_text(v->ndim, v->shape, shape, sizeof shape));
+    *dim += *dim < 0 ? v->ndim : 0;
+    for (int d = 0; d < v->ndim; d++)
+        if (v->shape[d] == 0 && d != *dim)
+            return core_fail(call, TERN_ERR_SHAPE, "tern_unique(x, NULL, NULL)",
+                             "the parts along dimension %d of a tensor %s have no elements", *dim,
+                             core_shape_text(v->ndim, v->shape, shape, sizeof shape));
+    return true;
+}
+
+static tern_tensor *run_along(tern_tensor *x, int dim, tern_tensor **inverse, tern_tensor **counts)
+{
+    groups g = { 0 };
+    if (tern_size(x, dim) == 0) {
+        if (inverse != NULL)
+            *inverse = kept(tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x)));
+        if (counts != NULL)
+            *counts = kept(tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x)));
+        return tern_clone(tern_detach(x));
+    }
+    tern_tensor *keys = keys_of(rows_of(x, dim));
+    if (keys == NULL || group(keys, &g) == NULL)
+        return NULL;
+    if (inverse != NULL)
+        *inverse = kept(inverse_of(&g, keys));
+    if (counts != NULL)
+        *counts = kept(counts_of(&g));
+    tern_tensor *places = tern_gather(g.order, 0, g.first);
+    return tern_failed() ? NULL : tern_index_select(tern_detach(x), dim, places);
+}
+
+/* ---- public functions ---------------------------------------------------------------------------- */
+
 static void hand_out(tern_thread *self, tern_tensor **t, bool failed)
 {
     if (t != NULL && *t != NULL && failed)
@@ -87,8 +169,10 @@ static void hand_out(tern_thread *self, tern_tensor **t, bool failed)
         *t = failed ? NULL : core_scope_add(self, *t);
 }
 
-tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_inverse,
-                            tern_tensor **out_counts)
+enum { NO_DIM = INT_MIN };
+
+static tern_tensor *unique(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_inverse,
+                           tern_tensor **out_counts)
 {
     tern_tensor *values = NULL;
     core_frame frame;
@@ -97,10 +181,26 @@ tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_
     if (out_counts != NULL)
         *out_counts = NULL;
     core_compose_begin(&frame, TERN_OP_unique, site, 1, &x);
-    if (core_compose_check(&frame))
-        values = run(x, out_inverse, out_counts);
+    if (core_compose_check(&frame)) {
+        if (dim == NO_DIM)
+            values = run(x, out_inverse, out_counts);
+        else if (check_dim(&frame.call, x, &dim))
+            values = run_along(x, dim, out_inverse, out_counts);
+    }
     values = core_compose_end(&frame, values);
     hand_out(frame.call.self, out_inverse, values == NULL);
     hand_out(frame.call.self, out_counts, values == NULL);
     return values;
+}
+
+tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_inverse,
+                            tern_tensor **out_counts)
+{
+    return unique(site, x, NO_DIM, out_inverse, out_counts);
+}
+
+tern_tensor *tern_unique_dim_at(tern_site_t site, tern_tensor *x, int dim,
+                                tern_tensor **out_inverse, tern_tensor **out_counts)
+{
+    return unique(site, x, dim, out_inverse, out_counts);
 }

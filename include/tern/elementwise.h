@@ -233,7 +233,7 @@ TERN_DECLARE_WITH_OPTIONS_(hardtanh)
 
 /* x cut to [min, max]; max where min is above it; NaN stays, and a limit that is NaN makes everything NaN.
  * Limits promote as in binary ops. No gradient at limits that are numbers. Limits that are tensors
- * broadcast, get gradients, and share that of an element that is equal to them; not in place. */
+ * broadcast, get gradients, and share that of an element that is equal to them. */
 TERN_API tern_tensor *tern_clamp_at(tern_site_t, tern_tensor *x, tern_operand min, tern_operand max);
 TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_operand min,
                                             tern_operand max);

@@ -47,7 +47,7 @@ typedef struct tern_conv_transpose2d_args {
     tern_tensor *x, *weight; /* weight [C, out / groups, kh, kw] */
     tern_tensor *bias;       /* [out] or NULL */
     int64_t stride[2], padding[2]; /* defaults 1, 0 */
-    int64_t output_padding[2];     /* default 0; below the stride */
+    int64_t output_padding[2];     /* default 0; below the stride or the dilation */
     int64_t groups;                /* default 1 */
     int64_t dilation[2];           /* default 1 */
 } tern_conv_transpose2d_args;

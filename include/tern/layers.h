@@ -64,7 +64,7 @@ typedef struct tern_conv_transpose_layer_args {
     size_t size_;
     int64_t in, out, kernel;           /* required */
     int64_t stride, padding, dilation; /* defaults 1, 0, 1; for height and width */
-    int64_t output_padding;            /* default 0; below the stride */
+    int64_t output_padding;            /* default 0; below the stride or the dilation */
     int64_t groups;                    /* default 1 */
     bool no_bias;
     tern_dev_t device;

@@ -113,6 +113,12 @@ TERN_API tern_tensor *tern_unique_at(tern_site_t, tern_tensor *x, tern_tensor **
                                      tern_tensor **out_counts);
 #define tern_unique(x, out_inverse, out_counts) \
     tern_unique_at(TERN_HERE, x, out_inverse, out_counts)
+/* The different parts of x along a dimension in lexicographic order (torch.unique(x, dim=...)); the inverse has
+ * a number for each part. A part that holds a NaN is one of its own. */
+TERN_API tern_tensor *tern_unique_dim_at(tern_site_t, tern_tensor *x, int dim,
+                                         tern_tensor **out_inverse, tern_tensor **out_counts);
+#define tern_unique_dim(x, dim, out_inverse, out_counts) \
+    tern_unique_dim_at(TERN_HERE, x, dim, out_inverse, out_counts)
 
 /* Where each element of x belongs in `sorted`, whose last dimension is sorted: in front of what is equal, or
  * (right) behind. sorted has one dimension, or x's but for the last. i64, of x's shape. */

@@ -124,6 +124,31 @@ static void test_unique_of_many(void **state)
     assert_int_equal(tern_ndim(inverse), 2);
 }
 
+static void test_unique_parts(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_cast(tern_mul(tern_rand(TERN_SHAPE(3, 2000, 2)), 4.0), TERN_U8);
+    tern_tensor *inverse = NULL, *counts = NULL, *parts = tern_unique_dim(x, 1, &inverse, &counts);
+    assert_no_error();
+    assert_true(tern_item(tern_all(tern_eq(tern_index_select(parts, 1, inverse), x))) == 1);
+    assert_true(tern_item(tern_sum(counts)) == 2000);
+    assert_int_equal(tern_size(tern_unique_dim(parts, 1, NULL, NULL), 1), tern_size(parts, 1));
+    const float odd[] = { 1, NAN, 0, 1, 1, NAN, 0, 1 };
+    parts = tern_unique_dim(tern_from_data(odd, TERN_SHAPE(4, 2)), 0, NULL, &counts);
+    assert_int_equal(tern_size(parts, 0), 3); /* each NaN is another */
+    assert_true(tern_item(tern_select(counts, 0, 0)) == 2);
+    assert_null(tern_unique_dim(x, 3, &inverse, NULL));
+    assert_null(inverse);
+    assert_error(TERN_ERR_ARGUMENT, "unique: 3 is no dimension of a tensor [3, 2000, 2]");
+    assert_null(tern_unique_dim(tern_zeros(TERN_SHAPE(2, 0)), 0, NULL, NULL));
+    assert_error(TERN_ERR_SHAPE, "the parts along dimension 0 of a tensor [2, 0] have no elements");
+    assert_null(tern_unique_dim(tern_sum(x), 0, NULL, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "unique: 0 is no dimension");
+    assert_null(tern_unique_dim(NULL, 0, NULL, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "unique: input 0 is NULL");
+}
+
 /* Draws follow the weights: chances of 1 / 10 to 4 / 10, none of a weight of 0. */
 static void test_draws_follow_weights(void **state)
 {
@@ -187,10 +212,10 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dtype),        cmocka_unit_test(test_long_rows_in_any_order),
-        cmocka_unit_test(test_parts_of_the_order), cmocka_unit_test(test_same_with_any_threads),
-        cmocka_unit_test(test_unique_of_many),     cmocka_unit_test(test_draws_follow_weights),
-        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_every_dtype),          cmocka_unit_test(test_long_rows_in_any_order),
+        cmocka_unit_test(test_parts_of_the_order),   cmocka_unit_test(test_same_with_any_threads),
+        cmocka_unit_test(test_unique_of_many),       cmocka_unit_test(test_unique_parts),
+        cmocka_unit_test(test_draws_follow_weights), cmocka_unit_test(test_mistakes),
     };
     return check_run(tests, NULL, NULL);
 }

@@ -101,4 +101,10 @@ if __name__ == "__main__":
     golden.second("group", lambda x: F.group_norm(x, 2), draw(2, 4, 3))
     golden.second("transpose2d", lambda x: F.conv_transpose2d(x * x, torch.ones(2, 1, 2, 2).double()),
                   draw(1, 2, 2, 3))
+    golden.op("transpose1d_wide", "stride 1, padding 1, output padding 2, dilation 3",
+              lambda x, w, b: F.conv_transpose1d(x, w, b, 1, 1, 2, 1, 3), x=draw(2, 3, 5),
+              w=draw(3, 2, 2), b=draw(2))
+    golden.op("transpose2d_wide", "stride (2, 1), padding (3, 0), output padding (1, 3), dilation (2, 4)",
+              lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 1), (3, 0), (1, 3), 1, (2, 4)),
+              x=draw(1, 2, 4, 3), w=draw(2, 2, 3, 2), b=draw(2))
     golden.write("image")

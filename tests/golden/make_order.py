@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from golden import Golden, draw, generator
+from golden import Golden, draw, draw_int, generator
 
 golden = Golden()
 F64 = torch.float64
@@ -68,8 +68,17 @@ def places():
                 y=x.argsort(dim=0, descending=True, stable=True))
 
 
+def parts():
+    for name, dim, x in (("rows", 0, draw_int(2, 9, 3)), ("columns", 1, draw_int(2, 2, 9)),
+                         ("middle", -2, draw_int(2, 2, 7, 1)), ("line", 0, draw_int(4, 8)),
+                         ("none", 0, torch.zeros((0, 3), dtype=torch.int64)),
+                         ("real", 0, draw(3, 5)[[2, 0, 1, 0, 2]])):
+        values, inverse, counts = torch.unique(x, dim=dim, return_inverse=True, return_counts=True)
+        golden.case("unique_" + name, f"along {dim}", x=x, y=values, y2=inverse, y3=counts)
+
+
 def main():
-    for section in (sorting, finding, places):
+    for section in (sorting, finding, places, parts):
         section()
     golden.write("order")
 

@@ -70,7 +70,20 @@ def gradients_of_gradients():
         golden.second(name, ACTIVATIONS[name], draw(4, 3, low=-4, high=4) + 1 / 128)
 
 
+def gradients_at_the_ends():
+    for name in FUNCTIONS:
+        golden.op(name + "_ends", "gradients at infinities, zeros, NaN", getattr(torch, name), x=SPECIAL)
+    for name, function in ACTIVATIONS.items():
+        golden.op(name + "_ends", "gradients at infinities, zeros, NaN", function, x=SPECIAL)
+    both = torch.tensor([-1.0, 0, 1, 2, 3, 1, math.nan, -math.inf, math.inf], dtype=torch.float64)
+    low = torch.tensor([0.0, 0, 0, 0, 0, 2, 0, 0, 0], dtype=torch.float64)
+    golden.op("clamp_tensors", "limits that cross, NaN and infinities", torch.clamp, x=both, low=low,
+              high=torch.tensor([2.0, 2, 2, 2, 2, 1, 2, 2, 2], dtype=torch.float64))
+    golden.op("clamp_in_place", "of a part", lambda x, low: x.clone()[1:].clamp_(low[1:]), x=both, low=low)
+
+
 functions()
 activations()
 gradients_of_gradients()
+gradients_at_the_ends()
 golden.write("unary")

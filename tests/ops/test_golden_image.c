@@ -6,6 +6,10 @@
 GOLDEN_OP(conv1d, tern_conv1d(in[0], in[1], in[2]))
 GOLDEN_OP(conv1d_options, tern_conv1d(in[0], in[1], in[2], .stride = 2, .padding = 2, .dilation = 2, .groups = 2))
 GOLDEN_OP(transpose1d, tern_conv_transpose1d(in[0], in[1], in[2], 2, 1, 1))
+GOLDEN_OP(transpose1d_wide,
+          tern_conv_transpose1d(in[0], in[1], in[2], 1, 1, 2, .dilation = 3))
+GOLDEN_OP(transpose2d_wide, tern_conv_transpose2d(in[0], in[1], in[2], { 2, 1 }, { 3, TERN_ZERO },
+                                                  { 1, 3 }, 1, { 2, 4 }))
 GOLDEN_OP(transpose2d, tern_conv_transpose2d(in[0], in[1], in[2]))
 GOLDEN_OP(transpose2d_options,
           tern_conv_transpose2d(in[0], in[1], in[2], { 2, 3 }, { 1, 2 }, { 1, TERN_ZERO }, 2, { 1, 2 }))
@@ -51,6 +55,8 @@ static const golden_row rows[] = {
     { "conv1d_options", "x w b", run_conv1d_options, 64 },
     { "conv1d_one", "x w b", run_conv1d, 64 },
     { "transpose1d", "x w b", run_transpose1d, 64 },
+    { "transpose1d_wide", "x w b", run_transpose1d_wide, 64 },
+    { "transpose2d_wide", "x w b", run_transpose2d_wide, 64 },
     { "transpose2d", "x w", run_transpose2d, 64 },
     { "transpose2d_options", "x w b", run_transpose2d_options, 64 },
     { "transpose2d_one", "x w b", run_transpose2d, 64 },

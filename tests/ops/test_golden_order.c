@@ -13,6 +13,9 @@ GOLDEN_OP(median_all, tern_median_all(in[0]))
 GOLDEN_OP(unique, tern_unique(in[0], &golden_second, &golden_third))
 GOLDEN_OP(argsort, tern_argsort(in[0], 1, false))
 GOLDEN_OP(argsort_falling, tern_argsort(in[0], 0, true))
+GOLDEN_OP(unique_first, tern_unique_dim(in[0], 0, &golden_second, &golden_third))
+GOLDEN_OP(unique_second, tern_unique_dim(in[0], 1, &golden_second, &golden_third))
+GOLDEN_OP(unique_middle, tern_unique_dim(in[0], -2, &golden_second, &golden_third))
 GOLDEN_OP(search, tern_searchsorted(in[0], in[1], false))
 GOLDEN_OP(search_right, tern_searchsorted(in[0], in[1], true))
 
@@ -36,6 +39,12 @@ static const golden_row rows[] = {
     { "median_none", "x", run_median_all, 0 },
     { "unique", "x", run_unique, 0 },
     { "unique_nan", "x", run_unique, 0 },
+    { "unique_rows", "x", run_unique_first, 0 },
+    { "unique_columns", "x", run_unique_second, 0 },
+    { "unique_middle", "x", run_unique_middle, 0 },
+    { "unique_line", "x", run_unique_first, 0 },
+    { "unique_none", "x", run_unique_first, 0 },
+    { "unique_real", "x", run_unique_first, 0 },
     { "search", "s x", run_search, 0 },
     { "search_right", "s x", run_search_right, 0 },
     { "search_line", "s x", run_search, 0 },

@@ -51,12 +51,17 @@ GOLDEN_OP(clamp_whole, tern_clamp(in[0], -3, 4))
 GOLDEN_OP(clamp_promoted, tern_clamp(in[0], -3, 2.5))
 GOLDEN_OP(hardtanh_whole, tern_hardtanh(in[0], .min = -2.5, .max = 3.5))
 
+GOLDEN_OP(clamp_tensors, tern_clamp(in[0], in[1], in[2]))
+GOLDEN_OP(clamp_in_place,
+          tern_clamp_min_(tern_slice(tern_clone(in[0]), .start = 1), tern_slice(in[1], .start = 1)))
+
 /* clang-format off */
-#define FUNCTION(name, error) { #name, "x", run_##name, error }, { #name "_special", "x", run_##name, error }
+#define FUNCTION(name, error) { #name, "x", run_##name, error }, { #name "_special", "x", run_##name, error }, \
+    { #name "_ends", "x", run_##name, error }
 #define TEST_OF(name) { #name, "x", run_##name, 0 }
 #define ACTIVATION(name, error) \
     { #name, "x", run_##name, error }, { #name "_joints", "x", run_##name, error }, \
-    { #name "_special", "x", run_##name, error }
+    { #name "_special", "x", run_##name, error }, { #name "_ends", "x", run_##name, error }
 #define SECOND(name) GOLDEN_SECOND_ORDER(#name, run_##name)
 /* clang-format on */
 
@@ -111,6 +116,8 @@ static const golden_row rows[] = {
     { "clamp_whole", "x", run_clamp_whole, 0 },
     { "clamp_promoted", "x", run_clamp_promoted, 0 },
     { "hardtanh_whole", "x", run_hardtanh_whole, 0 },
+    { "clamp_tensors", "x low high", run_clamp_tensors, 0 },
+    { "clamp_in_place", "x low", run_clamp_in_place, 0 },
     SECOND(expm1),
     SECOND(log1p),
     SECOND(log2),

@@ -118,8 +118,29 @@ static void test_limits_may_be_tensors(void **state)
     assert_values(tern_clamp_max(x, high), (double[]){ -1, 0, 1, 2, 2 }, 5);
     tern_tensor *whole = tern_full(1, TERN_SHAPE(2), TERN_I64);
     assert_values(tern_clamp(whole, tern_full(1.5, TERN_SHAPE(1)), 9), (double[]){ 1.5, 1.5 }, 2);
-    assert_null(tern_clamp_(tern_detach(x), low, 3));
-    assert_error(TERN_ERR_ARGUMENT, "clamp: in place the limits have to be numbers");
+}
+
+static void test_limits_in_place(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = vector((float[]){ -1, 0, 1, 2, 3 }, 5);
+    tern_tensor *low = tern_set_requires_grad(vector((float[]){ 0, 0, 0, 0, 5 }, 5), true);
+    tern_tensor *y = tern_mul(x, 1); /* who made it comes to know */
+    assert_ptr_equal(tern_clamp_(y, low, 2), y);
+    assert_values(y, (double[]){ 0, 0, 1, 2, 2 }, 5);
+    tern_backward(tern_sum(y));
+    assert_values(tern_grad_of(low), (double[]){ 1, 0.5, 0, 0, 0 }, 5);
+    assert_null(tern_clamp_(x, tern_zeros(TERN_SHAPE(2, 5)), 3));
+    assert_error(TERN_ERR_SHAPE, "clamp: the limits have more elements");
+    tern_tensor *whole = tern_full(1, TERN_SHAPE(2), TERN_I64);
+    assert_null(tern_clamp_min_(whole, tern_full(1.5, TERN_SHAPE(1))));
+    assert_error(TERN_ERR_DTYPE, "the result is f32, which a tensor of i64 cannot take in place");
+    assert_values(whole, (double[]){ 1, 1 }, 2);
+    assert_null(tern_clamp_min_(tern_set_requires_grad(x, true), tern_zeros(TERN_SHAPE(1))));
+    assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient");
+    assert_null(tern_clamp_min_(NULL, low));
+    assert_error(TERN_ERR_ARGUMENT, "clamp: input 0 is NULL");
 }
 
 static void test_numbers_promote_in_clamp(void **state)
@@ -188,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_in_place_on_what_cannot_change),
         cmocka_unit_test(test_numbers_promote_in_clamp),
         cmocka_unit_test(test_limits_may_be_tensors),
+        cmocka_unit_test(test_limits_in_place),
         cmocka_unit_test(test_half_limits_are_rounded),
         cmocka_unit_test(test_limits_that_cannot_be),
         cmocka_unit_test(test_layouts),
