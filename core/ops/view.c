@@ -122,9 +122,28 @@ tern_tensor *tern_reshape_at(tern_site_t site, tern_tensor *x, tern_shape_t shap
     return core_compose_end(&frame, out);
 }
 
+/* The gradient's memory in another shape, without a base: where nobody else holds it, what comes next may
+ * write its own gradient there. NULL: it has to be a view, or there is no memory, which is recorded. */
+static tern_tensor *reshaped(tern_tensor *grad, const tern_view *like)
+{
+    tern_thread *self = core_self();
+    if (self->grad_mode || grad->base != NULL || !(grad->view.flags & TERN_VIEW_CONTIGUOUS))
+        return NULL;
+    tern_tensor *alias = core_tensor_alias(self, NULL, grad);
+    if (alias == NULL)
+        return NULL;
+    alias->view.ndim = like->ndim;
+    memcpy(alias->view.shape, like->shape, (size_t)like->ndim * sizeof like->shape[0]);
+    core_row_major(like->ndim, like->shape, alias->view.stride);
+    return core_scope_add(self, alias);
+}
+
 void back_view(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = tern_reshape(grad, shape_of(core_input_view(ctx, 0)));
+    const tern_view *x = core_input_view(ctx, 0);
+    grad_in[0] = reshaped(grad, x);
+    if (grad_in[0] == NULL)
+        grad_in[0] = tern_reshape(grad, shape_of(x));
 }
 
 tern_tensor *tern_flatten_at(tern_site_t site, tern_tensor *x, int first, int last)

@@ -219,6 +219,27 @@ static void test_parts_of_a_result_add_up_their_gradients(void **state)
     assert_close(tern_item(tern_sum(second)), 3 * 2, 0);
 }
 
+/* A gradient on its way through another shape is still nobody else's: gelu's goes into its memory. */
+static void test_a_gradient_keeps_its_memory_through_a_view(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t bytes = 4 * 256 * 512;
+    const tern_dev_t dev = tern_default_device();
+    tern_tensor *x = tern_set_requires_grad(tern_ones(TERN_SHAPE(256, 512)), true);
+    tern_tensor *w = tern_ones(TERN_SHAPE(512, 256));
+    tern_tensor *y = tern_reshape(tern_gelu(x), TERN_SHAPE(512, 256));
+    tern_tensor *loss = tern_sum(tern_mul(y, w));
+    assert_no_error();
+    tern_memory_reset_peak(dev);
+    const int64_t before = tern_memory(dev).allocated_bytes;
+    tern_backward(loss);
+    assert_no_error();
+    assert_true(tern_memory(dev).peak_allocated_bytes - before < bytes + bytes / 2);
+    assert_close(tern_item(tern_select(tern_select(tern_grad_of(x), 0, 255), 0, 511)), 1.0833155,
+                 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
         cmocka_unit_test(test_detach_shares_data_but_no_history),
         cmocka_unit_test(test_parts_of_a_result_add_up_their_gradients),
+        cmocka_unit_test(test_a_gradient_keeps_its_memory_through_a_view),
     };
     return check_run(tests, NULL, NULL);
 }
