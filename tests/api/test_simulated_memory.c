@@ -216,12 +216,12 @@ static void test_transformer(void **state)
     /* what a linear layer alone has saved goes before the gradient of its input, as large, is made;
      * the gradient that goes past a branch, by the addition behind it, is one of the others */
     const stage stages[] = {
-        { "embedding", 0, table, e, 0, 0 },   { "layer_norm", e + rows, norm, e, e, e },
-        { "qkv", e, qkv, 3 * e, 0, e },       { "attention", 4 * e + sums, 0, e, 3 * e, e + 3 * e },
-        { "out", 0, out, e, e, e },           { "layer_norm", e + rows, norm, e, e, e },
-        { "up", e, up, 4 * e, 0, e },         { "gelu", 4 * e, 0, 4 * e, 0, e },
-        { "down", 4 * e, down, e, 0, 0 }, { "layer_norm", e + rows, norm, e, e, 0 },
-        { "head", e, table, logits, 0, 0 },   loss_stage(TOKENS, SYMBOLS),
+        { "embedding", 0, table, e, 0, 0 }, { "layer_norm", e + rows, norm, e, e, e },
+        { "qkv", e, qkv, 3 * e, 0, e },     { "attention", 4 * e + sums, 0, e, 3 * e, e },
+        { "out", 0, out, e, e, e },         { "layer_norm", e + rows, norm, e, e, e },
+        { "up", e, up, 4 * e, 0, e },       { "gelu", 4 * e, 0, 4 * e, 0, e },
+        { "down", 4 * e, down, e, 0, 0 },   { "layer_norm", e + rows, norm, e, e, 0 },
+        { "head", e, table, logits, 0, 0 }, loss_stage(TOKENS, SYMBOLS),
     };
     const int64_t weights = 2 * table + 3 * norm + qkv + out + up + down;
     const int64_t batch = 2 * block(TOKENS, 8);
