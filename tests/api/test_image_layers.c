@@ -157,7 +157,8 @@ static void test_mistakes_are_explained(void **state)
     assert_null(tern_conv1d(x, image));
     assert_error(TERN_ERR_SHAPE, "expected the weight to have 3 dimensions");
     assert_null(tern_conv_transpose1d(x, w, .stride = 2, .output_padding = 2));
-    assert_error(TERN_ERR_ARGUMENT, "output padding must be smaller than either stride or dilation");
+    assert_error(TERN_ERR_ARGUMENT,
+                 "output padding must be smaller than either stride or dilation");
     assert_null(tern_conv_transpose1d(x, tern_zeros(TERN_SHAPE(3, 4, 3))));
     assert_error(TERN_ERR_SHAPE, "given transposed=1, groups=1 and weight of size [3, 4, 1, 3]");
     assert_null(tern_group_norm(x, 3));
