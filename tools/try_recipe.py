@@ -88,6 +88,11 @@ def read_or_none(path):
         return stream.read()
 
 
+def made_by(script):
+    """tests/golden/make_x.py writes tests/golden/x.txt."""
+    return script.replace("/make_", "/").replace(".py", ".txt")
+
+
 class Trial:
     """One run: what was found, line by line."""
 
@@ -109,10 +114,10 @@ class Trial:
 
     def expect_notice(self, piece, who, command):
         good, output = self.copy.run(command)
-        words = piece.notice.says
-        named = next((line for line in output.splitlines() if words in line), None)
+        named = next((line for line in output.splitlines() if piece.notice.says in line), None)
+        words = (named or piece.notice.says).replace(self.copy.root + "/", "").strip()
         self.say(not good and named is not None,
-                 f"{piece.op} without {piece.path}: {who} says \"{(named or words).strip()}\"".replace(self.copy.root + "/", ""), output)
+                 f"{piece.op} without {piece.path}: {who} says \"{words}\"", output)
 
     # ---- pieces that are left out
 
@@ -122,9 +127,7 @@ class Trial:
 
     def without(self, piece):
         """All but what the piece's op has in its file; what a script has not made is not there, either."""
-        made = {"tests/golden/make_autocast.py": "tests/golden/autocast.txt"}.get(piece.path)
-        if made is None and "/make_" in piece.path:
-            made = piece.path.replace("make_", "").replace(".py", ".txt")
+        made = made_by(piece.path)
         return [p for p in self.pieces if p.op != piece.op or p.path not in (piece.path, made)]
 
     # ---- steps
@@ -177,8 +180,8 @@ class Trial:
                          f"{piece.op} without {piece.path}: the linker says \"{words}\"", output)
 
     def programs(self):
-        named = {p.notice.what for p in self.noticed("running")} - {"tools/check_ops.py"}
-        return sorted(named)
+        return sorted({p.notice.what for p in self.noticed("running")
+                       if not p.notice.what.endswith(".py")})
 
     def test(self):
         self.copy.has(self.pieces)
@@ -203,18 +206,17 @@ class Trial:
             self.copy.has(self.without(piece))
             self.expect_notice(piece, "the build", self.build(piece.notice.what))
         for piece in self.noticed("running"):
-            if piece.notice.what.endswith(".py"):
+            if piece.notice.what not in self.programs():
                 continue
             self.copy.has(self.without(piece))
             program = "test_" + piece.notice.what.replace("/", "_")
             test = f"ctest --test-dir build/release --output-on-failure -R '^{piece.notice.what}$'"
             build = " ".join(self.build(program))
             self.expect_notice(piece, piece.notice.what, ["sh", "-c", f"{build} >&2 && {test}"])
-        dtypes = [p for p in self.pieces if p.path == "tests/golden/dtypes.txt"]
-        for piece in dtypes:
+        for piece in [p for p in self.pieces if p.path == "tests/golden/dtypes.txt"]:
             self.copy.has(self.without(piece))
-            piece = piece._replace(notice=op_recipe.Notice("running", "ops/dtypes",
-                                                           f"{piece.op} is not in the table"))
+            words = f"{piece.op} is not in the table"
+            piece = piece._replace(notice=op_recipe.Notice("running", "ops/dtypes", words))
             self.expect_notice(piece, "ops/dtypes", ["ctest", "--test-dir", "build/release",
                                                      "--output-on-failure", "-R", "^ops/dtypes$"])
 
@@ -259,7 +261,7 @@ def make_golden(python, recipes):
         scripts = {p.path for r in recipes for p in r.pieces if "/make_" in p.path}
         text = "# What PyTorch writes for the ops of these recipes; made by tools/try_recipe.py --golden.\n\n"
         for script in sorted(scripts | {"tests/golden/make_dtypes.py"}):
-            path = script.replace("make_", "").replace(".py", ".txt")
+            path = made_by(script)
             before = read_or_none(copy.path(path))
             good, output = copy.run([python, script])
             if not good:
