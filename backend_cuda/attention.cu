@@ -325,39 +325,36 @@ __global__ void __launch_bounds__(THREADS) k_attention_grad_kv(cuda_attention_ar
 
 /* ---- launches --------------------------------------------------------------------------------- */
 
-static cudaLaunchConfig_t attention_shape(int64_t units, int64_t shared, cudaStream_t stream)
+/* A kernel over blocks of a->rows of `rows` rows, of `heads` heads of each batch; `kernel_of` takes a
+ * zero of the storage type. */
+template <typename F>
+static cudaError_t launch(const cuda_attention_args *a, int64_t heads, int64_t rows, int64_t shared,
+                          cudaStream_t stream, F kernel_of)
 {
+    const int64_t units = a->batch * heads * ((rows + a->rows - 1) / a->rows);
     cudaLaunchConfig_t c = shape(units < (1 << 30) ? units : (1 << 30), THREADS, stream);
     c.dynamicSmemBytes = (size_t)shared;
-    return c;
+    return float_switch(
+        a->dtype, [&](auto zero) { return cudaLaunchKernelEx(&c, kernel_of(zero), *a, units); });
 }
 
 extern "C" cudaError_t cuda_launch_attention(const cuda_attention_args *a, int64_t shared,
                                              cudaStream_t stream)
 {
-    const int64_t units = a->batch * a->heads * ((a->t + a->rows - 1) / a->rows);
-    const cudaLaunchConfig_t c = attention_shape(units, shared, stream);
-    return float_switch(a->dtype, [&](auto zero) {
-        return cudaLaunchKernelEx(&c, k_attention<decltype(zero)>, *a, units);
-    });
+    return launch(a, a->heads, a->t, shared, stream,
+                  [](auto zero) { return k_attention<decltype(zero)>; });
 }
 
 extern "C" cudaError_t cuda_launch_attention_grad_q(const cuda_attention_args *a, int64_t shared,
                                                     cudaStream_t stream)
 {
-    const int64_t units = a->batch * a->heads * ((a->t + a->rows - 1) / a->rows);
-    const cudaLaunchConfig_t c = attention_shape(units, shared, stream);
-    return float_switch(a->dtype, [&](auto zero) {
-        return cudaLaunchKernelEx(&c, k_attention_grad_q<decltype(zero)>, *a, units);
-    });
+    return launch(a, a->heads, a->t, shared, stream,
+                  [](auto zero) { return k_attention_grad_q<decltype(zero)>; });
 }
 
 extern "C" cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t shared,
                                                      cudaStream_t stream)
 {
-    const int64_t units = a->batch * a->groups * ((a->s + a->rows - 1) / a->rows);
-    const cudaLaunchConfig_t c = attention_shape(units, shared, stream);
-    return float_switch(a->dtype, [&](auto zero) {
-        return cudaLaunchKernelEx(&c, k_attention_grad_kv<decltype(zero)>, *a, units);
-    });
+    return launch(a, a->groups, a->s, shared, stream,
+                  [](auto zero) { return k_attention_grad_kv<decltype(zero)>; });
 }

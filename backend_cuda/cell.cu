@@ -6,23 +6,6 @@
 
 using namespace cuda;
 
-static __device__ __forceinline__ float sigmoid_of(float x)
-{
-    return f32_sigmoid(x);
-}
-static __device__ __forceinline__ double sigmoid_of(double x)
-{
-    return f64_sigmoid(x);
-}
-static __device__ __forceinline__ float tanh_of(float x)
-{
-    return f32_tanh(x);
-}
-static __device__ __forceinline__ double tanh_of(double x)
-{
-    return f64_tanh(x);
-}
-
 /* Gate `gate` of an operand of `width` gates a row, at element k of row `row`. */
 template <typename S> struct cell_rows {
     int64_t row, k, size;

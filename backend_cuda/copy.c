@@ -79,10 +79,7 @@ tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
     return cuda_copy(&copy);
 }
 
-/* Makes row-major elements in the output, or in scratch memory that is then spread over it. */
-typedef cudaError_t (*make_fn)(const tern_call *call, void *data, cudaStream_t stream);
-
-static tern_status_t make(const tern_call *call, make_fn launch, const char *name)
+tern_status_t cuda_make(const tern_call *call, cuda_make_fn launch, const char *name)
 {
     cudaStream_t stream = NULL;
     const tern_view *out = call->out[0];
@@ -106,7 +103,7 @@ static cudaError_t launch_arange(const tern_call *call, void *data, cudaStream_t
 
 tern_status_t cuda_arange(const tern_call *call)
 {
-    return make(call, launch_arange, "arange");
+    return cuda_make(call, launch_arange, "arange");
 }
 
 static cudaError_t launch_linspace(const tern_call *call, void *data, cudaStream_t stream)
@@ -116,5 +113,5 @@ static cudaError_t launch_linspace(const tern_call *call, void *data, cudaStream
 
 tern_status_t cuda_linspace(const tern_call *call)
 {
-    return make(call, launch_linspace, "linspace");
+    return cuda_make(call, launch_linspace, "linspace");
 }

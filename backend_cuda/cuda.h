@@ -82,6 +82,10 @@ int64_t cuda_dtype_size(int dtype);
 tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
                                   const tern_view *out, void *data);
 
+/* Makes row-major elements of the output, in it or in scratch memory that is then spread over it. */
+typedef cudaError_t (*cuda_make_fn)(const tern_call *call, void *data, cudaStream_t stream);
+tern_status_t cuda_make(const tern_call *call, cuda_make_fn launch, const char *name);
+
 /* Scratch memory of the call's device, or NULL: recorded. */
 static inline void *cuda_scratch(const tern_call *call, int64_t bytes)
 {

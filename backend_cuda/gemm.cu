@@ -19,7 +19,7 @@ template <typename S> struct matrix_side {
     bool depth_inner;
     __device__ __forceinline__ auto operator()(int64_t i, int64_t d) const
     {
-        return read_number(data[i * stride + d * depth_stride]);
+        return number_of(data[i * stride + d * depth_stride]);
     }
 };
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(TILE_THREADS)
                                    g.y_stride[1] == 1 };
     const auto write = [&](int64_t m, int64_t n, A sum) {
         if (bias != nullptr)
-            sum += read_number(bias[n * g.bias_stride]);
+            sum += number_of(bias[n * g.bias_stride]);
         out[b * g.out_stride[0] + m * g.out_stride[1] + n * g.out_stride[2]] = narrow<S>(sum);
     };
     multiply_tile<A>(xs, ys, g.m, g.n, g.k, left, right, write);

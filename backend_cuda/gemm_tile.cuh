@@ -6,34 +6,12 @@
 #ifndef TERN_BACKEND_CUDA_GEMM_TILE_CUH
 #define TERN_BACKEND_CUDA_GEMM_TILE_CUH
 
-#include "backend_cuda/types.cuh"
+#include "backend_cuda/number.cuh"
 
 namespace cuda
 {
 
 constexpr int TILE = 64, DEPTH = 16, EACH = 8, TILE_THREADS = (TILE / EACH) * (TILE / EACH);
-
-/* As it is computed with: half types in f32, integers in i64. */
-template <typename S> __device__ __forceinline__ int64_t read_number(S x)
-{
-    return (int64_t)x;
-}
-__device__ __forceinline__ float read_number(float x)
-{
-    return x;
-}
-__device__ __forceinline__ double read_number(double x)
-{
-    return x;
-}
-__device__ __forceinline__ float read_number(__half x)
-{
-    return widen(x);
-}
-__device__ __forceinline__ float read_number(__nv_bfloat16 x)
-{
-    return widen(x);
-}
 
 /* tile[d][i] = side(first + i, depth + d), 0 outside. Threads follow k where its elements lie beside
  * each other. */

@@ -6,36 +6,28 @@
 #include "backend_cuda/launch.h"
 #include "core/philox.h"
 
-typedef cudaError_t (*draw_fn)(void *out, int dtype, uint64_t seed, uint64_t draw, int64_t n,
-                               cudaStream_t stream);
-
-/* Row-major into the output, or by way of scratch memory. */
-static tern_status_t run(const tern_call *call, draw_fn launch, const char *name)
+static cudaError_t launch_rand(const tern_call *call, void *data, cudaStream_t stream)
 {
-    cudaStream_t stream = NULL;
     const tern_attr_random *attr = call->attr;
     const tern_view *out = call->out[0];
-    void *data = out->data;
-    if (out->numel == 0)
-        return TERN_OK;
-    if (!(out->flags & TERN_VIEW_CONTIGUOUS))
-        data = cuda_scratch(call, out->numel * cuda_dtype_size(out->dtype));
-    if (data == NULL)
-        return TERN_ERR_OOM;
-    CUDA_TRY(cuda_enter(call, &stream));
-    CUDA_TRY(cuda_launched(
-        call, launch(data, out->dtype, attr->seed, attr->call, out->numel, stream), name));
-    return data == out->data ? TERN_OK : cuda_from_row_major(call, out, out, data);
+    return cuda_launch_rand(data, out->dtype, attr->seed, attr->call, out->numel, stream);
 }
 
 tern_status_t cuda_rand(const tern_call *call)
 {
-    return run(call, cuda_launch_rand, "rand");
+    return cuda_make(call, launch_rand, "rand");
+}
+
+static cudaError_t launch_randn(const tern_call *call, void *data, cudaStream_t stream)
+{
+    const tern_attr_random *attr = call->attr;
+    const tern_view *out = call->out[0];
+    return cuda_launch_randn(data, out->dtype, attr->seed, attr->call, out->numel, stream);
 }
 
 tern_status_t cuda_randn(const tern_call *call)
 {
-    return run(call, cuda_launch_randn, "randn");
+    return cuda_make(call, launch_randn, "randn");
 }
 
 tern_status_t cuda_bernoulli(const tern_call *call)

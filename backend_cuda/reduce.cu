@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backend_cuda/launch.h"
+#include "backend_cuda/number.cuh"
 #include "backend_cuda/reduce.cuh"
 #include "backend_cuda/walk.cuh"
 
@@ -187,31 +188,6 @@ template <typename A> struct extreme_cell {
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-template <typename S> __device__ __forceinline__ int64_t read_cell(S x)
-{
-    return (int64_t)x;
-}
-__device__ __forceinline__ int64_t read_cell(bool8 x)
-{
-    return x.value;
-}
-__device__ __forceinline__ float read_cell(float x)
-{
-    return x;
-}
-__device__ __forceinline__ double read_cell(double x)
-{
-    return x;
-}
-__device__ __forceinline__ float read_cell(__half x)
-{
-    return widen(x);
-}
-__device__ __forceinline__ float read_cell(__nv_bfloat16 x)
-{
-    return widen(x);
-}
-
 template <typename O, typename A> struct write_as {
     static __device__ __forceinline__ O run(A x)
     {
@@ -250,7 +226,7 @@ __global__ void __launch_bounds__(BLOCK)
         c.start(f);
         for (int64_t k = 0; k < count; k++) {
             offsets<1>(gone, (uint32_t)k, inner);
-            c.add(read_cell(in[at[2] + inner[0]]), k);
+            c.add(number_of(in[at[2] + inner[0]]), k);
         }
         write_out(c, out, place, at, f);
     }
@@ -272,7 +248,7 @@ __global__ void __launch_bounds__(BLOCK)
     c.start(f);
     for (int64_t k = begin + threadIdx.x; k < end; k += BLOCK) {
         offsets<1>(gone, (uint32_t)k, inner);
-        c.add(read_cell(in[at[2] + inner[0]]), k);
+        c.add(number_of(in[at[2] + inner[0]]), k);
     }
     block_merge(shared, c);
     if (threadIdx.x != 0)
