@@ -1,5 +1,7 @@
 #include "models.h"
 
+#include "bench.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +135,7 @@ typedef struct gpt {
     tern_tensor *places;
 } gpt;
 
-enum { GPT_WIDTH = 128, GPT_LENGTH = 64, GPT_SYMBOLS = 65, GPT_BLOCKS = 4, GPT_HEADS = 4 };
+enum { GPT_LENGTH = 64, GPT_SYMBOLS = 65, GPT_BLOCKS = 4, LARGE_LENGTH = 256 };
 
 static tern_tensor *gpt_forward(tern_module *self, tern_tensor *x)
 {
@@ -143,21 +145,30 @@ static tern_tensor *gpt_forward(tern_module *self, tern_tensor *x)
     return tern_flatten(tern_forward(g->head, y), 0, 1);
 }
 
-static tern_module *make_gpt(void)
+static tern_module *gpt_of(int64_t width, int64_t length, int64_t heads)
 {
     TERN_SCOPE;
     gpt *g = TERN_MODULE(gpt, gpt_forward);
-    TERN_CHILD(g, symbols, tern_embedding_layer(GPT_SYMBOLS, GPT_WIDTH));
-    TERN_PARAM(g, places, tern_randn(TERN_SHAPE(GPT_LENGTH, GPT_WIDTH)));
+    TERN_CHILD(g, symbols, tern_embedding_layer(GPT_SYMBOLS, width));
+    TERN_PARAM(g, places, tern_randn(TERN_SHAPE(length, width)));
     TERN_CHILD(g, blocks, tern_sequential());
     for (int i = 0; g != NULL && i < GPT_BLOCKS; i++)
         tern_sequential_add(g->blocks, NULL,
-                            tern_transformer_encoder_layer(GPT_WIDTH, GPT_HEADS, 4 * GPT_WIDTH,
-                                                           .dropout = -0.0, .gelu = true,
-                                                           .norm_first = true, .causal = true));
-    TERN_CHILD(g, norm, tern_layer_norm_layer(GPT_WIDTH));
-    TERN_CHILD(g, head, tern_linear_layer(GPT_WIDTH, GPT_SYMBOLS, .no_bias = true));
+                            tern_transformer_encoder_layer(width, heads, 4 * width, .dropout = -0.0,
+                                                           .gelu = true, .norm_first = true,
+                                                           .causal = true));
+    TERN_CHILD(g, norm, tern_layer_norm_layer(width));
+    TERN_CHILD(g, head, tern_linear_layer(width, GPT_SYMBOLS, .no_bias = true));
     return g != NULL ? &g->base : NULL;
+}
+
+static tern_module *make_gpt(void)
+{
+    return gpt_of(128, GPT_LENGTH, 4);
+}
+static tern_module *make_gpt1024(void)
+{
+    return gpt_of(1024, LARGE_LENGTH, 16);
 }
 
 static tern_optimizer *sgd(tern_module *net)
@@ -186,6 +197,7 @@ static const bench_model models[] = {
     { "tiny", make_tiny, sgd, { 1, 2, { 8, 4 } }, 4 },
     { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
     { "gpt", make_gpt, adamw, { 1, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
+    { "gpt1024", make_gpt1024, adamw, { 1, 2, { 16, LARGE_LENGTH } }, GPT_SYMBOLS },
     { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
     { "lstm", make_lstm, adam, { 1, 3, { 32, 64, 128 } }, 10 },
     { "gru", make_gru, adam, { 1, 3, { 32, 64, 128 } }, 10 },
@@ -200,11 +212,16 @@ const bench_model *bench_model_of(const char *name)
     return NULL;
 }
 
+static bool is_gpt(const bench_model *model)
+{
+    return model->make == make_gpt || model->make == make_gpt1024;
+}
+
 /* Numbers of symbols for gpt, each with a target of its own. */
 static tern_tensor *inputs_of(const bench_model *model)
 {
     tern_tensor *x = tern_randn(model->input);
-    if (model->make != make_gpt)
+    if (!is_gpt(model))
         return x;
     return tern_cast(tern_mul(tern_rand(model->input), model->classes), TERN_I64);
 }
@@ -212,7 +229,7 @@ static tern_tensor *inputs_of(const bench_model *model)
 static tern_tensor *targets_of(const bench_model *model)
 {
     const int64_t *dims = model->input.dims;
-    const int64_t targets = dims[0] * (model->make == make_gpt ? dims[1] : 1);
+    const int64_t targets = dims[0] * (is_gpt(model) ? dims[1] : 1);
     tern_tensor *y = tern_randn(TERN_SHAPE(targets, model->classes));
     return model->make == make_regression ? y : tern_argmax(y, 1);
 }
@@ -255,12 +272,22 @@ void bench_training_steps(void *training, int64_t repeats)
     }
 }
 
+static void set_device(const char *name)
+{
+    tern_dev_t device;
+    if (tern_dev_parse(name, &device) == TERN_OK)
+        (void)tern_set_default_device(device);
+    bench_check();
+}
+
 int bench_main(int argc, char **argv, const char *const *works, int count, bench_work run)
 {
     int named = 0;
     for (int a = 1; a < argc; a++)
         if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
             tern_set_num_threads(atoi(argv[++a]));
+        else if (strcmp(argv[a], "--device") == 0 && a + 1 < argc)
+            set_device(argv[++a]);
         else if (strcmp(argv[a], "--json") != 0)
             named++;
     for (int i = 0; i < count; i++) {

@@ -4,6 +4,7 @@
  *   tiny  4-16-4, batch 8, SGD               wide  1024-1024-1024-1024, batch 256, SGD
  *   resnet20  that of examples/resnet_cifar.c, batch 128, SGD momentum
  *   gpt   that of examples/char_gpt.c: 4 blocks, 4 heads, width 128, 64 of 65 symbols, batch 16, AdamW
+ *   gpt1024  the same with 16 heads, width 1024, 256 symbols: for devices
  *   lstm, gru  two layers of 256 over 64 steps of 128, batch 32, the last step's classes, Adam
  *   regression  that of examples/regression.c: 1-32-1 with tanh, 200 points, squared error, Adam */
 #ifndef TERN_BENCH_MODELS_H
@@ -36,7 +37,7 @@ void bench_training_free(bench_training *training);
 /* forward, loss, backward, step, zero_grad: a bench_body on a bench_training. */
 void bench_training_steps(void *training, int64_t repeats);
 
-/* --threads N and names of works, of which there are `count`; runs those that were named, or all. The
+/* --threads N, --device NAME (where all tensors are made) and names of works, of which there are `count`; runs those that were named, or all. The
  * rest of what a main function does: returns its exit status. */
 typedef void (*bench_work)(const char *name);
 int bench_main(int argc, char **argv, const char *const *works, int count, bench_work run);

@@ -130,6 +130,23 @@ static void test_text_is_learnt_and_gone_on_with(void **state)
     assert_string_equal(example_out, first);
 }
 
+/* mlp_mnist and resnet_cifar: see the tests of runs that go on bit for bit. */
+static void test_text_and_digits_take_half_types(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "bf16", "fp16" };
+    for (int i = 0; i < 2; i++) {
+        char options[256];
+        snprintf(options, sizeof options, "--data rhyme.txt --device cpu --steps 2 --amp %s",
+                 modes[i]);
+        expect_run(0, "char_gpt", options);
+        expect_text(out_text, "after 2 steps");
+        snprintf(options, sizeof options, "--data . --steps 2 --batch 16 --amp %s", modes[i]);
+        expect_run(0, "cnn_mnist", options);
+        expect_text(out_text, "after 2 steps");
+    }
+}
+
 static void test_text_programs_have_options_of_their_own(void **state)
 {
     (void)state;
@@ -334,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_training_prints_epochs_and_accuracy),
         cmocka_unit_test(test_json_holds_what_was_promised),
         cmocka_unit_test(test_text_is_learnt_and_gone_on_with),
+        cmocka_unit_test(test_text_and_digits_take_half_types),
         cmocka_unit_test(test_text_programs_have_options_of_their_own),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),

@@ -130,6 +130,8 @@ stage_ops() {
         ! has_torch || once "ops-torch-$round" 60 "$python" bench/peers/torch_device.py \
             --device "$device" --variants fused || bad=1
     done
+    # f32, TF32, bf16 and f16; the goal is 2 times TF32 for a transformer of width 1024
+    [ -n "$rehearsal" ] || once amp 90 "$build/bench/bench_amp" --device "$device" mlp2 resnet20 gpt gpt1024 || bad=1
     return "$bad"
 }
 
