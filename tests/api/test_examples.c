@@ -139,11 +139,11 @@ static void test_text_and_digits_take_half_types(void **state)
         char options[256];
         snprintf(options, sizeof options, "--data rhyme.txt --device cpu --steps 2 --amp %s",
                  modes[i]);
-        expect_run(0, "char_gpt", options);
-        expect_text(out_text, "after 2 steps");
+        example_expect(0, "char_gpt", options);
+        example_says(example_out, "after 2 steps");
         snprintf(options, sizeof options, "--data . --steps 2 --batch 16 --amp %s", modes[i]);
-        expect_run(0, "cnn_mnist", options);
-        expect_text(out_text, "after 2 steps");
+        example_expect(0, "cnn_mnist", options);
+        example_says(example_out, "after 2 steps");
     }
 }
 
