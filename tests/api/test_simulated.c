@@ -8,6 +8,7 @@
 
 #include "tern/plugin.h"
 #include "tests/support/check.h"
+#include "tests/support/simulator.h"
 
 static int setup(void **state)
 {
@@ -122,6 +123,31 @@ static void test_what_is_too_large_is_said(void **state)
     assert_error(TERN_ERR_UNSUPPORTED, "use smaller batches");
 }
 
+static void assert_same(tern_tensor *there, tern_tensor *here)
+{
+    assert_int_equal(tern_numel(there), tern_numel(here));
+    assert_close(tern_item(tern_sum(tern_ne(tern_cpu(there), here))), 0, 0);
+}
+
+/* Threads of a block in other orders: a barrier that is missing shows in one of them. */
+static void test_threads_may_run_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const orders[] = { "reverse", "random:1", "random:2", "random:3" };
+    TERN_SCOPE;
+    tern_seed(4);
+    tern_tensor *x = tern_randint(0, 3, TERN_SHAPE(5000)), *there = tern_to(x, TERN_CUDA(0));
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        simulator_set("ORDER", orders[i]);
+        assert_same(tern_nonzero(there), tern_nonzero(x));
+        assert_same(tern_cumsum(there, 0), tern_cumsum(x, 0));
+        assert_same(tern_argsort(there, 0, false), tern_argsort(x, 0, false));
+        assert_same(tern_sum(there), tern_sum(x));
+    }
+    simulator_set("ORDER", "forward");
+    assert_no_error();
+}
+
 static void test_another_version_of_the_interface_is_refused(void **state)
 {
     (void)state;
@@ -216,6 +242,7 @@ int main(void)
         TEST(test_empty_batches_have_results),
         TEST(test_host_numbers_of_every_dtype),
         TEST(test_what_is_too_large_is_said),
+        TEST(test_threads_may_run_in_any_order),
         TEST(test_another_version_of_the_interface_is_refused),
         TEST(test_it_trains_as_the_cpu_does),
         TEST(test_convolutions_train_as_on_the_cpu),
