@@ -14,11 +14,8 @@ tern_tensor *tern_checkpoint_forward_at(tern_site_t site, tern_module *m, tern_t
 {
     if (tern_failed() || !nn_module_check(site, "checkpoint_forward", m))
         return NULL;
-    return tern_checkpoint_at(site, &(tern_checkpoint_args){ .size_ = sizeof(tern_checkpoint_args),
-                                                             .fn = forward_of,
-                                                             .inputs = &x,
-                                                             .count = 1,
-                                                             .user = m });
+    return tern_checkpoint_at(site, TERN_OPTIONS_(tern_checkpoint_args, .fn = forward_of,
+                                                  .inputs = &x, .count = 1, .user = m));
 }
 
 typedef struct segment {
@@ -41,12 +38,9 @@ static tern_tensor *checkpointed(tern_site_t site, segment range, tern_tensor *x
         return NULL;
     }
     *s = range;
-    return tern_checkpoint_at(site, &(tern_checkpoint_args){ .size_ = sizeof(tern_checkpoint_args),
-                                                             .fn = forward_segment,
-                                                             .inputs = &x,
-                                                             .count = 1,
-                                                             .user = s,
-                                                             .release = free });
+    return tern_checkpoint_at(site,
+                              TERN_OPTIONS_(tern_checkpoint_args, .fn = forward_segment,
+                                            .inputs = &x, .count = 1, .user = s, .release = free));
 }
 
 tern_tensor *tern_checkpoint_sequential_at(tern_site_t site, tern_module *sequential,

@@ -226,10 +226,8 @@ static tern_tensor *read_average(tern_site_t site, const tern_ema *ema, int64_t 
     if (!same)
         return NULL;
     return tern_to_at(site, source,
-                      &(tern_to_args){ .size_ = sizeof(tern_to_args),
-                                       .device = tern_device(ema->params[i]),
-                                       .copy = true,
-                                       .dtype = tern_dtype(ema->params[i]) });
+                      TERN_OPTIONS_(tern_to_args, .device = tern_device(ema->params[i]),
+                                    .copy = true, .dtype = tern_dtype(ema->params[i])));
 }
 
 static void restore(tern_site_t site, tern_ema *ema, const tern_state *state, const char *prefix,

@@ -200,13 +200,10 @@ static bool same_shape(const tern_tensor *a, const tern_tensor *b)
 static tern_tensor *copy_state(const restore *r, tern_tensor *source, const tern_tensor *p)
 {
     return tern_to_at(r->site, source,
-                      &(tern_to_args){ .size_ = sizeof(tern_to_args),
-                                       .device = tern_device(p),
-                                       .copy = true,
-                                       .dtype = tern_dtype(p),
-                                       .format = tern_is_channels_last(p)
-                                                     ? TERN_FORMAT_CHANNELS_LAST
-                                                     : TERN_FORMAT_PRESERVE });
+                      TERN_OPTIONS_(tern_to_args, .device = tern_device(p), .copy = true,
+                                    .dtype = tern_dtype(p),
+                                    .format = tern_is_channels_last(p) ? TERN_FORMAT_CHANNELS_LAST
+                                                                       : TERN_FORMAT_PRESERVE));
 }
 
 static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)

@@ -104,9 +104,7 @@ static tern_tensor *brought(tern_site_t site, tern_tensor *t, tern_dev_t dev)
 {
     return t == NULL ? NULL
                      : tern_to_at(site, t,
-                                  &(tern_to_args){ .size_ = sizeof(tern_to_args),
-                                                   .device = dev,
-                                                   .non_blocking = true });
+                                  TERN_OPTIONS_(tern_to_args, .device = dev, .non_blocking = true));
 }
 
 /* NULL after an error. */
@@ -241,10 +239,8 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
 
 static tern_tensor *moved_state(tern_site_t site, tern_tensor *state, const tern_tensor *p)
 {
-    return tern_to_at(site, state,
-                      &(tern_to_args){ .size_ = sizeof(tern_to_args),
-                                       .device = tern_device(p),
-                                       .dtype = tern_dtype(p) });
+    return tern_to_at(
+        site, state, TERN_OPTIONS_(tern_to_args, .device = tern_device(p), .dtype = tern_dtype(p)));
 }
 
 tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *opt)

@@ -46,8 +46,7 @@ typedef struct tern_autocast_region { /* what the region's end puts back */
 TERN_API tern_autocast_region tern_autocast_begin_at(tern_site_t site,
                                                      const tern_autocast_args *args);
 #define tern_autocast_begin(...) \
-    tern_autocast_begin_at(      \
-        TERN_HERE, &(tern_autocast_args){ .size_ = sizeof(tern_autocast_args), __VA_ARGS__ })
+    tern_autocast_begin_at(TERN_HERE, TERN_OPTIONS_(tern_autocast_args, __VA_ARGS__))
 /* Ends a region, once; those inside it have to be ended first. */
 TERN_API void tern_autocast_end(tern_autocast_region *region);
 #if defined(__GNUC__)
@@ -117,9 +116,7 @@ typedef struct tern_grad_scaler_args {
 TERN_API tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site,
                                                       const tern_grad_scaler_args *args);
 #define tern_grad_scaler_create(...) \
-    tern_grad_scaler_create_at(      \
-        TERN_HERE,                   \
-        &(tern_grad_scaler_args){ .size_ = sizeof(tern_grad_scaler_args), __VA_ARGS__ })
+    tern_grad_scaler_create_at(TERN_HERE, TERN_OPTIONS_(tern_grad_scaler_args, __VA_ARGS__))
 TERN_API void tern_grad_scaler_free(tern_grad_scaler *scaler); /* NULL is fine */
 TERN_API bool tern_scaler_enabled(const tern_grad_scaler *scaler);
 
@@ -157,9 +154,8 @@ TERN_API tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler
     tern_scaler_scale_all_at(TERN_HERE, scaler, losses, out_scaled)
 #define tern_scaler_unscale(scaler, opt) tern_scaler_unscale_at(TERN_HERE, scaler, opt)
 #define tern_scaler_step(scaler, opt) tern_scaler_step_at(TERN_HERE, scaler, opt)
-#define tern_scaler_update(...)                                  \
-    tern_scaler_update_at(TERN_HERE, &(tern_scaler_update_args){ \
-                                         .size_ = sizeof(tern_scaler_update_args), __VA_ARGS__ })
+#define tern_scaler_update(...) \
+    tern_scaler_update_at(TERN_HERE, TERN_OPTIONS_(tern_scaler_update_args, __VA_ARGS__))
 
 /* 1 when disabled, init_scale before the first loss; else read, which waits for the device. */
 TERN_API double tern_scaler_get_scale_at(tern_site_t site, tern_grad_scaler *scaler);

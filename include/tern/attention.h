@@ -31,10 +31,9 @@ typedef struct tern_scaled_dot_product_attention_args {
  * torch.nn.functional.scaled_dot_product_attention; operands of two dimensions are one head. */
 TERN_API tern_tensor *tern_scaled_dot_product_attention_at(
     tern_site_t, const tern_scaled_dot_product_attention_args *args);
-#define tern_scaled_dot_product_attention(...)                \
-    tern_scaled_dot_product_attention_at(                     \
-        TERN_HERE, &(tern_scaled_dot_product_attention_args){ \
-                       .size_ = sizeof(tern_scaled_dot_product_attention_args), __VA_ARGS__ })
+#define tern_scaled_dot_product_attention(...) \
+    tern_scaled_dot_product_attention_at(      \
+        TERN_HERE, TERN_OPTIONS_(tern_scaled_dot_product_attention_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

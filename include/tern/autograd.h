@@ -17,10 +17,12 @@
 extern "C" {
 #endif
 
+/* True for a leaf that was asked to, and for what was recorded of one; false for NULL. */
 TERN_API bool tern_requires_grad(const tern_tensor *t);
 /* Leaves only (tensors that no recorded op made), floats only. Returns t. */
 TERN_API tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on);
 #define tern_set_requires_grad(t, on) tern_set_requires_grad_at(TERN_HERE, t, on)
+/* True for a tensor that no recorded op made, whether it requires a gradient or not. */
 TERN_API bool tern_is_leaf(const tern_tensor *t);
 
 /* The gradient of a leaf, borrowed; NULL when there is none. */
@@ -37,10 +39,12 @@ typedef struct tern_backward_args {
     bool retain_graph;     /* keep what was saved, so that backward can be called again */
     bool create_graph;     /* record backward itself; implies retain_graph */
 } tern_backward_args;
+/* Adds the gradients of `root` into those of the leaves that it was made of; saved tensors are let go of
+ * unless retain_graph says otherwise. An error (TERN_ERR_GRAD) when root records nothing, has more than one
+ * element and no `gradient`, or a tensor that backward needs was changed in place. */
 TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args);
-#define tern_backward(...)   \
-    tern_backward_at(TERN_HERE, \
-                     &(tern_backward_args){ .size_ = sizeof(tern_backward_args), __VA_ARGS__ })
+#define tern_backward(...) \
+    tern_backward_at(TERN_HERE, TERN_OPTIONS_(tern_backward_args, __VA_ARGS__))
 
 /* Gradients of `root` with respect to `inputs` (leaves or not), into out_grads, as new tensors of the
  * scope; nothing is added to any leaf. An input that root does not depend on gives NULL when
@@ -55,9 +59,9 @@ typedef struct tern_grad_args {
     bool retain_graph, create_graph, allow_unused;
 } tern_grad_args;
 TERN_API tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args);
-#define tern_grad(...) \
-    tern_grad_at(TERN_HERE, &(tern_grad_args){ .size_ = sizeof(tern_grad_args), __VA_ARGS__ })
+#define tern_grad(...) tern_grad_at(TERN_HERE, TERN_OPTIONS_(tern_grad_args, __VA_ARGS__))
 
+/* Are ops of the calling thread recorded? True at first. */
 TERN_API bool tern_grad_enabled(void);
 /* Per thread; returns the previous setting. */
 TERN_API bool tern_set_grad_enabled(bool on);
@@ -173,9 +177,8 @@ typedef struct tern_gradcheck_args {
 /* Compares gradients with central differences. On disagreement the error names input, element, both
  * values. */
 TERN_API tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args);
-#define tern_gradcheck(...)   \
-    tern_gradcheck_at(TERN_HERE, \
-                      &(tern_gradcheck_args){ .size_ = sizeof(tern_gradcheck_args), __VA_ARGS__ })
+#define tern_gradcheck(...) \
+    tern_gradcheck_at(TERN_HERE, TERN_OPTIONS_(tern_gradcheck_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

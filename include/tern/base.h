@@ -44,6 +44,11 @@ extern "C" {
 #define TERN_HERE __FILE__ ":" TERN_STRING(__LINE__)
 typedef const char *tern_site_t;
 
+/* Arguments by name, as macros of calls pass them: size_ says which members the caller knows. */
+/* clang-format off */
+#define TERN_OPTIONS_(type, ...) &(type){ .size_ = sizeof(type), __VA_ARGS__ }
+/* clang-format on */
+
 /* What went wrong, by kind; the text of an error says the rest. */
 typedef enum tern_status {
     TERN_OK = 0,

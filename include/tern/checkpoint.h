@@ -36,8 +36,7 @@ typedef struct tern_checkpoint_args {
  * of backward. */
 TERN_API tern_tensor *tern_checkpoint_at(tern_site_t site, const tern_checkpoint_args *args);
 #define tern_checkpoint(...) \
-    tern_checkpoint_at(      \
-        TERN_HERE, &(tern_checkpoint_args){ .size_ = sizeof(tern_checkpoint_args), __VA_ARGS__ })
+    tern_checkpoint_at(TERN_HERE, TERN_OPTIONS_(tern_checkpoint_args, __VA_ARGS__))
 
 /* tern_forward(m, x), checkpointed. m has to live until the graph is gone. */
 TERN_API tern_tensor *tern_checkpoint_forward_at(tern_site_t site, tern_module *m, tern_tensor *x);

@@ -64,6 +64,7 @@ TERN_API tern_text *tern_text_drawn_at(tern_site_t site, int64_t count, uint64_t
 #define tern_text_read(path) tern_text_read_at(TERN_HERE, path)
 #define tern_text_from_bytes(bytes, count) tern_text_from_bytes_at(TERN_HERE, bytes, count)
 #define tern_text_drawn(count, seed) tern_text_drawn_at(TERN_HERE, count, seed)
+/* NULL is fine; windows that were cut of it stay good. */
 TERN_API void tern_text_free(tern_text *text);
 
 /* Bytes; 0 for NULL. */
@@ -84,9 +85,8 @@ typedef struct tern_windows_args {
 /* Windows of a text: x [length], i64, are the numbers of consecutive bytes, y [length] those of the
  * bytes that follow each. */
 TERN_API tern_dataset *tern_text_windows_at(tern_site_t site, const tern_windows_args *args);
-#define tern_text_windows(...)      \
-    tern_text_windows_at(TERN_HERE, \
-                         &(tern_windows_args){ .size_ = sizeof(tern_windows_args), __VA_ARGS__ })
+#define tern_text_windows(...) \
+    tern_text_windows_at(TERN_HERE, TERN_OPTIONS_(tern_windows_args, __VA_ARGS__))
 
 /* ---- datasets of one's own ---------------------------------------------------------------- */
 
@@ -102,8 +102,7 @@ typedef struct tern_dataset_args {
 TERN_API tern_dataset *tern_dataset_from_tensors_at(tern_site_t site,
                                                     const tern_dataset_args *args);
 #define tern_dataset_from_tensors(...) \
-    tern_dataset_from_tensors_at(      \
-        TERN_HERE, &(tern_dataset_args){ .size_ = sizeof(tern_dataset_args), __VA_ARGS__ })
+    tern_dataset_from_tensors_at(TERN_HERE, TERN_OPTIONS_(tern_dataset_args, __VA_ARGS__))
 
 /* Writes sample `index` (0 .. count-1) row-major into x and y; false: the loader ends with an error
  * that names the sample. Called by worker threads, several at once, when the loader has more than
@@ -127,8 +126,7 @@ typedef struct tern_callback_args {
 TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
                                                      const tern_callback_args *args);
 #define tern_dataset_from_callback(...) \
-    tern_dataset_from_callback_at(      \
-        TERN_HERE, &(tern_callback_args){ .size_ = sizeof(tern_callback_args), __VA_ARGS__ })
+    tern_dataset_from_callback_at(TERN_HERE, TERN_OPTIONS_(tern_callback_args, __VA_ARGS__))
 
 /* Images of u8 become (value * scale - mean[c]) / deviation[c] for channel c. `scale` 0 is 1/255.
  * The channels are the first dimension of a sample; one given value serves all. Returns the
@@ -142,14 +140,14 @@ typedef struct tern_normalize_args {
 } tern_normalize_args;
 TERN_API tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_args *args);
 #define tern_dataset_normalize(...) \
-    tern_dataset_normalize_at(      \
-        TERN_HERE, &(tern_normalize_args){ .size_ = sizeof(tern_normalize_args), __VA_ARGS__ })
+    tern_dataset_normalize_at(TERN_HERE, TERN_OPTIONS_(tern_normalize_args, __VA_ARGS__))
 
 /* Samples; 0 for NULL. */
 TERN_API int64_t tern_dataset_count(const tern_dataset *dataset);
 /* Shape of one sample's x, without the batch's dimension. */
 TERN_API tern_shape_t tern_dataset_shape(const tern_dataset *dataset);
 
+/* NULL is fine. Open loaders keep what they need; tern_finish frees what nobody did. */
 TERN_API void tern_dataset_free(tern_dataset *dataset);
 
 /* ---- the loader: one pass over a dataset -------------------------------------------------- */
@@ -185,9 +183,8 @@ typedef struct tern_loader_args {
  * never on workers or device. Takes one call number of the generator when it shuffles or augments and
  * no seed is given. */
 TERN_API tern_loader *tern_loader_open_at(tern_site_t site, const tern_loader_args *args);
-#define tern_loader_open(...)      \
-    tern_loader_open_at(TERN_HERE, \
-                        &(tern_loader_args){ .size_ = sizeof(tern_loader_args), __VA_ARGS__ })
+#define tern_loader_open(...) \
+    tern_loader_open_at(TERN_HERE, TERN_OPTIONS_(tern_loader_args, __VA_ARGS__))
 
 typedef struct tern_batch {
     tern_tensor *x; /* [size, ...], borrowed until the next tern_loader_next (or tern_retain) */

@@ -19,11 +19,13 @@ TERN_API const char *tern_dev_name(tern_dev_t dev, char buffer[TERN_DEV_NAME_BYT
 
 /* Devices of a kind that can be used now; 0 for a kind without a backend. Never fails. */
 TERN_API int tern_dev_count(int kind);
+/* Can this device be used now? An index that is unset asks for any. Never fails. */
 TERN_API bool tern_dev_available(tern_dev_t dev);
 
 /* The calling thread's current index for dev's kind becomes dev's (D016-D020). */
 TERN_API tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev);
 #define tern_dev_set(dev) tern_dev_set_at(TERN_HERE, dev)
+/* The calling thread's current device of a kind; TERN_CPU for a kind that there is not. */
 TERN_API tern_dev_t tern_dev_current(int kind);
 
 /* What factories use when no device is given; TERN_CPU at first. Per thread (D015). */
@@ -77,8 +79,7 @@ typedef struct tern_best_args {
  * memory of those that have `bytes` free (the first of equals; a device that cannot tell counts as one
  * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. */
 TERN_API tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args);
-#define tern_dev_best(...) \
-    tern_dev_best_at(TERN_HERE, &(tern_best_args){ .size_ = sizeof(tern_best_args), __VA_ARGS__ })
+#define tern_dev_best(...) tern_dev_best_at(TERN_HERE, TERN_OPTIONS_(tern_best_args, __VA_ARGS__))
 
 /* Waits until all work of a device is done, and reports faults that happened there. */
 TERN_API tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev);
@@ -93,6 +94,7 @@ typedef struct tern_memory_t {
     int64_t system_alloc_count; /* of them, those that went to the system */
 } tern_memory_t;
 TERN_API tern_memory_t tern_memory(tern_dev_t dev);
+/* Peaks become what is in use now. */
 TERN_API void tern_memory_reset_peak(tern_dev_t dev);
 /* Returns cached, unused memory of a device to the system. */
 TERN_API void tern_empty_cache(tern_dev_t dev);

@@ -216,20 +216,20 @@ TERN_DECLARE_WITH_OPTIONS_(leaky_relu)
 TERN_DECLARE_WITH_OPTIONS_(elu)
 TERN_DECLARE_WITH_OPTIONS_(softplus)
 TERN_DECLARE_WITH_OPTIONS_(hardtanh)
-#define TERN_WITH_OPTIONS_(name, ...) \
-    &(tern_##name##_args){ .size_ = sizeof(tern_##name##_args), __VA_ARGS__ }
 #define tern_leaky_relu(...) \
-    tern_leaky_relu_at(TERN_HERE, TERN_WITH_OPTIONS_(leaky_relu, __VA_ARGS__))
+    tern_leaky_relu_at(TERN_HERE, TERN_OPTIONS_(tern_leaky_relu_args, __VA_ARGS__))
 #define tern_leaky_relu_(...) \
-    tern_leaky_relu_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(leaky_relu, __VA_ARGS__))
-#define tern_elu(...) tern_elu_at(TERN_HERE, TERN_WITH_OPTIONS_(elu, __VA_ARGS__))
-#define tern_elu_(...) tern_elu_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(elu, __VA_ARGS__))
-#define tern_softplus(...) tern_softplus_at(TERN_HERE, TERN_WITH_OPTIONS_(softplus, __VA_ARGS__))
+    tern_leaky_relu_inplace_at(TERN_HERE, TERN_OPTIONS_(tern_leaky_relu_args, __VA_ARGS__))
+#define tern_elu(...) tern_elu_at(TERN_HERE, TERN_OPTIONS_(tern_elu_args, __VA_ARGS__))
+#define tern_elu_(...) tern_elu_inplace_at(TERN_HERE, TERN_OPTIONS_(tern_elu_args, __VA_ARGS__))
+#define tern_softplus(...) \
+    tern_softplus_at(TERN_HERE, TERN_OPTIONS_(tern_softplus_args, __VA_ARGS__))
 #define tern_softplus_(...) \
-    tern_softplus_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(softplus, __VA_ARGS__))
-#define tern_hardtanh(...) tern_hardtanh_at(TERN_HERE, TERN_WITH_OPTIONS_(hardtanh, __VA_ARGS__))
+    tern_softplus_inplace_at(TERN_HERE, TERN_OPTIONS_(tern_softplus_args, __VA_ARGS__))
+#define tern_hardtanh(...) \
+    tern_hardtanh_at(TERN_HERE, TERN_OPTIONS_(tern_hardtanh_args, __VA_ARGS__))
 #define tern_hardtanh_(...) \
-    tern_hardtanh_inplace_at(TERN_HERE, TERN_WITH_OPTIONS_(hardtanh, __VA_ARGS__))
+    tern_hardtanh_inplace_at(TERN_HERE, TERN_OPTIONS_(tern_hardtanh_args, __VA_ARGS__))
 
 /* x cut to [min, max]; max where min is above it; NaN stays, and a limit that is NaN makes everything NaN.
  * Limits promote as in binary ops. No gradient at limits that are numbers. Limits that are tensors
@@ -388,15 +388,18 @@ TERN_API tern_tensor *tern_lerp_inplace_at(tern_site_t, tern_tensor *x, tern_ten
 TERN_DECLARE_ACCUMULATE_(addcmul)
 TERN_DECLARE_ACCUMULATE_(addcdiv)
 #define tern_addcmul(x, a, b, value) tern_addcmul_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
-#define tern_addcmul_(x, a, b, value) tern_addcmul_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+#define tern_addcmul_(x, a, b, value) \
+    tern_addcmul_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
 #define tern_addcdiv(x, a, b, value) tern_addcdiv_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
-#define tern_addcdiv_(x, a, b, value) tern_addcdiv_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
+#define tern_addcdiv_(x, a, b, value) \
+    tern_addcdiv_inplace_at(TERN_HERE, x, a, b, TERN_OPERAND(value))
 /* mask (bool) ? value : x, in the dtype of x; the value is a number or a 0-dim tensor. */
 TERN_API tern_tensor *tern_masked_fill_at(tern_site_t, tern_tensor *x, tern_tensor *mask,
                                           tern_operand value);
 TERN_API tern_tensor *tern_masked_fill_inplace_at(tern_site_t, tern_tensor *x, tern_tensor *mask,
                                                   tern_operand value);
-#define tern_masked_fill(x, mask, value) tern_masked_fill_at(TERN_HERE, x, mask, TERN_OPERAND(value))
+#define tern_masked_fill(x, mask, value) \
+    tern_masked_fill_at(TERN_HERE, x, mask, TERN_OPERAND(value))
 #define tern_masked_fill_(x, mask, value) \
     tern_masked_fill_inplace_at(TERN_HERE, x, mask, TERN_OPERAND(value))
 /* condition (bool) ? a : b, elementwise. */

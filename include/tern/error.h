@@ -21,6 +21,7 @@ TERN_API tern_status_t tern_error_code(void);
 TERN_API const char *tern_error_text(void);
 /* The site of the call that failed ("file:line"); NULL without an error. */
 TERN_API tern_site_t tern_error_site(void);
+/* The calling thread has no error any more; later calls run again. */
 TERN_API void tern_error_clear(void);
 
 /* Records an error for the calling thread unless one is pending, and returns `code` (or the code
@@ -56,7 +57,9 @@ typedef void (*tern_log_callback)(tern_log_level_t level, tern_site_t site, cons
                                   void *user);
 /* Called for each event at or under the level, by the thread that has it. NULL removes it. */
 TERN_API void tern_log_set_callback(tern_log_callback callback, void *user);
+/* Process-wide, in place of TERN_LOG. */
 TERN_API void tern_log_set_level(tern_log_level_t level);
+/* An event of the program's own, formatted only when somebody listens. */
 TERN_API void tern_log_write(tern_log_level_t level, tern_site_t site, const char *format, ...)
     TERN_PRINTF(3, 4);
 

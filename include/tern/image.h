@@ -24,10 +24,10 @@ typedef struct tern_conv2d_args {
     int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1 */
     int64_t groups;                             /* default 1 */
 } tern_conv2d_args;
-/* The result is channels_last on the CPU where that is faster; shape and values do not differ. */
+/* -> [N, out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, of x's dtype (floats).
+ * The result is channels_last on the CPU where that is faster; shape and values do not differ. */
 TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
-#define tern_conv2d(...) \
-    tern_conv2d_at(TERN_HERE, &(tern_conv2d_args){ .size_ = sizeof(tern_conv2d_args), __VA_ARGS__ })
+#define tern_conv2d(...) tern_conv2d_at(TERN_HERE, TERN_OPTIONS_(tern_conv2d_args, __VA_ARGS__))
 
 typedef struct tern_conv1d_args {
     size_t size_;
@@ -36,9 +36,9 @@ typedef struct tern_conv1d_args {
     int64_t stride, padding, dilation; /* defaults 1, 0, 1 */
     int64_t groups;                    /* default 1 */
 } tern_conv1d_args;
+/* The same along L: [N, out, L'] or [out, L']. */
 TERN_API tern_tensor *tern_conv1d_at(tern_site_t, const tern_conv1d_args *args);
-#define tern_conv1d(...) \
-    tern_conv1d_at(TERN_HERE, &(tern_conv1d_args){ .size_ = sizeof(tern_conv1d_args), __VA_ARGS__ })
+#define tern_conv1d(...) tern_conv1d_at(TERN_HERE, TERN_OPTIONS_(tern_conv1d_args, __VA_ARGS__))
 
 /* The gradient of a convolution by its input, as an op: x is spread by the stride. Results are
  * (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high. */
@@ -53,8 +53,7 @@ typedef struct tern_conv_transpose2d_args {
 } tern_conv_transpose2d_args;
 TERN_API tern_tensor *tern_conv_transpose2d_at(tern_site_t, const tern_conv_transpose2d_args *args);
 #define tern_conv_transpose2d(...) \
-    tern_conv_transpose2d_at(TERN_HERE, &(tern_conv_transpose2d_args){ \
-                                            .size_ = sizeof(tern_conv_transpose2d_args), __VA_ARGS__ })
+    tern_conv_transpose2d_at(TERN_HERE, TERN_OPTIONS_(tern_conv_transpose2d_args, __VA_ARGS__))
 
 typedef struct tern_conv_transpose1d_args {
     size_t size_;
@@ -63,10 +62,10 @@ typedef struct tern_conv_transpose1d_args {
     int64_t stride, padding, output_padding; /* defaults 1, 0, 0 */
     int64_t groups, dilation;                /* defaults 1, 1 */
 } tern_conv_transpose1d_args;
+/* The same along L. */
 TERN_API tern_tensor *tern_conv_transpose1d_at(tern_site_t, const tern_conv_transpose1d_args *args);
 #define tern_conv_transpose1d(...) \
-    tern_conv_transpose1d_at(TERN_HERE, &(tern_conv_transpose1d_args){ \
-                                            .size_ = sizeof(tern_conv_transpose1d_args), __VA_ARGS__ })
+    tern_conv_transpose1d_at(TERN_HERE, TERN_OPTIONS_(tern_conv_transpose1d_args, __VA_ARGS__))
 
 /* ---- pooling ---------------------------------------------------------------------------------- */
 
@@ -79,11 +78,14 @@ typedef struct tern_pool2d_args {
     bool ceil_mode;
     bool exclude_pad; /* average: divide by the cells inside only */
 } tern_pool2d_args;
+/* The largest element, or the mean, of each window: [N, C, H', W'], H' as a convolution's, rounded up with
+ * ceil_mode. max takes integers, too, and its gradient goes to the first of equals. */
 TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
 TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
-#define TERN_POOL2D_(...) &(tern_pool2d_args){ .size_ = sizeof(tern_pool2d_args), __VA_ARGS__ }
-#define tern_max_pool2d(...) tern_max_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
-#define tern_avg_pool2d(...) tern_avg_pool2d_at(TERN_HERE, TERN_POOL2D_(__VA_ARGS__))
+#define tern_max_pool2d(...) \
+    tern_max_pool2d_at(TERN_HERE, TERN_OPTIONS_(tern_pool2d_args, __VA_ARGS__))
+#define tern_avg_pool2d(...) \
+    tern_avg_pool2d_at(TERN_HERE, TERN_OPTIONS_(tern_pool2d_args, __VA_ARGS__))
 
 /* Windows that part x evenly, so that the result has `size`; window i of n covers cells from
  * floor(i H / n) to ceil((i + 1) H / n). x [N, C, H, W] or [C, H, W]; 1d: [N, C, L] or [C, L]. */
@@ -96,12 +98,10 @@ TERN_API tern_tensor *tern_adaptive_avg_pool2d_at(tern_site_t, const tern_adapti
 TERN_API tern_tensor *tern_adaptive_max_pool2d_at(tern_site_t, const tern_adaptive_pool2d_args *args);
 TERN_API tern_tensor *tern_adaptive_avg_pool1d_at(tern_site_t, tern_tensor *x, int64_t size);
 TERN_API tern_tensor *tern_adaptive_max_pool1d_at(tern_site_t, tern_tensor *x, int64_t size);
-#define TERN_ADAPTIVE_POOL2D_(...) \
-    &(tern_adaptive_pool2d_args){ .size_ = sizeof(tern_adaptive_pool2d_args), __VA_ARGS__ }
 #define tern_adaptive_avg_pool2d(...) \
-    tern_adaptive_avg_pool2d_at(TERN_HERE, TERN_ADAPTIVE_POOL2D_(__VA_ARGS__))
+    tern_adaptive_avg_pool2d_at(TERN_HERE, TERN_OPTIONS_(tern_adaptive_pool2d_args, __VA_ARGS__))
 #define tern_adaptive_max_pool2d(...) \
-    tern_adaptive_max_pool2d_at(TERN_HERE, TERN_ADAPTIVE_POOL2D_(__VA_ARGS__))
+    tern_adaptive_max_pool2d_at(TERN_HERE, TERN_OPTIONS_(tern_adaptive_pool2d_args, __VA_ARGS__))
 #define tern_adaptive_avg_pool1d(x, size) tern_adaptive_avg_pool1d_at(TERN_HERE, x, size)
 #define tern_adaptive_max_pool1d(x, size) tern_adaptive_max_pool1d_at(TERN_HERE, x, size)
 
@@ -120,9 +120,8 @@ typedef struct tern_interpolate_args {
 } tern_interpolate_args;
 /* torch.nn.functional.interpolate. The gradient is deterministic on every device. */
 TERN_API tern_tensor *tern_interpolate_at(tern_site_t, const tern_interpolate_args *args);
-#define tern_interpolate(...)      \
-    tern_interpolate_at(TERN_HERE, \
-                        &(tern_interpolate_args){ .size_ = sizeof(tern_interpolate_args), __VA_ARGS__ })
+#define tern_interpolate(...) \
+    tern_interpolate_at(TERN_HERE, TERN_OPTIONS_(tern_interpolate_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -23,9 +23,7 @@ typedef struct tern_linear_layer_args {
 /* x [..., in] -> [..., out]. weight [out, in] and bias [out], both from U(-d, d), d = in^-1/2. */
 TERN_API tern_module *tern_linear_layer_at(tern_site_t site, const tern_linear_layer_args *args);
 #define TERN_LAYER_(kind, ...) \
-    tern_##kind##_layer_at(    \
-        TERN_HERE,             \
-        &(tern_##kind##_layer_args){ .size_ = sizeof(tern_##kind##_layer_args), __VA_ARGS__ })
+    tern_##kind##_layer_at(TERN_HERE, TERN_OPTIONS_(tern_##kind##_layer_args, __VA_ARGS__))
 #define tern_linear_layer(...) TERN_LAYER_(linear, __VA_ARGS__)
 
 /* One number counts for height and width; a second member, where given, for the width. */
@@ -78,15 +76,12 @@ TERN_API tern_module *tern_conv_transpose1d_layer_at(tern_site_t site,
                                                      const tern_conv_transpose_layer_args *args);
 TERN_API tern_module *tern_conv_transpose2d_layer_at(tern_site_t site,
                                                      const tern_conv_transpose_layer_args *args);
-#define TERN_CONV_TRANSPOSE_LAYER_(...)                              \
-    &(tern_conv_transpose_layer_args)                                \
-    {                                                                \
-        .size_ = sizeof(tern_conv_transpose_layer_args), __VA_ARGS__ \
-    }
-#define tern_conv_transpose1d_layer(...) \
-    tern_conv_transpose1d_layer_at(TERN_HERE, TERN_CONV_TRANSPOSE_LAYER_(__VA_ARGS__))
-#define tern_conv_transpose2d_layer(...) \
-    tern_conv_transpose2d_layer_at(TERN_HERE, TERN_CONV_TRANSPOSE_LAYER_(__VA_ARGS__))
+#define tern_conv_transpose1d_layer(...)      \
+    tern_conv_transpose1d_layer_at(TERN_HERE, \
+                                   TERN_OPTIONS_(tern_conv_transpose_layer_args, __VA_ARGS__))
+#define tern_conv_transpose2d_layer(...)      \
+    tern_conv_transpose2d_layer_at(TERN_HERE, \
+                                   TERN_OPTIONS_(tern_conv_transpose_layer_args, __VA_ARGS__))
 
 typedef struct tern_batch_norm_layer_args {
     size_t size_;
@@ -104,15 +99,10 @@ TERN_API tern_module *tern_batch_norm1d_layer_at(tern_site_t site,
                                                  const tern_batch_norm_layer_args *args);
 TERN_API tern_module *tern_batch_norm2d_layer_at(tern_site_t site,
                                                  const tern_batch_norm_layer_args *args);
-#define TERN_BATCH_NORM_LAYER_(...)                              \
-    &(tern_batch_norm_layer_args)                                \
-    {                                                            \
-        .size_ = sizeof(tern_batch_norm_layer_args), __VA_ARGS__ \
-    }
 #define tern_batch_norm1d_layer(...) \
-    tern_batch_norm1d_layer_at(TERN_HERE, TERN_BATCH_NORM_LAYER_(__VA_ARGS__))
+    tern_batch_norm1d_layer_at(TERN_HERE, TERN_OPTIONS_(tern_batch_norm_layer_args, __VA_ARGS__))
 #define tern_batch_norm2d_layer(...) \
-    tern_batch_norm2d_layer_at(TERN_HERE, TERN_BATCH_NORM_LAYER_(__VA_ARGS__))
+    tern_batch_norm2d_layer_at(TERN_HERE, TERN_OPTIONS_(tern_batch_norm_layer_args, __VA_ARGS__))
 
 typedef struct tern_layer_norm_layer_args {
     size_t size_;
@@ -204,20 +194,19 @@ typedef struct tern_rnn_layer_args {
 TERN_API tern_module *tern_rnn_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
 TERN_API tern_module *tern_lstm_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
 TERN_API tern_module *tern_gru_layer_at(tern_site_t site, const tern_rnn_layer_args *args);
-#define TERN_RNN_LAYER_(...)                              \
-    &(tern_rnn_layer_args)                                \
-    {                                                     \
-        .size_ = sizeof(tern_rnn_layer_args), __VA_ARGS__ \
-    }
-#define tern_rnn_layer(...) tern_rnn_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
-#define tern_lstm_layer(...) tern_lstm_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
-#define tern_gru_layer(...) tern_gru_layer_at(TERN_HERE, TERN_RNN_LAYER_(__VA_ARGS__))
+#define tern_rnn_layer(...) \
+    tern_rnn_layer_at(TERN_HERE, TERN_OPTIONS_(tern_rnn_layer_args, __VA_ARGS__))
+#define tern_lstm_layer(...) \
+    tern_lstm_layer_at(TERN_HERE, TERN_OPTIONS_(tern_rnn_layer_args, __VA_ARGS__))
+#define tern_gru_layer(...) \
+    tern_gru_layer_at(TERN_HERE, TERN_OPTIONS_(tern_rnn_layer_args, __VA_ARGS__))
 
 /* In training an element becomes 0 with chance p, the others grow by 1 / (1 - p). The generator is
  * the thread's when NULL. */
 TERN_API tern_module *tern_dropout_layer_at(tern_site_t site, double p, tern_generator *generator);
 #define tern_dropout_layer(p) tern_dropout_layer_at(TERN_HERE, p, NULL)
 
+/* The op of that name (tern/elementwise.h, tern/ops.h) on x of any shape. */
 TERN_API tern_module *tern_relu_layer_at(tern_site_t site);
 TERN_API tern_module *tern_gelu_layer_at(tern_site_t site);
 TERN_API tern_module *tern_gelu_tanh_layer_at(tern_site_t site);
@@ -226,6 +215,7 @@ TERN_API tern_module *tern_tanh_layer_at(tern_site_t site);
 TERN_API tern_module *tern_sigmoid_layer_at(tern_site_t site);
 TERN_API tern_module *tern_softmax_layer_at(tern_site_t site, int dim);
 TERN_API tern_module *tern_log_softmax_layer_at(tern_site_t site, int dim);
+/* tern_flatten(x, first, last). */
 TERN_API tern_module *tern_flatten_layer_at(tern_site_t site, int first, int last);
 #define tern_relu_layer() tern_relu_layer_at(TERN_HERE)
 #define tern_gelu_layer() tern_gelu_layer_at(TERN_HERE)
@@ -249,19 +239,15 @@ typedef struct tern_pool2d_layer_args {
     bool ceil_mode;
     bool exclude_pad; /* average: divides by the cells inside only */
 } tern_pool2d_layer_args;
+/* tern_max_pool2d and tern_avg_pool2d (tern/image.h). */
 TERN_API tern_module *tern_max_pool2d_layer_at(tern_site_t site,
                                                const tern_pool2d_layer_args *args);
 TERN_API tern_module *tern_avg_pool2d_layer_at(tern_site_t site,
                                                const tern_pool2d_layer_args *args);
-#define TERN_POOL2D_LAYER_(...)                              \
-    &(tern_pool2d_layer_args)                                \
-    {                                                        \
-        .size_ = sizeof(tern_pool2d_layer_args), __VA_ARGS__ \
-    }
 #define tern_max_pool2d_layer(...) \
-    tern_max_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
+    tern_max_pool2d_layer_at(TERN_HERE, TERN_OPTIONS_(tern_pool2d_layer_args, __VA_ARGS__))
 #define tern_avg_pool2d_layer(...) \
-    tern_avg_pool2d_layer_at(TERN_HERE, TERN_POOL2D_LAYER_(__VA_ARGS__))
+    tern_avg_pool2d_layer_at(TERN_HERE, TERN_OPTIONS_(tern_pool2d_layer_args, __VA_ARGS__))
 
 /* To one size, whatever x has: (height, width), -1: as x. */
 TERN_API tern_module *tern_adaptive_avg_pool2d_layer_at(tern_site_t site, int64_t height,

@@ -28,11 +28,11 @@ typedef struct tern_cross_entropy_args {
     int64_t ignore_index; /* used when `ignore` is set; default -100 */
     bool ignore;
 } tern_cross_entropy_args;
+/* -log of softmax(logits) along C at the target: torch.nn.functional.cross_entropy. A target outside of
+ * 0 .. C - 1 that is not ignored is an error, on a device at the next wait. */
 TERN_API tern_tensor *tern_cross_entropy_at(tern_site_t, const tern_cross_entropy_args *args);
-#define tern_cross_entropy(...)      \
-    tern_cross_entropy_at(TERN_HERE, \
-                          &(tern_cross_entropy_args){ .size_ = sizeof(tern_cross_entropy_args), \
-                                                      __VA_ARGS__ })
+#define tern_cross_entropy(...) \
+    tern_cross_entropy_at(TERN_HERE, TERN_OPTIONS_(tern_cross_entropy_args, __VA_ARGS__))
 /* The negative log-likelihood -weight[t] x[t] of log-probabilities x, for instance tern_log_softmax's;
  * tern_cross_entropy does both at once. torch.nn.functional.nll_loss. */
 typedef struct tern_nll_loss_args {
@@ -46,8 +46,7 @@ typedef struct tern_nll_loss_args {
 } tern_nll_loss_args;
 TERN_API tern_tensor *tern_nll_loss_at(tern_site_t, const tern_nll_loss_args *args);
 #define tern_nll_loss(...) \
-    tern_nll_loss_at(TERN_HERE, \
-                     &(tern_nll_loss_args){ .size_ = sizeof(tern_nll_loss_args), __VA_ARGS__ })
+    tern_nll_loss_at(TERN_HERE, TERN_OPTIONS_(tern_nll_loss_args, __VA_ARGS__))
 
 /* Of probabilities x in [0, 1] and targets in [0, 1], of equal shapes, each element:
  *   -weight (target log x + (1 - target) log(1 - x)), logarithms not below -100
@@ -65,15 +64,12 @@ TERN_API tern_tensor *tern_binary_cross_entropy_at(tern_site_t,
                                                    const tern_binary_cross_entropy_args *args);
 TERN_API tern_tensor *
 tern_binary_cross_entropy_with_logits_at(tern_site_t, const tern_binary_cross_entropy_args *args);
-#define TERN_BINARY_CROSS_ENTROPY_(...)                              \
-    &(tern_binary_cross_entropy_args)                                \
-    {                                                                \
-        .size_ = sizeof(tern_binary_cross_entropy_args), __VA_ARGS__ \
-    }
 #define tern_binary_cross_entropy(...) \
-    tern_binary_cross_entropy_at(TERN_HERE, TERN_BINARY_CROSS_ENTROPY_(__VA_ARGS__))
+    tern_binary_cross_entropy_at(TERN_HERE, \
+                                 TERN_OPTIONS_(tern_binary_cross_entropy_args, __VA_ARGS__))
 #define tern_binary_cross_entropy_with_logits(...) \
-    tern_binary_cross_entropy_with_logits_at(TERN_HERE, TERN_BINARY_CROSS_ENTROPY_(__VA_ARGS__))
+    tern_binary_cross_entropy_with_logits_at(TERN_HERE, \
+                                             TERN_OPTIONS_(tern_binary_cross_entropy_args, __VA_ARGS__))
 /* ---- of distances ------------------------------------------------------------------------------ */
 
 /* (x - y)^2, and |x - y|. */
@@ -98,13 +94,10 @@ typedef struct tern_huber_loss_args {
     double delta; /* positive; default 1 */
 } tern_huber_loss_args;
 TERN_API tern_tensor *tern_huber_loss_at(tern_site_t, const tern_huber_loss_args *args);
-#define tern_smooth_l1_loss(...)      \
-    tern_smooth_l1_loss_at(TERN_HERE, \
-                           &(tern_smooth_l1_loss_args){ .size_ = sizeof(tern_smooth_l1_loss_args), \
-                                                        __VA_ARGS__ })
+#define tern_smooth_l1_loss(...) \
+    tern_smooth_l1_loss_at(TERN_HERE, TERN_OPTIONS_(tern_smooth_l1_loss_args, __VA_ARGS__))
 #define tern_huber_loss(...) \
-    tern_huber_loss_at(TERN_HERE, \
-                       &(tern_huber_loss_args){ .size_ = sizeof(tern_huber_loss_args), __VA_ARGS__ })
+    tern_huber_loss_at(TERN_HERE, TERN_OPTIONS_(tern_huber_loss_args, __VA_ARGS__))
 
 /* target (log target - x), 0 where the target is 0, of log-probabilities x and probabilities; with
  * log_target the target is a logarithm too: e^target (target - x). torch.nn.functional.kl_div. */
@@ -115,8 +108,7 @@ typedef struct tern_kl_div_args {
     bool log_target;
 } tern_kl_div_args;
 TERN_API tern_tensor *tern_kl_div_at(tern_site_t, const tern_kl_div_args *args);
-#define tern_kl_div(...) \
-    tern_kl_div_at(TERN_HERE, &(tern_kl_div_args){ .size_ = sizeof(tern_kl_div_args), __VA_ARGS__ })
+#define tern_kl_div(...) tern_kl_div_at(TERN_HERE, TERN_OPTIONS_(tern_kl_div_args, __VA_ARGS__))
 
 /* The cosine of the angle between the vectors along `dim`, which disappears: x y / (|x| |y|), with
  * lengths no smaller than eps (0: 1e-8). torch.nn.functional.cosine_similarity. */

@@ -40,6 +40,7 @@ typedef struct tern_memory_stats_t {
     int64_t num_alloc_retries, num_ooms, num_sync_all_streams;
     int64_t num_device_alloc, num_device_free;
 } tern_memory_stats_t;
+/* All at once; zeros for a device that has not been used. */
 TERN_API tern_memory_stats_t tern_memory_stats(tern_dev_t dev);
 /* Totals and counters become 0; current values and peaks stay. */
 TERN_API void tern_memory_reset_accumulated(tern_dev_t dev);
@@ -157,9 +158,7 @@ typedef struct tern_raw_allocator_t {
 TERN_API tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
                                                  const tern_raw_allocator_t *raw);
 #define tern_set_raw_allocator(dev, ...) \
-    tern_set_raw_allocator_at(           \
-        TERN_HERE, dev,                  \
-        &(tern_raw_allocator_t){ .size_ = sizeof(tern_raw_allocator_t), __VA_ARGS__ })
+    tern_set_raw_allocator_at(TERN_HERE, dev, TERN_OPTIONS_(tern_raw_allocator_t, __VA_ARGS__))
 
 /* Bytes of a device for other libraries, counted like tensors; `stream` NULL is the default stream. */
 TERN_API void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void *stream);
@@ -176,12 +175,11 @@ typedef struct tern_memory_pool_args {
     tern_dev_t device; /* required */
     bool use_on_oom;   /* requests outside the pool may take its free blocks before they fail */
 } tern_memory_pool_args;
+/* NULL after an error. */
 TERN_API tern_memory_pool *tern_memory_pool_create_at(tern_site_t site,
                                                       const tern_memory_pool_args *args);
 #define tern_memory_pool_create(...) \
-    tern_memory_pool_create_at(      \
-        TERN_HERE,                   \
-        &(tern_memory_pool_args){ .size_ = sizeof(tern_memory_pool_args), __VA_ARGS__ })
+    tern_memory_pool_create_at(TERN_HERE, TERN_OPTIONS_(tern_memory_pool_args, __VA_ARGS__))
 /* Tensors in it stay; its memory goes back when they are gone. NULL is fine. */
 TERN_API void tern_memory_pool_release(tern_memory_pool *pool);
 /* Between begin and end the calling thread's tensors on the pool's device come from the pool, on the CPU
@@ -201,6 +199,7 @@ TERN_API uint64_t tern_memory_pool_id(const tern_memory_pool *pool);
  * without a device that copies from such memory. */
 TERN_API tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t);
 #define tern_pin(t) tern_pin_at(TERN_HERE, t)
+/* False for NULL and for tensors on devices. */
 TERN_API bool tern_is_pinned(const tern_tensor *t);
 /* One number by torch.cuda.host_memory_stats' key: "allocated_bytes.current", "num_host_alloc",
  * "host_alloc_time.max", ...; -1 for an unknown key. */

@@ -120,7 +120,7 @@ TERN_API void tern_eval(tern_module *m);
 TERN_API tern_status_t tern_module_to_at(tern_site_t site, tern_module *m,
                                          const tern_to_args *args);
 #define tern_module_to(m, ...) \
-    tern_module_to_at(TERN_HERE, m, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })
+    tern_module_to_at(TERN_HERE, m, TERN_OPTIONS_(tern_to_args, __VA_ARGS__))
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
@@ -176,18 +176,14 @@ TERN_API tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m,
 TERN_API tern_status_t tern_module_save_at(tern_site_t site, tern_module *m, const char *path);
 TERN_API tern_status_t tern_module_load_at(tern_site_t site, tern_module *m,
                                            const tern_restore_args *args);
-#define TERN_RESTORE_(...)                              \
-    &(tern_restore_args)                                \
-    {                                                   \
-        .size_ = sizeof(tern_restore_args), __VA_ARGS__ \
-    }
 /* tern_module_restore(net, state), tern_module_restore(net, state, "model"),
  * tern_module_load(net, "net.safetensors", .partial = true) */
 #define tern_module_restore(m, ...) tern_module_restore_(m, __VA_ARGS__, .end_ = true)
 #define tern_module_restore_(m, state, ...) \
-    tern_module_restore_at(TERN_HERE, m, state, TERN_RESTORE_(__VA_ARGS__))
+    tern_module_restore_at(TERN_HERE, m, state, TERN_OPTIONS_(tern_restore_args, __VA_ARGS__))
 #define tern_module_save(m, path) tern_module_save_at(TERN_HERE, m, path)
-#define tern_module_load(m, ...) tern_module_load_at(TERN_HERE, m, TERN_RESTORE_(__VA_ARGS__))
+#define tern_module_load(m, ...) \
+    tern_module_load_at(TERN_HERE, m, TERN_OPTIONS_(tern_restore_args, __VA_ARGS__))
 
 /* ---- measuring -------------------------------------------------------------------------------- */
 
@@ -202,9 +198,8 @@ typedef struct tern_accuracy_args {
 /* Share of samples whose largest score is at their class, in evaluation mode and without a record;
  * the module's mode is put back. Counts on the device and reads once. NaN after a failure. */
 TERN_API double tern_accuracy_at(tern_site_t site, const tern_accuracy_args *args);
-#define tern_accuracy(...)      \
-    tern_accuracy_at(TERN_HERE, \
-                     &(tern_accuracy_args){ .size_ = sizeof(tern_accuracy_args), __VA_ARGS__ })
+#define tern_accuracy(...) \
+    tern_accuracy_at(TERN_HERE, TERN_OPTIONS_(tern_accuracy_args, __VA_ARGS__))
 
 /* ---- initialisers -----------------------------------------------------------------------------
  * They overwrite a tensor, without a record, and return it. */
@@ -240,18 +235,14 @@ TERN_API tern_tensor *tern_init_uniform_at(tern_site_t site, tern_tensor *t, dou
 TERN_API tern_tensor *tern_init_normal_at(tern_site_t site, tern_tensor *t, double mean,
                                           double deviation, tern_generator *generator);
 TERN_API tern_tensor *tern_init_constant_at(tern_site_t site, tern_tensor *t, double value);
-#define TERN_INIT_(...)                              \
-    &(tern_init_args)                                \
-    {                                                \
-        .size_ = sizeof(tern_init_args), __VA_ARGS__ \
-    }
 #define tern_init_kaiming_uniform(...) \
-    tern_init_kaiming_uniform_at(TERN_HERE, TERN_INIT_(__VA_ARGS__))
+    tern_init_kaiming_uniform_at(TERN_HERE, TERN_OPTIONS_(tern_init_args, __VA_ARGS__))
 #define tern_init_kaiming_normal(...) \
-    tern_init_kaiming_normal_at(TERN_HERE, TERN_INIT_(__VA_ARGS__))
+    tern_init_kaiming_normal_at(TERN_HERE, TERN_OPTIONS_(tern_init_args, __VA_ARGS__))
 #define tern_init_xavier_uniform(...) \
-    tern_init_xavier_uniform_at(TERN_HERE, TERN_INIT_(__VA_ARGS__))
-#define tern_init_xavier_normal(...) tern_init_xavier_normal_at(TERN_HERE, TERN_INIT_(__VA_ARGS__))
+    tern_init_xavier_uniform_at(TERN_HERE, TERN_OPTIONS_(tern_init_args, __VA_ARGS__))
+#define tern_init_xavier_normal(...) \
+    tern_init_xavier_normal_at(TERN_HERE, TERN_OPTIONS_(tern_init_args, __VA_ARGS__))
 #define tern_init_uniform(t, low, high) tern_init_uniform_at(TERN_HERE, t, low, high, NULL)
 #define tern_init_normal(t, mean, deviation) \
     tern_init_normal_at(TERN_HERE, t, mean, deviation, NULL)

@@ -22,9 +22,8 @@ typedef struct tern_batch_norm_args {
     double eps;      /* default 1e-5 */
 } tern_batch_norm_args;
 TERN_API tern_tensor *tern_batch_norm_at(tern_site_t, const tern_batch_norm_args *args);
-#define tern_batch_norm(...)     \
-    tern_batch_norm_at(TERN_HERE, \
-                       &(tern_batch_norm_args){ .size_ = sizeof(tern_batch_norm_args), __VA_ARGS__ })
+#define tern_batch_norm(...) \
+    tern_batch_norm_at(TERN_HERE, TERN_OPTIONS_(tern_batch_norm_args, __VA_ARGS__))
 
 typedef struct tern_layer_norm_args {
     size_t size_;
@@ -34,9 +33,8 @@ typedef struct tern_layer_norm_args {
     double eps;                 /* default 1e-5 */
 } tern_layer_norm_args;
 TERN_API tern_tensor *tern_layer_norm_at(tern_site_t, const tern_layer_norm_args *args);
-#define tern_layer_norm(...)     \
-    tern_layer_norm_at(TERN_HERE, \
-                       &(tern_layer_norm_args){ .size_ = sizeof(tern_layer_norm_args), __VA_ARGS__ })
+#define tern_layer_norm(...) \
+    tern_layer_norm_at(TERN_HERE, TERN_OPTIONS_(tern_layer_norm_args, __VA_ARGS__))
 
 typedef struct tern_group_norm_args {
     size_t size_;
@@ -47,9 +45,8 @@ typedef struct tern_group_norm_args {
 } tern_group_norm_args;
 /* Each group of channels of each sample to mean 0 and deviation 1. */
 TERN_API tern_tensor *tern_group_norm_at(tern_site_t, const tern_group_norm_args *args);
-#define tern_group_norm(...)     \
-    tern_group_norm_at(TERN_HERE, \
-                       &(tern_group_norm_args){ .size_ = sizeof(tern_group_norm_args), __VA_ARGS__ })
+#define tern_group_norm(...) \
+    tern_group_norm_at(TERN_HERE, TERN_OPTIONS_(tern_group_norm_args, __VA_ARGS__))
 
 typedef struct tern_instance_norm_args {
     size_t size_;
@@ -62,9 +59,8 @@ typedef struct tern_instance_norm_args {
 } tern_instance_norm_args;
 /* Each channel of each sample to mean 0 and deviation 1. */
 TERN_API tern_tensor *tern_instance_norm_at(tern_site_t, const tern_instance_norm_args *args);
-#define tern_instance_norm(...)     \
-    tern_instance_norm_at(TERN_HERE, &(tern_instance_norm_args){ \
-                                         .size_ = sizeof(tern_instance_norm_args), __VA_ARGS__ })
+#define tern_instance_norm(...) \
+    tern_instance_norm_at(TERN_HERE, TERN_OPTIONS_(tern_instance_norm_args, __VA_ARGS__))
 
 typedef struct tern_rms_norm_args {
     size_t size_;
@@ -75,9 +71,8 @@ typedef struct tern_rms_norm_args {
 } tern_rms_norm_args;
 /* x / sqrt(mean(x^2) + eps), times the weight. */
 TERN_API tern_tensor *tern_rms_norm_at(tern_site_t, const tern_rms_norm_args *args);
-#define tern_rms_norm(...)     \
-    tern_rms_norm_at(TERN_HERE, \
-                     &(tern_rms_norm_args){ .size_ = sizeof(tern_rms_norm_args), __VA_ARGS__ })
+#define tern_rms_norm(...) \
+    tern_rms_norm_at(TERN_HERE, TERN_OPTIONS_(tern_rms_norm_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -49,13 +49,13 @@ TERN_API tern_status_t tern_cuda_matmul_set_allow_fp16_reduced_precision_reducti
     tern_site_t site, const tern_reduction_args *args);
 #define tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(...) \
     tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction_at(      \
-        TERN_HERE, &(tern_reduction_args){ .size_ = sizeof(tern_reduction_args), __VA_ARGS__ })
+        TERN_HERE, TERN_OPTIONS_(tern_reduction_args, __VA_ARGS__))
 TERN_API bool tern_cuda_matmul_allow_fp16_reduced_precision_reduction(void);
 TERN_API tern_status_t tern_cuda_matmul_set_allow_bf16_reduced_precision_reduction_at(
     tern_site_t site, const tern_reduction_args *args);
 #define tern_cuda_matmul_set_allow_bf16_reduced_precision_reduction(...) \
     tern_cuda_matmul_set_allow_bf16_reduced_precision_reduction_at(      \
-        TERN_HERE, &(tern_reduction_args){ .size_ = sizeof(tern_reduction_args), __VA_ARGS__ })
+        TERN_HERE, TERN_OPTIONS_(tern_reduction_args, __VA_ARGS__))
 TERN_API bool tern_cuda_matmul_allow_bf16_reduced_precision_reduction(void);
 /* f16 products may sum in f16 (capability 7.0 and later); false at first. */
 TERN_API void tern_cuda_matmul_set_allow_fp16_accumulation(bool allow);
@@ -80,10 +80,9 @@ typedef struct tern_deterministic_args {
  * at first. */
 TERN_API void tern_use_deterministic_algorithms_at(tern_site_t site,
                                                    const tern_deterministic_args *args);
-#define tern_use_deterministic_algorithms(...) \
-    tern_use_deterministic_algorithms_at(      \
-        TERN_HERE,                             \
-        &(tern_deterministic_args){ .size_ = sizeof(tern_deterministic_args), __VA_ARGS__ })
+#define tern_use_deterministic_algorithms(...)      \
+    tern_use_deterministic_algorithms_at(TERN_HERE, \
+                                         TERN_OPTIONS_(tern_deterministic_args, __VA_ARGS__))
 TERN_API bool tern_deterministic_algorithms(void);
 /* While deterministic algorithms are in use tern_empty fills: NaN, the greatest integer. True at
  * first. */

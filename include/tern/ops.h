@@ -40,6 +40,7 @@ TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_
 
 /* ---- softmax, dropout ------------------------------------------------------------------------ */
 
+/* exp(x - the largest) over its sum along `dim`, and the logarithm of that. Floats; same shape. */
 TERN_API tern_tensor *tern_softmax_at(tern_site_t, tern_tensor *x, int dim);
 TERN_API tern_tensor *tern_log_softmax_at(tern_site_t, tern_tensor *x, int dim);
 #define tern_softmax(x, dim) tern_softmax_at(TERN_HERE, x, dim)
@@ -52,9 +53,9 @@ typedef struct tern_dropout_args {
     bool evaluating; /* then x itself */
     struct tern_generator *generator;
 } tern_dropout_args;
+/* Elements become 0 with chance p, the others grow by 1 / (1 - p). */
 TERN_API tern_tensor *tern_dropout_at(tern_site_t, const tern_dropout_args *args);
-#define tern_dropout(...) \
-    tern_dropout_at(TERN_HERE, &(tern_dropout_args){ .size_ = sizeof(tern_dropout_args), __VA_ARGS__ })
+#define tern_dropout(...) tern_dropout_at(TERN_HERE, TERN_OPTIONS_(tern_dropout_args, __VA_ARGS__))
 
 /* ---- one optimizer step of one parameter: one pass over memory, not differentiable ------------ */
 

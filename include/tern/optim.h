@@ -53,18 +53,15 @@ TERN_API tern_optimizer *tern_adagrad_at(tern_site_t site, const tern_optimizer_
  * Half of Adam's state; wants a rate three to ten times lower and a decay as much higher. Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2. */
 TERN_API tern_optimizer *tern_lion_at(tern_site_t site, const tern_optimizer_args *args);
-#define TERN_OPTIMIZER_(...)                              \
-    &(tern_optimizer_args)                                \
-    {                                                     \
-        .size_ = sizeof(tern_optimizer_args), __VA_ARGS__ \
-    }
 /* tern_adam(tern_parameters(net), .lr = 1e-3) */
-#define tern_sgd(...) tern_sgd_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
-#define tern_adam(...) tern_adam_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
-#define tern_adamw(...) tern_adamw_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
-#define tern_rmsprop(...) tern_rmsprop_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
-#define tern_adagrad(...) tern_adagrad_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
-#define tern_lion(...) tern_lion_at(TERN_HERE, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_sgd(...) tern_sgd_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
+#define tern_adam(...) tern_adam_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
+#define tern_adamw(...) tern_adamw_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
+#define tern_rmsprop(...) \
+    tern_rmsprop_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
+#define tern_adagrad(...) \
+    tern_adagrad_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
+#define tern_lion(...) tern_lion_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
 /* Freed in tern_finish, or here; what refers to it (a schedule) keeps it. NULL is fine. */
 TERN_API void tern_optimizer_free(tern_optimizer *opt);
 
@@ -72,7 +69,8 @@ TERN_API void tern_optimizer_free(tern_optimizer *opt);
  * one group only. Groups count from 0, the one that the optimizer was made with. */
 TERN_API tern_status_t tern_add_group_at(tern_site_t site, tern_optimizer *opt,
                                          const tern_optimizer_args *args);
-#define tern_add_group(opt, ...) tern_add_group_at(TERN_HERE, opt, TERN_OPTIMIZER_(__VA_ARGS__))
+#define tern_add_group(opt, ...) \
+    tern_add_group_at(TERN_HERE, opt, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
 TERN_API int64_t tern_group_count(const tern_optimizer *opt);
 
 /* One step of every parameter that has a gradient. Gradients and state are checked, and missing state
@@ -95,9 +93,8 @@ typedef struct tern_zero_grad_args {
     bool in_place; /* gradients become zeros where they lie; default: there are none any more */
 } tern_zero_grad_args;
 TERN_API tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *args);
-#define tern_zero_grad(...)      \
-    tern_zero_grad_at(TERN_HERE, \
-                      &(tern_zero_grad_args){ .size_ = sizeof(tern_zero_grad_args), __VA_ARGS__ })
+#define tern_zero_grad(...) \
+    tern_zero_grad_at(TERN_HERE, TERN_OPTIONS_(tern_zero_grad_args, __VA_ARGS__))
 
 /* Learning rate of a group; group -1 sets all. Any number that is finite and not negative. */
 TERN_API tern_status_t tern_set_lr_at(tern_site_t site, tern_optimizer *opt, int64_t group,
@@ -142,7 +139,7 @@ typedef struct tern_ema_args {
  * move a module before. Freed in tern_finish, or by tern_ema_free. NULL on failure. */
 TERN_API tern_ema *tern_ema_create_at(tern_site_t site, const tern_ema_args *args);
 #define tern_ema_create(...) \
-    tern_ema_create_at(TERN_HERE, &(tern_ema_args){ .size_ = sizeof(tern_ema_args), __VA_ARGS__ })
+    tern_ema_create_at(TERN_HERE, TERN_OPTIONS_(tern_ema_args, __VA_ARGS__))
 TERN_API void tern_ema_free(tern_ema *ema); /* NULL is fine */
 /* After an optimizer's step: average += (1 - decay) (weight - average); the first one copies the weights.
  * One pass over memory; nothing is read back. */
@@ -175,9 +172,8 @@ typedef struct tern_clip_args {
  * of them as one vector, which it returns (0-dim, on the first gradient's device). Nothing is read
  * back. Parameters without a gradient do not count. */
 TERN_API tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *args);
-#define tern_clip_grad_norm(...)      \
-    tern_clip_grad_norm_at(TERN_HERE, \
-                           &(tern_clip_args){ .size_ = sizeof(tern_clip_args), __VA_ARGS__ })
+#define tern_clip_grad_norm(...) \
+    tern_clip_grad_norm_at(TERN_HERE, TERN_OPTIONS_(tern_clip_args, __VA_ARGS__))
 /* Limits each element of the gradients to [-value, value]. */
 TERN_API tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params,
                                                double value);
@@ -235,20 +231,20 @@ TERN_API tern_schedule *tern_plateau_schedule_at(tern_site_t site, const tern_sc
 /* base * factor(t, user). A factor that is negative or not finite is an error, and leaves step and rates
  * as they were. */
 TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *args);
-#define TERN_SCHEDULE_(...)                              \
-    &(tern_schedule_args)                                \
-    {                                                    \
-        .size_ = sizeof(tern_schedule_args), __VA_ARGS__ \
-    }
-#define tern_step_schedule(...) tern_step_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+#define tern_step_schedule(...) \
+    tern_step_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
 #define tern_exponential_schedule(...) \
-    tern_exponential_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
-#define tern_cosine_schedule(...) tern_cosine_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
-#define tern_warmup_schedule(...) tern_warmup_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+    tern_exponential_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_cosine_schedule(...) \
+    tern_cosine_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_warmup_schedule(...) \
+    tern_warmup_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
 #define tern_one_cycle_schedule(...) \
-    tern_one_cycle_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
-#define tern_plateau_schedule(...) tern_plateau_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
-#define tern_custom_schedule(...) tern_custom_schedule_at(TERN_HERE, TERN_SCHEDULE_(__VA_ARGS__))
+    tern_one_cycle_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_plateau_schedule(...) \
+    tern_plateau_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_custom_schedule(...) \
+    tern_custom_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
 TERN_API void tern_schedule_free(tern_schedule *schedule); /* or tern_finish; NULL is fine */
 
 /* One step on: sets the rates for t + 1. Does nothing while an error is pending. */

@@ -37,8 +37,7 @@ typedef struct tern_addmm_args {
 /* beta * input + alpha * mat1 mat2. With beta 0 input's values are not read, with alpha 0 the
  * product's are not: NaN in them stays out. */
 TERN_API tern_tensor *tern_addmm_at(tern_site_t, const tern_addmm_args *args);
-#define tern_addmm(...) \
-    tern_addmm_at(TERN_HERE, &(tern_addmm_args){ .size_ = sizeof(tern_addmm_args), __VA_ARGS__ })
+#define tern_addmm(...) tern_addmm_at(TERN_HERE, TERN_OPTIONS_(tern_addmm_args, __VA_ARGS__))
 
 /* torch.einsum of one or two operands: "ij,jk->ik". Letters a-z and A-Z name dimensions; "..." stands
  * for those that broadcast; a letter twice in one operand takes the diagonal; without "->" the result has

@@ -20,37 +20,37 @@ typedef struct tern_reduce_args {
     bool no_correction; /* var, std only: divides by n */
     tern_dtype_t dtype; /* sum, prod, mean, logsumexp: dtype of the result */
 } tern_reduce_args;
-#define TERN_REDUCE_(...) &(tern_reduce_args){ .size_ = sizeof(tern_reduce_args), __VA_ARGS__ }
 
 /* Integers and bool give i64. prod of nothing is 1. */
 TERN_API tern_tensor *tern_sum_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_prod_at(tern_site_t, const tern_reduce_args *args);
-#define tern_sum(...) tern_sum_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_prod(...) tern_prod_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_sum(...) tern_sum_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
+#define tern_prod(...) tern_prod_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
 /* Floats only. std has no gradient where it is 0. */
 TERN_API tern_tensor *tern_mean_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_var_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_std_at(tern_site_t, const tern_reduce_args *args);
-#define tern_mean(...) tern_mean_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_var(...) tern_var_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_std(...) tern_std_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_mean(...) tern_mean_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
+#define tern_var(...) tern_var_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
+#define tern_std(...) tern_std_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
 /* The largest and the smallest value; NaN is both. Gradients of ties are shared equally. */
 TERN_API tern_tensor *tern_amax_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_amin_at(tern_site_t, const tern_reduce_args *args);
-#define tern_amax(...) tern_amax_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_amin(...) tern_amin_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_amax(...) tern_amax_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
+#define tern_amin(...) tern_amin_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
 /* Is any element, are all elements, not 0? bool, but u8 of u8; of nothing false and true. */
 TERN_API tern_tensor *tern_any_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_all_at(tern_site_t, const tern_reduce_args *args);
-#define tern_any(...) tern_any_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
-#define tern_all(...) tern_all_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_any(...) tern_any_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
+#define tern_all(...) tern_all_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
 /* log(sum(exp(x))), without overflow. Integers become the default float. */
 TERN_API tern_tensor *tern_logsumexp_at(tern_site_t, const tern_reduce_args *args);
-#define tern_logsumexp(...) tern_logsumexp_at(TERN_HERE, TERN_REDUCE_(__VA_ARGS__))
+#define tern_logsumexp(...) \
+    tern_logsumexp_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
 typedef struct tern_norm_args {
     size_t size_;
@@ -63,8 +63,7 @@ typedef struct tern_norm_args {
 /* (sum of |x|^p)^(1/p): torch.linalg.vector_norm. p = 0 counts what is not 0; infinities give the largest
  * and the smallest |x|, whose ties share the gradient. The gradient is 0 where the norm is. */
 TERN_API tern_tensor *tern_norm_at(tern_site_t, const tern_norm_args *args);
-#define tern_norm(...) \
-    tern_norm_at(TERN_HERE, &(tern_norm_args){ .size_ = sizeof(tern_norm_args), __VA_ARGS__ })
+#define tern_norm(...) tern_norm_at(TERN_HERE, TERN_OPTIONS_(tern_norm_args, __VA_ARGS__))
 
 /* Largest (smallest) value along a dimension and, in *out_indices (NULL: not wanted), the first place of
  * it, i64. The dimension disappears. The gradient goes to that place. */
@@ -136,9 +135,8 @@ typedef struct tern_multinomial_args {
 /* Classes drawn with chances in proportion to their weights, i64 [count] or [rows, count]; the same on all
  * devices. Waits for a device, to check the weights. */
 TERN_API tern_tensor *tern_multinomial_at(tern_site_t, const tern_multinomial_args *args);
-#define tern_multinomial(...)      \
-    tern_multinomial_at(TERN_HERE, \
-                        &(tern_multinomial_args){ .size_ = sizeof(tern_multinomial_args), __VA_ARGS__ })
+#define tern_multinomial(...) \
+    tern_multinomial_at(TERN_HERE, TERN_OPTIONS_(tern_multinomial_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -49,8 +49,7 @@ TERN_API tern_tensor *tern_detach_at(tern_site_t, tern_tensor *x);
 #define tern_permute(x, ...) tern_permute_at(TERN_HERE, x, __VA_ARGS__)
 #define tern_transpose(x, dim0, dim1) tern_transpose_at(TERN_HERE, x, dim0, dim1)
 #define tern_movedim(x, from, to) tern_movedim_at(TERN_HERE, x, from, to)
-#define tern_slice(...) \
-    tern_slice_at(TERN_HERE, &(tern_slice_args){ .size_ = sizeof(tern_slice_args), __VA_ARGS__ })
+#define tern_slice(...) tern_slice_at(TERN_HERE, TERN_OPTIONS_(tern_slice_args, __VA_ARGS__))
 #define tern_select(x, dim, index) tern_select_at(TERN_HERE, x, dim, index)
 #define tern_squeeze(x, dim) tern_squeeze_at(TERN_HERE, x, dim)
 #define tern_unsqueeze(x, dim) tern_unsqueeze_at(TERN_HERE, x, dim)
@@ -88,7 +87,8 @@ TERN_API tern_tensor *tern_cat_at(tern_site_t, tern_tensor *const *tensors, int6
 TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, int64_t count,
                                     int dim);
 #define TERN_TENSORS_(...) ((tern_tensor *[]){ __VA_ARGS__ })
-#define TERN_TENSOR_COUNT_(...) ((int64_t)(sizeof TERN_TENSORS_(__VA_ARGS__) / sizeof(tern_tensor *)))
+#define TERN_TENSOR_COUNT_(...) \
+    ((int64_t)(sizeof TERN_TENSORS_(__VA_ARGS__) / sizeof(tern_tensor *)))
 #define tern_cat(dim, ...) \
     tern_cat_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
 #define tern_stack(dim, ...) \
@@ -132,8 +132,7 @@ typedef struct tern_pad_args {
     double value; /* TERN_PAD_CONSTANT */
 } tern_pad_args;
 TERN_API tern_tensor *tern_pad_at(tern_site_t, const tern_pad_args *args);
-#define tern_pad(...) \
-    tern_pad_at(TERN_HERE, &(tern_pad_args){ .size_ = sizeof(tern_pad_args), __VA_ARGS__ })
+#define tern_pad(...) tern_pad_at(TERN_HERE, TERN_OPTIONS_(tern_pad_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

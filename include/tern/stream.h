@@ -32,8 +32,7 @@ typedef struct tern_stream_args {
  * not ordered with the default stream (S004). {0} after an error. */
 TERN_API tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args *args);
 #define tern_stream_from_pool(...) \
-    tern_stream_from_pool_at(      \
-        TERN_HERE, &(tern_stream_args){ .size_ = sizeof(tern_stream_args), __VA_ARGS__ })
+    tern_stream_from_pool_at(TERN_HERE, TERN_OPTIONS_(tern_stream_args, __VA_ARGS__))
 /* A stream that another library made; it has to live while it is used (S008). */
 TERN_API tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle);
 #define tern_stream_external(dev, handle) tern_stream_external_at(TERN_HERE, dev, handle)
@@ -84,9 +83,8 @@ typedef struct tern_event_args {
 } tern_event_args;
 /* Touches no device: the first record binds it to one. NULL without memory. */
 TERN_API tern_event *tern_event_create_at(tern_site_t site, const tern_event_args *args);
-#define tern_event_create(...)      \
-    tern_event_create_at(TERN_HERE, \
-                         &(tern_event_args){ .size_ = sizeof(tern_event_args), __VA_ARGS__ })
+#define tern_event_create(...) \
+    tern_event_create_at(TERN_HERE, TERN_OPTIONS_(tern_event_args, __VA_ARGS__))
 /* Waits that were asked for hold. NULL is fine. */
 TERN_API void tern_event_release(tern_event *event);
 

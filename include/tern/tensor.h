@@ -32,26 +32,23 @@ typedef struct tern_new_args {
 
 /* Uninitialised memory (debug builds fill floats with NaN). */
 TERN_API tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args);
+/* Filled with 0, with 1. */
 TERN_API tern_tensor *tern_zeros_at(tern_site_t site, const tern_new_args *args);
 TERN_API tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args);
 /* Uniform in [0, 1); floats only. */
 TERN_API tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args);
 /* Normal with mean 0 and deviation 1; floats only. */
 TERN_API tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args);
-#define TERN_NEW_(...)                              \
-    &(tern_new_args)                                \
-    {                                               \
-        .size_ = sizeof(tern_new_args), __VA_ARGS__ \
-    }
-#define tern_empty(...) tern_empty_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
-#define tern_zeros(...) tern_zeros_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
-#define tern_ones(...) tern_ones_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
-#define tern_rand(...) tern_rand_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
-#define tern_randn(...) tern_randn_at(TERN_HERE, TERN_NEW_(__VA_ARGS__))
+#define tern_empty(...) tern_empty_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+#define tern_zeros(...) tern_zeros_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+#define tern_ones(...) tern_ones_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+#define tern_rand(...) tern_rand_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+#define tern_randn(...) tern_randn_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* Every element `value`; dtype default: the default float. */
 TERN_API tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args);
-#define tern_full(value, ...) tern_full_at(TERN_HERE, value, TERN_NEW_(__VA_ARGS__))
+#define tern_full(value, ...) \
+    tern_full_at(TERN_HERE, value, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 typedef struct tern_range_args {
     size_t size_;
@@ -61,8 +58,7 @@ typedef struct tern_range_args {
 } tern_range_args;
 /* start, start + step, ... while below end (above, for a negative step). 1-D. */
 TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args);
-#define tern_arange(...) \
-    tern_arange_at(TERN_HERE, &(tern_range_args){ .size_ = sizeof(tern_range_args), __VA_ARGS__ })
+#define tern_arange(...) tern_arange_at(TERN_HERE, TERN_OPTIONS_(tern_range_args, __VA_ARGS__))
 
 typedef struct tern_linspace_args {
     size_t size_;
@@ -75,9 +71,8 @@ typedef struct tern_linspace_args {
 /* `steps` values from start to end, both included, equally far apart; integers are cut towards zero.
  * 1-D. */
 TERN_API tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args);
-#define tern_linspace(...)      \
-    tern_linspace_at(TERN_HERE, \
-                     &(tern_linspace_args){ .size_ = sizeof(tern_linspace_args), __VA_ARGS__ })
+#define tern_linspace(...) \
+    tern_linspace_at(TERN_HERE, TERN_OPTIONS_(tern_linspace_args, __VA_ARGS__))
 
 typedef struct tern_eye_args {
     size_t size_;
@@ -88,13 +83,13 @@ typedef struct tern_eye_args {
 } tern_eye_args;
 /* Ones on the main diagonal of a matrix of zeros. */
 TERN_API tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args);
-#define tern_eye(...) \
-    tern_eye_at(TERN_HERE, &(tern_eye_args){ .size_ = sizeof(tern_eye_args), __VA_ARGS__ })
+#define tern_eye(...) tern_eye_at(TERN_HERE, TERN_OPTIONS_(tern_eye_args, __VA_ARGS__))
 
 /* Whole numbers from low to high - 1, each as likely as any other; i64 unless a dtype is given. */
 TERN_API tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high,
                                       const tern_new_args *args);
-#define tern_randint(low, high, ...) tern_randint_at(TERN_HERE, low, high, TERN_NEW_(__VA_ARGS__))
+#define tern_randint(low, high, ...) \
+    tern_randint_at(TERN_HERE, low, high, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 /* 1 with the probability that p says, else 0, for each element of p: floats in [0, 1]. The gradient
  * is 0. generator: NULL is the thread's. */
 struct tern_generator;
@@ -105,23 +100,27 @@ TERN_API tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p,
 /* A random order of 0 .. n-1, i64 unless a dtype is given. */
 TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
 #define tern_randperm(...) tern_randperm_(__VA_ARGS__, .requires_grad = false)
-#define tern_randperm_(n, ...) \
-    tern_randperm_at(TERN_HERE, n, TERN_NEW_(.shape = TERN_SHAPE(0), __VA_ARGS__))
+#define tern_randperm_(n, ...)     \
+    tern_randperm_at(TERN_HERE, n, \
+                     TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
 
 /* Copies numel elements of args->dtype (default f32) from `data`, row-major. */
 TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
                                         const tern_new_args *args);
-#define tern_from_data(data, ...) tern_from_data_at(TERN_HERE, data, TERN_NEW_(__VA_ARGS__))
+#define tern_from_data(data, ...) \
+    tern_from_data_at(TERN_HERE, data, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* A CPU tensor over the caller's memory, which must outlive it; `release(user)` is called once when
  * nothing refers to it any more (NULL: nothing to do). */
 TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
                                           void *user, const tern_new_args *args);
 #define tern_from_memory(data, release, user, ...) \
-    tern_from_memory_at(TERN_HERE, data, release, user, TERN_NEW_(__VA_ARGS__))
+    tern_from_memory_at(TERN_HERE, data, release, user, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
+/* How many dimensions; -1 for NULL, which may be asked all of these: -1, no shape, no dtype, false. None of
+ * them waits for a device. */
 TERN_API int tern_ndim(const tern_tensor *t);
 /* Extent of a dimension; negative counts from the end. -1 for NULL or a dimension there is not. */
 TERN_API int64_t tern_size(const tern_tensor *t, int dim);
@@ -131,6 +130,7 @@ TERN_API tern_shape_t tern_shape(const tern_tensor *t);
 TERN_API tern_dtype_t tern_dtype(const tern_tensor *t);
 /* A CUDA tensor's device always has an index, a CPU tensor's has none (D014). */
 TERN_API tern_dev_t tern_device(const tern_tensor *t);
+/* Row-major without gaps; 4-D with channels innermost; is there one storage below both? */
 TERN_API bool tern_is_contiguous(const tern_tensor *t);
 TERN_API bool tern_is_channels_last(const tern_tensor *t);
 TERN_API bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b);
@@ -143,6 +143,7 @@ TERN_API tern_site_t tern_site(const tern_tensor *t);
  * not exactly one, NaN while an error is pending. */
 TERN_API double tern_item_at(tern_site_t site, tern_tensor *t);
 #define tern_item(t) tern_item_at(TERN_HERE, t)
+/* The same as an integer, floats cut towards zero; 0 where tern_item is NaN. */
 TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
 #define tern_item_int(t) tern_item_int_at(TERN_HERE, t)
 /* First element of a CPU tensor; NULL with an error that names tern_cpu for one on a device. What is
@@ -184,8 +185,7 @@ typedef struct tern_to_args {
  * when the call returns (T019). Between devices, and on one, the host never waits (T022). */
 TERN_API tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t,
                                  const tern_to_args *args) TERN_USE_RESULT;
-#define tern_to(t, ...) \
-    tern_to_at(TERN_HERE, t, &(tern_to_args){ .size_ = sizeof(tern_to_args), __VA_ARGS__ })
+#define tern_to(t, ...) tern_to_at(TERN_HERE, t, TERN_OPTIONS_(tern_to_args, __VA_ARGS__))
 #define tern_cpu(t) tern_to(t, TERN_CPU)
 #define tern_cuda(t) tern_to(t, TERN_CUDA(-1))
 #define tern_cast(t, to_dtype) tern_to(t, .dtype = to_dtype)
@@ -197,8 +197,8 @@ typedef struct tern_copy_args {
 /* tern_copy(dst, src) or tern_copy(dst, src, .non_blocking = true) writes src into dst (broadcast,
  * converted, across devices); returns dst. Differentiable in src. */
 TERN_API tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args);
-#define tern_copy(...) \
-    tern_copy_at(TERN_HERE, &(tern_copy_args){ .size_ = sizeof(tern_copy_args), __VA_ARGS__ })
+#define tern_copy(...) tern_copy_at(TERN_HERE, TERN_OPTIONS_(tern_copy_args, __VA_ARGS__))
+/* A copy with a storage of its own, laid out as t where t has no gaps; differentiable. */
 TERN_API tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t);
 #define tern_clone(t) tern_clone_at(TERN_HERE, t)
 /* `t` itself when contiguous, else a copy that is. */
@@ -223,6 +223,7 @@ TERN_API bool tern_in_scope(const tern_tensor *t);
 typedef struct tern_scope {
     int64_t mark_, outer_;
 } tern_scope;
+/* Opens a scope of the calling thread, for tern_scope_end; TERN_SCOPE does both. */
 TERN_API tern_scope tern_scope_begin(void);
 /* Ends a scope, and those opened inside it. */
 TERN_API void tern_scope_end(tern_scope *scope);
@@ -260,6 +261,7 @@ TERN_API int tern_finish(void);
  * same numbers on every device and with any number of threads. One default generator per thread. */
 typedef struct tern_generator tern_generator;
 TERN_API void tern_seed(uint64_t seed); /* the calling thread's default generator; call number 0 */
+/* NULL without memory; the caller's, for tern_generator_free, which takes NULL. */
 TERN_API tern_generator *tern_generator_create(uint64_t seed);
 TERN_API void tern_generator_free(tern_generator *generator);
 /* NULL is the calling thread's default generator. */

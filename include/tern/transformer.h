@@ -54,15 +54,12 @@ TERN_API tern_module *tern_transformer_encoder_layer_at(tern_site_t site,
  * norm1, norm2, norm3. torch.nn.TransformerDecoderLayer. */
 TERN_API tern_module *tern_transformer_decoder_layer_at(tern_site_t site,
                                                         const tern_transformer_layer_args *args);
-#define TERN_TRANSFORMER_LAYER_(...)                              \
-    &(tern_transformer_layer_args)                                \
-    {                                                             \
-        .size_ = sizeof(tern_transformer_layer_args), __VA_ARGS__ \
-    }
-#define tern_transformer_encoder_layer(...) \
-    tern_transformer_encoder_layer_at(TERN_HERE, TERN_TRANSFORMER_LAYER_(__VA_ARGS__))
-#define tern_transformer_decoder_layer(...) \
-    tern_transformer_decoder_layer_at(TERN_HERE, TERN_TRANSFORMER_LAYER_(__VA_ARGS__))
+#define tern_transformer_encoder_layer(...)      \
+    tern_transformer_encoder_layer_at(TERN_HERE, \
+                                      TERN_OPTIONS_(tern_transformer_layer_args, __VA_ARGS__))
+#define tern_transformer_decoder_layer(...)      \
+    tern_transformer_decoder_layer_at(TERN_HERE, \
+                                      TERN_OPTIONS_(tern_transformer_layer_args, __VA_ARGS__))
 
 #ifdef __cplusplus
 }
