@@ -49,7 +49,8 @@ def is_there(name, document):
     """A file or folder, from the root, the document's folder or any folder's end."""
     name = os.path.normpath(re.sub(r"<[^>]*>", "*", name))
     beside = os.path.normpath(os.path.join(os.path.dirname(document), name))
-    ctest = "tests/{}/test_{}.c".format(*os.path.split(name))
+    suite = re.sub(r"_simulated(_two)?$|_without_\w+$", "", name)
+    ctest = "tests/{}/test_{}.c".format(*os.path.split(suite))
     candidates = (name, beside, "*/" + name, ctest)
     if any(c in FOLDERS or c in FILES for c in candidates[:2]):
         return True
