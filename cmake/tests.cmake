@@ -199,7 +199,7 @@ if(TERN_HAVE_CMOCKA)
     if(NOT TERN_HAVE_SIM)
       list(FILTER sources EXCLUDE REGEX "/test_(simulated.*|cuda_choice)\\.c$")
     endif()
-    if(TERN_COVERAGE) # whole examples in a build without optimisation
+    if(TERN_COVERAGE) # whole examples, counted, take too long
       list(FILTER sources EXCLUDE REGEX "/test_simulated_examples\\.c$")
     endif()
     foreach(source IN LISTS sources)
