@@ -16,4 +16,8 @@ void cpu_stream_end(void);
 void cpu_set(void *out, const void *value, int64_t size, int64_t n);
 CPU_ISA_DECLARE(void, cpu_set_loop, void *out, const void *value, int64_t size, int64_t n);
 
+/* n elements of `size` bytes (1, 2, 4, 8) that lie `step` bytes apart, any number; no overlap. */
+CPU_ISA_DECLARE(void, cpu_take_loop, void *out, const void *in, int64_t step, int64_t size,
+                int64_t n);
+
 #endif

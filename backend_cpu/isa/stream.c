@@ -1,4 +1,4 @@
-/* Copies with non-temporal stores, and plain fills. */
+/* Copies with non-temporal stores, plain fills, and copies of what lies apart. */
 #include "backend_cpu/convert.h"
 
 #include "backend_cpu/isa/stream_line.h"
@@ -39,4 +39,30 @@ void CPU_ISA_NAME(cpu_set_loop)(void *out, const void *value, int64_t size, int6
         SET(uint32_t);
     else
         SET(uint64_t);
+}
+
+#define TAKE(T)                                                         \
+    do {                                                                \
+        T *to = out;                                                    \
+        const T *from = in;                                             \
+        if (step == -(int64_t)sizeof(T)) {                              \
+            CPU_INDEPENDENT                                             \
+            for (int64_t i = 0; i < n; i++)                             \
+                to[i] = from[-i];                                       \
+        } else {                                                        \
+            for (int64_t i = 0; i < n; i++)                             \
+                memcpy(to + i, (const char *)in + i * step, sizeof(T)); \
+        }                                                               \
+    } while (0)
+
+void CPU_ISA_NAME(cpu_take_loop)(void *out, const void *in, int64_t step, int64_t size, int64_t n)
+{
+    if (size == 1)
+        TAKE(uint8_t);
+    else if (size == 2)
+        TAKE(uint16_t);
+    else if (size == 4)
+        TAKE(uint32_t);
+    else
+        TAKE(uint64_t);
 }
