@@ -4,30 +4,184 @@
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/reduce.h"
 
-/* As reduce_type.h has it, in vectors: compilers split the sums of four into pieces of all sizes. */
-static void sum_fours_f32(double *lanes, const float *x, int64_t n)
+/* ---- f32 in vectors --------------------------------------------------------------------------- */
+
+/* As reduce_type.h has it, with the same additions in the same order: compilers split the sums of four
+ * into pieces of all sizes, and fold the totals of a short row by way of memory. */
+
+enum { LINE = 16, VECTORS = LINE / TILE_F32_LANES, HALVES = 2 * VECTORS };
+
+/* Accumulator j of sixteen is lane j of these, one vector after the other. */
+typedef struct line_sums {
+    f64_lanes half[HALVES];
+} line_sums;
+
+TILE_INLINE void add_line(line_sums *s, int v, f32_lanes x)
 {
-    enum { VECTORS = 16 / TILE_F32_LANES, LINE = 16 };
-    f64_lanes low[VECTORS], high[VECTORS];
-    for (int v = 0; v < VECTORS; v++)
-        low[v] = high[v] = f64_set(0);
-    for (int64_t i = 0; i < n; i += 4 * LINE) {
+    s->half[2 * v] += f32_lanes_widen_low(x);
+    s->half[2 * v + 1] += f32_lanes_widen_high(x);
+}
+
+static void sum_f32(void *sum, const void *data, int64_t n)
+{
+    const float *x = data;
+    line_sums s;
+    int64_t i = 0;
+    if (n < LINE) {
+        double few = 0;
+        for (; i < n; i++)
+            few += (double)x[i];
+        *(double *)sum += few;
+        return;
+    }
+    for (int v = 0; v < HALVES; v++)
+        s.half[v] = f64_set(0);
+    for (; i + 4 * LINE <= n; i += 4 * LINE) {
         TILE_UNROLL
         for (int v = 0; v < VECTORS; v++) {
             const float *p = x + i + v * TILE_F32_LANES;
             const f32_lanes early = f32_load(p + LINE) + f32_load(p);
-            const f32_lanes four = (f32_load(p + 3 * LINE) + f32_load(p + 2 * LINE)) + early;
-            low[v] += f32_lanes_widen_low(four);
-            high[v] += f32_lanes_widen_high(four);
+            add_line(&s, v, (f32_load(p + 3 * LINE) + f32_load(p + 2 * LINE)) + early);
         }
         TILE_UNROLL
         for (int line = 0; line < 4; line++)
             lanes_ahead(x + i + line * LINE);
     }
-    for (int v = 0; v < VECTORS; v++) {
-        f64_store(lanes + v * TILE_F32_LANES, low[v]);
-        f64_store(lanes + v * TILE_F32_LANES + TILE_F64_LANES, high[v]);
+    for (; i < n; i += LINE) {
+        TILE_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const int64_t left = n - i - v * TILE_F32_LANES;
+            if (left > 0)
+                add_line(&s, v,
+                         f32_load_n(x + i + v * TILE_F32_LANES,
+                                    left < TILE_F32_LANES ? left : TILE_F32_LANES));
+        }
     }
+    TILE_UNROLL
+    for (int step = HALVES / 2; step > 0; step /= 2)
+        for (int v = 0; v < step; v++)
+            s.half[v] += s.half[v + step];
+    *(double *)sum += f64_lanes_sum(s.half[0]);
+}
+
+/* Have there been NaN? */
+
+#if defined(__AVX512F__)
+typedef __mmask16 lanes_odd;
+TILE_INLINE lanes_odd lanes_odd_none(void)
+{
+    return 0;
+}
+TILE_INLINE lanes_odd lanes_odd_or(lanes_odd a, lanes_odd b)
+{
+    return _kor_mask16(a, b);
+}
+/* In lanes of a or of b. */
+TILE_INLINE lanes_odd f32_lanes_odd(f32_lanes a, f32_lanes b)
+{
+    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
+}
+TILE_INLINE bool lanes_odd_any(lanes_odd odd)
+{
+    return odd != 0;
+}
+#else
+typedef i32_lanes lanes_odd;
+TILE_INLINE lanes_odd lanes_odd_none(void)
+{
+    return (i32_lanes){ 0 };
+}
+TILE_INLINE lanes_odd lanes_odd_or(lanes_odd a, lanes_odd b)
+{
+    return a | b;
+}
+TILE_INLINE lanes_odd f32_lanes_odd(f32_lanes a, f32_lanes b)
+{
+#if defined(__AVX__)
+    return (i32_lanes)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
+#else
+    return (a != a) | (b != b);
+#endif
+}
+TILE_INLINE bool lanes_odd_any(lanes_odd odd)
+{
+    return i32_lanes_any(odd);
+}
+#endif
+
+static inline float f32_lanes_smallest(f32_lanes v)
+{
+    return -f32_lanes_largest(-v);
+}
+
+/* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
+#define BEST_F32(order, pick, of_all)                                                     \
+    static void best_##order##_f32(void *best, const void *data, int64_t n)               \
+    {                                                                                     \
+        enum { L = TILE_F32_LANES };                                                      \
+        const float *x = data;                                                            \
+        const f32_lanes before = f32_set(*(const float *)best);                           \
+        f32_lanes most[4] = { before, before, before, before };                           \
+        lanes_odd odd = lanes_odd_none();                                                 \
+        int64_t i = 0;                                                                    \
+        for (; i + 4 * L <= n; i += 4 * L) {                                              \
+            f32_lanes v[4];                                                               \
+            TILE_UNROLL                                                                   \
+            for (int k = 0; k < 4; k++) {                                                 \
+                v[k] = f32_load(x + i + k * L);                                           \
+                most[k] = pick(v[k], most[k]);                                            \
+                /* so many operations wait for a line that the CPU looks too short */     \
+                __builtin_prefetch((const char *)(x + i) + 4096 + k * TILE_BYTES);        \
+            }                                                                             \
+            odd = lanes_odd_or(                                                           \
+                odd, lanes_odd_or(f32_lanes_odd(v[0], v[1]), f32_lanes_odd(v[2], v[3]))); \
+        }                                                                                 \
+        for (; i < n; i += L) {                                                           \
+            const int64_t left = n - i < L ? n - i : L;                                   \
+            const f32_lanes v =                                                           \
+                f32_lanes_fill(f32_load_n(x + i, left), left, *(const float *)best);      \
+            most[0] = pick(v, most[0]);                                                   \
+            odd = lanes_odd_or(odd, f32_lanes_odd(v, v));                                 \
+        }                                                                                 \
+        most[0] = pick(most[2], most[0]);                                                 \
+        most[0] = pick(pick(most[3], most[1]), most[0]);                                  \
+        *(float *)best = lanes_odd_any(odd) ? NAN : f32_lanes_##of_all(most[0]);          \
+    }
+BEST_F32(greatest, f32_lanes_max, largest)
+BEST_F32(least, f32_lanes_min, smallest)
+
+static void prod_f32(void *product, const void *data, int64_t n)
+{
+    enum { L = 2 * LINE, PARTS = 2 * HALVES };
+    const float *x = data;
+    f64_lanes part[PARTS];
+    double lanes[TILE_F64_LANES];
+    for (int v = 0; v < PARTS; v++)
+        part[v] = f64_set(1);
+    int64_t i = 0;
+    for (; i + L <= n; i += L) {
+        TILE_UNROLL
+        for (int v = 0; v < PARTS / 2; v++) {
+            const f32_lanes y = f32_load(x + i + v * TILE_F32_LANES);
+            part[2 * v] *= f32_lanes_widen_low(y);
+            part[2 * v + 1] *= f32_lanes_widen_high(y);
+        }
+    }
+    for (int v = 0; i < n; v++, i += TILE_F32_LANES) {
+        const int64_t left = n - i < TILE_F32_LANES ? n - i : TILE_F32_LANES;
+        const f32_lanes y = f32_lanes_fill(f32_load_n(x + i, left), left, 1.0f);
+        part[2 * v] *= f32_lanes_widen_low(y);
+        part[2 * v + 1] *= f32_lanes_widen_high(y);
+    }
+    TILE_UNROLL
+    for (int step = PARTS / 2; step > 0; step /= 2)
+        for (int v = 0; v < step; v++)
+            part[v] *= part[v + step];
+    f64_store(lanes, part[0]);
+    for (int step = TILE_F64_LANES / 2; step > 0; step /= 2)
+        for (int j = 0; j < step; j++)
+            lanes[j] *= lanes[j + step];
+    *(double *)product *= lanes[0];
 }
 
 #define SAME(a, b) ((a) == (b))
@@ -39,13 +193,13 @@ static void sum_fours_f32(double *lanes, const float *x, int64_t n)
 #define ODD int32_t
 #define ACC double
 #define NAME(x) x##_f32
-#define OWN_FOURS 1
+#define OWN_VECTORS 1
 #include "backend_cpu/isa/reduce_type.h"
 #undef T
 #undef ODD
 #undef NAME
-#undef OWN_FOURS
-#define OWN_FOURS 0
+#undef OWN_VECTORS
+#define OWN_VECTORS 0
 
 #define T double
 #define ODD int64_t

@@ -2,6 +2,7 @@
  * includer defines what reduce_type.h needs for the type, and BEST(x), BEYOND(x, most) and REPLACES(x,
  * most), which is true also where x is NaN and `most` is not. */
 
+#if !OWN_VECTORS
 /* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
 static void BEST(best)(void *best, const void *data, int64_t n)
 {
@@ -36,6 +37,7 @@ static void BEST(best)(void *best, const void *data, int64_t n)
     }
     *(T *)best = any ? NOT_A_NUMBER : most;
 }
+#endif
 
 static void BEST(best_rows)(void *best, const void *data, int64_t columns, int64_t rows,
                             int64_t stride)

@@ -1,6 +1,6 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
  * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, and
- * OWN_FOURS as 1 where it has a NAME(sum_fours) of its own.
+ * OWN_VECTORS as 1 where it has NAME(sum), NAME(prod), NAME(best_greatest) and NAME(best_least) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
@@ -15,20 +15,7 @@ static ACC NAME(fold)(ACC *lanes)
     return lanes[0];
 }
 
-/* lanes[j], 0 before, becomes the sum of x[j], x[j + 16] and so on, added in fours; n is a multiple of
- * UNROLLED. */
-#if !OWN_FOURS
-static void NAME(sum_fours)(ACC *lanes, const T *x, int64_t n)
-{
-    enum { L = NAME(LANES) };
-    for (int64_t i = 0; i < n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
-        /* backwards: compilers load the last operand first, and prefetchers look forwards */
-        for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
-    }
-}
-#endif
-
+#if !OWN_VECTORS
 static void NAME(sum)(void *sum, const void *data, int64_t n)
 {
     enum { L = NAME(LANES) };
@@ -41,9 +28,13 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
         return;
     }
     ACC lanes[L] = { 0 };
-    int64_t i = n - n % NAME(UNROLLED);
-    NAME(sum_fours)(lanes, x, i);
-    for (x += i; i + L <= n; i += L, x += L) {
+    int64_t i = 0;
+    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        /* backwards: compilers load the last operand first, and prefetchers look forwards */
+        for (int j = 0; j < L; j++)
+            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
+    }
+    for (; i + L <= n; i += L, x += L) {
         for (int j = 0; j < L; j++)
             lanes[j] += (ACC)x[j];
     }
@@ -51,6 +42,7 @@ static void NAME(sum)(void *sum, const void *data, int64_t n)
         lanes[j] += (ACC)x[j];
     *(ACC *)sum += NAME(fold)(lanes);
 }
+#endif
 
 static int64_t NAME(find)(const void *value, const void *data, int64_t n)
 {
@@ -89,6 +81,7 @@ static void NAME(sum_rows)(void *sums, const void *data, int64_t columns, int64_
     }
 }
 
+#if !OWN_VECTORS
 static void NAME(prod)(void *product, const void *data, int64_t n)
 {
     enum { L = 2 * NAME(LANES) };
@@ -109,6 +102,7 @@ static void NAME(prod)(void *product, const void *data, int64_t n)
     }
     *(ACC *)product = all * lanes[0];
 }
+#endif
 
 static void NAME(prod_rows)(void *products, const void *data, int64_t columns, int64_t rows,
                             int64_t stride)
