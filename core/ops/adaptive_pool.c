@@ -2,15 +2,22 @@
 #include "core/op_table.h"
 #include "core/ops/image.h"
 
-/* The sizes to make of x [..., H, W]; true where windows are alike, with their extents. */
-static bool windows(const tern_tensor *x, const int64_t size[2], int64_t kernel[2])
+/* The windows of x [..., H, W] for a size: kernel and stride where all are of one length and evenly apart,
+ * else false. */
+static bool windows(const tern_tensor *x, const int64_t size[2], int64_t kernel[2],
+                    int64_t stride[2])
 {
     const int ndim = tern_ndim(x);
     for (int d = 0; d < 2; d++) {
-        const int64_t extent = tern_size(x, ndim - 2 + d);
-        if (extent % size[d] != 0)
-            return false;
-        kernel[d] = extent / size[d];
+        const int64_t extent = tern_size(x, ndim - 2 + d), count = size[d];
+        stride[d] = extent / count;
+        kernel[d] = (extent + count - 1) / count;
+        for (int64_t i = 1; extent % count != 0 && i < count; i++) {
+            const int64_t begin = i * extent / count;
+            const int64_t end = ((i + 1) * extent + count - 1) / count;
+            if (stride[d] == 0 || begin != i * stride[d] || end - begin != kernel[d])
+                return false;
+        }
     }
     return true;
 }
@@ -18,9 +25,10 @@ static bool windows(const tern_tensor *x, const int64_t size[2], int64_t kernel[
 static tern_tensor *average(tern_site_t site, tern_tensor *x, const void *context)
 {
     const int64_t *size = context;
-    int64_t kernel[2];
-    if (windows(x, size, kernel))
-        return tern_avg_pool2d(x, { kernel[0], kernel[1] });
+    int64_t kernel[2], stride[2];
+    if (windows(x, size, kernel, stride))
+        return tern_avg_pool2d(x, .kernel = { kernel[0], kernel[1] },
+                               .stride = { stride[0], stride[1] });
     tern_attr_resample attr = { .size = { size[0], size[1] }, .mode = TERN_RESAMPLE_AVERAGE };
     return core_op1(TERN_OP_resample2d, site, &attr, x);
 }
@@ -53,10 +61,11 @@ static tern_tensor *largest_along(tern_tensor *x, int dim, int64_t count)
 static tern_tensor *largest(tern_site_t site, tern_tensor *x, const void *context)
 {
     const int64_t *size = context;
-    int64_t kernel[2];
+    int64_t kernel[2], stride[2];
     (void)site;
-    if (windows(x, size, kernel))
-        return tern_max_pool2d(x, { kernel[0], kernel[1] });
+    if (windows(x, size, kernel, stride))
+        return tern_max_pool2d(x, .kernel = { kernel[0], kernel[1] },
+                               .stride = { stride[0], stride[1] });
     const int ndim = tern_ndim(x);
     x = largest_along(x, ndim - 1, size[1]);
     return x == NULL ? NULL : largest_along(x, ndim - 2, size[0]);
