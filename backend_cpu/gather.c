@@ -33,15 +33,10 @@ typedef struct gather_job {
     int64_t size;
 } gather_job;
 
-/* One number; 0 in the place of one that does not fit, which is noted. */
-static inline int64_t number_at(gather_job *job, const char *p)
+/* Some number does not fit; 0 took its place. */
+static void note_bad(gather_job *job)
 {
-    int64_t k;
-    memcpy(&k, p, sizeof k);
-    if (__builtin_expect((uint64_t)k < (uint64_t)job->walk.far_size, 1))
-        return k;
     __atomic_store_n(&job->bad, 1, __ATOMIC_RELAXED);
-    return 0;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -53,14 +48,37 @@ typedef struct gather_line {
     int64_t index_step, near_step, far_stride, n;
 } gather_line;
 
-#define LINE(T, STATEMENT)                                                                       \
-    do {                                                                                         \
-        for (int64_t i = 0; i < line->n; i++) {                                                  \
-            const int64_t k = number_at(job, line->index + i * line->index_step);                \
-            T *near_ = (T *)(void *)(line->near_ + i * line->near_step);                         \
-            T *far_ = (T *)(void *)(line->far_ + i * line->far_stride + k * job->walk.far_step); \
-            STATEMENT;                                                                           \
-        }                                                                                        \
+/* What a loop needs in registers: stores might change what `job` and `line` point to. */
+#define LINE_LOOP(T, STATEMENT, index_step, near_step, far_of)                           \
+    do {                                                                                 \
+        const char *index = line->index;                                                 \
+        char *near_at = line->near_, *far_at = line->far_;                               \
+        const int64_t stride = line->far_stride, n = line->n, step = job->walk.far_step; \
+        const uint64_t size = (uint64_t)job->walk.far_size;                              \
+        uint64_t bad = 0;                                                                \
+        (void)stride, (void)step;                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            uint64_t k;                                                                  \
+            memcpy(&k, index + i * (index_step), sizeof k);                              \
+            bad |= k >= size;                                                            \
+            k = k < size ? k : 0;                                                        \
+            T *near_ = (T *)(void *)(near_at + i * (near_step));                         \
+            T *far_ = far_of;                                                            \
+            STATEMENT;                                                                   \
+        }                                                                                \
+        if (bad)                                                                         \
+            note_bad(job);                                                               \
+    } while (0)
+
+/* Numbers and results without gaps, and what they number too: most lines. */
+#define LINE(T, STATEMENT)                                                           \
+    do {                                                                             \
+        if (line->index_step == 8 && line->near_step == (int64_t)sizeof(T) &&        \
+            line->far_stride == 0 && job->walk.far_step == (int64_t)sizeof(T))       \
+            LINE_LOOP(T, STATEMENT, 8, (int64_t)sizeof(T), (T *)(void *)far_at + k); \
+        else                                                                         \
+            LINE_LOOP(T, STATEMENT, line->index_step, line->near_step,               \
+                      (T *)(void *)(far_at + i * stride + (int64_t)k * step));       \
     } while (0)
 
 #define MOVE_LINE(T)                 \
@@ -125,7 +143,13 @@ static void run_line(gather_job *job, const gather_line *line)
 static void run_row(gather_job *job, const gather_line *line)
 {
     char *near_ = line->near_;
-    char *far_ = line->far_ + number_at(job, line->index) * job->walk.far_step;
+    uint64_t k;
+    memcpy(&k, line->index, sizeof k);
+    if (k >= (uint64_t)job->walk.far_size) {
+        note_bad(job);
+        k = 0;
+    }
+    char *far_ = line->far_ + (int64_t)k * job->walk.far_step;
     if (job->deed == TAKE)
         memcpy(near_, far_, (size_t)(line->n * job->size));
     else if (job->deed == PUT)
@@ -346,14 +370,19 @@ static bool is_same(const tern_view *a, const tern_view *b)
 static tern_status_t check_numbers(const tern_call *call, const gather_job *job, int dim)
 {
     const gather_walk *walk = &job->walk;
+    const int last = walk->ndim - 1;
+    const int64_t n = walk->shape[last], step = walk->stride[INDEX][last];
+    const uint64_t size = (uint64_t)walk->far_size;
     int64_t at[TERN_MAX_DIMS] = { 0 };
     const char *p = walk->data[INDEX];
+    uint64_t bad = 0;
     for (;;) {
-        int64_t k;
-        memcpy(&k, p, sizeof k);
-        if ((uint64_t)k >= (uint64_t)walk->far_size)
-            return bad_number(call, walk, dim);
-        int d = walk->ndim - 1;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t k;
+            memcpy(&k, p + i * step, sizeof k);
+            bad |= k >= size;
+        }
+        int d = last - 1;
         for (; d >= 0; d--) {
             p += walk->stride[INDEX][d];
             if (++at[d] < walk->shape[d])
@@ -362,7 +391,7 @@ static tern_status_t check_numbers(const tern_call *call, const gather_job *job,
             at[d] = 0;
         }
         if (d < 0)
-            return TERN_OK;
+            return bad ? bad_number(call, walk, dim) : TERN_OK;
     }
 }
 
