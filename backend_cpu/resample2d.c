@@ -17,6 +17,7 @@ typedef struct axis_table {
 
 typedef struct resample_job {
     axis_table rows, columns;
+    const void *pairs; /* of the columns, where no result has more than two cells; else NULL */
     const void *x;
     void *y;
     int64_t channels; /* channels_last; else 1, and units are planes */
@@ -79,6 +80,14 @@ static bool make_table(const tern_call *call, axis_table *t, int d, int64_t from
     return true;
 }
 
+static bool has_pairs(const axis_table *t, int64_t to)
+{
+    int32_t most = 0;
+    for (int64_t i = 0; i < to; i++)
+        most = t->spans[i].count > most ? t->spans[i].count : most;
+    return most <= 2;
+}
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 #define T float
@@ -112,6 +121,16 @@ tern_status_t cpu_resample2d(const tern_call *call)
         cpu_to_f32(wide, x->data, x->dtype, x->numel);
         job.x = wide;
         job.y = wide + x->numel;
+    }
+    if (!channels_last && has_pairs(&job.columns, job.out[1])) {
+        void *pairs = call->host->scratch(call, job.out[1] * (int64_t)sizeof(pair_f64));
+        if (pairs == NULL)
+            return TERN_ERR_OOM;
+        if (x->dtype == TERN_F64)
+            fill_pairs_f64(pairs, &job.columns, job.out[1]);
+        else
+            fill_pairs_f32(pairs, &job.columns, job.out[1]);
+        job.pairs = pairs;
     }
     const int64_t images = x->shape[0] * (channels_last ? 1 : x->shape[1]);
     const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
