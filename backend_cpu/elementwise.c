@@ -228,6 +228,20 @@ static tern_status_t replace_inputs(const tern_call *call, int inputs, const ter
     return TERN_OK;
 }
 
+/* Bytes that operand k brings in: not what repeats, nor what an operand before it brings. */
+static int64_t bytes_read(const tern_view *const *views, int k)
+{
+    const tern_view *v = views[k];
+    int64_t n = v->numel;
+    for (int i = 1; i < k; i++)
+        if (views[i]->data == v->data && views[i]->numel == n)
+            return 0;
+    for (int d = 0; d < v->ndim; d++)
+        if (v->stride[d] == 0 && v->shape[d] > 1)
+            n /= v->shape[d];
+    return n * cpu_dtype_size(v->dtype);
+}
+
 static tern_status_t run_job(const tern_call *call, job *j, const tern_view *const *inputs,
                              int64_t flops)
 {
@@ -246,7 +260,7 @@ static tern_status_t run_job(const tern_call *call, job *j, const tern_view *con
     for (int k = 0; k <= j->inputs; k++) {
         j->size[k] = cpu_dtype_size(views[k]->dtype);
         j->loop_size[k] = j->half && j->size[k] == 2 ? 4 : j->size[k];
-        read += k > 0 ? views[k]->numel * j->size[k] : 0;
+        read += k > 0 ? bytes_read(views, k) : 0;
         in_place |= k > 0 && views[k]->data == views[0]->data;
         j->walk.data[k] = views[k]->data;
     }

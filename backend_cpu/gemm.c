@@ -27,7 +27,8 @@ enum {
      * which was held up leaves some to the others) only where packing is little of the work. */
     PART_ALIGN = 16,
     WIDE_PART = 48,
-    EVEN_FLOPS = 100000000
+    EVEN_FLOPS = 100000000,
+    DOT_PIECE = 1 << 15
 };
 
 static int64_t flops_of(const cpu_product *g)
@@ -230,6 +231,54 @@ void cpu_product_alone(int dtype, const cpu_product *g, void *piece)
     run_own(dtype, g, piece);
 }
 
+/* ---- one long dot product -------------------------------------------------------------------- */
+
+/* A library takes it for a product of matrices, and ten times as long as a pass over memory. Pieces of
+ * fixed length are added up in their order, whichever thread made them. */
+typedef struct long_dot {
+    const cpu_product *whole;
+    int dtype;
+    double *sums;
+} long_dot;
+
+static bool is_long_dot(int dtype, const cpu_product *g)
+{
+    return g->m == 1 && g->n == 1 && g->a_col == 1 && g->b_row == 1 && !g->accumulate &&
+           g->bias == NULL && flops_of(g) > NARROW_FLOPS && !is_half(dtype);
+}
+
+static void run_dot_pieces(void *context, int64_t begin, int64_t end)
+{
+    const long_dot *dot = context;
+    const int64_t size = cpu_dtype_size(dot->dtype), k = dot->whole->k;
+    for (; begin < end; begin++) {
+        _Alignas(64) char scratch[64], sum[8];
+        const int64_t first = begin * DOT_PIECE;
+        cpu_product piece = *dot->whole;
+        piece.a = (const char *)piece.a + first * size;
+        piece.b = (const char *)piece.b + first * size;
+        piece.c = sum;
+        piece.k = k - first < DOT_PIECE ? k - first : DOT_PIECE;
+        run_own(dot->dtype, &piece, scratch);
+        dot->sums[begin] = cpu_load_f64(sum, dot->dtype);
+    }
+}
+
+static bool run_long_dot(const tern_call *call, int dtype, const cpu_product *g, int threads,
+                         cpu_room *room)
+{
+    const int64_t pieces = (g->k + DOT_PIECE - 1) / DOT_PIECE;
+    long_dot dot = { g, dtype, cpu_room_take(call, room, pieces * (int64_t)sizeof(double)) };
+    if (dot.sums == NULL)
+        return false;
+    cpu_parallel(threads, pieces, 1, run_dot_pieces, &dot);
+    double sum = 0;
+    for (int64_t i = 0; i < pieces; i++)
+        sum += dot.sums[i];
+    cpu_store_f64(g->c, dtype, sum);
+    return true;
+}
+
 /* ---- the library ----------------------------------------------------------------------------- */
 
 /* Leading dimension of a matrix of these strides, 0 when the library cannot take it. */
@@ -306,6 +355,8 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     if (g.m == 0 || g.n == 0)
         return true;
     settle(&g);
+    if (is_long_dot(dtype, &g))
+        return run_long_dot(call, dtype, &g, threads, &room->own);
     const bool own = own_is_best(dtype, &g);
     if (own && threads == 1)
         return run_own_small(call, dtype, &g, &room->own);
