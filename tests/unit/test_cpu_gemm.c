@@ -278,6 +278,27 @@ static void same_bits(void *context)
     }
 }
 
+/* Long enough for its own way: pieces in their order, the last one shorter. */
+static void long_dots(void *context)
+{
+    (void)context;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_I32, TERN_I64 };
+    for (int d = 0; d < 4; d++)
+        for (int threads = 1; threads <= 2; threads++) {
+            check_product(&(product_case){ dtypes[d], 0, 1, 200001, 1, .threads = threads });
+            check_product(&(product_case){ dtypes[d], 0, 1, 200001, 1, .a_layout = KARRAY_GAPS,
+                                           .threads = threads });
+        }
+    expect_same_bits(TERN_F32, 1, 200001, 1, false);
+    expect_same_bits(TERN_F64, 1, 200001, 1, false);
+}
+
+static void test_gemm_long_dot(void **state)
+{
+    (void)state;
+    kernel_each_isa(long_dots, NULL);
+}
+
 static void test_gemm_same_bits_with_any_threads(void **state)
 {
     (void)state;
@@ -365,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_gemm_nothing_to_add),
         cmocka_unit_test(test_gemm_infinity_times_zero),
         cmocka_unit_test(test_gemm_same_bits_with_any_threads),
+        cmocka_unit_test(test_gemm_long_dot),
         cmocka_unit_test(test_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
