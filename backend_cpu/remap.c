@@ -30,7 +30,7 @@ typedef struct remap_job {
     int64_t unit; /* bytes that lie together on both sides */
     int64_t size; /* of an element */
     bool stream;
-    char element[16]; /* what stands outside, again and again */
+    _Alignas(8) char element[16]; /* what stands outside, again and again */
 } remap_job;
 
 /* Where a place outside of 0 .. n - 1 is found, and which way the input runs there. */
