@@ -76,10 +76,11 @@ static int solve(const problem *p, tern_dev_t dev, tern_tensor *out[RESULTS])
     const tern_tensors_t all = tern_parameters(m);
     for (int64_t i = 0; i < all.count && n < RESULTS && !tern_failed(); i++)
         out[n++] = tern_grad_of(all.tensors[i]);
+    n = tern_failed() ? 0 : n;
     for (int i = 0; i < n; i++)
         (void)tern_retain(out[i]);
     tern_module_free(m);
-    return tern_failed() ? 0 : n;
+    return n;
 }
 
 static void expect_agreement(const problem *p, double tolerance)
