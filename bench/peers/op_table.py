@@ -22,6 +22,7 @@ Every op of `bench/table.def` beside PyTorch, one thread: 2^10 elements (small: 
 brackets the share of the limit, which is what the machine's memory takes to move what the op has to move, or its arithmetic to do
 what it has to do, whichever is longer (`bench/bench_table.c`). "With gradient" is forward and backward. A share above 1 says that the
 arrays were nearer to the core than those of the streams that the limit is made of; ratios above 10 at the small size are the cost of a call.
+Results are new each time, as in programs: PyTorch gives large arrays back to the system, whose pages then fault in again.
 
 {machine}. `*`: {later}
 
@@ -31,7 +32,7 @@ arrays were nearer to the core than those of the streams that the limit is made 
 | op | small | cache | memory | with gradient: small | cache | memory |
 |---|---|---|---|---|---|---|"""
 
-LATER = ("measured again after a change, by the CPU time of the thread on both sides, beside other work.")
+LATER = "measured again after a change, in a later run on the idle machine."
 
 
 def load(files):
