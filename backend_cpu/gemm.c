@@ -22,11 +22,12 @@ enum {
     LONG_DEPTH = 256,
     LONG_ROWS = 256,
     STACK_BYTES = 16384, /* scratch of small products */
-    /* Edges of parts fall on whole vectors and tiles. A part packs what it reads: parts are rows
-     * only where columns would be too few for full tiles, and more than threads (so that a thread
-     * which was held up leaves some to the others) only where packing is little of the work. */
+    /* Parts of columns are whole vectors. A part packs what it reads: parts are rows where columns
+     * would be too few for full tiles or for even parts, and more than threads (so that a thread which
+     * was held up leaves some to the others) only where packing is little of the work. */
     PART_ALIGN = 16,
     WIDE_PART = 48,
+    TURNED_ROWS = 8, /* of work that turning a row of B while it is packed costs */
     EVEN_FLOPS = 100000000,
     DOT_PIECE = 1 << 15
 };
@@ -160,7 +161,7 @@ typedef struct own_parts {
     int dtype;
     bool by_rows;
     int64_t parts;
-    int64_t units; /* of PART_ALIGN rows or columns */
+    int64_t align, units; /* of so many rows or columns */
     char *scratch;
     int64_t scratch_bytes;
 } own_parts;
@@ -168,8 +169,8 @@ typedef struct own_parts {
 static cpu_product part_at(const own_parts *own, int64_t i)
 {
     const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
-    const int64_t first = i * own->units / own->parts * PART_ALIGN;
-    const int64_t last = (i + 1) * own->units / own->parts * PART_ALIGN;
+    const int64_t first = i * own->units / own->parts * own->align;
+    const int64_t last = (i + 1) * own->units / own->parts * own->align;
     return cpu_product_part(own->whole, own->dtype, own->by_rows, first,
                             last < extent ? last : extent);
 }
@@ -183,6 +184,28 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Per step of k, what the thread with the largest share multiplies, reads and packs: quarters of a
+ * vector's multiplication by a number. */
+static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
+{
+    const int64_t vectors = (g->n + PART_ALIGN - 1) / PART_ALIGN;
+    const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
+    const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
+    return 4 * (m + (g->b_col == 1 ? 1 : TURNED_ROWS)) * n + m;
+}
+
+/* Where both ways are about as good, columns, but few; each part of rows packs all of B, which has to be
+ * converted for half types. */
+static bool parts_are_rows(int dtype, const cpu_product *g, int threads, int64_t parts)
+{
+    const bool few = g->n < WIDE_PART * parts;
+    if (is_half(dtype))
+        return few && g->m >= 4 * g->n;
+    const bool by_rows = few && g->m >= g->n / 4;
+    const int64_t most = largest_share(g, threads, by_rows);
+    return largest_share(g, threads, !by_rows) < most - most / 32 ? !by_rows : by_rows;
+}
+
 /* Every part packs what it needs, so parts run without waiting for each other, and each element
  * of C is one sum in one order however many there are. */
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
@@ -191,11 +214,9 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
     own_parts own = { .whole = g, .dtype = dtype, .parts = threads };
     if (threads > 1 && flops_of(g) > EVEN_FLOPS * threads)
         own.parts = 2 * threads;
-    /* each part of rows packs all of B, which has to be converted for half types */
-    own.by_rows =
-        g->n < WIDE_PART * own.parts && (is_half(dtype) ? g->m >= 4 * g->n : g->m >= g->n / 4);
-    const int64_t extent = own.by_rows ? g->m : g->n;
-    own.units = (extent + PART_ALIGN - 1) / PART_ALIGN;
+    own.by_rows = parts_are_rows(dtype, g, threads, own.parts);
+    own.align = own.by_rows && !is_half(dtype) ? 1 : PART_ALIGN;
+    own.units = ((own.by_rows ? g->m : g->n) + own.align - 1) / own.align;
     if (own.parts > own.units)
         own.parts = own.units;
     for (int64_t i = 0; i < own.parts; i++) {

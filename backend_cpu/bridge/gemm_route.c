@@ -18,8 +18,9 @@ static const gemm_route routes[] = {
 
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
-/* Edges of blocks fall on whole vectors of 16 floats. */
-enum { BLOCK_ALIGN = 16 };
+/* Edges of blocks fall on whole vectors of 16 floats and on whole tiles of the libraries, which have 4
+ * or 8 rows; rows of a transposed A are read in vectors. */
+enum { BLOCK_ALIGN = 16, ROW_ALIGN = 4 };
 /* Where OpenBLAS's kernels without packing end: m n k, and for NT also m n. */
 static const int64_t small_mnk = 1000000;
 static const int64_t small_mn_nt = 1200;
@@ -65,9 +66,9 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static int64_t aligned_part(int64_t size, int64_t parts)
+static int64_t aligned_part(int64_t size, int64_t parts, int64_t align)
 {
-    int64_t part = ceil_div(ceil_div(size, parts), BLOCK_ALIGN) * BLOCK_ALIGN;
+    int64_t part = ceil_div(ceil_div(size, parts), align) * align;
     return parts == 1 || part > size ? size : part;
 }
 
@@ -90,8 +91,8 @@ static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t part
     for (int64_t rows = 1; rows <= parts; rows++) {
         if (parts % rows)
             continue;
-        int64_t m = aligned_part(call->m, rows);
-        int64_t n = aligned_part(call->n, parts / rows);
+        int64_t m = aligned_part(call->m, rows, call->trans_a ? BLOCK_ALIGN : ROW_ALIGN);
+        int64_t n = aligned_part(call->n, parts / rows, BLOCK_ALIGN);
         double cost = (double)m * (double)n + (double)(m + n);
         if (rows == 1 || cost < best) {
             best = cost;

@@ -267,6 +267,7 @@ static void same_bits(void *context)
         expect_same_bits(TERN_F64, 50, 201, 60, t == 1);
         expect_same_bits(TERN_F32, 50, 270, 40, t == 1);
         expect_same_bits(TERN_F32, 34, 300, 60, t == 1);
+        expect_same_bits(TERN_F32, 77, 90, 97, t == 1); /* uneven rows, and one column too many */
         expect_same_bits(TERN_F16, 150, 301, 130, t == 1);
         expect_same_bits(TERN_BF16, 150, 301, 130, t == 1);
         if (cpu_isa() != CPU_ISA_AVX512)
@@ -275,6 +276,7 @@ static void same_bits(void *context)
         expect_same_bits(TERN_F32, 64, 600, 100, t == 1);
         expect_same_bits(TERN_F32, 40, 300, 200, t == 1);
         expect_same_bits(TERN_F32, 300, 700, 40, t == 1);
+        expect_same_bits(TERN_F32, 403, 226, 111, t == 1);
     }
 }
 
