@@ -1,7 +1,6 @@
 /* See core/cpu_memory.h. */
 #include "core/cpu_memory.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -133,20 +132,6 @@ static int64_t limit_of_environment(void)
     return INT64_MAX;
 }
 
-/* ---- forks ------------------------------------------------------------------------------------ */
-
-static void before_fork(void)
-{
-    core_thread_lock_list();
-    core_alloc_lock(core_cpu_engine());
-}
-
-static void after_fork(void)
-{
-    core_alloc_unlock(core_cpu_engine());
-    core_thread_unlock_list();
-}
-
 /* ---- the allocator ---------------------------------------------------------------------------- */
 
 /* Before raw memory is asked for: what rests in lists of ended threads may do. Not those of the caller:
@@ -169,7 +154,6 @@ void core_cpu_configure(core_alloc *a, bool uncached)
     (void)core_alloc_configure(a, &settings);
     core_alloc_set_reclaim(a, reclaim, NULL);
     atomic_store_explicit(&engine, a, memory_order_release);
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 core_alloc *core_cpu_engine(void)

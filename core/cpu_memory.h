@@ -1,4 +1,4 @@
-/* The CPU's caching allocator: raw memory from the system, settings, statistics, and what a fork needs. */
+/* The CPU's caching allocator: raw memory from the system, settings, statistics. */
 #ifndef TERN_CORE_CPU_MEMORY_H
 #define TERN_CORE_CPU_MEMORY_H
 

@@ -1,12 +1,12 @@
 /* See core/device_memory.h. */
 #include "core/device_memory.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "core/backend.h"
 #include "core/cpu_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/tally.h"
 #include "core/thread_cache.h"
 
@@ -20,7 +20,6 @@ typedef struct device_slot {
 } device_slot;
 
 static device_slot slots[TERN_KINDS][CORE_MAX_DEVICES];
-static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static device_slot *slot_of(tern_dev_t dev)
 {
@@ -218,13 +217,13 @@ core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const
     core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_acquire);
     if (__builtin_expect(a != NULL, 1))
         return a;
-    pthread_mutex_lock(&make_lock);
+    core_lock_take(CORE_LOCK_ALLOCATORS);
     a = atomic_load_explicit(&d->allocator, memory_order_acquire);
     if (a == NULL) {
         a = make(dev, out_code, out_why);
         atomic_store_explicit(&d->allocator, a, memory_order_release);
     }
-    pthread_mutex_unlock(&make_lock);
+    core_lock_end(CORE_LOCK_ALLOCATORS);
     return a;
 }
 
@@ -344,13 +343,13 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
     if (raw->alloc == NULL || raw->free == NULL)
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "both alloc and free are needed");
     device_slot *d = slot_of(real);
-    pthread_mutex_lock(&make_lock);
+    core_lock_take(CORE_LOCK_ALLOCATORS);
     const bool fresh = atomic_load(&d->allocator) == NULL;
     if (fresh) {
         d->user = (tern_raw_allocator_t){ 0 };
         memcpy(&d->user, raw, raw->size_ < sizeof d->user ? raw->size_ : sizeof d->user);
     }
-    pthread_mutex_unlock(&make_lock);
+    core_lock_end(CORE_LOCK_ALLOCATORS);
     if (fresh)
         return TERN_OK;
     return core_error(self, site, TERN_ERR_STATE, what,

@@ -2,15 +2,15 @@
  * event. Nothing is written anywhere unless a file or a callback was asked for. */
 #include "core/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "core/lock.h"
+
+static atomic_bool environment_read; /* with the lock, and before it */
 static _Atomic int log_level = TERN_LOG_WARNING;
 static atomic_bool has_listener;
 static const char *file_path;
@@ -37,9 +37,21 @@ static void read_environment(void)
         file_path = NULL;
 }
 
+/* Not by pthread_once: a fork in its middle may leave it half done. */
+static void know_environment(void)
+{
+    if (atomic_load_explicit(&environment_read, memory_order_acquire))
+        return;
+    core_lock_take(CORE_LOCK_LOG);
+    if (!atomic_load_explicit(&environment_read, memory_order_relaxed))
+        read_environment();
+    atomic_store_explicit(&environment_read, true, memory_order_release);
+    core_lock_end(CORE_LOCK_LOG);
+}
+
 bool core_log_wants(tern_log_level_t level)
 {
-    (void)pthread_once(&once, read_environment);
+    know_environment();
     return has_listener && (int)level <= log_level;
 }
 
@@ -70,30 +82,30 @@ static void open_file(void)
 
 void core_log_text(tern_log_level_t level, tern_site_t site, const char *text)
 {
-    pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_LOG);
     const tern_log_callback call = callback;
     void *user = callback_user;
     open_file();
     if (file != NULL)
         write_line(level, site, text);
-    pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_LOG);
     if (call != NULL)
         call(level, site, text, user);
 }
 
 void tern_log_set_callback(tern_log_callback new_callback, void *user)
 {
-    (void)pthread_once(&once, read_environment);
-    pthread_mutex_lock(&lock);
+    know_environment();
+    core_lock_take(CORE_LOCK_LOG);
     callback = new_callback;
     callback_user = user;
     has_listener = callback != NULL || file_path != NULL;
-    pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_LOG);
 }
 
 void tern_log_set_level(tern_log_level_t level)
 {
-    (void)pthread_once(&once, read_environment);
+    know_environment();
     if (level >= TERN_LOG_OFF && level <= TERN_LOG_DEBUG)
         log_level = (int)level;
 }

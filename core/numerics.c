@@ -1,11 +1,11 @@
 /* Settings of precision and repetition, as one word that kernels read. */
 #include "core/numerics.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/lock.h"
 #include "tern/numerics.h"
 
 enum { SCOPES = TERN_FP32_CUDNN_CONV + 1, FILL = 1u << 30 /* of core alone */ };
@@ -33,7 +33,6 @@ static void set(uint32_t bit, bool on)
 
 /* ---- f32 --------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tern_fp32_precision_t precisions[SCOPES];
 
 /* With the lock. */
@@ -49,20 +48,20 @@ void tern_set_fp32_precision(tern_fp32_scope_t scope, tern_fp32_precision_t prec
 {
     if ((unsigned)scope >= SCOPES || (unsigned)precision > TERN_FP32_TF32)
         return;
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_NUMERICS);
     precisions[scope] = precision;
     set(TERN_NUMERICS_TF32_MATMUL, effective(TERN_FP32_CUDA_MATMUL) == TERN_FP32_TF32);
     set(TERN_NUMERICS_TF32_CONV, effective(TERN_FP32_CUDNN_CONV) == TERN_FP32_TF32);
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_NUMERICS);
 }
 
 tern_fp32_precision_t tern_fp32_precision(tern_fp32_scope_t scope)
 {
     if ((unsigned)scope >= SCOPES)
         return TERN_FP32_IEEE;
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_NUMERICS);
     const tern_fp32_precision_t precision = effective(scope);
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_NUMERICS);
     return precision;
 }
 

@@ -1,10 +1,11 @@
 /* See core/pool.h. */
 #include "core/pool.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/lock.h"
 
 #ifdef CORE_POOL_BYPASS
 
@@ -17,7 +18,6 @@ typedef struct listed {
     core_pool *pool;
 } listed;
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t newest;
 
 static listed *shown(uintptr_t link)
@@ -50,12 +50,12 @@ void *core_pool_alloc_tensor(core_pool *pool)
     listed *entry = core_pool_alloc(pool, CORE_POOL_STEP + CORE_TENSOR_BYTES);
     if (entry == NULL)
         return NULL;
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_TENSORS);
     *entry = (listed){ .next = newest, .pool = pool };
     if (newest != 0)
         shown(newest)->previous = hidden(entry);
     newest = hidden(entry);
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_TENSORS);
     return (char *)entry + CORE_POOL_STEP;
 }
 
@@ -63,24 +63,24 @@ void core_pool_free_tensor(core_pool *pool, void *object)
 {
     listed *entry = (listed *)((char *)object - CORE_POOL_STEP);
     (void)pool;
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_TENSORS);
     if (entry->next != 0)
         shown(entry->next)->previous = entry->previous;
     if (entry->previous != 0)
         shown(entry->previous)->next = entry->next;
     else
         newest = entry->next;
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_TENSORS);
     free(entry);
 }
 
 void core_pool_each_tensor(core_pool *pool, void (*visit)(void *object, void *user), void *user)
 {
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_TENSORS);
     for (listed *entry = shown(newest); entry != NULL; entry = shown(entry->next))
         if (entry->pool == pool)
             visit((char *)entry + CORE_POOL_STEP, user);
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_TENSORS);
 }
 
 void core_pool_each_slab(core_pool *pool, void (*visit)(core_slab *slab, void *user), void *user)

@@ -1,8 +1,9 @@
 /* See core/tally.h. */
 #include "core/tally.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+
+#include "core/lock.h"
 
 /* Of small ones what is live and the room of all threads; of large ones what is live. */
 static _Atomic int64_t small_top[CORE_TALLIES], large_now[CORE_TALLIES];
@@ -99,7 +100,6 @@ static sums add_up(void)
 
 /* What the totals count from. */
 static sums at_reset;
-static pthread_mutex_t reset_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void core_tally_read(core_alloc_stats *stats)
 {
@@ -111,7 +111,7 @@ void core_tally_read(core_alloc_stats *stats)
                      { CORE_ALLOC_ALLOCATED_BYTES, CORE_TALLY_BYTES },
                      { CORE_ALLOC_ACTIVE_BYTES, CORE_TALLY_BYTES },
                      { CORE_ALLOC_REQUESTED_BYTES, CORE_TALLY_REQUESTED } };
-    pthread_mutex_lock(&reset_lock);
+    core_lock_take(CORE_LOCK_TOTALS);
     const sums sum = add_up();
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (int column = 0; column < CORE_ALLOC_COLUMNS; column++) {
@@ -123,7 +123,7 @@ void core_tally_read(core_alloc_stats *stats)
             stat->allocated = sum.made[column][i] - at_reset.made[column][i];
             stat->freed = stat->allocated - (stat->current - at_reset.now[column][i]);
         }
-    pthread_mutex_unlock(&reset_lock);
+    core_lock_end(CORE_LOCK_TOTALS);
 }
 
 int64_t core_tally_bytes(void)
@@ -142,7 +142,7 @@ void core_tally_reset_peaks(core_tally *own)
 
 void core_tally_reset_totals(void)
 {
-    pthread_mutex_lock(&reset_lock);
+    core_lock_take(CORE_LOCK_TOTALS);
     at_reset = add_up();
-    pthread_mutex_unlock(&reset_lock);
+    core_lock_end(CORE_LOCK_TOTALS);
 }

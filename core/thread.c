@@ -6,16 +6,15 @@
 #include <string.h>
 
 #include "core/autocast.h"
+#include "core/lock.h"
 #include "core/tally.h"
 #include "core/tensor.h"
 
 _Thread_local tern_thread *core_thread_state __attribute__((tls_model("initial-exec")));
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(tern_thread *) all_threads; /* only grows, at its head */
 static uint64_t thread_number;
 static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static void park(void *state)
 {
@@ -25,12 +24,13 @@ static void park(void *state)
     core_scope_unwind(self, 0);
     core_tally_fall(&self->blocks.tally);
     core_thread_state = NULL;
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_THREADS);
     self->parked = true;
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_THREADS);
 }
 
-static void make_exit_key(void)
+/* While the library is loaded: a fork in the middle of a first call would leave the key half made. */
+__attribute__((constructor)) static void make_exit_key(void)
 {
     (void)pthread_key_create(&exit_key, park);
 }
@@ -66,8 +66,7 @@ static tern_thread *take_parked(void)
 tern_thread *core_thread_create(void)
 {
     static tern_thread last_resort; /* shared by threads that found no memory at all */
-    (void)pthread_once(&exit_once, make_exit_key);
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_THREADS);
     tern_thread *self = take_parked();
     if (self == NULL) {
         self = aligned_alloc(64, (sizeof *self + 63) / 64 * 64);
@@ -81,7 +80,7 @@ tern_thread *core_thread_create(void)
             atomic_store(&all_threads, self);
         }
     }
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_THREADS);
     reset_modes(self);
     core_thread_state = self;
     (void)pthread_setspecific(exit_key, self);
@@ -96,21 +95,11 @@ void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user
 
 void core_thread_each_parked(void (*visit)(tern_thread *thread, void *user), void *user)
 {
-    pthread_mutex_lock(&list_lock);
+    core_lock_take(CORE_LOCK_THREADS);
     for (tern_thread *t = atomic_load(&all_threads); t != NULL; t = t->next)
         if (t->parked)
             visit(t, user);
-    pthread_mutex_unlock(&list_lock);
-}
-
-void core_thread_lock_list(void)
-{
-    pthread_mutex_lock(&list_lock);
-}
-
-void core_thread_unlock_list(void)
-{
-    pthread_mutex_unlock(&list_lock);
+    core_lock_end(CORE_LOCK_THREADS);
 }
 
 static void add_live(tern_thread *thread, void *user)

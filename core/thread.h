@@ -122,10 +122,6 @@ void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user
 /* Visits the parked ones, under the list's lock: nobody takes one over meanwhile. */
 void core_thread_each_parked(void (*visit)(tern_thread *thread, void *user), void *user);
 
-/* Around a fork: the list is whole in the child. */
-void core_thread_lock_list(void);
-void core_thread_unlock_list(void);
-
 /* Sum of live_tensors over all threads. */
 int64_t core_live_tensors(void);
 

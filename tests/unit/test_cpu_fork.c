@@ -40,10 +40,6 @@ static void test_a_child_of_a_busy_process_goes_on(void **state)
     (void)state;
     atomic_bool ended = false;
     pthread_t other;
-    {
-        TERN_SCOPE; /* memory has been taken before: the other thread starts nothing */
-        (void)bytes_of(700);
-    }
     assert_int_equal(pthread_create(&other, NULL, work_until, &ended), 0);
     for (int i = 0; i < 20; i++) {
         const pid_t id = fork();
