@@ -25,14 +25,20 @@ broken=0
 
 note() { printf '\n== %s\n' "$*"; }
 
+# Something that is no test is wrong: said here, and once more before the total.
+wrong() {
+    broken=$((broken + 1))
+    printf '%s\n' "$*" >>"$results/wrong"
+    echo "test: $*" >&2
+}
+
 # A preset that does not build counts as one failure; the others still run.
 build_preset() {
     note "$1: build"
     if cmake --preset "$1" && cmake --build "build/$1" -j "$jobs"; then
         return 0
     fi
-    broken=$((broken + 1))
-    echo "test: $1 does not build" >&2
+    wrong "$1 does not build"
     return 1
 }
 
@@ -49,7 +55,7 @@ run_preset() {
         --output-junit "$root/$results/$preset.xml" "$@" >"$results/$preset.log" 2>&1 || status=$?
     python3 tools/run/sum_tests.py --show "$results/$preset.log" "$results/$preset.xml" || true
     if [ "$status" -ne 0 ] && [ ! -f "$results/$preset.xml" ]; then
-        broken=$((broken + 1))
+        wrong "$preset: ctest did not run"
         cat "$results/$preset.log"
     fi
 }
@@ -60,7 +66,7 @@ run_lint() {
         lint_passed=1
     else
         lint_passed=0
-        broken=$((broken + 1))
+        wrong "lint"
     fi
 }
 
@@ -73,28 +79,25 @@ build_cuda() {
     begun=$(date +%s)
     if ! cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null ||
         ! cmake --build build/release -j "$jobs" --target tern_cuda; then
-        broken=$((broken + 1))
-        echo "test: libtern_cuda.so does not build" >&2
+        wrong "libtern_cuda.so does not build"
         return 0
     fi
     echo "libtern_cuda.so for sm_$archs took $(($(date +%s) - begun)) s"
-    python3 tools/cuda/budget.py build/release || broken=$((broken + 1))
+    python3 tools/cuda/budget.py build/release || wrong "a CUDA kernel is above its budget of registers"
 }
 
 # What the tests of the coverage preset have run of the CUDA backend.
 check_coverage() {
     note "coverage: CUDA backend on simulated devices"
     python3 tools/cuda_coverage.py --lines build/coverage && return 0
-    broken=$((broken + 1))
-    echo "test: the CUDA backend is not covered" >&2
+    wrong "the CUDA backend is not covered"
 }
 
 # An op of each kind by the recipe of CONTRIBUTING.md, in a copy of the sources.
 check_recipe() {
     note "recipe: an op of each kind"
     python3 tools/try_recipe.py --jobs "$jobs" && return 0
-    broken=$((broken + 1))
-    echo "test: adding an op takes more than CONTRIBUTING.md says, or goes unnoticed" >&2
+    wrong "adding an op takes more than CONTRIBUTING.md says, or goes unnoticed"
 }
 
 root=$(pwd)
@@ -121,5 +124,6 @@ fi
 run_lint
 
 note "total after $((($(date +%s) - started) / 60)) min"
+[ ! -f "$results/wrong" ] || sed 's/^/FAILED   /' "$results/wrong"
 exec python3 tools/run/sum_tests.py --extra-passed "$lint_passed" --extra-failed "$broken" \
     "$results"/*.xml
