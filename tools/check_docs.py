@@ -46,11 +46,13 @@ def anchor(heading):
 
 
 def is_there(name, document):
-    """A file or folder, from the root, the document's folder or any folder's end."""
+    """A file or folder, from the root, the document's folder or any folder's end; or a test of ctest."""
     name = os.path.normpath(re.sub(r"<[^>]*>", "*", name))
     beside = os.path.normpath(os.path.join(os.path.dirname(document), name))
     suite = re.sub(r"_simulated(_two)?$|_without_\w+$", "", name)
     ctest = "tests/{}/test_{}.c".format(*os.path.split(suite))
+    if f"add_test(NAME {suite} " in SOURCES:
+        return True
     candidates = (name, beside, "*/" + name, ctest)
     if any(c in FOLDERS or c in FILES for c in candidates[:2]):
         return True
