@@ -6,12 +6,13 @@ enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
 
 typedef struct gemm_route {
     int op;
-    int64_t most_mnk, most_m, most_n, most_mn, least_k, most_k;
+    int64_t most_mnk, most_m, least_n, most_n, most_mn, least_k, most_k;
     gemm_way way;
 } gemm_route;
 
 static const gemm_route routes[] = {
-#define GEMM_ROUTE(op, mnk, m, n, mn, k0, k1, way) { OP_##op, mnk, m, n, mn, k0, k1, GEMM_##way },
+#define GEMM_ROUTE(op, mnk, m, n0, n1, mn, k0, k1, way) \
+    { OP_##op, mnk, m, n0, n1, mn, k0, k1, GEMM_##way },
 #include "backend_cpu/bridge/gemm_routes.def"
 #undef GEMM_ROUTE
 };
@@ -54,8 +55,8 @@ static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const gemm_route *r = &routes[i];
         if ((r->op & op) && (r->most_mnk == 0 || mnk <= (double)r->most_mnk) &&
-            within(m, r->most_m) && within(n, r->most_n) && within(m * n, r->most_mn) &&
-            k >= r->least_k && within(k, r->most_k))
+            within(m, r->most_m) && n >= r->least_n && within(n, r->most_n) &&
+            within(m * n, r->most_mn) && k >= r->least_k && within(k, r->most_k))
             return r->way;
     }
     return GEMM_ONEDNN;
