@@ -20,7 +20,7 @@ static const gemm_route routes[] = {
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
 /* Edges of blocks fall on whole vectors of 16 floats and on whole tiles of the libraries, which have 4
- * or 8 rows; rows of a transposed A are read in vectors. */
+ * or 8 rows; OpenBLAS's kernels without packing read rows of a transposed A in vectors. */
 enum { BLOCK_ALIGN = 16, ROW_ALIGN = 4 };
 /* Where OpenBLAS's kernels without packing end: m n k, and for NT also m n. */
 static const int64_t small_mnk = 1000000;
@@ -86,13 +86,14 @@ static int64_t worth_parts(const cpu_gemm_call *call)
 
 /* Of the grids with `parts` blocks, the one whose largest block is smallest; shorter edges, which
  * mean less to read, break ties. */
-static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t parts)
+static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t parts,
+                        int64_t row_align)
 {
     double best = 0;
     for (int64_t rows = 1; rows <= parts; rows++) {
         if (parts % rows)
             continue;
-        int64_t m = aligned_part(call->m, rows, call->trans_a ? BLOCK_ALIGN : ROW_ALIGN);
+        int64_t m = aligned_part(call->m, rows, row_align);
         int64_t n = aligned_part(call->n, parts / rows, BLOCK_ALIGN);
         double cost = (double)m * (double)n + (double)(m + n);
         if (rows == 1 || cost < best) {
@@ -131,11 +132,15 @@ gemm_plan gemm_plan_for(const cpu_gemm_call *call)
     if (parts > 1 && call->batch >= parts)
         plan.parts = parts;
     else if (parts > 1)
-        choose_grid(&plan, call, parts);
+        choose_grid(&plan, call, parts, ROW_ALIGN);
+    plan.way = choose_way(call, plan.block_m, plan.block_n);
+    if (plan.grid_m > 1 && call->trans_a && plan.way != GEMM_ONEDNN) {
+        choose_grid(&plan, call, parts, BLOCK_ALIGN);
+        plan.way = choose_way(call, plan.block_m, plan.block_n);
+    }
     plan.tile_m = plan.block_m;
     plan.tile_n = plan.block_n;
     plan.tile_k = call->k;
-    plan.way = choose_way(call, plan.block_m, plan.block_n);
     if (plan.way == GEMM_TILES)
         choose_tiles(&plan, call);
     return plan;
