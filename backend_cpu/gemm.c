@@ -118,24 +118,29 @@ static int64_t in_lines(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* May own kernels of f32 and f64 pack what they read (isa/gemm_tile.inc)? Whatever the tiles' size. */
-static bool may_pack(const cpu_product *g)
+/* Elements of what own kernels of f32 and f64 may pack (isa/gemm_tile.inc), whatever the tiles' size. */
+static int64_t packed_elements(const cpu_product *g, int64_t size)
 {
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
-        return false;
-    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_STRIP && g->n * g->k > 16384) ||
+        return 0;
+    const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
+    const bool packs_b = g->b_col != 1 ||
+                         (g->m > CPU_GEMM_STRIP && g->n * g->k > 16384 && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
-    return packs_b || (g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32);
+    const bool packs_a = g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32;
+    return packs_b || packs_a ? cpu_gemm_scratch(g->m, g->n, g->k, packs_b) : 0;
 }
 
 static int64_t scratch_bytes(int dtype, const cpu_product *g)
 {
+    const int64_t size = cpu_dtype_size(dtype);
     if (is_half(dtype)) { /* a pair takes the place of one element, and k may be odd */
         const int64_t whole = cpu_half_sizes_of(g->m, g->n, g->k, 1).floats;
         const int64_t pairs = cpu_half_sizes_of(g->m, g->n, g->k, 2).floats;
         return in_lines(4 * (whole > pairs ? whole : pairs));
     }
-    return may_pack(g) ? in_lines(cpu_gemm_scratch(g->m, g->n, g->k) * cpu_dtype_size(dtype)) : 64;
+    const int64_t bytes = in_lines(packed_elements(g, size) * size);
+    return bytes > 0 ? bytes : 64;
 }
 
 cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
@@ -162,7 +167,7 @@ typedef struct own_parts {
     bool by_rows;
     int64_t parts;
     int64_t align, units; /* of so many rows or columns */
-    char *scratch;
+    char *scratch;        /* NULL: each thread's stack */
     int64_t scratch_bytes;
 } own_parts;
 
@@ -177,10 +182,12 @@ static cpu_product part_at(const own_parts *own, int64_t i)
 
 static void run_parts(void *context, int64_t begin, int64_t end)
 {
+    _Alignas(64) char stack[STACK_BYTES];
     const own_parts *own = context;
     for (int64_t i = begin; i < end; i++) {
         const cpu_product part = part_at(own, i);
-        run_own(own->dtype, &part, own->scratch + i * own->scratch_bytes);
+        run_own(own->dtype, &part,
+                own->scratch != NULL ? own->scratch + i * own->scratch_bytes : stack);
     }
 }
 
@@ -224,9 +231,11 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
         const int64_t bytes = scratch_bytes(dtype, &part);
         own.scratch_bytes = bytes > own.scratch_bytes ? bytes : own.scratch_bytes;
     }
-    own.scratch = cpu_room_take(call, room, own.parts * own.scratch_bytes);
-    if (own.scratch == NULL)
-        return false;
+    if (own.scratch_bytes > STACK_BYTES) {
+        own.scratch = cpu_room_take(call, room, own.parts * own.scratch_bytes);
+        if (own.scratch == NULL)
+            return false;
+    }
     cpu_parallel(threads, own.parts, 1, run_parts, &own);
     return true;
 }

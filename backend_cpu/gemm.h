@@ -97,12 +97,20 @@ static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
     return cpu_gemm_even(n, most / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN, CPU_GEMM_ALIGN);
 }
 
+/* Do AVX-512's tiles read B where it lies as fast as from a packed copy? What a tile reads is half of a
+ * first-level cache, its rows begin on lines where the first one does, and do not share a few places
+ * of the cache. The same of all parts of a product, which have its depth and stride. */
+static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
+{
+    const int64_t row = g->b_row * size;
+    return g->b_col == 1 && g->k <= 128 && row % 64 == 0 && row % 1024 != 0;
+}
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
-static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k)
+static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k, bool packs_b)
 {
     const int64_t kc = cpu_gemm_depth(k), nc = cpu_gemm_columns(n, kc), all = (n + 15) / 16 * 16;
     const int64_t mc = m < CPU_GEMM_STRIP ? m : CPU_GEMM_STRIP;
-    return kc * ((all < nc ? all : nc) + mc) + 16;
+    return kc * ((packs_b ? (all < nc ? all : nc) : 0) + mc) + 16;
 }
 /* For any product of at most n columns and depth k. */
 static inline int64_t cpu_gemm_scratch_most(int64_t n, int64_t k)

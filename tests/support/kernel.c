@@ -100,6 +100,7 @@ void karray_to_channels_last(karray *a)
 enum { SCRATCH_MOST = 16 };
 static void *scratch_blocks[SCRATCH_MOST];
 static int scratch_count;
+static int64_t scratch_bytes;
 static char message[512];
 
 static tern_status_t host_fail(tern_status_t code, const char *format, ...)
@@ -118,6 +119,7 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     void *block = malloc((size_t)bytes);
     memset(block, 0xFF, (size_t)bytes); /* NaN: nothing may count on zeros */
     scratch_blocks[scratch_count++] = block;
+    scratch_bytes += bytes;
     return block;
 }
 
@@ -143,6 +145,7 @@ tern_status_t kernel_call(const kernel_run *run)
                              .dev = TERN_CPU,
                              .threads = run->threads > 0 ? run->threads : 1 };
     message[0] = '\0';
+    scratch_bytes = 0;
     const tern_status_t status = run->kernel(&call);
     while (scratch_count > 0)
         free(scratch_blocks[--scratch_count]);
@@ -152,6 +155,11 @@ tern_status_t kernel_call(const kernel_run *run)
 const char *kernel_message(void)
 {
     return message;
+}
+
+int64_t kernel_scratch_bytes(void)
+{
+    return scratch_bytes;
 }
 
 void kernel_each_isa(void (*body)(void *context), void *context)

@@ -36,6 +36,8 @@ typedef struct kernel_run {
 tern_status_t kernel_call(const kernel_run *run);
 /* What the kernel said when it failed. */
 const char *kernel_message(void);
+/* The scratch that it asked for, of all its requests. */
+int64_t kernel_scratch_bytes(void);
 
 /* Calls `body(context)` once per instruction set that this CPU has. */
 void kernel_each_isa(void (*body)(void *context), void *context);
