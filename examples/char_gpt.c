@@ -169,9 +169,10 @@ int main(int argc, char **argv)
             TERN_SCOPE;
             tern_tensor *loss;
             {
+                TERN_SCOPE; /* the scores go before the gradients come */
                 TERN_AUTOCAST(tern_device(b.x), run.low, .disabled = run.full);
                 tern_tensor *scores = tern_flatten(tern_forward(net, b.x), 0, 1);
-                loss = tern_cross_entropy(scores, tern_flatten(b.y, 0, 1));
+                loss = tern_keep(tern_cross_entropy(scores, tern_flatten(b.y, 0, 1)));
             }
             tern_backward(tern_scaler_scale(run.scaler, loss));
             tern_scaler_step(run.scaler, opt); /* --amp fp16 scales, else these only step */

@@ -35,8 +35,9 @@ int main(int argc, char **argv)
             TERN_SCOPE;
             tern_tensor *loss;
             {
+                TERN_SCOPE; /* the scores go before the gradients come */
                 TERN_AUTOCAST(tern_device(b.x), run.low, .disabled = run.full);
-                loss = tern_cross_entropy(tern_forward(net, b.x), b.y);
+                loss = tern_keep(tern_cross_entropy(tern_forward(net, b.x), b.y));
             }
             tern_backward(tern_scaler_scale(run.scaler, loss));
             tern_scaler_step(run.scaler, opt); /* --amp fp16 scales, else these only step */

@@ -253,12 +253,14 @@ void bench_training_free(bench_training *t)
     tern_release(t->y);
 }
 
+/* What the model gives goes with the scope, unless it is saved for backward. */
 static tern_tensor *loss_of(const bench_training *t)
 {
+    TERN_SCOPE;
     tern_tensor *y = tern_forward(t->net, t->x);
     if (t->model->make == make_regression)
-        return tern_mse_loss(y, t->y, TERN_MEAN);
-    return tern_cross_entropy(y, t->y);
+        return tern_keep(tern_mse_loss(y, t->y, TERN_MEAN));
+    return tern_keep(tern_cross_entropy(y, t->y));
 }
 
 void bench_training_steps(void *training, int64_t repeats)
