@@ -64,6 +64,7 @@ endfunction()
 # One MODULE per folder tests/plugin/<name>: tests/plugin/tern_<name>.so in the build folder, without
 # a libtern symbol.
 function(tern_test_plugins)
+  add_custom_target(tern_test_plugins) # of which tests build all that they may load
   file(GLOB folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/plugin/*)
   foreach(folder IN LISTS folders)
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
@@ -72,6 +73,7 @@ function(tern_test_plugins)
       add_library(plugin_${name} MODULE ${sources})
       set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME tern_${name}
         C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugin)
+      add_dependencies(tern_test_plugins plugin_${name})
       target_include_directories(plugin_${name} PRIVATE ${TERN_INCLUDES})
       target_link_libraries(plugin_${name} PRIVATE tern_private m)
       if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
@@ -105,6 +107,10 @@ function(tern_test kind source)
   target_link_libraries(${target} PRIVATE
     tern_private ${support} ${library} ${TERN_CMOCKA_LIBRARY} ${support} Threads::Threads m)
   add_test(NAME ${kind}/${name} COMMAND ${target})
+  file(STRINGS ${source} loads LIMIT_COUNT 1 REGEX "TERN_TEST_PLUGINS|second_backend")
+  if(loads)
+    add_dependencies(${target} tern_test_plugins)
+  endif()
   file(STRINGS ${source} threaded LIMIT_COUNT 1
        REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_")
   set(labels ${kind})
