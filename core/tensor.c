@@ -104,6 +104,12 @@ const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t 
     return buffer;
 }
 
+/* Only the owner writes its count; core_live_tensors reads it meanwhile. */
+static inline void count_live(tern_thread *self, int64_t more)
+{
+    __atomic_store_n(&self->live_tensors, self->live_tensors + more, __ATOMIC_RELAXED);
+}
+
 /* A header without storage and geometry; reference count 1. */
 static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
 {
@@ -124,7 +130,7 @@ static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
     t->base = NULL;
     t->hooks = NULL;
     t->site = site;
-    self->live_tensors++;
+    count_live(self, 1);
     return t;
 }
 
@@ -269,7 +275,7 @@ static __attribute__((noinline)) void free_rarer_parts(tern_thread *self, const 
 
 void core_tensor_free(tern_thread *self, tern_tensor *t)
 {
-    self->live_tensors--;
+    count_live(self, -1);
     if (t->node != NULL)
         core_node_release(self, t->node);
     if (__builtin_expect(((uintptr_t)t->grad | (uintptr_t)t->base | (uintptr_t)t->hooks) != 0, 0))
