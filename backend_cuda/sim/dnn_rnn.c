@@ -233,6 +233,17 @@ static cudnnStatus_t check_call(const rnn_call *r)
     return status == CUDNN_STATUS_SUCCESS && r->c != NULL ? check_state(r, r->c) : status;
 }
 
+/* `missing`: one of the operands that every such call wants, which `what` says. */
+static cudnnStatus_t begin_call(const rnn_call *r, bool missing, const char *what)
+{
+    cudnnStatus_t status = sim_dnn_begin(r->name);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = check_call(r);
+    if (status == CUDNN_STATUS_SUCCESS && missing)
+        status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "%s", what);
+    return status;
+}
+
 static sim_rnn plan_of(const rnn_call *r)
 {
     return (sim_rnn){ .net = *r->net,
@@ -269,12 +280,8 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc
                          weightSpace != NULL,
                          workSpace != NULL,
                          reserveSpace != NULL };
-    cudnnStatus_t status = sim_dnn_begin(r.name);
+    cudnnStatus_t status = begin_call(&r, x == NULL || y == NULL, "x or y is NULL");
     (void)devSeqLengths;
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = check_call(&r);
-    if (status == CUDNN_STATUS_SUCCESS && (x == NULL || y == NULL))
-        status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "x or y is NULL");
     if (status == CUDNN_STATUS_SUCCESS) {
         sim_rnn w = plan_of(&r);
         const size_t state = sim_dnn_bytes(hDesc);
@@ -321,12 +328,9 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t
                          weightSpace != NULL,
                          workSpace != NULL,
                          reserveSpace != NULL };
-    cudnnStatus_t status = sim_dnn_begin(r.name);
+    cudnnStatus_t status =
+        begin_call(&r, y == NULL || dy == NULL || dx == NULL, "y, dy or dx is NULL");
     (void)devSeqLengths;
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = check_call(&r);
-    if (status == CUDNN_STATUS_SUCCESS && (y == NULL || dy == NULL || dx == NULL))
-        status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "y, dy or dx is NULL");
     if (status == CUDNN_STATUS_SUCCESS) {
         sim_rnn w = plan_of(&r);
         const size_t state = sim_dnn_bytes(hDesc);
@@ -374,12 +378,8 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescripto
                          dweightSpace != NULL,
                          workSpace != NULL,
                          reserveSpace != NULL };
-    cudnnStatus_t status = sim_dnn_begin(r.name);
+    cudnnStatus_t status = begin_call(&r, x == NULL || y == NULL, "x or y is NULL");
     (void)devSeqLengths;
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = check_call(&r);
-    if (status == CUDNN_STATUS_SUCCESS && (x == NULL || y == NULL))
-        status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "x or y is NULL");
     if (status == CUDNN_STATUS_SUCCESS && addGrad != CUDNN_WGRAD_MODE_ADD)
         status = sim_dnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "gradients are added");
     if (status == CUDNN_STATUS_SUCCESS) {
