@@ -1,5 +1,5 @@
 /* resample2d: results are weighted sums of neighbouring cells. The cells and weights of both dimensions
- * are tables made at each call, transposed ones for gradients; half types become f32 on the way. */
+ * are tables made at each call, transposed ones for gradients; half types become f32 some rows at a time. */
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/resample.h"
@@ -22,6 +22,14 @@ typedef struct resample_job {
     void *y;
     int64_t channels; /* channels_last; else 1, and units are planes */
     int64_t in[2], out[2];
+    int64_t units; /* rows of results, image after image (or plane after plane) */
+    /* half types: */
+    int dtype;
+    int64_t images;
+    int64_t kept, made; /* rows of x and of results that a part has in f32, at most */
+    int64_t at_once;    /* whole images; 0: rows */
+    int64_t parts, part_floats;
+    float *room;
 } resample_job;
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -99,44 +107,157 @@ static bool has_pairs(const axis_table *t, int64_t to)
 #define FN(name) name##_f64
 #include "backend_cpu/resample2d.inc"
 
+/* ---- half types ------------------------------------------------------------------------------ */
+
+enum { ROW_FLOATS = 1 << 14, FEWEST_KEPT = 4 };
+
+/* Rows of x in f32, counted through all images. */
+typedef struct wide_rows {
+    const resample_job *job;
+    float *data;
+    int64_t first, count;
+} wide_rows;
+
+/* Rows [first, first + count) in f32, at most `kept`. */
+static const float *widen_rows(wide_rows *w, int64_t first, int64_t count)
+{
+    const resample_job *job = w->job;
+    const int64_t row = job->in[1] * job->channels, all = job->images * job->in[0];
+    if (first < w->first || first + count > w->first + w->count) {
+        w->first = first;
+        w->count = job->kept < all - first ? job->kept : all - first;
+        cpu_to_f32(w->data, (const char *)job->x + first * row * 2, job->dtype, w->count * row);
+    }
+    return w->data + (first - w->first) * row;
+}
+
+/* A row of results; where more than `kept` rows belong to it, of some of them after the others. */
+static void resample_half_row(const resample_job *job, wide_rows *w, int64_t unit, float *y,
+                              float *more)
+{
+    const span all = job->rows.spans[unit % job->out[0]];
+    const int64_t first = unit / job->out[0] * job->in[0] + all.first;
+    for (int32_t r = 0; r == 0 || r < all.count; r += (int32_t)job->kept) {
+        span some = { 0, all.count - r, all.at + r };
+        if (some.count > job->kept)
+            some.count = (int32_t)job->kept;
+        const float *x = some.count > 0 ? widen_rows(w, first + r, some.count) : w->data;
+        resample_row_f32(job, x, r == 0 ? y : more, &some);
+        for (int64_t i = 0; r > 0 && i < job->out[1] * job->channels; i++)
+            y[i] += more[i];
+    }
+}
+
+/* Rows [begin, end) of results, which may begin and end within an image. */
+static void resample_half_rows(const resample_job *job, float *room, int64_t begin, int64_t end)
+{
+    const int64_t row = job->out[1] * job->channels;
+    wide_rows w = { .job = job, .data = room };
+    float *y = room + job->kept * job->in[1] * job->channels;
+    for (int64_t unit = begin, n; unit < end; unit += n) {
+        n = job->made < end - unit ? job->made : end - unit;
+        for (int64_t i = 0; i < n; i++)
+            resample_half_row(job, &w, unit + i, y + i * row, y + job->made * row);
+        cpu_from_f32((char *)job->y + unit * row * 2, job->dtype, y, n * row);
+    }
+}
+
+/* Small images, several at a time, by f32's loop. */
+static void resample_half_images(const resample_job *job, float *room, int64_t begin, int64_t end)
+{
+    const int64_t x_image = job->in[0] * job->in[1] * job->channels;
+    const int64_t y_image = job->out[0] * job->out[1] * job->channels;
+    resample_job some = *job;
+    float *y = room + job->kept * job->in[1] * job->channels;
+    some.x = room;
+    some.y = y;
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = job->at_once < end - i ? job->at_once : end - i;
+        cpu_to_f32(room, (const char *)job->x + i * x_image * 2, job->dtype, n * x_image);
+        resample_rows_f32(&some, 0, n * job->out[0]);
+        cpu_from_f32((char *)job->y + i * y_image * 2, job->dtype, y, n * y_image);
+    }
+}
+
+static void resample_half_parts(void *context, int64_t begin, int64_t end)
+{
+    const resample_job *job = context;
+    const int64_t count = job->at_once > 0 ? job->images : job->units;
+    for (int64_t part = begin; part < end; part++)
+        (job->at_once > 0 ? resample_half_images : resample_half_rows)(
+            job, job->room + part * job->part_floats, part * count / job->parts,
+            (part + 1) * count / job->parts);
+}
+
+/* At least one. */
+static int64_t rows_at_a_time(int64_t row, int64_t fewest, int64_t all)
+{
+    int64_t rows = row > 0 ? ROW_FLOATS / row : fewest;
+    rows = rows < fewest ? fewest : rows;
+    return rows < all || all == 0 ? rows : all;
+}
+
+static bool resample_half(const tern_call *call, resample_job *job, int threads)
+{
+    const int64_t x_row = job->in[1] * job->channels, y_row = job->out[1] * job->channels;
+    job->parts = threads == 1 ? 1 : 4 * threads;
+    job->parts = job->parts < job->units ? job->parts : job->units;
+    job->kept = rows_at_a_time(x_row, FEWEST_KEPT, job->images * job->in[0]);
+    job->made = rows_at_a_time(y_row, 1, job->units);
+    if (job->kept >= job->in[0] && job->in[0] > 0 && job->made >= job->out[0] &&
+        job->images >= job->parts) {
+        const int64_t in = job->kept / job->in[0], out = job->made / job->out[0];
+        job->at_once = in < out ? in : out;
+    }
+    job->part_floats = (job->kept * x_row + (job->made + 1) * y_row + 15) / 16 * 16;
+    job->room = call->host->scratch(call, job->parts * job->part_floats * 4);
+    if (job->room != NULL)
+        cpu_parallel(threads, job->parts, 1, resample_half_parts, job);
+    return job->room != NULL;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+static bool make_pairs(const tern_call *call, resample_job *job)
+{
+    if (job->channels != 1 || !has_pairs(&job->columns, job->out[1]))
+        return true;
+    void *pairs = call->host->scratch(call, job->out[1] * (int64_t)sizeof(pair_f64));
+    if (pairs == NULL)
+        return false;
+    if (job->dtype == TERN_F64)
+        fill_pairs_f64(pairs, &job->columns, job->out[1]);
+    else
+        fill_pairs_f32(pairs, &job->columns, job->out[1]);
+    job->pairs = pairs;
+    return true;
+}
+
 tern_status_t cpu_resample2d(const tern_call *call)
 {
     const tern_view *x = call->in[0], *y = call->out[0];
-    const bool half = x->dtype == TERN_F16 || x->dtype == TERN_BF16;
     const bool channels_last = (x->flags & TERN_VIEW_CONTIGUOUS) == 0;
     if (y->numel == 0)
         return TERN_OK;
-    resample_job job = { .x = x->data, .y = y->data, .channels = channels_last ? x->shape[1] : 1 };
+    resample_job job = { .x = x->data,
+                         .y = y->data,
+                         .dtype = x->dtype,
+                         .channels = channels_last ? x->shape[1] : 1,
+                         .images = x->shape[0] * (channels_last ? 1 : x->shape[1]) };
     for (int d = 0; d < 2; d++) {
         job.in[d] = x->shape[2 + d];
         job.out[d] = y->shape[2 + d];
         if (!make_table(call, d == 0 ? &job.rows : &job.columns, d, job.in[d], job.out[d]))
             return TERN_ERR_OOM;
     }
-    float *wide = NULL;
-    if (half) {
-        wide = call->host->scratch(call, (x->numel + y->numel) * (int64_t)sizeof *wide);
-        if (wide == NULL)
-            return TERN_ERR_OOM;
-        cpu_to_f32(wide, x->data, x->dtype, x->numel);
-        job.x = wide;
-        job.y = wide + x->numel;
-    }
-    if (!channels_last && has_pairs(&job.columns, job.out[1])) {
-        void *pairs = call->host->scratch(call, job.out[1] * (int64_t)sizeof(pair_f64));
-        if (pairs == NULL)
-            return TERN_ERR_OOM;
-        if (x->dtype == TERN_F64)
-            fill_pairs_f64(pairs, &job.columns, job.out[1]);
-        else
-            fill_pairs_f32(pairs, &job.columns, job.out[1]);
-        job.pairs = pairs;
-    }
-    const int64_t images = x->shape[0] * (channels_last ? 1 : x->shape[1]);
+    if (!make_pairs(call, &job))
+        return TERN_ERR_OOM;
+    job.units = job.images * job.out[0];
     const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
-    cpu_parallel(cpu_threads(call, bytes, (x->numel + y->numel) * 4), images * job.out[0], 1,
+    const int threads = cpu_threads(call, bytes, (x->numel + y->numel) * 4);
+    if (x->dtype == TERN_F16 || x->dtype == TERN_BF16)
+        return resample_half(call, &job, threads) ? TERN_OK : TERN_ERR_OOM;
+    cpu_parallel(threads, job.units, 1,
                  x->dtype == TERN_F64 ? resample_rows_f64 : resample_rows_f32, &job);
-    if (half)
-        cpu_from_f32(y->data, y->dtype, job.y, y->numel);
     return TERN_OK;
 }
