@@ -1,14 +1,9 @@
 /* Simulated cuDNN by itself: argument checks against the real library where there is one, work in
  * streams, work memory, what it catches. */
-#include <cudnn.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "tests/sim/sim_check.h"
-
-#define assert_dnn(call) assert_int_equal(call, CUDNN_STATUS_SUCCESS)
+#include "tests/sim/real_cudnn.h"
 
 /* ---- descriptors, here and in the real library ------------------------------------------------ */
 
@@ -46,7 +41,6 @@ static const library simulated = { cudnnCreateTensorDescriptor,
                                    cudnnDestroyPoolingDescriptor,
                                    cudnnGetErrorString };
 
-/* Descriptors need no device, so that the real library can be asked anywhere. */
 static bool open_real(library *l)
 {
     static const char *const names[] = { "cudnnCreateTensorDescriptor",
@@ -64,27 +58,7 @@ static bool open_real(library *l)
                                          "cudnnSetPooling2dDescriptor",
                                          "cudnnDestroyPoolingDescriptor",
                                          "cudnnGetErrorString" };
-    void *handle = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
-    if (handle == NULL)
-        handle = dlopen("/usr/local/cuda/lib64/libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
-    for (size_t i = 0; handle != NULL && i < sizeof names / sizeof *names; i++) {
-        void *address = dlsym(handle, names[i]);
-        if (address == NULL)
-            return false;
-        memcpy((char *)l + i * sizeof address, &address, sizeof address);
-    }
-    return handle != NULL;
-}
-
-enum { MOST_ANSWERS = 64 };
-typedef struct answers {
-    int status[MOST_ANSWERS], count;
-} answers;
-
-static void note(answers *a, cudnnStatus_t status)
-{
-    assert_true(a->count < MOST_ANSWERS);
-    a->status[a->count++] = (int)status;
+    return open_real_cudnn(names, sizeof names / sizeof *names, l);
 }
 
 static void ask_tensors(const library *l, answers *a)

@@ -1,13 +1,8 @@
 /* Simulated cuDNN's recurrent layers by themselves: descriptors answer as the real library's where there is
  * one, a small network by hand, a reserve that is spent. */
-#include <cudnn.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <stdbool.h>
 
-#include "tests/sim/sim_check.h"
-
-#define assert_dnn(call) assert_int_equal(call, CUDNN_STATUS_SUCCESS)
+#include "tests/sim/real_cudnn.h"
 
 /* ---- descriptors, here and in the real library ------------------------------------------------ */
 
@@ -38,27 +33,7 @@ static bool open_real(library *l)
         CALLS(X)
 #undef X
     };
-    void *handle = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
-    if (handle == NULL)
-        handle = dlopen("/usr/local/cuda/lib64/libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
-    for (size_t i = 0; handle != NULL && i < sizeof names / sizeof *names; i++) {
-        void *address = dlsym(handle, names[i]);
-        if (address == NULL)
-            return false;
-        memcpy((char *)l + i * sizeof address, &address, sizeof address);
-    }
-    return handle != NULL;
-}
-
-enum { MOST_ANSWERS = 64 };
-typedef struct answers {
-    int status[MOST_ANSWERS], count;
-} answers;
-
-static void note(answers *a, cudnnStatus_t status)
-{
-    assert_true(a->count < MOST_ANSWERS);
-    a->status[a->count++] = (int)status;
+    return open_real_cudnn(names, sizeof names / sizeof *names, l);
 }
 
 /* inputs, hidden, projected, layers */
