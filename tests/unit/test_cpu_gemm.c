@@ -162,7 +162,7 @@ static void unpacked(void *context)
         if (cpu_isa() == CPU_ISA_AVX512)
             assert_int_equal(kernel_scratch_bytes(), 0);
     }
-    const product_case deep = { TERN_F32, .m = 40, .k = 130, .n = 144, .a_layout = KARRAY_SWAPPED };
+    const product_case deep = { TERN_F32, .m = 36, .k = 130, .n = 144, .a_layout = KARRAY_SWAPPED };
     check_product(&deep);
     assert_true(kernel_scratch_bytes() > 0);
 }
