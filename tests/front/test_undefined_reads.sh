@@ -37,7 +37,7 @@ grep -q 'tern: cannot be watched' report-copy && {
     exit 77
 }
 expect copy 'tern: a copy of 40 bytes to the host: nobody wrote byte 0 of them'
-expect copy 'in tensor f32 [10] on cuda:0 (simulated), made at'
+expect copy 'in tensor i32 [10] on cuda:0 (simulated), made at'
 expect copy 'undefined_reads.c:'
 expect index 'thread (0,0,0) of block (0,0,0) in k_embedding'
 expect index 'a branch or an address depends on memory that nobody wrote'
