@@ -424,11 +424,12 @@ def main():
         return
     results = {} if options.again else known_results(chosen)
     results = {name: o for name, o in results.items() if not o.startswith("survives")}
-    wanted = [m for m in chosen if m.name not in results]
+    reasons = kept()
+    # those that may survive are tried by all tests in all orders: last
+    wanted = sorted((m for m in chosen if m.name not in results), key=lambda m: m.name in reasons)
     if wanted:
         tests = watch(find_tests(build(mutants, options.jobs)), options.jobs)
         results |= try_all(wanted, tests, options)
-    reasons = kept()
     survivors = [n for n, o in results.items() if o.startswith("survives")]
     without_reason = [s for s in survivors if s not in reasons]
     for name in survivors:
