@@ -174,9 +174,14 @@ double value_distance(const value *a, const value *b, double floor)
         const double x = a->data[i], y = b->data[i];
         if (x == y || (isnan(x) && isnan(y)))
             continue;
-        const double d = fabs(x - y) / fmax(floor, fabs(y));
-        if (!(d <= worst))
-            worst = isnan(d) ? INFINITY : d;
+        worst = value_worse(worst, fabs(x - y) / fmax(floor, fabs(y)));
     }
     return worst;
+}
+
+double value_worse(double error, double other)
+{
+    if (isnan(error) || isnan(other))
+        return INFINITY;
+    return error > other ? error : other;
 }

@@ -37,6 +37,8 @@ value value_of(tern_tensor *t);
 /* Largest |a - b| / max(floor, |b|); NaN agrees with NaN, infinity with itself. infinity for shapes
  * that differ. */
 double value_distance(const value *a, const value *b, double floor);
+/* The larger of two errors; NaN, which fmax drops, counts as infinity. */
+double value_worse(double error, double other);
 /* Half of a unit in the last place of 1. */
 double dtype_epsilon(tern_dtype_t dtype);
 

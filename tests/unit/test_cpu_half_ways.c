@@ -9,6 +9,7 @@
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/half.h"
 #include "tests/support/check.h"
+#include "tests/support/value.h"
 #include "tern/system.h"
 
 typedef struct conv_case {
@@ -77,8 +78,8 @@ static double worst_of(const conv_case *c, tern_dtype_t dtype, bool last)
     const results half = run(c, in, dtype, last), wide = run(c, in, TERN_F64, false);
     double worst = error_of(half.y, wide.y, dtype);
     for (int i = 0; i < 3; i++)
-        worst = fmax(worst, error_of(half.grads[i], wide.grads[i], dtype));
-    return tern_failed() || !(worst >= 0) ? INFINITY : worst;
+        worst = value_worse(worst, error_of(half.grads[i], wide.grads[i], dtype));
+    return tern_failed() ? INFINITY : worst;
 }
 
 /* x W^T + bias and x^T y, some of it through transposed views. */
@@ -97,8 +98,7 @@ static double worst_product(int64_t m, int64_t k, int64_t n, tern_dtype_t dtype)
         tern_matmul(turned, tern_slice(x, 1, 0, k, 2)),
         tern_matmul(tern_cast(turned, TERN_F64), tern_cast(tern_slice(x, 1, 0, k, 2), TERN_F64)),
         dtype);
-    const double worst = fmax(forward, back);
-    return tern_failed() || !(worst >= 0) ? INFINITY : worst;
+    return tern_failed() ? INFINITY : value_worse(forward, back);
 }
 
 static int wrong_products(const char *setting)
