@@ -172,8 +172,10 @@ static void plan_blocks(half_conv *h)
     }
     if (of_group > WEIGHT_BLOCK) {
         const int64_t most = elements / (of_group / h->channels);
-        h->channels = most < PIECE_ALIGN ? (most > 0 ? most : 1)
-                                         : cpu_gemm_even(h->channels, most, PIECE_ALIGN);
+        const int64_t whole = most / PIECE_ALIGN * PIECE_ALIGN;
+        h->channels = whole > 0  ? cpu_gemm_even(h->channels, whole, PIECE_ALIGN)
+                      : most > 0 ? most
+                                 : 1;
         if (h->channels > computed_channels(h))
             h->channels = computed_channels(h);
     }
