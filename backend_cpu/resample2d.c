@@ -197,19 +197,31 @@ static int64_t rows_at_a_time(int64_t row, int64_t fewest, int64_t all)
     return rows < all || all == 0 ? rows : all;
 }
 
+/* Each part has a room. More than one for a thread only while rooms take no more than half of what x and y
+ * would take in f32, and never more than that. */
+static int64_t parts_of(const resample_job *job, int threads)
+{
+    const int64_t x = job->images * job->in[0] * job->in[1] * job->channels;
+    const int64_t y = job->units * job->out[1] * job->channels, fit = (x + y) / job->part_floats;
+    int64_t parts = fit / 2 < threads ? threads : fit / 2;
+    parts = parts < 4 * threads ? parts : 4 * threads;
+    parts = parts < fit ? parts : fit;
+    parts = parts < job->units ? parts : job->units;
+    return threads == 1 || parts < 1 ? 1 : parts;
+}
+
 static bool resample_half(const tern_call *call, resample_job *job, int threads)
 {
     const int64_t x_row = job->in[1] * job->channels, y_row = job->out[1] * job->channels;
-    job->parts = threads == 1 ? 1 : 4 * threads;
-    job->parts = job->parts < job->units ? job->parts : job->units;
     job->kept = rows_at_a_time(x_row, FEWEST_KEPT, job->images * job->in[0]);
     job->made = rows_at_a_time(y_row, 1, job->units);
+    job->part_floats = (job->kept * x_row + (job->made + 1) * y_row + 15) / 16 * 16;
+    job->parts = parts_of(job, threads);
     if (job->kept >= job->in[0] && job->in[0] > 0 && job->made >= job->out[0] &&
         job->images >= job->parts) {
         const int64_t in = job->kept / job->in[0], out = job->made / job->out[0];
         job->at_once = in < out ? in : out;
     }
-    job->part_floats = (job->kept * x_row + (job->made + 1) * y_row + 15) / 16 * 16;
     job->room = call->host->scratch(call, job->parts * job->part_floats * 4);
     if (job->room != NULL)
         cpu_parallel(threads, job->parts, 1, resample_half_parts, job);

@@ -287,6 +287,25 @@ static void test_no_activation_is_there_in_f32(void **state)
     }
 }
 
+static tern_tensor *enlarge(tern_tensor *const *in)
+{
+    return tern_interpolate(tern_detach(in[0]), { 14, 14 }, .mode = TERN_BILINEAR);
+}
+
+/* x and y are 2 MB in f32, the rows of a part 0.46. */
+static void test_rooms_of_wide_rows_are_few(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 16; threads *= 2) {
+        TERN_SCOPE;
+        tern_set_num_threads(threads);
+        tern_tensor *x = tern_randn(TERN_SHAPE(1, 2048, 7, 7), .dtype = TERN_F16);
+        x = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+        const int64_t extra = extra_of(enlarge, &x);
+        assert_true(extra < (threads > 2 ? 2 << 20 : 1 << 20));
+    }
+}
+
 /* ---- resampling ------------------------------------------------------------------------------ */
 
 static tern_tensor *resampled(tern_tensor *x, int mode, const int64_t *size)
@@ -335,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_way_agrees_with_f64), /* first: before any choice or thread */
         cmocka_unit_test(test_no_activation_is_there_in_f32),
+        cmocka_unit_test(test_rooms_of_wide_rows_are_few),
         cmocka_unit_test(test_half_types_are_resampled_as_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
