@@ -1,6 +1,7 @@
 /* Convolutions of half types by the f32 kernels: some of the channels and some images at a time are
- * converted, computed and rounded, so that neither x nor y nor the weights are there in f32 as a whole.
- * Gradients of weights are summed in f32 over all images, and rounded once. */
+ * converted, computed and rounded. At most WEIGHT_BLOCK weights are there in f32 at a time (of one channel,
+ * if it has more), of x and y what HALF_BLOCK says, but at least an image: all of a small batch, or of one
+ * image. Gradients of weights are summed in f32 over all images, and rounded once. */
 #include "backend_cpu/conv2d.h"
 #include "backend_cpu/gemm.h"
 #include "backend_cpu/half.h"
