@@ -19,8 +19,9 @@ static const gemm_route routes[] = {
 
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
-/* Edges of blocks fall on whole vectors of 16 floats and on whole tiles of the libraries, which have 4
- * or 8 rows; OpenBLAS's kernels without packing read rows of a transposed A in vectors. */
+/* Edges of blocks fall on whole vectors of 16 floats and on multiples of 4 rows: OpenBLAS's tiles have 4,
+ * oneDNN's 8, of which half may be left. OpenBLAS's kernels without packing read rows of a transposed A in
+ * vectors: those are cut by 16, too. */
 enum { BLOCK_ALIGN = 16, ROW_ALIGN = 4 };
 /* Where OpenBLAS's kernels without packing end: m n k, and for NT also m n. */
 static const int64_t small_mnk = 1000000;
