@@ -5,13 +5,23 @@
 
 enum {
     NORM_BLOCK = 4096,
-    NORM_GROUP = 4 /* vectors of one array that are read together, before those of the other */
+    NORM_GROUP = 4, /* vectors of one array that are read together, before those of the other */
+    /* Gradients past the caches, in bytes: rows up to which two of each array and three of
+     * parameters stay in a first-level cache, and how far ahead of the later one is fetched. */
+    NORM_PIPED = 6144,
+    NORM_AHEAD = 4096
 };
 
 /* What is decided before a loop: are there weight and bias, do results go past the caches? */
 typedef struct cpu_norm_way {
     bool affine, stream;
 } cpu_norm_way;
+
+/* Gradients: likewise, and do the parameters' add up in the second pass over a row? In a cache the
+ * first is better, which waits for its sums; of stores past the caches the first must be free. */
+typedef struct cpu_norm_grad_way {
+    bool affine, stream, late;
+} cpu_norm_grad_way;
 
 #define KIND_FILE "backend_cpu/isa/layer_norm.inc"
 #include "backend_cpu/isa/kinds.inc"

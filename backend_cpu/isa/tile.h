@@ -41,6 +41,9 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 #define TILE_IN_REGISTER(v) ((void)0)
 #endif
 
+/* Hands a pointer through memory: loads through it begin some cycles later than they could. */
+#define TILE_LATER(p) __asm__ volatile("" : "+m"(p))
+
 typedef float f32_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef double f64_lanes __attribute__((vector_size(TILE_BYTES)));
 typedef float f32_lanes_any __attribute__((vector_size(TILE_BYTES), aligned(4), may_alias));

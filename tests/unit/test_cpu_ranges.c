@@ -1,6 +1,7 @@
 /* Kernels over rows give a row the same bits wherever the range that it is in begins and ends, and
  * whether results are written past the caches. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend_cpu/rows.h"
 #include "tests/support/check.h"
@@ -69,6 +70,37 @@ static void check_layer_norm(void *context)
     free(x), free(whole), free(parts), free(parameters);
 }
 
+/* Gradients of rows, and of the parameters, which add up over the ranges in their order. */
+static void check_layer_norm_grad(void *context)
+{
+    const range_case *c = context;
+    const size_t bytes = (size_t)(ROWS * c->n) * sizeof(float);
+    const size_t few = (size_t)(2 * c->n) * sizeof(float);
+    float *x = numbers(ROWS * c->n, 1), *grad = numbers(ROWS * c->n, 2);
+    float *whole = numbers(ROWS * c->n, 3), *parts = numbers(ROWS * c->n, 4);
+    float *weight = numbers(c->n, 5), *sums = numbers(2 * c->n, 6), *others = numbers(2 * c->n, 6);
+    float mean[ROWS] = { 0.5f, -1 }, rstd[ROWS] = { 1, 2, 0.5f, 3, 0.25f, 1.5f, 0.75f };
+    cpu_layer_norm_args args = { .x = x, .grad = grad, .n = c->n, .dtype = TERN_F32 };
+    args.weight = c->affine ? weight : NULL;
+    args.mean = mean;
+    args.rstd = rstd;
+    args.out = whole;
+    CPU_ISA_PICK(cpu_layer_norm_grad_rows)(&args, 0, ROWS, sums, sums + c->n);
+    args.out = parts;
+    for (int stream = 0; stream < 2; stream++) {
+        args.stream = stream != 0;
+        float *again = numbers(2 * c->n, 6);
+        memcpy(others, again, few);
+        free(again);
+        for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
+            CPU_ISA_PICK(cpu_layer_norm_grad_rows)
+        (&args, cuts[i][0], cuts[i][1], others, others + c->n);
+        assert_memory_equal(whole, parts, bytes);
+        assert_memory_equal(sums, others, few);
+    }
+    free(x), free(grad), free(whole), free(parts), free(weight), free(sums), free(others);
+}
+
 static void test_rows_have_the_same_bits_in_any_range(void **state)
 {
     (void)state;
@@ -80,6 +112,7 @@ static void test_rows_have_the_same_bits_in_any_range(void **state)
             range_case c = { lengths[i], way != 0, way != 0 };
             kernel_each_isa(check_softmax, &c);
             kernel_each_isa(check_layer_norm, &c);
+            kernel_each_isa(check_layer_norm_grad, &c);
         }
     }
 }
