@@ -1,0 +1,147 @@
+/* Where a matrix product runs and how it is cut for threads: the rules of backend_cpu/bridge/gemm_routes.def
+ * and of gemm_route.c, at the sizes where they change their answer. The bridge exports one function only,
+ * so its file is compiled here, as for a bridge with both libraries. */
+#include "backend_cpu/bridge/gemm_route.c"
+#include "tests/support/check.h"
+
+bridge_setup bridge_state;
+
+typedef struct route_case {
+    const char *why;
+    char op[3];
+    int64_t m, k, n;
+    int threads;
+    gemm_way way;
+    int64_t block_m, block_n; /* 0: not cut */
+} route_case;
+
+/* clang-format off */
+static const route_case cases[] = {
+    /* ways: no case is cut */
+    { "a vector by a matrix of 2^17", "NN", 1, 256, 512, 1, GEMM_OPENBLAS, 0, 0 },
+    { "a vector by more", "NN", 1, 257, 512, 1, GEMM_ONEDNN, 0, 0 },
+    { "a matrix of 2^17 by a vector", "NN", 512, 256, 1, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of more", "NN", 512, 257, 1, 1, GEMM_ONEDNN, 0, 0 },
+    { "m n k = 10^6", "NN", 100, 100, 100, 1, GEMM_OPENBLAS, 0, 0 },
+    { "more", "NN", 100, 101, 100, 1, GEMM_ONEDNN, 0, 0 },
+    { "NN of 8 columns", "NN", 1000, 800, 8, 1, GEMM_TILES, 0, 0 },
+    { "of 9", "NN", 1000, 800, 9, 1, GEMM_ONEDNN, 0, 0 },
+    { "NN of 21 columns, shallow", "NN", 300, 63, 21, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 20", "NN", 300, 63, 20, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 21, deeper", "NN", 150, 64, 21, 1, GEMM_OPENBLAS, 0, 0 },
+    { "TN of 21 columns, shallow", "TN", 300, 63, 21, 1, GEMM_ONEDNN, 0, 0 },
+    { "large TN of 21 columns", "TN", 1000, 128, 21, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 20", "TN", 1000, 128, 20, 1, GEMM_TILES, 0, 0 },
+    { "NT of few columns", "NT", 128, 512, 10, 1, GEMM_TILES, 0, 0 },
+    { "NT of 13 columns", "NT", 128, 64, 13, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 12", "NT", 128, 64, 12, 1, GEMM_TILES, 0, 0 },
+    { "of 13, one small call", "NT", 92, 64, 13, 1, GEMM_TILES, 0, 0 },
+    { "NT of 9 columns, depth 63", "NT", 200, 63, 9, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 8", "NT", 200, 63, 8, 1, GEMM_TILES, 0, 0 },
+    { "of 9, deeper", "NT", 200, 64, 9, 1, GEMM_TILES, 0, 0 },
+    { "NT of depth 31, m n = 1000", "NT", 20, 31, 50, 1, GEMM_OPENBLAS, 0, 0 },
+    { "m n = 1020", "NT", 20, 31, 51, 1, GEMM_ONEDNN, 0, 0 },
+    { "large NT of depth 96", "NT", 102, 96, 100, 1, GEMM_TILES, 0, 0 },
+    { "of 95", "NT", 102, 95, 100, 1, GEMM_ONEDNN, 0, 0 },
+    { "larger NT of depth 193", "NT", 200, 193, 200, 1, GEMM_TILES, 0, 0 },
+    { "of 192", "NT", 200, 192, 200, 1, GEMM_ONEDNN, 0, 0 },
+    /* grids: the largest block as small as it can be, rows cut by 4, columns by 16 */
+    { "half a million operations are cut", "NN", 128, 64, 32, 2, GEMM_OPENBLAS, 64, 32 },
+    { "less is not", "NN", 120, 64, 32, 2, GEMM_OPENBLAS, 0, 0 },
+    { "111 columns would be cut 64 to 47", "NN", 1600, 226, 111, 2, GEMM_ONEDNN, 800, 111 },
+    { "10 rows would be cut 8 to 2", "NN", 10, 300, 1600, 2, GEMM_ONEDNN, 10, 800 },
+    { "half of 98 rows is 49", "TN", 98, 917, 23, 2, GEMM_ONEDNN, 52, 23 },
+    { "a quarter each way", "NN", 512, 512, 512, 4, GEMM_ONEDNN, 256, 256 },
+    /* OpenBLAS reads a transposed A in vectors: rows are cut by 16, which 100 + 100 are not */
+    { "112 and 88 rows", "TN", 200, 128, 20, 2, GEMM_OPENBLAS, 112, 20 },
+    { "columns are even", "TN", 200, 128, 64, 2, GEMM_OPENBLAS, 200, 32 },
+    { "not transposed", "NN", 200, 128, 64, 2, GEMM_OPENBLAS, 100, 64 },
+};
+/* clang-format on */
+
+static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype, int64_t batch)
+{
+    const cpu_gemm_call call = { .dtype = dtype,
+                                 .trans_a = c->op[0] == 'T',
+                                 .trans_b = c->op[1] == 'T',
+                                 .m = c->m,
+                                 .n = c->n,
+                                 .k = c->k,
+                                 .batch = batch,
+                                 .threads = c->threads };
+    return gemm_plan_for(&call);
+}
+
+static void test_each_rule_at_its_edge(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const route_case *c = &cases[i];
+        const gemm_plan plan = plan_of(c, CPU_BLAS_F32, 1);
+        const int64_t block_m = c->block_m > 0 ? c->block_m : c->m;
+        const int64_t block_n = c->block_n > 0 ? c->block_n : c->n;
+        if (plan.way != c->way || plan.block_m != block_m || plan.block_n != block_n)
+            fail_msg("case %zu (%s): way %d, blocks of %lld x %lld", i, c->why, (int)plan.way,
+                     (long long)plan.block_m, (long long)plan.block_n);
+        assert_true(plan.grid_m * plan.block_m >= c->m && plan.grid_n * plan.block_n >= c->n);
+        assert_int_equal(plan.parts, plan.grid_m * plan.grid_n);
+    }
+}
+
+static void test_batches_are_shared_out_whole(void **state)
+{
+    (void)state;
+    const route_case c = { "", "NN", 64, 64, 64, 2, GEMM_OPENBLAS, 0, 0 };
+    const gemm_plan plan = plan_of(&c, CPU_BLAS_F32, 2);
+    assert_int_equal(plan.parts, 2);
+    assert_int_equal(plan.block_m * plan.block_n, 64 * 64);
+}
+
+/* A call of a tile is one that OpenBLAS makes without packing, and no deeper than pays. */
+static void test_tiles_are_small_calls(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32, 1);
+        if (plan.way != GEMM_TILES)
+            continue;
+        assert_in_range(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
+        assert_in_range(plan.tile_k, 1, 512);
+        if (strcmp(cases[i].op, "NT") == 0)
+            assert_in_range(plan.tile_m * plan.tile_n, 1, 1200);
+    }
+}
+
+static void test_some_dtypes_have_one_way(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F64, 1).way, GEMM_OPENBLAS);
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_BF16, 1).way, GEMM_MATMUL);
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F16, 1).way, GEMM_MATMUL);
+    }
+}
+
+/* With other kernels than those that the table was measured with: one limit. */
+static void test_without_the_table(void **state)
+{
+    (void)state;
+    const route_case c = { "", "NT", 100, 32, 10, 1, GEMM_OPENBLAS, 0, 0 };
+    bridge_state.openblas_most = 32000;
+    assert_int_equal(plan_of(&c, CPU_BLAS_F32, 1).way, GEMM_OPENBLAS);
+    bridge_state.openblas_most = 31999;
+    assert_int_equal(plan_of(&c, CPU_BLAS_F32, 1).way, GEMM_ONEDNN);
+    bridge_state.openblas_most = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_rule_at_its_edge),
+        cmocka_unit_test(test_batches_are_shared_out_whole),
+        cmocka_unit_test(test_tiles_are_small_calls),
+        cmocka_unit_test(test_some_dtypes_have_one_way),
+        cmocka_unit_test(test_without_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
