@@ -61,12 +61,17 @@ static cublasStatus_t run(const cuda_blas_calls *blas, cuda_blas *b, const cuda_
         p->c_stride, p->batch, p->compute, CUBLAS_GEMM_DEFAULT);
 }
 
+static bool wants_lt(const cuda_blas_plan *p)
+{
+    return p->bias != NULL || (!p->split && !p->bias_apart);
+}
+
 /* With the handle. *out_done false: neither library has this product. */
 static tern_status_t by_library(const tern_call *call, const cuda_blas_calls *blas, cuda_blas *b,
                                 const cuda_gemm_args *g, const cuda_blas_plan *p, bool *out_done)
 {
     *out_done = false;
-    if (p->bias != NULL || (!p->split && !p->bias_apart))
+    if (wants_lt(p))
         CUDA_TRY(cuda_lt_multiply(b, p, out_done));
     if (*out_done)
         return TERN_OK;
@@ -105,6 +110,8 @@ tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, cons
         return by_own_kernel(call, g, stream, name);
     bool done = false;
     cuda_blas *b = NULL;
+    if (status == TERN_OK && wants_lt(&plan))
+        (void)cuda_lt_open(); /* before a handle is locked: a callback of the log may multiply */
     if (status == TERN_OK)
         status = cuda_blas_enter(call, blas, stream, d->capability, &b);
     if (status != TERN_OK)

@@ -47,6 +47,7 @@ static void write_version(void)
 const char *cuda_dnn_version(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)is_open(); /* not in there: a callback of the log may ask again */
     (void)pthread_once(&once, write_version);
     return version;
 }

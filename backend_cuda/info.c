@@ -33,6 +33,7 @@ static tern_status_t describe(void *context, int index, tern_backend_device *out
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct cudaDeviceProp prop;
     (void)context;
+    (void)cuda_blas_open(), (void)cuda_dnn_version(); /* not in there, since both may log */
     (void)pthread_once(&once, name_libraries);
     CUDA_TRY(cuda_check(index, cudaGetDeviceProperties(&prop, index), "reading its properties"));
     out_device->capability = 10 * prop.major + prop.minor;

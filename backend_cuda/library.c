@@ -79,8 +79,6 @@ static int open_first(cuda_library *l)
             return OPEN;
         }
     memset(l->functions, 0, l->bytes);
-    if (l->without != NULL)
-        cuda_host->event(TERN_LOG_WARNING, "%s is not used, %s: %s", l->name, l->without, l->why);
     return ABSENT;
 }
 
@@ -90,11 +88,16 @@ bool cuda_library_open(cuda_library *l)
     if (state == UNTRIED) {
         (void)pthread_mutex_lock(&opening);
         state = l->state;
-        if (state == UNTRIED) {
+        const bool first = state == UNTRIED;
+        if (first) {
             state = open_first(l);
             __atomic_store_n(&l->state, state, __ATOMIC_RELEASE);
         }
         (void)pthread_mutex_unlock(&opening);
+        /* without the lock: a callback of the log may multiply on a device */
+        if (first && state == ABSENT && l->without != NULL)
+            cuda_host->event(TERN_LOG_WARNING, "%s is not used, %s: %s", l->name, l->without,
+                             l->why);
     }
     return state == OPEN;
 }

@@ -42,6 +42,7 @@ static void start(void)
 static bool find(const char *uuid, nvmlDevice_t *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)cuda_library_open(&library); /* not in there: a callback of the log may ask again */
     (void)pthread_once(&once, start);
     return started && calls.by_uuid(uuid, out) == NVML_SUCCESS;
 }

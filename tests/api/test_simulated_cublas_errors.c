@@ -296,6 +296,46 @@ static void test_why_a_library_is_not_used_is_said_once(void **state)
     assert_in_child(nothing_but_the_bias_is_apart, .absent = "cublasLt");
 }
 
+static int answers; /* that the log's callback got */
+
+static bool describes(void)
+{
+    tern_dev_info_t info;
+    return tern_dev_info(TERN_CUDA(0), &info) && info.simulated;
+}
+
+static void use_devices(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)level, (void)site, (void)user;
+    if (strstr(text, "is not used") != NULL)
+        answers += product(3) == 4 && linear(3) == 5 && describes();
+}
+
+static void a_product_is_first(void)
+{
+    (void)alarm(20);
+    tern_log_set_callback(use_devices, NULL);
+    EXPECT(product(3) == 4 && linear(3) == 5 && answers == 1);
+}
+
+static void a_question_is_first(void)
+{
+    (void)alarm(20);
+    tern_log_set_callback(use_devices, NULL);
+    EXPECT(describes() && answers == 1);
+}
+
+static void test_a_callback_of_the_log_may_use_the_device(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_SIM_DEVICES", "1", 1);
+    assert_in_child(a_product_is_first, .absent = "cublas");
+    assert_in_child(a_product_is_first, .absent = "cublasLt");
+    assert_in_child(a_question_is_first, .absent = "cublas");
+    assert_in_child(a_question_is_first, .absent = "cudnn");
+    assert_in_child(a_question_is_first, .absent = "nvidia-ml");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_a_fault_inside_loses_the_device),
         cmocka_unit_test(test_the_workspace_is_as_it_is_configured),
         cmocka_unit_test(test_why_a_library_is_not_used_is_said_once),
+        cmocka_unit_test(test_a_callback_of_the_log_may_use_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
