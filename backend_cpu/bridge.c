@@ -13,11 +13,11 @@
  * op or `tern_init`) before it starts threads, or sets the variable itself. */
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
+#include "core/lock.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,9 +37,10 @@ static struct {
     const char *reason_list[MOST_REASONS];
     int reason_count;
     bool openblas_shared;
+    char missing[2048];  /* the reasons in lines, cut */
+    char asked_core[32]; /* what this file has set the variable to */
 } found;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* After the search: the table, or NULL. */
 static _Atomic(const cpu_blas_table *) loaded;
 static atomic_bool searched;
@@ -100,9 +101,18 @@ static void say_core(const char *core, const char *reason)
     snprintf(found.core_reason, sizeof found.core_reason, "%s", reason);
 }
 
+static bool ask_for_core(const char *core)
+{
+    say_core(core, "from this CPU's features: OpenBLAS's list of models may not know it");
+    (void)snprintf(found.asked_core, sizeof found.asked_core, "%s", core);
+    return setenv(core_variable, core, 1) == 0;
+}
+
 static void choose_core(void)
 {
     const char *users = getenv(core_variable);
+    if (found.asked_core[0] && users && strcmp(users, found.asked_core) == 0)
+        return; /* set here, by a search that a fork cut short */
     const char *fitting = fitting_core();
     found.openblas_shared = openblas_present();
     if (users && *users)
@@ -111,10 +121,8 @@ static void choose_core(void)
         say_core(NULL, "OpenBLAS was in the process before tern needed it: left as it is");
     else if (!fitting)
         say_core(NULL, "this CPU has no kernels that OpenBLAS could miss");
-    else if (setenv(core_variable, fitting, 1) != 0)
+    else if (!ask_for_core(fitting))
         say_core(NULL, "OPENBLAS_CORETYPE could not be set: no memory");
-    else
-        say_core(fitting, "from this CPU's features: OpenBLAS's list of models may not know it");
 }
 
 /* ------------------------------------------------------------------ the search */
@@ -232,10 +240,20 @@ static void run_parts(int64_t parts, cpu_blas_part run, void *context)
 
 static cpu_blas_host host = { .size = sizeof(cpu_blas_host), .run_parts = run_parts };
 
+static void join_reasons(void)
+{
+    size_t used = 0;
+    for (int i = 0; i < found.reason_count; i++, used += strlen(found.missing + used))
+        (void)snprintf(found.missing + used, sizeof found.missing - used, "%.900s\n",
+                       found.reasons[i]);
+}
+
+/* Anew in the child of a fork that came in the middle. */
 static void search(void)
 {
     const char *choice = getenv("TERN_CPU_BLAS");
     const cpu_blas_table *table = NULL;
+    found.reason_count = 0;
     if (choice && strcmp(choice, "off") == 0) {
         add_reason(bridge_file, "TERN_CPU_BLAS=off");
         say_core(NULL, "OpenBLAS is not used");
@@ -251,14 +269,13 @@ static void search(void)
         host.openblas_shared = found.openblas_shared;
         table->configure(&host);
     }
+    join_reasons();
     atomic_store_explicit(&loaded, table, memory_order_release);
-    atomic_store_explicit(&searched, true, memory_order_release);
 }
 
 const cpu_blas_table *cpu_blas(void)
 {
-    if (!atomic_load_explicit(&searched, memory_order_acquire))
-        pthread_once(&once, search);
+    core_once(CORE_LOCK_LIBRARIES, &searched, search);
     return atomic_load_explicit(&loaded, memory_order_relaxed);
 }
 
@@ -272,6 +289,7 @@ void cpu_blas_get_report(cpu_blas_report *out_report)
     out_report->core_reason = found.core_reason;
     out_report->reason_count = found.reason_count;
     out_report->reasons = found.reason_list;
+    out_report->missing = table ? "" : found.missing;
     if (table)
         table->info(&out_report->info);
 }

@@ -201,7 +201,8 @@ typedef struct cpu_blas_report {
     const char *core_reason; /* why that choice, one sentence */
     int reason_count;        /* why candidates were not loaded, in the order tried */
     const char *const *reasons;
-    cpu_blas_info info; /* zero where not loaded */
+    const char *missing; /* the same as one text, cut; "" where loaded */
+    cpu_blas_info info;  /* zero where not loaded */
 } cpu_blas_report;
 
 /* Loads the bridge if nobody has and says what happened. Strings live as long as the process. */

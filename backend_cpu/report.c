@@ -1,6 +1,5 @@
 /* What the CPU backend uses, for tern_cpu_report. */
 #include <sched.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,22 +33,6 @@ static void read_model(char model[TERN_DEV_LABEL_BYTES])
         (void)fclose(file);
 }
 
-/* Written once, since the libraries are looked for once. Not per thread: thread-local memory of a library
- * that is opened late, by Python say, is short. */
-static const char *missing_libraries(const cpu_blas_report *bridge)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char text[2048];
-    static bool written;
-    (void)pthread_mutex_lock(&lock);
-    size_t used = 0;
-    for (int i = 0; !written && i < bridge->reason_count; i++, used += strlen(text + used))
-        (void)snprintf(text + used, sizeof text - used, "%.900s\n", bridge->reasons[i]);
-    written = true;
-    (void)pthread_mutex_unlock(&lock);
-    return text;
-}
-
 /* Length of the first two words of "OpenBLAS 0.3.21 NO_LAPACKE ...". */
 static int name_and_version(const char *config)
 {
@@ -68,7 +51,7 @@ void tern_cpu_report(tern_cpu_report_t *out_report)
     out_report->threads = tern_num_threads();
     out_report->isa = cpu_isa_name(cpu_isa());
     out_report->libraries = bridge.loaded ? bridge.path : NULL;
-    out_report->libraries_missing = bridge.loaded ? "" : missing_libraries(&bridge);
+    out_report->libraries_missing = bridge.missing;
     if (bridge.core_reason != NULL)
         (void)snprintf(out_report->blas_reason, sizeof out_report->blas_reason, "%s",
                        bridge.core_reason);

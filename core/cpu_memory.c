@@ -13,6 +13,7 @@
 
 static _Atomic(core_alloc *) engine;
 static _Atomic int64_t cache_limit = INT64_MAX;
+static const char *misread; /* what TERN_CPU_CACHE says, if that means nothing */
 
 /* ---- raw memory ------------------------------------------------------------------------------- */
 
@@ -127,9 +128,15 @@ static int64_t limit_of_environment(void)
         return 0;
     if (end != text && *end == '\0' && mib >= 0 && mib < INT64_C(1) << 40)
         return (int64_t)mib << 20;
-    tern_log_write(TERN_LOG_WARNING, NULL, "TERN_CPU_CACHE: '%s' is not on, off or a number of MiB",
-                   text);
+    misread = text;
     return INT64_MAX;
+}
+
+void core_cpu_complain(void)
+{
+    if (misread != NULL)
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "TERN_CPU_CACHE: '%s' is not on, off or a number of MiB", misread);
 }
 
 /* ---- the allocator ---------------------------------------------------------------------------- */

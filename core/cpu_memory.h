@@ -9,8 +9,9 @@
 core_alloc_raw core_cpu_raw(void);
 tern_status_t core_cpu_info(int64_t *out_free, int64_t *out_total);
 /* Once, by core/device_memory.c, for the allocator that it has made. `uncached`: every request is a raw
- * call. */
+ * call. With a lock: what it finds wrong is logged by core_cpu_complain, without. */
 void core_cpu_configure(core_alloc *a, bool uncached);
+void core_cpu_complain(void);
 /* The allocator; only after it has given memory. */
 core_alloc *core_cpu_engine(void);
 /* Ends a block of it. */

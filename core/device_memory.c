@@ -16,6 +16,7 @@ typedef struct device_slot {
     int index;
     tern_raw_allocator_t user; /* alloc is NULL: the backend's */
     core_alloc_vmm vmm;
+    int makers; /* threads that make the allocator now */
     _Atomic(core_alloc *) allocator;
 } device_slot;
 
@@ -159,24 +160,36 @@ static core_alloc_raw raw_of(device_slot *d)
 
 /* ---- allocators -------------------------------------------------------------------------------------- */
 
-/* What a device cannot do is left out, and said. */
-static void configure(core_alloc *a, const device_slot *d, const core_alloc_settings *wanted)
+/* What a device cannot do is left out. */
+typedef struct left_out {
+    bool segments, fraction;
+} left_out;
+
+static left_out configure(core_alloc *a, const device_slot *d, const core_alloc_settings *wanted)
 {
     core_alloc_settings settings = *wanted;
-    const char *name = d->backend->name;
-    if (settings.expandable_segments && d->backend->vmm == NULL)
-        tern_log_write(TERN_LOG_WARNING, NULL,
-                       "expandable_segments has no effect: backend %s has no virtual memory", name);
+    left_out out = { .segments = settings.expandable_segments && d->backend->vmm == NULL };
     if (d->user.alloc != NULL && !d->user.cached)
         settings.no_cache = true;
-    if (core_alloc_configure(a, &settings) != TERN_ERR_UNSUPPORTED)
-        return;
-    tern_log_write(TERN_LOG_WARNING, NULL,
-                   "per_process_memory_fraction has no effect: backend %s does not say how much "
-                   "memory it has",
-                   name);
-    settings.has_fraction = false;
-    (void)core_alloc_configure(a, &settings);
+    out.fraction = core_alloc_configure(a, &settings) == TERN_ERR_STATE;
+    if (out.fraction) {
+        settings.has_fraction = false;
+        (void)core_alloc_configure(a, &settings);
+    }
+    return out;
+}
+
+/* Once the device has its allocator, and without locks: a callback of the log may ask for memory. */
+static void complain(const char *name, left_out out)
+{
+    if (out.segments)
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "expandable_segments has no effect: backend %s has no virtual memory", name);
+    if (out.fraction)
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "per_process_memory_fraction has no effect: backend %s does not say how "
+                       "much memory it has",
+                       name);
 }
 
 static core_alloc *new_allocator(device_slot *d, tern_status_t *out_code, const char **out_why)
@@ -190,24 +203,52 @@ static core_alloc *new_allocator(device_slot *d, tern_status_t *out_code, const 
     return a;
 }
 
-static core_alloc *make(tern_dev_t dev, tern_status_t *out_code, const char **out_why)
+static core_alloc *for_cpu(device_slot *d, tern_status_t *out_code, const char **out_why)
 {
-    device_slot *d = slot_of(dev);
-    d->backend = core_backend_of(dev.kind);
-    d->index = (int)(d - slots[dev.kind]);
-    if (dev.kind == TERN_KIND_CPU) {
-        core_alloc *cpu = new_allocator(d, out_code, out_why);
-        if (cpu != NULL)
-            core_cpu_configure(cpu, d->user.alloc != NULL && !d->user.cached);
-        return cpu;
+    (void)core_alloc_environment(NULL); /* which may log */
+    core_lock_take(CORE_LOCK_ALLOCATORS);
+    core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_relaxed);
+    const bool first = a == NULL;
+    if (first) {
+        a = new_allocator(d, out_code, out_why);
+        if (a != NULL)
+            core_cpu_configure(a, d->user.alloc != NULL && !d->user.cached);
+        atomic_store_explicit(&d->allocator, a, memory_order_release);
     }
+    core_lock_end(CORE_LOCK_ALLOCATORS);
+    if (first && a != NULL)
+        core_cpu_complain();
+    return a;
+}
+
+/* Made without the lock, since the device is asked: of threads that come at once one's is taken. */
+static core_alloc *for_device(device_slot *d, int kind, tern_status_t *out_code,
+                              const char **out_why)
+{
     const core_alloc_settings *settings = core_alloc_environment(out_why);
     *out_code = TERN_ERR_ARGUMENT;
     if (*out_why != NULL)
         return NULL;
-    core_alloc *a = new_allocator(d, out_code, out_why);
-    if (a != NULL)
-        configure(a, d, settings);
+    core_lock_take(CORE_LOCK_ALLOCATORS);
+    d->makers++; /* the user's raw calls stay as they are */
+    if (d->backend == NULL) {
+        d->backend = core_backend_of(kind);
+        d->index = (int)(d - slots[kind]);
+    }
+    core_lock_end(CORE_LOCK_ALLOCATORS);
+    core_alloc *fresh = new_allocator(d, out_code, out_why);
+    const left_out out = fresh != NULL ? configure(fresh, d, settings) : (left_out){ 0 };
+    core_lock_take(CORE_LOCK_ALLOCATORS);
+    d->makers--;
+    core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_relaxed);
+    const bool first = a == NULL;
+    if (first)
+        atomic_store_explicit(&d->allocator, a = fresh, memory_order_release);
+    core_lock_end(CORE_LOCK_ALLOCATORS);
+    if (first)
+        complain(d->backend->name, out);
+    else if (fresh != NULL)
+        core_alloc_delete(fresh);
     return a;
 }
 
@@ -217,14 +258,8 @@ core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const
     core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_acquire);
     if (__builtin_expect(a != NULL, 1))
         return a;
-    core_lock_take(CORE_LOCK_ALLOCATORS);
-    a = atomic_load_explicit(&d->allocator, memory_order_acquire);
-    if (a == NULL) {
-        a = make(dev, out_code, out_why);
-        atomic_store_explicit(&d->allocator, a, memory_order_release);
-    }
-    core_lock_end(CORE_LOCK_ALLOCATORS);
-    return a;
+    return dev.kind == TERN_KIND_CPU ? for_cpu(d, out_code, out_why)
+                                     : for_device(d, dev.kind, out_code, out_why);
 }
 
 core_alloc *core_device_allocator_of(tern_dev_t dev)
@@ -344,7 +379,7 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "both alloc and free are needed");
     device_slot *d = slot_of(real);
     core_lock_take(CORE_LOCK_ALLOCATORS);
-    const bool fresh = atomic_load(&d->allocator) == NULL;
+    const bool fresh = atomic_load(&d->allocator) == NULL && d->makers == 0;
     if (fresh) {
         d->user = (tern_raw_allocator_t){ 0 };
         memcpy(&d->user, raw, raw->size_ < sizeof d->user ? raw->size_ : sizeof d->user);

@@ -24,6 +24,11 @@ void core_device_free(tern_thread *self, tern_dev_t dev, core_alloc_block *block
 core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                       int64_t bytes, int64_t asked);
 
+/* TERN_ALLOC_CONF, else PYTORCH_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF (strict for the first only),
+ * TERN_NO_CACHE, PYTORCH_NO_CUDA_MEMORY_CACHING. Errors and warnings go to the log; *out_error is the
+ * text of an error in TERN_ALLOC_CONF, else NULL. Read once per process; to be called without short locks. */
+const core_alloc_settings *core_alloc_environment(const char **out_error);
+
 /* Visits the allocators there are, the CPU's last. */
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);
 

@@ -1,11 +1,11 @@
 /* Events: marks in the work of streams (rows S015-S022). */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/stream.h"
 #include "core/transfers.h"
 
@@ -37,13 +37,12 @@ tern_event *tern_event_create_at(tern_site_t site, const tern_event_args *args)
 /* Keeps the newest of the released, so that using one is noticed; frees the oldest. */
 static void remember(tern_event *event)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static tern_event *released[REMEMBERED];
     static unsigned count;
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_EVENTS);
     free(released[count % REMEMBERED]);
     released[count++ % REMEMBERED] = event;
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_EVENTS);
 }
 
 void tern_event_release(tern_event *event)

@@ -1,7 +1,6 @@
 /* Device policy, the switches, and the reasoned fallback to the CPU. */
 #include "core/fallback.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,13 @@
 #include "core/backend.h"
 #include "core/cuda/cuda.h"
 #include "core/error.h"
+#include "core/lock.h"
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool environment_read;
+static const char *unknown_policy; /* what TERN_DEVICE_POLICY says, if that is none */
 static _Atomic int policy = TERN_PREFER;
 static _Atomic bool cuda_enabled = true, cudnn_enabled = true;
-static atomic_flag said = ATOMIC_FLAG_INIT;
+static atomic_flag said = ATOMIC_FLAG_INIT, said_unknown = ATOMIC_FLAG_INIT;
 
 /* ---- policy and switches ------------------------------------------------------------------------- */
 
@@ -26,19 +27,28 @@ static void read_environment(void)
     else if (wish != NULL && strcmp(wish, "cpu") == 0)
         policy = TERN_CPU_ONLY;
     else if (wish != NULL && strcmp(wish, "prefer") != 0 && wish[0] != '\0')
+        unknown_policy = wish;
+}
+
+/* Said without the lock: a callback of the log may ask for the policy. */
+static void know_environment(void)
+{
+    core_once(CORE_LOCK_SETTINGS, &environment_read, read_environment);
+    if (unknown_policy != NULL && !atomic_flag_test_and_set(&said_unknown))
         tern_log_write(TERN_LOG_WARNING, NULL,
-                       "TERN_DEVICE_POLICY=%s is none of prefer, require, cpu: prefer holds", wish);
+                       "TERN_DEVICE_POLICY=%s is none of prefer, require, cpu: prefer holds",
+                       unknown_policy);
 }
 
 static int current_policy(void)
 {
-    (void)pthread_once(&once, read_environment);
+    know_environment();
     return policy;
 }
 
 void tern_set_device_policy(tern_device_policy_t new_policy)
 {
-    (void)pthread_once(&once, read_environment);
+    know_environment();
     if (new_policy >= TERN_PREFER && new_policy <= TERN_CPU_ONLY)
         policy = (int)new_policy;
 }

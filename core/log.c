@@ -10,7 +10,7 @@
 
 #include "core/lock.h"
 
-static atomic_bool environment_read; /* with the lock, and before it */
+static atomic_bool environment_read;
 static _Atomic int log_level = TERN_LOG_WARNING;
 static atomic_bool has_listener;
 static const char *file_path;
@@ -37,16 +37,9 @@ static void read_environment(void)
         file_path = NULL;
 }
 
-/* Not by pthread_once: a fork in its middle may leave it half done. */
 static void know_environment(void)
 {
-    if (atomic_load_explicit(&environment_read, memory_order_acquire))
-        return;
-    core_lock_take(CORE_LOCK_LOG);
-    if (!atomic_load_explicit(&environment_read, memory_order_relaxed))
-        read_environment();
-    atomic_store_explicit(&environment_read, true, memory_order_release);
-    core_lock_end(CORE_LOCK_LOG);
+    core_once(CORE_LOCK_LOG, &environment_read, read_environment);
 }
 
 bool core_log_wants(tern_log_level_t level)

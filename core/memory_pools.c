@@ -1,5 +1,4 @@
 /* Limits, settings, bytes for others, and private pools (M061, M063, M076, M084-M088). */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 

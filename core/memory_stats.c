@@ -1,5 +1,4 @@
 /* Statistics of a device's memory under PyTorch's names (M047-M060). */
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
 
@@ -99,7 +99,7 @@ typedef struct stat_key {
 
 static stat_key keys[MAX_KEYS];
 static int64_t key_count;
-static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
+static atomic_bool keys_made;
 
 static const char *const family_names[CORE_ALLOC_FAMILIES] = {
     "allocation",      "segment",        "active",       "inactive_split",
@@ -156,13 +156,13 @@ static void make_keys(void)
 
 const char *tern_memory_stat_key(int64_t i)
 {
-    (void)pthread_once(&keys_once, make_keys);
+    core_once(CORE_LOCK_SETTINGS, &keys_made, make_keys);
     return i >= 0 && i < key_count ? keys[i].name : NULL;
 }
 
 int64_t tern_memory_stat(tern_dev_t dev, const char *key)
 {
-    (void)pthread_once(&keys_once, make_keys);
+    core_once(CORE_LOCK_SETTINGS, &keys_made, make_keys);
     stat_key wanted;
     (void)snprintf(wanted.name, sizeof wanted.name, "%s", key);
     const stat_key *found = bsearch(&wanted, keys, (size_t)key_count, sizeof *keys, by_name);

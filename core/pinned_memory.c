@@ -1,5 +1,4 @@
 /* Page-locked host memory for tensors (T064, T065, M090-M094), from the first backend that has it. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +7,10 @@
 #include "core/call.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/memory.h"
 
 static core_pinned *cache;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- raw calls ---------------------------------------------------------------------------------- */
 
@@ -42,11 +41,10 @@ typedef struct user_event {
 } user_event;
 
 static user_stream *users; /* all that ever used pinned memory */
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static user_stream *user_of(tern_stream_t stream)
 {
-    (void)pthread_mutex_lock(&users_lock);
+    core_lock_take(CORE_LOCK_PINNED);
     user_stream *user = users;
     while (user != NULL && !tern_stream_equal(user->stream, stream))
         user = user->next;
@@ -56,7 +54,7 @@ static user_stream *user_of(tern_stream_t stream)
             *user = (user_stream){ stream, users };
         users = user != NULL ? user : users;
     }
-    (void)pthread_mutex_unlock(&users_lock);
+    core_lock_end(CORE_LOCK_PINNED);
     return user;
 }
 
@@ -116,7 +114,8 @@ static bool can_pin(const tern_backend *b)
 /* NULL where no backend copies from such memory. */
 static core_pinned *pinned_cache(void)
 {
-    pthread_mutex_lock(&lock);
+    const core_alloc_settings *settings = core_alloc_environment(NULL);
+    core_lock_take(CORE_LOCK_PINNED);
     for (int kind = TERN_KIND_CPU + 1; kind < TERN_KINDS && cache == NULL; kind++) {
         const tern_backend *b = core_backend_of(kind);
         if (!can_pin(b))
@@ -133,10 +132,10 @@ static core_pinned *pinned_cache(void)
         }
         if (b->stream != NULL && b->stream->synchronize != NULL)
             raw.stream_synchronize = stream_synchronize;
-        cache = core_pinned_new(&raw, core_alloc_environment(NULL));
+        cache = core_pinned_new(&raw, settings);
     }
     core_pinned *found = cache;
-    pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_PINNED);
     return found;
 }
 

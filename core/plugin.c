@@ -3,7 +3,6 @@
 #include "core/plugin.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "core/backend.h"
 #include "core/cuda/cuda.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/rnn.h"
 
 static void say(char why[CORE_PLUGIN_WHY], const char *text)
@@ -49,14 +49,17 @@ bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_P
  * devices, 0: none. */
 static int take_backend(tern_backend_get_fn get, const char **out_why)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     *out_why = "it brings no backend for this version";
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_PLUGIN);
+    core_cuda_starting(true);
     const tern_backend *backend = get(&core_host, TERN_PLUGIN_VERSION, out_why);
     if (backend != NULL && core_backend_register(backend, out_why) != TERN_OK)
         backend = NULL;
     const int kind = backend != NULL ? backend->kind : 0;
-    (void)pthread_mutex_unlock(&lock);
+    if (kind == TERN_KIND_CUDA)
+        core_cuda_started();
+    core_cuda_starting(false);
+    core_lock_end(CORE_LOCK_PLUGIN);
     return kind;
 }
 
@@ -76,8 +79,6 @@ bool core_plugin_start(core_plugin *plugin, char why[CORE_PLUGIN_WHY])
     const int kind = take_backend(plugin->get, &words);
     if (kind != 0) {
         take_library(plugin, kind);
-        if (kind == TERN_KIND_CUDA)
-            core_cuda_started();
         return true;
     }
     say(why, words);

@@ -1,12 +1,12 @@
 /* Streams: the pools, the thread's current ones, guards, waiting. See docs/design/streams.md. */
 #include "core/stream.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/backend.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/transfers.h"
 
@@ -23,7 +23,6 @@ tern_stream_t core_streams[CORE_MAX_STREAMS];
 _Atomic bool core_streams_used;
 static int stream_count = 1;
 static stream_pool *pools[TERN_KINDS][CORE_MAX_DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const tern_stream_t no_stream;
 
@@ -42,14 +41,14 @@ static int number_of(tern_stream_t stream)
 {
     if (stream.handle == NULL)
         return 0;
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_STREAMS);
     int number = find_number(stream);
     if (number < 0 && stream_count < CORE_MAX_STREAMS) {
         number = stream_count++;
         core_streams[number] = stream;
         core_streams_used = true;
     }
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_STREAMS);
     return number;
 }
 
@@ -145,9 +144,9 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
                    b->name);
         return no_stream;
     }
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_STREAMS);
     const tern_status_t code = take_from_pool(b, stream.device, priority, &stream.handle);
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_STREAMS);
     if (code == TERN_OK)
         return stream;
     (void)core_backend_failed(self, site, code, what);
@@ -175,13 +174,13 @@ int tern_stream_priority(tern_stream_t stream)
     if (stream.device.kind <= TERN_KIND_CPU || stream.device.kind >= TERN_KINDS ||
         stream.device.index < 0 || stream.device.index >= CORE_MAX_DEVICES || stream.handle == NULL)
         return 0;
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_STREAMS);
     const stream_pool *pool = pools[stream.device.kind][stream.device.index];
     for (int level = 0; pool != NULL && level < pool->levels; level++)
         for (int i = 0; i < POOL_STREAMS; i++)
             if (pool->handle[level][i] == stream.handle)
                 found = -level;
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_STREAMS);
     return found;
 }
 

@@ -1,12 +1,12 @@
 /* See core/workspace.h. */
 #include "core/workspace.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/backend.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 
 typedef struct workspace {
     struct workspace *next;
@@ -17,7 +17,6 @@ typedef struct workspace {
 
 /* A handful: devices times streams that multiply. */
 static workspace *list;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* With the lock. */
 static workspace *find(tern_dev_t dev, void *stream)
@@ -33,17 +32,26 @@ static workspace *find(tern_dev_t dev, void *stream)
     return fresh;
 }
 
-static void give_back(workspace *w)
+/* Not with the lock: the device's allocator may wait for the device. */
+static void give_back(tern_dev_t dev, core_alloc_block *block)
 {
-    if (w->block != NULL)
-        core_device_free(core_self(), w->dev, w->block);
-    w->block = NULL;
+    if (block != NULL)
+        core_device_free(core_self(), dev, block);
 }
 
 /* With the lock. What there is, if it is large enough. */
 static void *present(const workspace *w, int64_t bytes)
 {
     return w != NULL && w->block != NULL && w->block->size >= bytes ? w->block->data : NULL;
+}
+
+static core_alloc_block *part_with(workspace *w)
+{
+    core_lock_take(CORE_LOCK_WORKSPACES);
+    core_alloc_block *block = w->block;
+    w->block = NULL;
+    core_lock_end(CORE_LOCK_WORKSPACES);
+    return block;
 }
 
 /* Not with the lock: running out of memory calls the user. */
@@ -55,23 +63,22 @@ static core_alloc_block *take(const tern_call *call, int64_t bytes)
 
 void *core_workspace(const tern_call *call, int64_t bytes)
 {
-    (void)pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_WORKSPACES);
     workspace *w = find(call->dev, call->stream);
     void *data = present(w, bytes);
-    (void)pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_WORKSPACES);
     core_alloc_block *block = data == NULL && w != NULL ? take(call, bytes) : NULL;
     if (block != NULL) {
-        (void)pthread_mutex_lock(&lock);
+        core_lock_take(CORE_LOCK_WORKSPACES);
         data = present(w, bytes);
         if (data == NULL) {
-            give_back(w);
+            core_alloc_block *smaller = w->block;
             w->block = block;
             data = block->data;
-            block = NULL;
-        }
-        (void)pthread_mutex_unlock(&lock);
-        if (block != NULL) /* another thread was faster */
-            core_device_free(core_self(), call->dev, block);
+            block = smaller;
+        } /* else another thread was faster */
+        core_lock_end(CORE_LOCK_WORKSPACES);
+        give_back(call->dev, block);
     }
     if (data == NULL)
         (void)call->host->fail(TERN_ERR_OOM, "no memory for %lld bytes of work space of cuBLAS",
@@ -81,9 +88,10 @@ void *core_workspace(const tern_call *call, int64_t bytes)
 
 void tern_clear_workspaces(tern_dev_t dev)
 {
-    (void)pthread_mutex_lock(&lock);
-    for (workspace *w = list; w != NULL; w = w->next)
+    core_lock_take(CORE_LOCK_WORKSPACES);
+    workspace *first = list; /* which only grows, before it */
+    core_lock_end(CORE_LOCK_WORKSPACES);
+    for (workspace *w = first; w != NULL; w = w->next)
         if (w->dev.kind == dev.kind && (dev.index < 0 || w->dev.index == dev.index))
-            give_back(w);
-    (void)pthread_mutex_unlock(&lock);
+            give_back(w->dev, part_with(w));
 }

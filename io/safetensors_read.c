@@ -1,10 +1,10 @@
 /* Reading safetensors: 8 bytes of header length, a JSON header, data. Everything in the header is
  * checked before the first tensor is made; files come from anywhere. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lock.h"
 #include "io/safetensors.h"
 #include "io/state.h"
 
@@ -222,16 +222,14 @@ static bool escapes_are_characters(const char *text)
  * errno ENOMEM, without memory: the parser itself tells these apart as little as its error place does. */
 static cJSON *parse(const char *text, size_t length)
 {
-    /* the parser keeps the place of its last error in a variable that all threads share */
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     errno = 0;
     if (text[0] != '{' || !io_is_utf8((const unsigned char *)text, length) ||
         !escapes_are_characters(text))
         return NULL;
     const char *end = NULL;
-    pthread_mutex_lock(&lock);
+    core_lock_take(CORE_LOCK_JSON); /* the place of its last error is one for all threads */
     cJSON *header = cJSON_ParseWithOpts(text, &end, 0);
-    pthread_mutex_unlock(&lock);
+    core_lock_end(CORE_LOCK_JSON);
     while (header && (*end == ' ' || *end == '\n'))
         end++;
     if (cJSON_IsObject(header) && end == text + length)

@@ -30,10 +30,12 @@ static void free_cache(void *data)
     free(cache);
 }
 
+/* The C library calls it once more in the child of a fork that came in its middle. */
 static void initialise(void)
 {
-    exit_key_made = pthread_key_create(&exit_key, free_cache) == 0;
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
+    if (!exit_key_made)
+        exit_key_made = pthread_key_create(&exit_key, free_cache) == 0;
+    if (engine == NULL && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         engine = NULL;
 }
 

@@ -76,10 +76,6 @@ enum { CORE_ALLOC_WHY_BYTES = 512 };
  * skipped, and `why` names it while TERN_OK returns ("" otherwise). */
 tern_status_t core_alloc_settings_parse(core_alloc_settings *settings, const char *text,
                                         bool strict, char why[CORE_ALLOC_WHY_BYTES]);
-/* TERN_ALLOC_CONF, else PYTORCH_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF (strict for the first only),
- * TERN_NO_CACHE, PYTORCH_NO_CUDA_MEMORY_CACHING. Errors and warnings go to the log; *out_error is the
- * text of an error in TERN_ALLOC_CONF, else NULL. Read once per process. */
-const core_alloc_settings *core_alloc_environment(const char **out_error);
 
 /* ---- the allocator ----------------------------------------------------------------------------- */
 
@@ -125,7 +121,7 @@ core_alloc *core_alloc_new(const core_alloc_raw *raw);
 void core_alloc_delete(core_alloc *a);
 
 /* New settings for later requests; existing blocks stay as they are (M081). TERN_ERR_STATE when
- * `no_cache` changes after the first request. */
+ * `no_cache` changes after the first request, or with a fraction when the device's size is not known. */
 tern_status_t core_alloc_configure(core_alloc *a, const core_alloc_settings *settings);
 core_alloc_settings core_alloc_settings_of(core_alloc *a);
 

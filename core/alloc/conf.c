@@ -1,12 +1,10 @@
 /* Settings: sizes by rule, and the strings that set them (M001-M010, M074-M078). */
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc/engine.h"
-#include "core/log.h"
 
 enum { MIB_SHIFT = 20, LEAST_SPLIT_MIB = 20, LEAST_SEGMENT_MIB = 10, MOST_THREADS = 128 };
 
@@ -354,41 +352,4 @@ tern_status_t core_alloc_settings_parse(core_alloc_settings *settings, const cha
         return TERN_ERR_ARGUMENT;
     *settings = fresh;
     return TERN_OK;
-}
-
-/* ---- the environment -------------------------------------------------------------------------------------- */
-
-static core_alloc_settings environment;
-static char environment_error[CORE_ALLOC_WHY_BYTES + 64];
-static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
-
-static void read_environment(void)
-{
-    static const char *const names[] = { "TERN_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-                                         "PYTORCH_CUDA_ALLOC_CONF" };
-    core_alloc_settings_init(&environment);
-    const char *no_cache = getenv("TERN_NO_CACHE");
-    environment.no_cache = (no_cache != NULL && strcmp(no_cache, "0") != 0) ||
-                           getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != NULL;
-    int i = 0;
-    while (i < 3 && getenv(names[i]) == NULL)
-        i++;
-    if (i == 3)
-        return;
-    char why[CORE_ALLOC_WHY_BYTES];
-    const tern_status_t code =
-        core_alloc_settings_parse(&environment, getenv(names[i]), i == 0, why);
-    if (why[0] != '\0')
-        tern_log_write(code == TERN_OK ? TERN_LOG_WARNING : TERN_LOG_ERROR, NULL, "%s: %s",
-                       names[i], why);
-    if (code != TERN_OK && i == 0)
-        (void)snprintf(environment_error, sizeof environment_error, "%s: %s", names[i], why);
-}
-
-const core_alloc_settings *core_alloc_environment(const char **out_error)
-{
-    (void)pthread_once(&environment_once, read_environment);
-    if (out_error != NULL)
-        *out_error = environment_error[0] != '\0' ? environment_error : NULL;
-    return &environment;
 }

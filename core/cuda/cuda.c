@@ -2,7 +2,6 @@
  * visible devices, a plugin's file, the driver in a child process, the plugin itself. */
 #include "core/cuda/cuda.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/lock.h"
 #include "core/plugin.h"
 #include "core/visible/list.h"
 
@@ -20,11 +20,8 @@
 enum { DEFAULT_PROBE_SECONDS = 10, MOST_SIM_DEVICES = 16 };
 
 static core_cuda_state state;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool done;
-static _Thread_local bool inside; /* a callback of the log may ask again */
-static _Atomic bool forked;
-static atomic_flag watches_forks = ATOMIC_FLAG_INIT;
+static atomic_bool done;
+static _Atomic bool starting, started, forked;
 static atomic_flag said_changed = ATOMIC_FLAG_INIT;
 
 static core_reason says(core_reason reason, const char *format, ...) TERN_PRINTF(2, 3);
@@ -219,6 +216,8 @@ static core_reason ask_driver(void)
 static core_reason search(void)
 {
     state.probe.outcome = CORE_PROBE_SKIPPED;
+    if (core_cuda_forked()) /* while another thread's search was starting the plugin */
+        return CORE_REASON_FORKED_AFTER_START;
     state.simulated = sim_devices() > 0;
     core_probe_kernel_driver(state.kernel_driver);
     core_reason reason = check_list();
@@ -238,21 +237,21 @@ static core_reason search(void)
     return reason;
 }
 
+/* With the lock. A fork in the middle left the child what had been found: it begins anew. */
+static void find_out(void)
+{
+    state = (core_cuda_state){ 0 };
+    state.reason = says(CORE_REASON_PLUGIN_MISSING, "CUDA is still being looked for");
+    state.reason = search();
+    if (state.reason == CORE_REASON_NONE)
+        state.text[0] = '\0';
+}
+
 const core_cuda_state *core_cuda(void)
 {
-    if (atomic_load_explicit(&done, memory_order_acquire) || inside)
-        return &state;
-    (void)pthread_mutex_lock(&lock);
-    if (!done) {
-        inside = true;
-        state.reason = says(CORE_REASON_PLUGIN_MISSING, "CUDA is still being looked for");
-        state.reason = search();
-        inside = false;
-        if (state.reason == CORE_REASON_NONE)
-            state.text[0] = '\0';
-        atomic_store_explicit(&done, true, memory_order_release);
-    }
-    (void)pthread_mutex_unlock(&lock);
+    if (atomic_load_explicit(&done, memory_order_acquire) || core_lock_mine(CORE_LOCK_CUDA))
+        return &state; /* not done, but mine: a callback of the log asks again */
+    core_once(CORE_LOCK_CUDA, &done, find_out);
     return &state;
 }
 
@@ -275,15 +274,20 @@ void core_cuda_check_visible(void)
 
 /* ---- forks --------------------------------------------------------------------------------------- */
 
-static void in_child(void)
+void core_cuda_starting(bool is_starting)
 {
-    atomic_store(&forked, true);
+    atomic_store(&starting, is_starting);
 }
 
 void core_cuda_started(void)
 {
-    if (!atomic_flag_test_and_set(&watches_forks))
-        (void)pthread_atfork(NULL, NULL, in_child);
+    atomic_store(&started, true);
+}
+
+void core_cuda_in_child(void)
+{
+    if (atomic_load(&started) || atomic_load(&starting))
+        atomic_store(&forked, true);
 }
 
 bool core_cuda_forked(void)

@@ -17,9 +17,13 @@ typedef struct core_cuda_state {
 
 /* Searches at the first call: visible devices, plugin, driver. Never fails; any thread. */
 const core_cuda_state *core_cuda(void);
-/* A CUDA backend has been registered: forks are watched from here on. */
+/* Around the start of a plugin, which may bring CUDA: the driver cannot be forked in its middle either. */
+void core_cuda_starting(bool is_starting);
+/* A CUDA backend has been registered. */
 void core_cuda_started(void);
-/* This process was forked from one that had started CUDA. */
+/* Called by a fork, in the child. */
+void core_cuda_in_child(void);
+/* This process was forked from one that had started CUDA, or was about to. */
 bool core_cuda_forked(void);
 /* Logs, once, that CUDA_VISIBLE_DEVICES is no longer what was read, if so. */
 void core_cuda_check_visible(void);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/device_memory.h"
 #include "tests/alloc/rig.h"
 #include "tests/support/check.h"
 

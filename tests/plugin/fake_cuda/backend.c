@@ -1,9 +1,12 @@
 /* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and
  * 9.0; FAKE_PTX=1 makes it name PTX for 7.5, too. FAKE_BACKEND=refuse: it brings nothing. FAKE_FREE is
- * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. */
+ * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. FAKE_PAUSE: a file that
+ * its start makes, and then waits until it is removed; so does it as a libtern_blas.so, which it is not. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tern/plugin.h"
 
@@ -69,6 +72,18 @@ static const tern_backend backend = { .size = sizeof backend,
                                       .copy = &copy,
                                       .info = &info };
 
+/* Ten seconds at most. */
+static void make_a_pause(void)
+{
+    const char *path = getenv("FAKE_PAUSE");
+    const int fd = path != NULL ? open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    if (fd < 0)
+        return;
+    (void)close(fd);
+    for (int i = 0; i < 10000 && access(path, F_OK) == 0; i++)
+        (void)usleep(1000);
+}
+
 static const int32_t code[] = { 80, 90 };
 
 TERN_API const tern_backend_needs *tern_backend_needs_get(void);
@@ -87,7 +102,16 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
     const char *wish = getenv("FAKE_BACKEND");
     (void)host;
     *out_why = "the fake backend was told to refuse";
+    make_a_pause();
     return version != TERN_PLUGIN_VERSION || (wish != NULL && strcmp(wish, "refuse") == 0)
                ? NULL
                : &backend;
+}
+
+TERN_API const void *tern_blas_get(const char *name, uint32_t version);
+const void *tern_blas_get(const char *name, uint32_t version)
+{
+    (void)name, (void)version;
+    make_a_pause();
+    return NULL;
 }

@@ -1,0 +1,141 @@
+/* A callback of the log may use what the event is about: events come without locks. Each case is a process of
+ * its own, with a time limit. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/alloc/alloc.h"
+#include "core/device_memory.h"
+#include "tests/support/check.h"
+
+enum { LIMIT_SECONDS = 10 };
+
+typedef struct use {
+    const char *variable, *value; /* in the environment */
+    const char *words;            /* of the event */
+    void (*call)(void);           /* makes the event, and what the callback does then */
+} use;
+
+static const char *words;
+static void (*call)(void);
+static int heard, others;
+
+static void listen(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)level, (void)site, (void)user;
+    if (strstr(text, words) != NULL)
+        heard++;
+    else
+        others++;
+    call();
+}
+
+/* Is the event heard once, by a callback that does the same call again? */
+static bool goes_well(use u)
+{
+    int status = 0;
+    const pid_t id = fork();
+    if (id == 0) {
+        (void)alarm(LIMIT_SECONDS);
+        (void)setenv(u.variable, u.value, 1);
+        words = u.words;
+        call = u.call;
+        tern_log_set_callback(listen, NULL);
+        call();
+        call();
+        if (heard != 1 || others != 0 || tern_failed())
+            print_error("heard %d times, others %d times: %s\n", heard, others, tern_error_text());
+        _exit(heard == 1 && others == 0 && !tern_failed() ? 0 : 1);
+    }
+    const bool ended = id > 0 && waitpid(id, &status, 0) == id;
+    if (ended && WIFSIGNALED(status))
+        print_error("ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
+    return ended && status == 0;
+}
+
+#define assert_goes_well(...) assert_true(goes_well((use){ __VA_ARGS__ }))
+
+/* ---- tests ------------------------------------------------------------------------------------- */
+
+static void make_tensor(void)
+{
+    TERN_SCOPE;
+    (void)tern_ones(TERN_SHAPE(1000));
+}
+
+static void test_memory_of_the_cpu(void **state)
+{
+    (void)state;
+    assert_goes_well("TERN_CPU_CACHE", "much", "TERN_CPU_CACHE: 'much' is not on, off",
+                     make_tensor);
+    assert_goes_well("TERN_ALLOC_CONF", "x:1", "TERN_ALLOC_CONF: unknown key 'x'", make_tensor);
+    assert_goes_well("PYTORCH_ALLOC_CONF", "x:1", "PYTORCH_ALLOC_CONF: unknown key 'x'",
+                     make_tensor);
+}
+
+static void read_pinned(void)
+{
+    (void)tern_host_memory_stat("num_host_alloc");
+}
+
+static void test_page_locked_memory(void **state)
+{
+    (void)state;
+    assert_goes_well("TERN_ALLOC_CONF", "x:1", "TERN_ALLOC_CONF: unknown key 'x'", read_pinned);
+}
+
+static void ask_for_cuda(void)
+{
+    (void)tern_dev_count(TERN_KIND_CUDA);
+    tern_set_device_policy(TERN_PREFER);
+}
+
+static void test_the_policy(void **state)
+{
+    (void)state;
+    assert_goes_well("TERN_DEVICE_POLICY", "soft", "TERN_DEVICE_POLICY=soft is none of",
+                     ask_for_cuda);
+}
+
+static void use_device(void)
+{
+    TERN_SCOPE;
+    char path[1024];
+    const char *plugins = getenv("TERN_TEST_PLUGINS");
+    (void)snprintf(path, sizeof path, "%s/tern_null_backend.so", plugins != NULL ? plugins : ".");
+    if (tern_dev_count(TERN_KIND_EXT) == 0)
+        (void)tern_plugin_load(path);
+    (void)tern_empty(TERN_SHAPE(1000), .device = TERN_EXT(0));
+    core_alloc *a = core_device_allocator_of(TERN_EXT(0));
+    if (a == NULL || core_alloc_settings_of(a).max_split_bytes != 40 << 20)
+        print_error("the other settings do not hold\n"), _exit(1);
+}
+
+/* A device without virtual memory, and one that does not say its size. */
+static void test_memory_of_a_device(void **state)
+{
+    (void)state;
+    assert_goes_well("TERN_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:40",
+                     "expandable_segments has no effect: backend null", use_device);
+    assert_goes_well("TERN_ALLOC_CONF", "per_process_memory_fraction:0.5,max_split_size_mb:40",
+                     "per_process_memory_fraction has no effect: backend null", use_device);
+}
+
+int main(void)
+{
+    static const char *const unset[] = {
+        "TERN_DEVICE_POLICY",      "TERN_SIM_DEVICES", "TERN_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF", "TERN_CPU_CACHE",   "TERN_LOG"
+    };
+    for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
+        (void)unsetenv(unset[i]);
+    (void)setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_of_the_cpu),
+        cmocka_unit_test(test_page_locked_memory),
+        cmocka_unit_test(test_the_policy),
+        cmocka_unit_test(test_memory_of_a_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
