@@ -124,8 +124,7 @@ static int64_t packed_elements(const cpu_product *g, int64_t size)
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
         return 0;
     const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
-    const bool packs_b = g->b_col != 1 ||
-                         (g->m > CPU_GEMM_STRIP && g->n * g->k > 16384 && !dense) ||
+    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_FEW && g->n * g->k > 16384 && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
     const bool packs_a = g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32;
     return packs_b || packs_a ? cpu_gemm_scratch(g->m, g->n, g->k, packs_b) : 0;

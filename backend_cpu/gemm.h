@@ -74,7 +74,10 @@ CPU_ISA_DECLARE(void, cpu_gemm_bf16_pairs, const cpu_product *product, void *scr
 enum {
     CPU_GEMM_KC = 256,
     CPU_GEMM_NC = 480,
-    CPU_GEMM_STRIP = 8, /* rows of A that are packed at a time, at most */
+    CPU_GEMM_STRIP = 14, /* rows of A that are packed at a time, at most */
+    /* Rows of A up to which no instruction set packs a B of adjacent columns, and AVX-512 seldom. */
+    CPU_GEMM_FEW = 8,
+    CPU_GEMM_REREAD = 128,
     CPU_GEMM_ALIGN = 48
 };
 
@@ -97,15 +100,17 @@ static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
     return cpu_gemm_even(n, most / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN, CPU_GEMM_ALIGN);
 }
 
-/* Do AVX-512's tiles read B where it lies as fast as from a packed copy? A tile reads at most 24 KiB (half
- * of a first-level cache of 48), rows begin on lines where the first one does, and are no multiple of
- * 1 KiB: those share 12 of a cache's 64 sets (widths of 256, 512, 1024 floats are packed). Odd multiples of
- * 512 bytes share 24 of them, and it does not show: 384 columns, depth 64 and 128, take 0.98 to 1.01 of the
- * packed time on Zen 5. The same of all parts of a product, which have its depth and stride. */
+/* Do AVX-512's tiles read B where it lies as fast as from a packed copy? Few rows of A do, for which B is
+ * read a few times only. For many a tile reads at most 24 KiB (half of a first-level cache of 48), and
+ * rows begin on lines where the first one does. Rows are no multiple of 1 KiB: those share 12 of a
+ * cache's 64 sets (widths of 256, 512, 1024 floats are packed). Odd multiples of 512 bytes share 24 of
+ * them, and it does not show: 384 columns, depth 64 and 128, take 0.98 to 1.01 of the packed time on
+ * Zen 5. */
 static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
-    return g->b_col == 1 && g->k <= 128 && row % 64 == 0 && row % 1024 != 0;
+    return g->b_col == 1 && row % 1024 != 0 &&
+           (g->m <= CPU_GEMM_REREAD || (g->k <= 128 && row % 64 == 0));
 }
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k, bool packs_b)

@@ -4,14 +4,14 @@
 #include "backend_cpu/gemm.h"
 #include "backend_cpu/isa/lanes.h"
 
-/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one
- * broadcast. */
+/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast.
+ * TILE_TALL: rows of one of two vectors. */
 #if defined(__AVX512F__)
-enum { TILE_ROWS = 8, TILE_VECTORS = 3, DOT_ROWS = 4 };
+enum { TILE_ROWS = 8, TILE_VECTORS = 3, TILE_TALL = 14, DOT_ROWS = 4 };
 #elif defined(__AVX__)
-enum { TILE_ROWS = 6, TILE_VECTORS = 2, DOT_ROWS = 2 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 2 };
 #else
-enum { TILE_ROWS = 4, TILE_VECTORS = 2, DOT_ROWS = 2 };
+enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_TALL = 4, DOT_ROWS = 2 };
 #endif
 enum { DOT_COLUMNS = 4 };
 

@@ -100,6 +100,28 @@ static void test_gemm_f64_sizes(void **state)
     kernel_each_isa(sizes_around_tiles, &dtype);
 }
 
+/* Strips of all heights by tiles of one, two and three vectors, A packed and not. */
+static void rows_of_tiles(void *context)
+{
+    const tern_dtype_t dtype = *(const tern_dtype_t *)context;
+    const int64_t vector = dtype == TERN_F64 ? 8 : 16;
+    for (int64_t m = 1; m <= 31; m++)
+        for (int64_t n = 1; n <= 4; n++)
+            for (int layout = 0; layout < 2; layout++) {
+                const product_case c = { dtype, .m = m, .k = 37, .n = n * vector - m % 3,
+                                         .a_layout = layout ? KARRAY_SWAPPED : 0 };
+                check_product(&c);
+            }
+}
+
+static void test_gemm_rows_of_every_tile(void **state)
+{
+    (void)state;
+    tern_dtype_t dtypes[] = { TERN_F32, TERN_F64 };
+    kernel_each_isa(rows_of_tiles, &dtypes[0]);
+    kernel_each_isa(rows_of_tiles, &dtypes[1]);
+}
+
 static void layouts(void *context)
 {
     (void)context;
@@ -149,8 +171,8 @@ static void test_gemm_more_than_a_block(void **state)
     kernel_each_isa(blocks, NULL);
 }
 
-/* Weights' gradients, whose B is the batch: with AVX-512 rows that begin on cache lines are read where they
- * lie, and only a strip of A is packed, on the stack. */
+/* Weights' gradients, whose B is the batch: with AVX-512 rows that begin on cache lines, and all of those
+ * that up to 128 rows of A read, are read where they lie, and only a strip of A is packed, on the stack. */
 static void unpacked(void *context)
 {
     (void)context;
@@ -162,15 +184,16 @@ static void unpacked(void *context)
         if (cpu_isa() == CPU_ISA_AVX512)
             assert_int_equal(kernel_scratch_bytes(), 0);
     }
-    static const product_case packed[] = {
-        { TERN_F32, .m = 36, .k = 130, .n = 144, .a_layout = KARRAY_SWAPPED },
-        { TERN_F32, .m = 20, .k = 120, .n = 256,
-          .a_layout = KARRAY_SWAPPED }, /* rows of 1 KiB; no library takes it */
-    };
-    for (int i = 0; i < 2; i++) {
-        check_product(&packed[i]);
+    const product_case few = { TERN_F32, .m = 36, .k = 130, .n = 145, .a_layout = KARRAY_SWAPPED };
+    check_product(&few);
+    assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
+    const product_case kib = { TERN_F32, .m = 20, .k = 120, .n = 256, .a_layout = KARRAY_SWAPPED };
+    check_product(&kib); /* rows of 1 KiB; no library takes it */
+    assert_true(kernel_scratch_bytes() > 0);
+    const product_case deep = { TERN_F32, .m = 130, .k = 130, .n = 144 };
+    check_product(&deep);
+    if (cpu_isa() == CPU_ISA_AVX512) /* others may leave it to a library */
         assert_true(kernel_scratch_bytes() > 0);
-    }
 }
 
 static void test_gemm_reads_what_lies_well(void **state)
@@ -410,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemm_f32_sizes),
         cmocka_unit_test(test_gemm_f64_sizes),
+        cmocka_unit_test(test_gemm_rows_of_every_tile),
         cmocka_unit_test(test_gemm_any_strides),
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
