@@ -35,10 +35,9 @@ def lines_of(command, threads):
     for line in done.stdout.splitlines():
         try:
             measured = json.loads(line)
-            if "us" not in measured:
-                raise ValueError(measured)
+            quantity(measured)
             found.append(measured)
-        except ValueError:
+        except (ValueError, KeyError, TypeError):
             print(f"compare: not a measurement: {line}", file=sys.stderr)
     return found
 
