@@ -1,10 +1,14 @@
 /* Matrix products of tern against the libraries that it may use, called directly, in turns.
  * One line per shape: microseconds (fastest of short rounds, which a busy neighbour disturbs least)
- * and tern's share of the speed of the fastest library.
- *   bench_gemm [--threads N] [--json] [MxKxN:OP ...]       OP: NN, NT, TN (what is transposed)
+ * and tern's share of the speed of the fastest library. Then the median of the shares and what a tenth
+ * of them is below, of shapes that take the library 5 us and more.
+ *   bench_gemm [--threads N] [--json] [--random N [--seed S]] [MxKxN:OP ...]
+ *                                             OP: NN, NT, TN (what is transposed)
+ * Random shapes: extents of 8 to 2048, evenly by their logarithms, 1 to 3,000 MFLOP.
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +16,7 @@
 #include "common/bench.h"
 #include "tern/tern.h"
 
-enum { ROUNDS = 25, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+enum { ROUNDS = 25, MOST_SHARES = 1000, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 /* The libraries' own signatures (cblas.h, dnnl.h, omp.h); NULL where they are absent. */
 static struct {
@@ -95,13 +99,35 @@ static double fastest(const contender *c)
     return best;
 }
 
+/* Shares of shapes that take the fastest library `least` seconds and more. */
+static const double least = 5e-6;
+static double shares[MOST_SHARES];
+static int share_count;
+
 /* tern's speed over that of the fastest library. */
 static double share(const contender *c, int count)
 {
     double best = fastest(&c[1]);
     for (int i = 2; i < count; i++)
         best = fastest(&c[i]) < best ? fastest(&c[i]) : best;
+    if (best >= least && share_count < MOST_SHARES)
+        shares[share_count++] = best / fastest(&c[0]);
     return best / fastest(&c[0]);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(void)
+{
+    if (share_count == 0)
+        return;
+    qsort(shares, (size_t)share_count, sizeof *shares, by_value);
+    printf("%d shapes of 5 us and more: median %.2f, a tenth below %.2f, least %.2f\n", share_count,
+           shares[share_count / 2], shares[share_count / 10], shares[0]);
 }
 
 static void report(const char *work, const contender *c, int count, bool json)
@@ -175,24 +201,65 @@ static const char *const shapes[] = {
     "512x512x512:NT",  "1024x1024x1024:NN", "1x2048x2048:NN", "1x2048x2048:NT", "2048x2048x1:NN",
 };
 
+/* 0 to 1, the same for a seed on every machine. */
+static double uniform(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+static product random_product(uint64_t *state)
+{
+    for (;;) {
+        int extent[3];
+        for (int d = 0; d < 3; d++)
+            extent[d] = (int)lround(8 * pow(2048 / 8, uniform(state)));
+        const double mflop = 2e-6 * extent[0] * extent[1] * extent[2];
+        const int op = (int)(3 * uniform(state));
+        if (mflop >= 1 && mflop <= 3000)
+            return (product){
+                .m = extent[0], .k = extent[1], .n = extent[2], .ta = op == 2, .tb = op == 1
+            };
+    }
+}
+
+static void compare_random(int count, uint64_t seed, bool json)
+{
+    for (; count > 0; count--) {
+        const product p = random_product(&seed);
+        char work[64];
+        (void)snprintf(work, sizeof work, "%dx%dx%d:%c%c", p.m, p.k, p.n, p.ta ? 'T' : 'N',
+                       p.tb ? 'T' : 'N');
+        compare(work, p, json);
+    }
+}
+
 int main(int argc, char **argv)
 {
     bool json = false;
-    int named = 0;
+    int named = 0, random = 0;
+    uint64_t seed = 1;
     find_libraries();
     for (int a = 1; a < argc; a++) {
         product p = { 0 };
         if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
             tern_set_num_threads(atoi(argv[++a]));
+        else if (strcmp(argv[a], "--random") == 0 && a + 1 < argc)
+            random = atoi(argv[++a]);
+        else if (strcmp(argv[a], "--seed") == 0 && a + 1 < argc)
+            seed = strtoull(argv[++a], NULL, 10);
         else if (strcmp(argv[a], "--json") == 0)
             json = true;
         else if (parse(argv[a], &p) && ++named > 0)
             compare(argv[a], p, json);
     }
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && named == 0; i++) {
+    compare_random(random, seed, json);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && named + random == 0; i++) {
         product p = { 0 };
         if (parse(shapes[i], &p))
             compare(shapes[i], p, json);
     }
+    if (!json)
+        summarise();
     return tern_finish();
 }
