@@ -11,12 +11,12 @@
 #include "core/lock.h"
 #include "tests/support/check.h"
 
-/* AddressSanitizer does not hold the locks of its own malloc over a fork: a child whose parent's other thread
- * was in malloc hangs in it, so there no moment is left to chance. */
-#if defined(__SANITIZE_ADDRESS__)
+/* The sanitizers do not hold the locks of their own malloc over a fork: a child whose parent's other thread was
+ * in malloc hangs in it, so there no moment is left to chance. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MALLOC_FORKS 0
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define MALLOC_FORKS 0
 #endif
 #endif
