@@ -173,6 +173,14 @@ static void *call_until(void *user)
     return NULL;
 }
 
+static void need_malloc_that_forks(void)
+{
+    if (MALLOC_FORKS)
+        return;
+    print_message("skipped: a sanitizer's malloc may be taken in the child of a fork\n");
+    skip();
+}
+
 static void fork_beside_first_calls(uintptr_t microseconds)
 {
     atomic_bool ended = false;
@@ -189,8 +197,7 @@ static void fork_beside_first_calls(uintptr_t microseconds)
 static void test_a_child_of_a_thread_at_its_first_calls_goes_on(void **state)
 {
     (void)state;
-    if (!MALLOC_FORKS)
-        skip();
+    need_malloc_that_forks();
     for (uintptr_t i = 0; i < 40; i++)
         assert_goes_well(fork_beside_first_calls, i * 25);
 }
@@ -210,8 +217,7 @@ static void fork_while_busy(uintptr_t times)
 static void test_a_child_of_a_busy_process_goes_on(void **state)
 {
     (void)state;
-    if (!MALLOC_FORKS)
-        skip();
+    need_malloc_that_forks();
     assert_goes_well(fork_while_busy, 20);
 }
 
