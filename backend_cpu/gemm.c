@@ -15,9 +15,9 @@ enum {
     NARROW_FLOPS = 300000,
     NARROW_COLUMNS = 24,
     NARROW_ROWS = 24,
-    /* A tile's sums are stored too soon after they were begun (the libraries take 0.75 to 0.95 of the
-     * time). Below SMALL_FLOPS that is 2 us at most, for which no library is opened. */
-    SHALLOW = 56,
+    /* Little but writing of C (own kernels take 1.0 to 1.2 times the time). Below SMALL_FLOPS that is 1 us at
+     * most, for which no library is opened. */
+    SHALLOW = 10,
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
     LONG_DEPTH = 256,
     LONG_ROWS = 256,

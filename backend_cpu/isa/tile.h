@@ -41,6 +41,9 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 #define TILE_IN_REGISTER(v) ((void)0)
 #endif
 
+/* A number or pointer of which the compiler shall know nothing more. */
+#define TILE_OPAQUE(x) __asm__("" : "+r"(x))
+
 /* Hands a pointer through memory: loads through it begin some cycles later than they could. */
 #define TILE_LATER(p) __asm__ volatile("" : "+m"(p))
 

@@ -202,6 +202,16 @@ static void test_gemm_reads_what_lies_well(void **state)
     kernel_each_isa(unpacked, NULL);
 }
 
+/* Own kernels pack B, which a library does not tell. */
+static void test_gemm_shallow_is_own(void **state)
+{
+    (void)state;
+    product_case c = { TERN_F32, .m = 200, .k = 10, .n = 400, .b_layout = KARRAY_SWAPPED };
+    check_product(&c);
+    if (cpu_isa() == CPU_ISA_AVX512)
+        assert_true(kernel_scratch_bytes() > 0);
+}
+
 static void batches(void *context)
 {
     (void)context;
@@ -437,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_gemm_any_strides),
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
+        cmocka_unit_test(test_gemm_shallow_is_own),
         cmocka_unit_test(test_gemm_batches),
         cmocka_unit_test(test_gemm_integers),
         cmocka_unit_test(test_gemm_integers_wrap),
