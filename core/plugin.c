@@ -49,6 +49,10 @@ bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_P
  * devices, 0: none. */
 static int take_backend(tern_backend_get_fn get, const char **out_why)
 {
+    if (core_lock_mine(CORE_LOCK_PLUGIN)) { /* a callback of the log asks for it */
+        *out_why = "this thread is starting another plugin";
+        return 0;
+    }
     *out_why = "it brings no backend for this version";
     core_lock_take(CORE_LOCK_PLUGIN);
     core_cuda_starting(true);

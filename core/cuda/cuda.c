@@ -249,8 +249,16 @@ static void find_out(void)
 
 const core_cuda_state *core_cuda(void)
 {
-    if (atomic_load_explicit(&done, memory_order_acquire) || core_lock_mine(CORE_LOCK_CUDA))
-        return &state; /* not done, but mine: a callback of the log asks again */
+    static const core_cuda_state not_now = {
+        .reason = CORE_REASON_PLUGIN_MISSING,
+        .text = "CUDA is not looked for while a plugin is being started",
+    };
+    if (atomic_load_explicit(&done, memory_order_acquire))
+        return &state;
+    if (core_lock_mine(CORE_LOCK_CUDA)) /* a callback of the log asks again */
+        return &state;
+    if (core_lock_mine(CORE_LOCK_PLUGIN)) /* so it does, but another thread may be searching */
+        return &not_now;
     core_once(CORE_LOCK_CUDA, &done, find_out);
     return &state;
 }

@@ -15,7 +15,8 @@ typedef struct core_cuda_state {
     core_probe probe; /* outcome SKIPPED where the driver was not asked */
 } core_cuda_state;
 
-/* Searches at the first call: visible devices, plugin, driver. Never fails; any thread. */
+/* Searches at the first call: visible devices, plugin, driver. Never fails; any thread. A callback of the
+ * log gets what is known where its own thread is searching, or starting a plugin. */
 const core_cuda_state *core_cuda(void);
 /* Around the start of a plugin, which may bring CUDA: the driver cannot be forked in its middle either. */
 void core_cuda_starting(bool is_starting);

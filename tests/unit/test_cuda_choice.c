@@ -8,6 +8,9 @@
 #include "tern/system.h"
 #include "tests/support/check.h"
 
+/* A folder with the plugin under its usual name; the driver is not asked. */
+static char folder[] = "/tmp/tern-choice-XXXXXX", plugin[64];
+
 static char logged[1024];
 
 static void listen(tern_log_level_t level, tern_site_t site, const char *text, void *user)
@@ -79,6 +82,45 @@ static void test_asking_for_memory_starts_nothing(void **state) /* D058, D064 */
     tern_seed(3);
     assert_no_error();
     assert_false(plugin_is_mapped());
+}
+
+static int starts;
+
+static void use_cuda(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)level, (void)site, (void)user;
+    if (strcmp(text, "a fake start") != 0)
+        return;
+    starts++;
+    tern_cuda_report_t report;
+    tern_cuda_report(&report);
+    if (tern_dev_count(TERN_KIND_CUDA) != 0 || tern_plugin_load(plugin) != TERN_ERR_BACKEND ||
+        strstr(tern_error_text(), "this thread is starting another plugin") == NULL)
+        _exit(2);
+    tern_error_clear();
+}
+
+static void start_with_a_listener(void)
+{
+    tern_cuda_report_t report;
+    (void)alarm(20);
+    (void)setenv("FAKE_SAYS", "a fake start", 1);
+    tern_log_set_callback(use_cuda, NULL);
+    if (tern_plugin_load(plugin) != TERN_OK || starts != 1)
+        _exit(3);
+    tern_cuda_report(&report); /* nothing was found out in the middle of the start */
+    _exit(tern_dev_count(TERN_KIND_CUDA) == 2 && strcmp(report.tried, "") == 0 ? 0 : 4);
+}
+
+static void test_a_listener_of_a_start_may_ask(void **state)
+{
+    (void)state;
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0)
+        start_with_a_listener();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void test_best_takes_the_roomiest_with_enough(void **state)
@@ -198,9 +240,6 @@ static void test_codes_are_all_different(void **state)
     assert_null(tern_reason_code(-1));
 }
 
-/* A folder with the plugin under its usual name; the driver is not asked. */
-static char folder[] = "/tmp/tern-choice-XXXXXX", plugin[64];
-
 static int make_folder(void **state)
 {
     (void)state;
@@ -234,6 +273,7 @@ int main(void)
     (void)setenv("TERN_PROBE_SECONDS", "0", 1);
     const struct CMUnitTest before[] = {
         cmocka_unit_test(test_asking_for_memory_starts_nothing),
+        cmocka_unit_test(test_a_listener_of_a_start_may_ask),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_setting_a_device_that_is_not_there),

@@ -1,13 +1,15 @@
 /* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and
  * 9.0; FAKE_PTX=1 makes it name PTX for 7.5, too. FAKE_BACKEND=refuse: it brings nothing. FAKE_FREE is
- * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. FAKE_PAUSE: a file that
- * its start makes, and then waits until it is removed; so does it as a libtern_blas.so, which it is not. */
+ * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. FAKE_SAYS: what its start
+ * logs. FAKE_PAUSE: a file that its start makes, and then waits until it is removed; so does it as a
+ * libtern_blas.so, which it is not. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tern/error.h"
 #include "tern/plugin.h"
 
 static void *fake_alloc(void *context, int index, int64_t bytes, void *stream)
@@ -99,8 +101,9 @@ TERN_API const tern_backend *tern_backend_get(const tern_host *host, uint32_t ve
                                               const char **out_why);
 const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, const char **out_why)
 {
-    const char *wish = getenv("FAKE_BACKEND");
-    (void)host;
+    const char *wish = getenv("FAKE_BACKEND"), *says = getenv("FAKE_SAYS");
+    if (says != NULL)
+        host->event(TERN_LOG_WARNING, "%s", says);
     *out_why = "the fake backend was told to refuse";
     make_a_pause();
     return version != TERN_PLUGIN_VERSION || (wish != NULL && strcmp(wish, "refuse") == 0)
