@@ -1,12 +1,17 @@
 /* TERN_LOG and TERN_LOG_FILE are read once, at the first question; the file is opened at its first
- * event. Nothing is written anywhere unless a file or a callback was asked for. */
+ * event. Nothing is written anywhere unless a file or a callback was asked for. The file is opened and
+ * written without the lock, since both wait where it is a pipe that nobody reads. */
 #include "core/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "core/lock.h"
 
@@ -15,7 +20,7 @@ static _Atomic int log_level = TERN_LOG_WARNING;
 static atomic_bool has_listener;
 static const char *file_path;
 static const char *unknown_level; /* what TERN_LOG says, if that is no level; said once */
-static FILE *file;
+static _Atomic int file = -1;
 static tern_log_callback callback;
 static void *callback_user;
 
@@ -48,29 +53,70 @@ bool core_log_wants(tern_log_level_t level)
     return has_listener && (int)level <= log_level;
 }
 
-static void write_line(tern_log_level_t level, tern_site_t site, const char *text)
+static struct iovec part_of(const char *text)
 {
-    const size_t length = strlen(text);
-    fprintf(file, "tern %s: %s%s%s%s", level_names[level], site != NULL ? site : "",
-            site != NULL ? ": " : "", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
-    fflush(file);
+    return (struct iovec){ (void *)(uintptr_t)text, strlen(text) };
 }
 
-static void open_file(void)
+/* In one call, unless a signal or a full disk comes between: lines of several threads and processes do not
+ * mix in a file, nor in a pipe where they have no more than PIPE_BUF bytes. */
+static void write_parts(int fd, struct iovec *part, int count)
 {
-    if (file != NULL || file_path == NULL)
-        return;
-    file = fopen(file_path, "a");
-    if (file == NULL) { /* there is nowhere to say so but a callback's own file */
+    while (count > 0) {
+        const ssize_t written = writev(fd, part, count);
+        if (written == 0 || (written < 0 && errno != EINTR))
+            return;
+        size_t left = written > 0 ? (size_t)written : 0;
+        for (; count > 0 && left >= part->iov_len; part++, count--)
+            left -= part->iov_len;
+        if (count > 0)
+            *part = (struct iovec){ (char *)part->iov_base + left, part->iov_len - left };
+    }
+}
+
+static void write_line(int fd, tern_log_level_t level, tern_site_t site, const char *text)
+{
+    const size_t length = strlen(text);
+    const bool ends = length > 0 && text[length - 1] == '\n';
+    struct iovec parts[] = { part_of("tern "),
+                             part_of(level_names[level]),
+                             part_of(": "),
+                             part_of(site != NULL ? site : ""),
+                             part_of(site != NULL ? ": " : ""),
+                             part_of(text),
+                             part_of(ends ? "" : "\n") };
+    write_parts(fd, parts, sizeof parts / sizeof *parts);
+}
+
+/* TERN_LOG_FILE's, opened at the first call, of threads that come at once one's is taken; -1: there is
+ * none, or it cannot be opened, and there is nowhere to say so but a callback's own file. */
+static int opened_file(void)
+{
+    core_lock_take(CORE_LOCK_LOG);
+    const char *path = file_path;
+    core_lock_end(CORE_LOCK_LOG);
+    if (file >= 0 || path == NULL)
+        return file;
+    const int fresh = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    core_lock_take(CORE_LOCK_LOG);
+    const bool first = file < 0;
+    if (first)
+        file = fresh;
+    if (file < 0) {
         file_path = NULL;
         has_listener = callback != NULL;
-    } else if (unknown_level != NULL) {
+    }
+    core_lock_end(CORE_LOCK_LOG);
+    if (!first && fresh >= 0)
+        (void)close(fresh);
+    if (first && fresh >= 0 && unknown_level != NULL) {
         char text[160];
         (void)snprintf(text, sizeof text,
                        "TERN_LOG=%.60s is none of off, error, warning, info, debug: warning holds",
                        unknown_level);
-        write_line(TERN_LOG_WARNING, NULL, text);
+        write_line(fresh, TERN_LOG_WARNING, NULL, text);
     }
+    return file;
 }
 
 void core_log_text(tern_log_level_t level, tern_site_t site, const char *text)
@@ -78,10 +124,10 @@ void core_log_text(tern_log_level_t level, tern_site_t site, const char *text)
     core_lock_take(CORE_LOCK_LOG);
     const tern_log_callback call = callback;
     void *user = callback_user;
-    open_file();
-    if (file != NULL)
-        write_line(level, site, text);
     core_lock_end(CORE_LOCK_LOG);
+    const int fd = opened_file();
+    if (fd >= 0)
+        write_line(fd, level, site, text);
     if (call != NULL)
         call(level, site, text, user);
 }

@@ -2,9 +2,13 @@
  * its own: this program again, which emits one event per level. */
 #include "tests/support/check.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +32,76 @@ static int emit(bool raise_level)
     tern_add(tern_ones(TERN_SHAPE(2)), tern_ones(TERN_SHAPE(3)));
     tern_error_clear();
     return tern_finish();
+}
+
+static atomic_int lines_written;
+
+static void *write_a_line(void *user)
+{
+    tern_log_write(TERN_LOG_ERROR, user, "into a pipe");
+    lines_written++;
+    return NULL;
+}
+
+static bool next_byte_is(int fd, char wanted)
+{
+    char c = 0;
+    return read(fd, &c, 1) == 1 && c == wanted;
+}
+
+/* A thread waits for a pipe: for its reader, or for room in it. Who does not write does not wait for that
+ * thread, a fork neither. */
+static int log_to_a_pipe(bool full)
+{
+    const char *path = getenv("TERN_LOG_FILE");
+    pthread_t thread;
+    int status = -1, filled = 0;
+    (void)alarm(20);
+    int fd = full ? open(path, O_RDWR | O_NONBLOCK) : -1;
+    while (fd >= 0 && write(fd, "x", 1) == 1)
+        filled++;
+    if (pthread_create(&thread, NULL, write_a_line, (void *)(uintptr_t) "there.c:1") != 0)
+        return 2;
+    (void)usleep(100000);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    tern_log_set_callback(NULL, NULL);
+    if (waitpid(child, &status, 0) != child || status != 0 || lines_written != 0)
+        return 3;
+    if (!full)
+        fd = open(path, O_RDONLY);
+    else if (fcntl(fd, F_SETFL, 0) != 0)
+        return 4;
+    while (filled > 0 && next_byte_is(fd, 'x'))
+        filled--;
+    for (const char *c = "tern error: there.c:1: into a pipe\n"; *c != '\0'; c++)
+        if (filled != 0 || !next_byte_is(fd, *c))
+            return 5;
+    return pthread_join(thread, NULL) == 0 && lines_written == 1 ? 0 : 6;
+}
+
+enum { WRITERS = 4, LINES = 300 };
+
+static void *write_lines(void *user)
+{
+    char words[LINES + 1];
+    memset(words, *(const char *)user, LINES);
+    words[LINES] = '\0';
+    for (int i = 0; i < LINES; i++)
+        tern_log_write(TERN_LOG_ERROR, NULL, "%s", words + i);
+    return NULL;
+}
+
+static int log_from_threads(void)
+{
+    pthread_t threads[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        if (pthread_create(&threads[i], NULL, write_lines, &"abcd"[i]) != 0)
+            return 2;
+    for (int i = 0; i < WRITERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    return 0;
 }
 
 /* ---- running it ----------------------------------------------------------------------------------- */
@@ -128,6 +202,56 @@ static void test_the_file_grows(void **state)
     }
 }
 
+static int status_of(const char *mode)
+{
+    pid_t child;
+    int status = -1;
+    char *const arguments[] = { self, (char *)(uintptr_t)mode, NULL };
+    (void)unsetenv("TERN_LOG");
+    (void)setenv("TERN_LOG_FILE", file_path("log"), 1);
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void test_who_waits_for_a_pipe_has_no_lock(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "unread", "full" };
+    for (int i = 0; i < 2; i++) {
+        (void)unlink(file_path("log"));
+        assert_int_equal(mkfifo(file_path("log"), 0600), 0);
+        assert_int_equal(status_of(modes[i]), 0);
+    }
+    (void)unlink(file_path("log"));
+}
+
+/* Each line is whole: a letter, as often as no line before it of that thread's. */
+static void test_lines_of_threads_do_not_mix(void **state)
+{
+    (void)state;
+    static const char start[] = "tern error: ";
+    int counts[WRITERS] = { 0 };
+    (void)unlink(file_path("log"));
+    assert_int_equal(status_of("threads"), 0);
+    file_bytes all = file_read(file_path("log"));
+    const char *at = (const char *)all.data, *end = at + all.count;
+    while (at < end) {
+        assert_true(end - at > (ptrdiff_t)sizeof start &&
+                    strncmp(at, start, sizeof start - 1) == 0);
+        at += sizeof start - 1;
+        assert_in_range(*at, 'a', 'a' + WRITERS - 1);
+        const int length = LINES - counts[*at - 'a']++;
+        for (int i = 1; i < length; i++)
+            assert_int_equal(at[i], at[0]);
+        assert_int_equal(at[length], '\n');
+        at += length + 1;
+    }
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(counts[i], LINES);
+    file_bytes_free(&all);
+}
+
 /* ---- the callback, in this process ------------------------------------------------------------------- */
 
 typedef struct heard {
@@ -175,8 +299,13 @@ static void test_a_callback_hears_events_of_the_level(void **state)
 
 int main(int argc, char **argv)
 {
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "threads") == 0)
+        return log_from_threads();
+    if (strcmp(mode, "full") == 0 || strcmp(mode, "unread") == 0)
+        return log_to_a_pipe(mode[0] == 'f');
     if (argc > 1)
-        return emit(strcmp(argv[1], "raise") == 0);
+        return emit(strcmp(mode, "raise") == 0);
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length <= 0)
         return 1;
@@ -188,6 +317,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_may_raise_the_level),
         cmocka_unit_test(test_a_level_that_is_none_is_said_once),
         cmocka_unit_test(test_the_file_grows),
+        cmocka_unit_test(test_who_waits_for_a_pipe_has_no_lock),
+        cmocka_unit_test(test_lines_of_threads_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
