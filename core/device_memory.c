@@ -15,8 +15,7 @@ typedef struct device_slot {
     const tern_backend *backend; /* NULL: the CPU */
     int index;
     tern_raw_allocator_t user; /* alloc is NULL: the backend's */
-    core_alloc_vmm vmm;
-    int makers; /* threads that make the allocator now */
+    int makers;                /* threads that make the allocator now */
     _Atomic(core_alloc *) allocator;
 } device_slot;
 

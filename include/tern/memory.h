@@ -154,7 +154,8 @@ typedef struct tern_raw_allocator_t {
     bool cached; /* keep the caching allocator on top; default: each request is a call */
 } tern_raw_allocator_t;
 /* Replaces where a device's memory comes from, the CPU's too (`device` is 0 then, `stream` NULL; data of
- * up to 448 bytes lies in its tensor's own memory). TERN_ERR_STATE once the device gave memory. */
+ * up to 448 bytes lies in its tensor's own memory). TERN_ERR_STATE once the device gave memory. Both are
+ * called with locks of the device's memory: they may neither fork nor make or release its tensors. */
 TERN_API tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
                                                  const tern_raw_allocator_t *raw);
 #define tern_set_raw_allocator(dev, ...) \
