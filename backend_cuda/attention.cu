@@ -124,6 +124,69 @@ static __device__ __forceinline__ head head_of(const cuda_attention_args &a, int
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
+/* Of each row of a warp, over the keys so far: the largest score, and the sum of exponentials below it. */
+template <typename T> struct running {
+    T top[MOST_ROWS], sum[MOST_ROWS];
+};
+
+/* Scores of the warp's rows of a tile of queries with the key of this lane. */
+template <typename S>
+static __device__ __forceinline__ void score_rows(const cuda_attention_args &a, const head &p,
+                                                  int64_t q0, int64_t k0, const real<S> *q,
+                                                  const real<S> *keys, int64_t ld,
+                                                  real<S> (&score)[MOST_ROWS])
+{
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < MOST_ROWS; j++)
+        if (WARPS * j < a.rows)
+            score[j] = lane < a.columns
+                           ? score_of<S>(a, p, q0 + warp + WARPS * j, k0 + lane,
+                                         dot(q + (warp + WARPS * j) * a.d, keys + lane * ld, a.d))
+                           : -(real<S>)INFINITY;
+}
+
+/* Scores become weights below the largest so far; `factor` is what earlier results shrink by. */
+template <typename T>
+static __device__ __forceinline__ void weigh_rows(const cuda_attention_args &a, const head &p,
+                                                  int64_t q0, int64_t k0,
+                                                  const T (&score)[MOST_ROWS], running<T> &r,
+                                                  T *weights, T (&factor)[MOST_ROWS])
+{
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < MOST_ROWS; j++)
+        if (WARPS * j < a.rows) {
+            const T here = warp_max(score[j]);
+            const T next = here > r.top[j] || here != here ? here : r.top[j];
+            const T shift = next == -(T)INFINITY ? (T)0 : next;
+            const T weight = exp_of(score[j] - shift);
+            factor[j] = next == r.top[j] ? (T)1 : exp_of(r.top[j] - next);
+            r.sum[j] = r.sum[j] * factor[j] + warp_sum(weight);
+            r.top[j] = next;
+            weights[(warp + WARPS * j) * WEIGHTS + lane] =
+                weight * kept<T>(a, p, q0 + warp + WARPS * j, k0 + lane);
+        }
+}
+
+/* What each row's result is multiplied by, and its logarithm of the sum; `count` rows exist. */
+template <typename T>
+static __device__ __forceinline__ void end_rows(const cuda_attention_args &a, const head &p,
+                                                int64_t q0, int64_t count, const running<T> &r,
+                                                T *factors)
+{
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < MOST_ROWS; j++)
+        if (WARPS * j < a.rows && lane == 0) {
+            const int64_t row = warp + WARPS * j;
+            factors[row] = r.sum[j] == (T)0 ? (T)0 : (T)1 / r.sum[j];
+            if (row < count)
+                ((T *)a.lse)[(p.b * a.heads + p.h) * a.t + q0 + row] =
+                    r.sum[j] == (T)0 ? -(T)INFINITY : r.top[j] + log_of(r.sum[j]);
+        }
+}
+
 template <typename S>
 __global__ void __launch_bounds__(THREADS) k_attention(cuda_attention_args a, int64_t units)
 {
@@ -132,15 +195,15 @@ __global__ void __launch_bounds__(THREADS) k_attention(cuda_attention_args a, in
     const int64_t ld = (a.d > a.e ? a.d : a.e) + 1, tiles = (a.t + a.rows - 1) / a.rows;
     T *q = (T *)dyn_smem, *tile = q + a.rows * a.d, *y = tile + a.columns * ld;
     T *weights = y + a.rows * a.e;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const head p = head_of(a, unit / tiles);
         const int64_t q0 = unit % tiles * a.rows, count = smaller(a.rows, a.t - q0);
         const int64_t seen = a.causal ? smaller(a.s, q0 + count) : a.s;
-        T top[MOST_ROWS], sum[MOST_ROWS], factor[MOST_ROWS], score[MOST_ROWS];
+        running<T> r;
+        T factor[MOST_ROWS], score[MOST_ROWS];
         for (int j = 0; j < MOST_ROWS; j++) {
-            top[j] = -(T)INFINITY;
-            sum[j] = 0;
+            r.top[j] = -(T)INFINITY;
+            r.sum[j] = 0;
         }
         load_tile<S>(q, a.d, a.q, p.b, p.h, q0, count, a.rows, a.d);
         for (int64_t i = threadIdx.x; i < a.rows * a.e; i += THREADS)
@@ -149,42 +212,15 @@ __global__ void __launch_bounds__(THREADS) k_attention(cuda_attention_args a, in
             const int64_t keys = smaller(a.columns, a.s - k0);
             load_tile<S>(tile, ld, a.k, p.b, p.g, k0, keys, a.columns, a.d);
             __syncthreads();
-#pragma unroll
-            for (int j = 0; j < MOST_ROWS; j++)
-                if (WARPS * j < a.rows)
-                    score[j] =
-                        lane < a.columns
-                            ? score_of<S>(a, p, q0 + warp + WARPS * j, k0 + lane,
-                                          dot(q + (warp + WARPS * j) * a.d, tile + lane * ld, a.d))
-                            : -(T)INFINITY;
+            score_rows<S>(a, p, q0, k0, q, tile, ld, score);
             __syncthreads();
             load_tile<S>(tile, ld, a.v, p.b, p.g, k0, keys, a.columns, a.e);
-#pragma unroll
-            for (int j = 0; j < MOST_ROWS; j++)
-                if (WARPS * j < a.rows) {
-                    const T here = warp_max(score[j]);
-                    const T next = here > top[j] || here != here ? here : top[j];
-                    const T shift = next == -(T)INFINITY ? (T)0 : next;
-                    const T weight = exp_of(score[j] - shift);
-                    factor[j] = next == top[j] ? (T)1 : exp_of(top[j] - next);
-                    sum[j] = sum[j] * factor[j] + warp_sum(weight);
-                    top[j] = next;
-                    weights[(warp + WARPS * j) * WEIGHTS + lane] =
-                        weight * kept<T>(a, p, q0 + warp + WARPS * j, k0 + lane);
-                }
+            weigh_rows(a, p, q0, k0, score, r, weights, factor);
             __syncthreads();
             mix(y, a.e, weights, tile, ld, a.columns, a.rows, factor);
             __syncthreads();
         }
-#pragma unroll
-        for (int j = 0; j < MOST_ROWS; j++)
-            if (WARPS * j < a.rows && lane == 0) {
-                const int64_t r = warp + WARPS * j;
-                weights[r] = sum[j] == (T)0 ? (T)0 : (T)1 / sum[j];
-                if (r < count)
-                    ((T *)a.lse)[(p.b * a.heads + p.h) * a.t + q0 + r] =
-                        sum[j] == (T)0 ? -(T)INFINITY : top[j] + log_of(sum[j]);
-            }
+        end_rows(a, p, q0, count, r, weights);
         __syncthreads();
         store_tile<S>(y, weights, a.y, p.b, p.h, q0, count, a.e);
         __syncthreads();
