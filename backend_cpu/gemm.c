@@ -11,10 +11,14 @@ enum {
     SMALL_FLOPS = 1400000,
     OWN_FLOPS = 400000000,
     /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS
-     * the libraries have kernels for them (they take 0.2 to 0.9 of the time). */
+     * the libraries have kernels for them (they take 0.2 to 0.9 of the time). With AVX-512 those are f32 products
+     * of one vector of columns, or of so few rows that packing a transposed B is most of the work. */
     NARROW_FLOPS = 300000,
     NARROW_COLUMNS = 24,
     NARROW_ROWS = 24,
+    ONE_VECTOR = 16,
+    FEW_ROWS = 16,
+    MANY_ROWS = 48,
     /* Little but writing of C (own kernels take 1.0 to 1.2 times the time). Below SMALL_FLOPS that is 1 us at
      * most, for which no library is opened. */
     SHALLOW = 10,
@@ -37,13 +41,13 @@ static int64_t flops_of(const cpu_product *g)
     return 2 * g->m * g->n * g->k;
 }
 
-static bool is_narrow(const cpu_product *g)
+static bool is_narrow(const cpu_product *g, bool fast)
 {
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
     if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
         return false;
-    return (g->n <= NARROW_COLUMNS && g->m >= 2 * NARROW_COLUMNS) || g->m == 1 || g->n == 1 ||
-           (is_nt && g->m <= NARROW_ROWS);
+    return (g->n <= (fast ? ONE_VECTOR : NARROW_COLUMNS) && g->m >= MANY_ROWS) || g->m == 1 ||
+           g->n == 1 || (is_nt && g->m <= (fast ? FEW_ROWS : NARROW_ROWS));
 }
 
 static bool own_is_best(int dtype, const cpu_product *g)
@@ -51,8 +55,8 @@ static bool own_is_best(int dtype, const cpu_product *g)
     const int64_t flops = flops_of(g);
     if (flops <= NARROW_FLOPS)
         return true;
-    const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && g->k >= SHALLOW;
-    return flops <= (fast ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g);
+    const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
+    return flops <= (fast && g->k >= SHALLOW ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g, fast);
 }
 
 /* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what

@@ -20,13 +20,14 @@ typedef struct cpu_product {
 } cpu_product;
 
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
- * transposing B for a few rows of A, or than tiles whose lanes are mostly idle; a total over lanes
- * costs as much as some 16 steps. */
+ * transposing B for a few rows of A, or than tiles whose lanes are mostly idle (of one vector, or of a second);
+ * a total over lanes costs as much as some 16 steps. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
     const bool is_long = g->k >= 256;
+    const bool idle_lanes = g->n <= 8 || (is_long && (g->n <= 12 || (g->n > 16 && g->n <= 20)));
     return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
-           (g->n <= (is_long ? 32 : 16) || g->m <= (is_long ? 32 : 8));
+           (idle_lanes || g->m <= (is_long ? 32 : 8));
 }
 
 /* Scratch that a call has taken so far and later products may use again; zero at first. */

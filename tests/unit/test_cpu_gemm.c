@@ -202,14 +202,24 @@ static void test_gemm_reads_what_lies_well(void **state)
     kernel_each_isa(unpacked, NULL);
 }
 
-/* Own kernels pack B, which a library does not tell. */
-static void test_gemm_shallow_is_own(void **state)
+/* Own tiles pack B, which neither a library nor dot products along rows do. */
+static void test_gemm_own_tiles(void **state)
 {
     (void)state;
-    product_case c = { TERN_F32, .m = 200, .k = 10, .n = 400, .b_layout = KARRAY_SWAPPED };
-    check_product(&c);
-    if (cpu_isa() == CPU_ISA_AVX512)
-        assert_true(kernel_scratch_bytes() > 0);
+    static const int64_t sizes[][3] = {
+        { 200, 10, 400 }, /* shallow */
+        { 300, 200, 17 }, /* two vectors of columns */
+        { 17, 150, 800 }, /* more than a few rows */
+        { 40, 250, 12 },  /* not so long that dot products pay */
+        { 300, 300, 32 }, /* no idle lanes */
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const product_case c = { TERN_F32, .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
+                                 .b_layout = KARRAY_SWAPPED };
+        check_product(&c);
+        if (cpu_isa() == CPU_ISA_AVX512 && kernel_scratch_bytes() == 0)
+            fail_msg("case %zu packs nothing", i);
+    }
 }
 
 static void batches(void *context)
@@ -447,7 +457,7 @@ int main(void)
         cmocka_unit_test(test_gemm_any_strides),
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
-        cmocka_unit_test(test_gemm_shallow_is_own),
+        cmocka_unit_test(test_gemm_own_tiles),
         cmocka_unit_test(test_gemm_batches),
         cmocka_unit_test(test_gemm_integers),
         cmocka_unit_test(test_gemm_integers_wrap),
