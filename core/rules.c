@@ -303,7 +303,8 @@ bool rule_same(core_call *call)
 
 static bool alike(const tern_view *a, const tern_view *b)
 {
-    return a->dtype == b->dtype && tern_dev_equal(a->dev, b->dev) && core_view_same_shape(a, b);
+    return a->dtype == b->dtype && core_dev_word(a->dev) == core_dev_word(b->dev) &&
+           core_view_same_shape(a, b);
 }
 
 /* A number, or a 0-dim operand that gets no gradient, beside an operand of any shape. */
@@ -340,7 +341,8 @@ __attribute__((noinline)) bool core_keep_first(core_call *call)
 }
 
 /* The path of nearly all calls: nothing to cast, nothing to expand. Returns false when there is. */
-static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t out_dtype)
+__attribute__((always_inline)) static inline bool binary_at_once(core_call *call, bool *out_done,
+                                                                 tern_dtype_t out_dtype)
 {
     const tern_view *a = core_view(call, 0), *b = core_view(call, 1);
     const tern_view *like = NULL;
@@ -350,7 +352,7 @@ static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t 
         like = a;
     else if (a->dtype == b->dtype && is_plain_scalar(call, 0) && !call->preset)
         like = b;
-    if (like == NULL || !tern_dev_equal(like->dev, call->dev) ||
+    if (like == NULL || core_dev_word(like->dev) != core_dev_word(call->dev) ||
         (call->preset && !writes_safely(call)))
         return false;
     *out_done = core_out_like(call, 0, like, out_dtype) && (!call->preset || core_keep_first(call));
