@@ -4,31 +4,29 @@
 #include "backend_cpu/kernels.h"
 
 enum {
-    /* Products that one thread makes with own kernels: below, a library's call costs more than its
-     * kernels win; up to OWN_FLOPS own tiles of AVX-512 take 0.96 to 1.03 of the faster library's
-     * time (bench_gemm), and a program needs neither library before it has larger ones: oneDNN takes
-     * 20 ms to load and to write its first code. */
+    /* Products that one thread makes with own kernels: below, a library's call costs more than its kernels win; up to
+     * OWN_FLOPS own tiles of AVX-512 take 0.9 to 1.04 of the faster library's time (bench_gemm), and a program needs
+     * neither library before it has larger ones: oneDNN takes 20 ms to load and to write its first code. */
     SMALL_FLOPS = 1400000,
     OWN_FLOPS = 400000000,
-    /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS
-     * the libraries have kernels for them (they take 0.2 to 0.9 of the time). With AVX-512 those are f32 products
-     * of one vector of columns, or of so few rows that packing a transposed B is most of the work. */
+    /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS the libraries
+     * have kernels for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
     NARROW_FLOPS = 300000,
-    NARROW_COLUMNS = 24,
-    NARROW_ROWS = 24,
+    NARROW = 24, /* columns, or rows against a transposed B */
     ONE_VECTOR = 16,
-    FEW_ROWS = 16,
     MANY_ROWS = 48,
-    /* Little but writing of C (own kernels take 1.0 to 1.2 times the time). Below SMALL_FLOPS that is 1 us at
-     * most, for which no library is opened. */
-    SHALLOW = 10,
+    /* Up to four columns beyond one or two full vectors cost tiles a vector. OpenBLAS's kernels without packing,
+     * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
+    FEW_COLUMNS = 4,
+    UNPACKED_FLOPS = 2000000,
+    SHALLOW =
+        10, /* little but writing of C: 1.0 to 1.2 times the libraries' time, 1 us below SMALL_FLOPS */
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
     LONG_DEPTH = 256,
     LONG_ROWS = 256,
     STACK_BYTES = 16384, /* scratch of small products */
-    /* Parts of columns are whole vectors. A part packs what it reads: parts are rows where columns
-     * would be too few for full tiles or for even parts, and more than threads (so that a thread which
-     * was held up leaves some to the others) only where packing is little of the work. */
+    /* Parts of columns are whole vectors. A part packs what it reads: parts are rows where columns would be too few
+     * for full tiles or even parts, and more than threads (one that was held up leaves some) if packing is little. */
     PART_ALIGN = 16,
     WIDE_PART = 48,
     TURNED_ROWS = 8, /* of work that turning a row of B while it is packed costs */
@@ -44,10 +42,13 @@ static int64_t flops_of(const cpu_product *g)
 static bool is_narrow(const cpu_product *g, bool fast)
 {
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
+    const int64_t few = fast ? ONE_VECTOR : NARROW;
     if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
         return false;
-    return (g->n <= (fast ? ONE_VECTOR : NARROW_COLUMNS) && g->m >= MANY_ROWS) || g->m == 1 ||
-           g->n == 1 || (is_nt && g->m <= (fast ? FEW_ROWS : NARROW_ROWS));
+    if (fast && g->b_col == 1 && g->n > few && g->n <= 2 * few + FEW_COLUMNS &&
+        (g->n - 1) % few < FEW_COLUMNS && flops_of(g) <= UNPACKED_FLOPS)
+        return true;
+    return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
 static bool own_is_best(int dtype, const cpu_product *g)

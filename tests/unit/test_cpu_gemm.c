@@ -1,5 +1,6 @@
 /* gemm and linear kernels against double loops: every dtype, layout and instruction set, sizes
  * around the edges of tiles and blocks. */
+#include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
@@ -187,13 +188,6 @@ static void unpacked(void *context)
     const product_case few = { TERN_F32, .m = 36, .k = 130, .n = 145, .a_layout = KARRAY_SWAPPED };
     check_product(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
-    const product_case kib = { TERN_F32, .m = 20, .k = 120, .n = 256, .a_layout = KARRAY_SWAPPED };
-    check_product(&kib); /* rows of 1 KiB; no library takes it */
-    assert_true(kernel_scratch_bytes() > 0);
-    const product_case deep = { TERN_F32, .m = 130, .k = 130, .n = 144 };
-    check_product(&deep);
-    if (cpu_isa() == CPU_ISA_AVX512) /* others may leave it to a library */
-        assert_true(kernel_scratch_bytes() > 0);
 }
 
 static void test_gemm_reads_what_lies_well(void **state)
@@ -220,6 +214,37 @@ static void test_gemm_own_tiles(void **state)
         if (cpu_isa() == CPU_ISA_AVX512 && kernel_scratch_bytes() == 0)
             fail_msg("case %zu packs nothing", i);
     }
+}
+
+/* B's rows are 1 KiB apart, so own kernels pack it. */
+static int64_t scratch_of_columns(int64_t m, int64_t k, int64_t n)
+{
+    const int64_t a_dims[2] = { m, k }, b_dims[2] = { k, 256 }, out_dims[2] = { m, n };
+    karray a = operand(TERN_F32, 2, a_dims, 1), b = operand(TERN_F32, 2, b_dims, 2);
+    karray out = karray_filled(TERN_F32, 2, out_dims, 7);
+    b.view.shape[1] = n;
+    b.view.numel = k * n;
+    const kernel_run run = {
+        .kernel = cpu_gemm, .threads = 1, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&out);
+    return kernel_scratch_bytes();
+}
+
+static void test_gemm_few_columns_in_a_last_vector(void **state)
+{
+    (void)state;
+    if (cpu_isa() != CPU_ISA_AVX512)
+        skip();
+    const bool alone = cpu_blas() == NULL;
+    assert_true((scratch_of_columns(60, 500, 33) > 0) == alone);
+    assert_true((scratch_of_columns(52, 510, 36) > 0) == alone);
+    assert_true((scratch_of_columns(45, 1000, 20) > 0) == alone);
+    assert_true(scratch_of_columns(50, 500, 37) > 0);
+    assert_true(scratch_of_columns(60, 520, 33) > 0);
 }
 
 static void batches(void *context)
@@ -458,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
         cmocka_unit_test(test_gemm_own_tiles),
+        cmocka_unit_test(test_gemm_few_columns_in_a_last_vector),
         cmocka_unit_test(test_gemm_batches),
         cmocka_unit_test(test_gemm_integers),
         cmocka_unit_test(test_gemm_integers_wrap),
