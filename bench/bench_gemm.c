@@ -4,7 +4,7 @@
  * of them is below, of shapes that take the library 5 us and more.
  *   bench_gemm [--threads N] [--json] [--random N [--seed S]] [MxKxN:OP ...]
  *                                             OP: NN, NT, TN (what is transposed)
- * Random shapes: extents of 8 to 2048, evenly by their logarithms, 1 to 3,000 MFLOP.
+ * Random shapes: extents of 8 to 2048, evenly by their logarithms, 1 to 3,000 MFLOP; at most 1,000.
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
 #include <dlfcn.h>
@@ -225,6 +225,8 @@ static product random_product(uint64_t *state)
 
 static void compare_random(int count, uint64_t seed, bool json)
 {
+    if (count > MOST_SHARES)
+        count = MOST_SHARES;
     for (; count > 0; count--) {
         const product p = random_product(&seed);
         char work[64];

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "core/pool.h"
-#include "tern/debug.h"
 #include "tests/support/check.h"
 #include "tests/support/files.h"
 
@@ -38,57 +37,6 @@ static void on_a_thread(void *(*f)(void *user), void *user)
     assert_int_equal(pthread_create(&thread, NULL, f, user), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
-
-/* Leaves places of small tensors on the calling thread's lists. */
-static void fill_lists(void)
-{
-    TERN_SCOPE;
-    for (int i = 0; i < 3; i++)
-        (void)tern_neg(tern_zeros(TERN_SHAPE(2, 5)));
-}
-
-/* ---- small results, which are made and ended at once ----------------------------------------------- */
-
-static void test_failures_meet_small_results(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 5));
-    fill_lists();
-    for (int k = 1; k <= 2; k++) { /* the tensor, its data */
-        const int64_t live = tern_live_tensors();
-        tern_debug_fail_allocation(k);
-        tern_tensor *y = tern_neg(x);
-        tern_debug_fail_allocation(0);
-        assert_null(y);
-        assert_int_equal(tern_error_code(), TERN_ERR_OOM);
-        tern_error_clear();
-        assert_int_equal(tern_live_tensors(), live);
-    }
-}
-
-#ifndef CORE_POOL_BYPASS
-static void *end_and_make(void *user)
-{
-    TERN_SCOPE;
-    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 5));
-    fill_lists();
-    tern_release(user);
-    for (int i = 0; i < 4; i++)
-        assert_ptr_not_equal(tern_neg(x), user);
-    return NULL;
-}
-
-static void test_small_results_go_home(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_tensor *t = tern_neg(tern_zeros(TERN_SHAPE(2, 5)));
-    (void)tern_retain(t);
-    tern_drop(t);
-    on_a_thread(end_and_make, t);
-}
-#endif
 
 /* ---- statistics --------------------------------------------------------------------------------- */
 
@@ -268,8 +216,11 @@ static void test_history_has_sites_of_small_data_too(void **state)
     (void)state;
     assert_int_equal(tern_memory_record_history(TERN_CPU, -1), TERN_ERR_ARGUMENT);
     tern_error_clear();
+    {
+        TERN_SCOPE; /* places on the thread's lists, which must not be used */
+        (void)tern_neg(tern_neg(tern_zeros(TERN_SHAPE(2, 5))));
+    }
     assert_int_equal(tern_memory_record_history(TERN_CPU, 100), TERN_OK);
-    fill_lists();
     {
         TERN_SCOPE;
         const tern_new_args args = { .size_ = sizeof args, .shape = TERN_SHAPE(2, 5) };
@@ -520,10 +471,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, settle)
     const struct CMUnitTest tests[] = {
-        TEST(test_failures_meet_small_results),
-#ifndef CORE_POOL_BYPASS
-        TEST(test_small_results_go_home),
-#endif
         TEST(test_every_family_counts),
         TEST(test_peaks_are_exact_on_one_thread),
         TEST(test_what_another_thread_ends_is_ended),
