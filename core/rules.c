@@ -374,7 +374,7 @@ static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t ou
 
 bool rule_binary(core_call *call)
 {
-    bool done;
+    bool done = false;
     if (__builtin_expect(binary_at_once(call, &done, (tern_dtype_t)core_view(call, 0)->dtype), 1))
         return done;
     return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)),
@@ -383,7 +383,7 @@ bool rule_binary(core_call *call)
 
 bool rule_binary_float(core_call *call)
 {
-    bool done;
+    bool done = false;
     const tern_dtype_t first = (tern_dtype_t)core_view(call, 0)->dtype;
     if (tern_dtype_is_float(first) && binary_at_once(call, &done, first))
         return done;
@@ -395,7 +395,7 @@ bool rule_binary_float(core_call *call)
 
 bool rule_compare(core_call *call)
 {
-    bool done;
+    bool done = false;
     if (binary_at_once(call, &done, TERN_BOOL))
         return done;
     return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)),
