@@ -14,20 +14,11 @@ typedef struct engine {
     tern_thread *self;
     uint64_t epoch;
     const backward_plan *plan;
+    core_node *running;
     int64_t mark; /* of the running node's scope */
     core_node *ready;
-    tern_op_ctx ctx; /* of the running node */
     backward_streams streams;
 } engine;
-
-/* Nearly every backward is plain: one stream, no gradients captured, none recorded. What runs a node is
- * compiled twice, so that there it asks none of this of each node. */
-#define PER_KIND __attribute__((always_inline)) static inline
-
-static bool is_plain(const engine *e)
-{
-    return !e->streams.mixed && e->plan->captures == NULL && !e->plan->create_graph;
-}
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
 
@@ -39,9 +30,9 @@ static bool in_node_scope(const engine *e, const tern_tensor *t)
 }
 
 /* One reference to a gradient: the running scope's or the running node's own where that is enough. */
-PER_KIND tern_tensor *take(engine *e, tern_tensor *grad)
+static inline __attribute__((always_inline)) tern_tensor *take(engine *e, tern_tensor *grad)
 {
-    core_node *node = e->ctx.node;
+    core_node *node = e->running;
     if (node->grad[0] == grad && autograd_exclusive(grad)) {
         node->grad[0] = NULL;
         return grad;
@@ -54,7 +45,7 @@ PER_KIND tern_tensor *take(engine *e, tern_tensor *grad)
 }
 
 /* slot += grad, where slot holds one already and is owned by the caller. */
-static __attribute__((noinline)) bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
+static bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
     if (!e->plan->create_graph && autograd_takes(*slot, grad))
         return core_apply_ready(e->self, TERN_OP_add, NULL, *slot, grad) != NULL;
@@ -146,11 +137,11 @@ static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, t
 }
 
 /* A node's gradients collect on its own stream. */
-PER_KIND bool node_receives(engine *e, const core_node *from, const core_edge *edge,
-                            tern_tensor *grad, bool plain)
+static bool node_receives(engine *e, const core_node *from, const core_edge *edge,
+                          tern_tensor *grad)
 {
     tern_tensor **slot = &edge->node->grad[edge->output];
-    if (plain || __builtin_expect(!e->streams.mixed, 1))
+    if (__builtin_expect(!e->streams.mixed, 1))
         return accumulate(e, slot, grad);
     const bool ok =
         backward_streams_to_node(&e->streams, edge->node, grad) && accumulate(e, slot, grad);
@@ -160,9 +151,9 @@ PER_KIND bool node_receives(engine *e, const core_node *from, const core_edge *e
 
 /* ---- counting ----------------------------------------------------------------------------------- */
 
-static void touch(uint64_t epoch, core_node *node, core_node **work)
+static void touch(engine *e, core_node *node, core_node **work)
 {
-    node->epoch = epoch;
+    node->epoch = e->epoch;
     node->pending = 0;
     node->link = *work;
     *work = node;
@@ -190,7 +181,7 @@ static void count_leaf(const engine *e, tern_tensor *leaf)
 static void count_consumers(engine *e, core_node *root)
 {
     core_node *work = NULL;
-    touch(e->epoch, root, &work);
+    touch(e, root, &work);
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
@@ -202,7 +193,7 @@ static void count_consumers(engine *e, core_node *root)
             if (producer != NULL) {
                 wanted |= (uint8_t)B(i);
                 if (producer->epoch != e->epoch)
-                    touch(e->epoch, producer, &work);
+                    touch(e, producer, &work);
                 producer->pending++;
             } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
                 leaves |= (uint8_t)B(i);
@@ -218,12 +209,12 @@ static void count_consumers(engine *e, core_node *root)
 
 /* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
  * it may take it over. */
-PER_KIND bool deliver(engine *e, core_node *node, tern_tensor **grad_in, bool plain)
+static bool deliver(engine *e, core_node *node, tern_tensor **grad_in)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
         const core_edge *edge = &node->edges[i];
-        if (grad_in[i] != NULL && !node_receives(e, node, edge, grad_in[i], plain))
+        if (grad_in[i] != NULL && !node_receives(e, node, edge, grad_in[i]))
             return false;
     }
     FOR_BITS(i, node->leaves)
@@ -242,7 +233,7 @@ static void leaf_complete(const engine *e, tern_tensor *leaf)
             h->accumulated(leaf, h->user);
 }
 
-PER_KIND void count_down(engine *e, core_node *node, bool plain)
+static void count_down(engine *e, core_node *node)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
@@ -252,9 +243,9 @@ PER_KIND void count_down(engine *e, core_node *node, bool plain)
             e->ready = producer;
         }
     }
-    if (node->leaves == 0 || (!plain && e->plan->captures != NULL))
+    if (e->plan->captures != NULL || node->leaves == 0)
         return;
-    if (!plain && e->streams.mixed)
+    if (__builtin_expect(e->streams.mixed, 0))
         backward_streams_leave(&e->streams);
     FOR_BITS(i, node->leaves)
     leaf_complete(e, node->edges[i].leaf);
@@ -274,8 +265,15 @@ static __attribute__((noinline)) void replay_backward(tern_op_ctx *ctx, tern_ten
         core_autocast_set_state(ctx->self, outer);
 }
 
-PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
+static bool call_backward(engine *e, core_node *node)
 {
+    tern_op_ctx ctx;
+    ctx.self = e->self;
+    ctx.node = node;
+    ctx.attr = NULL;
+    ctx.in_forward = false;
+    ctx.keeps = e->plan->retain_graph;
+    ctx.n_user = 0;
     tern_tensor *grad_in[CORE_MAX_INPUTS] = { NULL }; /* all: a few wide stores, no loop */
     if (__builtin_expect(node->released, 0)) {
         core_error(
@@ -288,12 +286,12 @@ PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
         !autograd_checkpoint_fill(e->self, node, e->epoch))
         return false;
     if (__builtin_expect(node->op->forward != NULL, 0))
-        replay_backward(&e->ctx, grad_in);
+        replay_backward(&ctx, grad_in);
     else
-        node->op->backward(&e->ctx, node->grad[0], grad_in);
+        node->op->backward(&ctx, node->grad[0], grad_in);
     if (__builtin_expect(e->self->anomaly, 0) && !autograd_check_anomaly(e->self, node, grad_in))
         return false;
-    return e->self->error_code == TERN_OK && deliver(e, node, grad_in, plain);
+    return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
 }
 
 static inline bool any_grad(const core_node *node)
@@ -354,21 +352,21 @@ static bool capture_outputs(engine *e, core_node *node)
     return ok;
 }
 
-PER_KIND bool run_node(engine *e, core_node *node, bool plain)
+static bool run_node(engine *e, core_node *node)
 {
     tern_thread *self = e->self;
-    if (!plain && e->streams.mixed)
+    if (__builtin_expect(e->streams.mixed, 0))
         backward_streams_enter(&e->streams, node);
     const int64_t mark = e->mark = self->scope.top;
-    e->ctx.node = node;
+    e->running = node;
     self->site = node->site;
     bool ok = true;
     if (node->hooks != NULL)
         ok = apply_node_hooks(e, node);
-    if (!plain && ok && e->plan->captures != NULL)
+    if (ok && e->plan->captures != NULL)
         ok = capture_outputs(e, node);
     if (ok && node->wanted != 0 && any_grad(node))
-        ok = call_backward(e, node, plain);
+        ok = call_backward(e, node);
     drop_grads(e, node);
     if (__builtin_expect(node->checkpoint != NULL, 0))
         autograd_checkpoint_empty(self, node);
@@ -379,25 +377,14 @@ PER_KIND bool run_node(engine *e, core_node *node, bool plain)
     return ok;
 }
 
-PER_KIND bool run_ready(engine *e, bool plain)
-{
-    bool ok = true;
-    while (ok && e->ready != NULL) {
-        core_node *node = e->ready;
-        e->ready = node->link;
-        ok = run_node(e, node, plain);
-        if (ok)
-            count_down(e, node, plain);
-    }
-    return ok;
-}
-
 /* After a failure: gradients that wait in nodes are let go. Walks the same way as the counting. */
 static void abandon(engine *e, core_node *root)
 {
     const uint64_t epoch = ++e->self->backward_epoch;
     core_node *work = NULL;
-    touch(epoch, root, &work);
+    engine second = *e;
+    second.epoch = epoch;
+    touch(&second, root, &work);
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
@@ -405,7 +392,7 @@ static void abandon(engine *e, core_node *root)
         for (int i = 0; i < node->n_in; i++) {
             core_node *producer = node->edges[i].node;
             if (producer != NULL && producer->epoch == e->epoch)
-                touch(epoch, producer, &work);
+                touch(&second, producer, &work);
         }
     }
 }
@@ -417,11 +404,6 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     e.self = self;
     e.epoch = ++self->backward_epoch;
     e.plan = plan;
-    e.ctx.self = self;
-    e.ctx.attr = NULL;
-    e.ctx.in_forward = false;
-    e.ctx.keeps = plan->retain_graph;
-    e.ctx.n_user = 0;
     const bool grad_mode = self->grad_mode;
     const bool owned_mode = self->owned_mode;
     const bool in_backward = self->in_backward;
@@ -439,8 +421,13 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     /* edges never change, so the root keeps alive whatever waits on a list */
     autograd_node_retain(root);
     e.ready = root;
-    if (ok)
-        ok = is_plain(&e) ? run_ready(&e, true) : run_ready(&e, false);
+    while (ok && e.ready != NULL) {
+        core_node *node = e.ready;
+        e.ready = node->link;
+        ok = run_node(&e, node);
+        if (ok)
+            count_down(&e, node);
+    }
     backward_streams_leave(&e.streams);
     if (!ok)
         abandon(&e, root);
