@@ -48,8 +48,10 @@ static bool translate(sim_op *op, char *at, int argument, int kind)
     int device = -1;
     memcpy(&p, at, sizeof p);
     sim_defined_mark(&p, sizeof p); /* padding of a structure is looked at, too */
+    if (kind == SIM_ARG_VALUE && !sim_memory_was_given(p))
+        return true; /* a number, maybe beside padding with half of an old address */
     if (!sim_memory_is_ours(p, &device)) {
-        if (kind != SIM_ARG_VALUE && p != NULL)
+        if (p != NULL)
             refuse_pointer(op, argument, p, -1);
         return true;
     }

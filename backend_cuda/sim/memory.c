@@ -37,13 +37,22 @@ static int opened_count;
 
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
-/* Pointers are found in kernels' structures by their value. Valgrind's addresses would be as low as
- * numbers are: these are no two 32-bit numbers that a walk (walk.h) has side by side. */
-static void *place_for(int index, int which)
+/* Pointers are found in kernels' structures by their value, and beside a 32-bit number may lie padding
+ * with half of some old address. So what is given out begins at addresses whose lower half is no number
+ * that kernels get; under valgrind, whose addresses are low, they are no two numbers that a walk
+ * (walk.h) has side by side. NULL: there is no room. */
+static void *place_for(int index, bool alias)
 {
-    if (!sim_is_watched())
+    const uintptr_t half = (uintptr_t)1 << 32, lower = 0x90000000u;
+    if (sim_is_watched())
+        return (void *)(((uintptr_t)(13 + index) << 32) + ((uintptr_t)(alias ? 2 : 1) << 30));
+    const size_t room = (size_t)ARENA_BYTES + half;
+    char *free_room =
+        mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (free_room == MAP_FAILED)
         return NULL;
-    return (void *)(((uintptr_t)(13 + index) << 32) + ((uintptr_t)which << 30));
+    (void)munmap(free_room, room);
+    return free_room + ((lower - (uintptr_t)free_room) & (half - 1));
 }
 
 static bool open_arena(arena *a, int index)
@@ -54,9 +63,9 @@ static bool open_arena(arena *a, int index)
     a->file = memfd_create("tern_sim", MFD_CLOEXEC);
     if (a->file < 0 || ftruncate(a->file, ARENA_BYTES) != 0)
         return false;
-    void *view = mmap(place_for(index, 1), (size_t)ARENA_BYTES, host_may,
+    void *view = mmap(place_for(index, false), (size_t)ARENA_BYTES, host_may,
                       MAP_SHARED | MAP_NORESERVE, a->file, 0);
-    void *alias = mmap(place_for(index, 2), (size_t)ARENA_BYTES, PROT_NONE,
+    void *alias = mmap(place_for(index, true), (size_t)ARENA_BYTES, PROT_NONE,
                        MAP_SHARED | MAP_NORESERVE, a->file, 0);
     if (view == MAP_FAILED || alias == MAP_FAILED)
         return false;
@@ -93,6 +102,13 @@ bool sim_memory_is_ours(const void *view, int *out_device)
         return false;
     *out_device = index == PINNED ? -1 : index;
     return true;
+}
+
+bool sim_memory_was_given(const void *view)
+{
+    int index = 0;
+    const arena *a = arena_at(view, false, &index);
+    return a != NULL && (const char *)view < a->view + a->next;
 }
 
 void *sim_memory_alias(const void *view)

@@ -96,6 +96,8 @@ bool sim_memory_holds(const sim_allocation *allocation, int64_t from, int64_t by
 sim_allocation *sim_memory_find(const void *view);
 /* Whether any device or pinned memory could lie there, allocated or not; *out_device of which. */
 bool sim_memory_is_ours(const void *view, int *out_device);
+/* Whether some allocation, dead or alive, was ever there. */
+bool sim_memory_was_given(const void *view);
 /* Where kernels and copies find it. */
 void *sim_memory_alias(const void *view);
 /* The program's address of a kernel's; NULL for one that is none. */

@@ -87,6 +87,12 @@ __global__ void k_rows(float *out, kernel_rows table)
     out[threadIdx.x] = table.rows[threadIdx.x][0];
 }
 
+__global__ void k_number(float *out, kernel_number number)
+{
+    for (int i = 0; i < number.n; i++)
+        out[i] = (float)number.value;
+}
+
 __global__ void k_indirect(float *out, float *const *slot)
 {
     *out = **slot;
@@ -182,6 +188,12 @@ extern "C" cudaError_t launch_rows(float *out, kernel_rows table, cudaStream_t s
 {
     const cudaLaunchConfig_t c = shape(1, 4, 0, stream);
     return cudaLaunchKernelEx(&c, k_rows, out, table);
+}
+
+extern "C" cudaError_t launch_number(float *out, kernel_number number, cudaStream_t stream)
+{
+    const cudaLaunchConfig_t c = shape(1, 1, 0, stream);
+    return cudaLaunchKernelEx(&c, k_number, out, number);
 }
 
 extern "C" cudaError_t launch_indirect(float *out, float *const *slot, cudaStream_t stream)

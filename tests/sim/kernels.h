@@ -22,6 +22,13 @@ typedef struct kernel_rows {
     const float *rows[4];
 } kernel_rows;
 cudaError_t launch_rows(float *out, kernel_rows table, cudaStream_t stream);
+/* out[i] = value for i < n: an argument whose first word is a number and what padding may hold */
+typedef struct kernel_number {
+    int n;
+    unsigned beside;
+    double value;
+} kernel_number;
+cudaError_t launch_number(float *out, kernel_number number, cudaStream_t stream);
 /* *out = **slot: a pointer stored in device memory */
 cudaError_t launch_indirect(float *out, float *const *slot, cudaStream_t stream);
 

@@ -56,6 +56,23 @@ static void test_pointers_in_structs_and_in_memory_are_followed(void **state)
     assert_true(first_float(out) == 3);
 }
 
+/* 64 GiB of addresses lie behind the first, of which none is given out but the lowest. */
+static void test_a_number_beside_half_an_address_is_no_pointer(void **state)
+{
+    (void)state;
+    float *here = device_floats(4), host[4];
+    assert_cuda(cudaSetDevice(1));
+    const float *there = device_floats(4);
+    assert_cuda(cudaSetDevice(0));
+    const uintptr_t halves[] = { (uintptr_t)here >> 32, (uintptr_t)there >> 32 };
+    for (unsigned i = 0; i < 2 * 17; i++) {
+        const kernel_number number = { 4, (unsigned)halves[i % 2] + i / 2, i };
+        assert_cuda(launch_number(here, number, NULL));
+        assert_cuda(cudaMemcpy(host, here, sizeof host, cudaMemcpyDeviceToHost));
+        assert_true(host[0] == (float)i && host[3] == (float)i);
+    }
+}
+
 /* ---- broken ones ----------------------------------------------------------------------------- */
 
 /* The launch succeeds, the wait fails, and so does every call after it. */
@@ -214,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = { TEST(test_sums_agree_in_every_order),
                                         TEST(test_every_thread_runs_once_and_warps_vote),
                                         TEST(test_pointers_in_structs_and_in_memory_are_followed),
+                                        TEST(test_a_number_beside_half_an_address_is_no_pointer),
                                         TEST(test_divergent_barrier),
                                         TEST(test_absent_lane),
                                         TEST(test_lane_outside_its_mask),
