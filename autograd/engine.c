@@ -14,11 +14,20 @@ typedef struct engine {
     tern_thread *self;
     uint64_t epoch;
     const backward_plan *plan;
-    core_node *running;
     int64_t mark; /* of the running node's scope */
     core_node *ready;
+    tern_op_ctx ctx; /* of the running node */
     backward_streams streams;
 } engine;
+
+/* Nearly every backward is plain: one stream, no gradients captured, none recorded. What runs a node is
+ * compiled twice, so that there it asks none of this of each node. */
+#define PER_KIND __attribute__((always_inline)) static inline
+
+static bool is_plain(const engine *e)
+{
+    return !e->streams.mixed && e->plan->captures == NULL && !e->plan->create_graph;
+}
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
 
@@ -30,9 +39,9 @@ static bool in_node_scope(const engine *e, const tern_tensor *t)
 }
 
 /* One reference to a gradient: the running scope's or the running node's own where that is enough. */
-static inline __attribute__((always_inline)) tern_tensor *take(engine *e, tern_tensor *grad)
+PER_KIND tern_tensor *take(engine *e, tern_tensor *grad)
 {
-    core_node *node = e->running;
+    core_node *node = e->ctx.node;
     if (node->grad[0] == grad && autograd_exclusive(grad)) {
         node->grad[0] = NULL;
         return grad;
@@ -45,7 +54,7 @@ static inline __attribute__((always_inline)) tern_tensor *take(engine *e, tern_t
 }
 
 /* slot += grad, where slot holds one already and is owned by the caller. */
-static bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
+static __attribute__((noinline)) bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
     if (!e->plan->create_graph && autograd_takes(*slot, grad))
         return core_apply_ready(e->self, TERN_OP_add, NULL, *slot, grad) != NULL;
@@ -137,11 +146,11 @@ static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, t
 }
 
 /* A node's gradients collect on its own stream. */
-static bool node_receives(engine *e, const core_node *from, const core_edge *edge,
-                          tern_tensor *grad)
+PER_KIND bool node_receives(engine *e, const core_node *from, const core_edge *edge,
+                            tern_tensor *grad, bool plain)
 {
     tern_tensor **slot = &edge->node->grad[edge->output];
-    if (__builtin_expect(!e->streams.mixed, 1))
+    if (plain || __builtin_expect(!e->streams.mixed, 1))
         return accumulate(e, slot, grad);
     const bool ok =
         backward_streams_to_node(&e->streams, edge->node, grad) && accumulate(e, slot, grad);
@@ -151,9 +160,9 @@ static bool node_receives(engine *e, const core_node *from, const core_edge *edg
 
 /* ---- counting ----------------------------------------------------------------------------------- */
 
-static void touch(engine *e, core_node *node, core_node **work)
+static void touch(uint64_t epoch, core_node *node, core_node **work)
 {
-    node->epoch = e->epoch;
+    node->epoch = epoch;
     node->pending = 0;
     node->link = *work;
     *work = node;
@@ -181,7 +190,7 @@ static void count_leaf(const engine *e, tern_tensor *leaf)
 static void count_consumers(engine *e, core_node *root)
 {
     core_node *work = NULL;
-    touch(e, root, &work);
+    touch(e->epoch, root, &work);
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
@@ -193,7 +202,7 @@ static void count_consumers(engine *e, core_node *root)
             if (producer != NULL) {
                 wanted |= (uint8_t)B(i);
                 if (producer->epoch != e->epoch)
-                    touch(e, producer, &work);
+                    touch(e->epoch, producer, &work);
                 producer->pending++;
             } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
                 leaves |= (uint8_t)B(i);
@@ -209,12 +218,12 @@ static void count_consumers(engine *e, core_node *root)
 
 /* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
  * it may take it over. */
-static bool deliver(engine *e, core_node *node, tern_tensor **grad_in)
+PER_KIND bool deliver(engine *e, core_node *node, tern_tensor **grad_in, bool plain)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
         const core_edge *edge = &node->edges[i];
-        if (grad_in[i] != NULL && !node_receives(e, node, edge, grad_in[i]))
+        if (grad_in[i] != NULL && !node_receives(e, node, edge, grad_in[i], plain))
             return false;
     }
     FOR_BITS(i, node->leaves)
@@ -233,7 +242,7 @@ static void leaf_complete(const engine *e, tern_tensor *leaf)
             h->accumulated(leaf, h->user);
 }
 
-static void count_down(engine *e, core_node *node)
+PER_KIND void count_down(engine *e, core_node *node, bool plain)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
@@ -243,9 +252,9 @@ static void count_down(engine *e, core_node *node)
             e->ready = producer;
         }
     }
-    if (e->plan->captures != NULL || node->leaves == 0)
+    if (node->leaves == 0 || (!plain && e->plan->captures != NULL))
         return;
-    if (__builtin_expect(e->streams.mixed, 0))
+    if (!plain && e->streams.mixed)
         backward_streams_leave(&e->streams);
     FOR_BITS(i, node->leaves)
     leaf_complete(e, node->edges[i].leaf);
@@ -265,15 +274,8 @@ static __attribute__((noinline)) void replay_backward(tern_op_ctx *ctx, tern_ten
         core_autocast_set_state(ctx->self, outer);
 }
 
-static bool call_backward(engine *e, core_node *node)
+PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
 {
-    tern_op_ctx ctx;
-    ctx.self = e->self;
-    ctx.node = node;
-    ctx.attr = NULL;
-    ctx.in_forward = false;
-    ctx.keeps = e->plan->retain_graph;
-    ctx.n_user = 0;
     tern_tensor *grad_in[CORE_MAX_INPUTS] = { NULL }; /* all: a few wide stores, no loop */
     if (__builtin_expect(node->released, 0)) {
         core_error(
@@ -286,12 +288,12 @@ static bool call_backward(engine *e, core_node *node)
         !autograd_checkpoint_fill(e->self, node, e->epoch))
         return false;
     if (__builtin_expect(node->op->forward != NULL, 0))
-        replay_backward(&ctx, grad_in);
+        replay_backward(&e->ctx, grad_in);
     else
-        node->op->backward(&ctx, node->grad[0], grad_in);
+        node->op->backward(&e->ctx, node->grad[0], grad_in);
     if (__builtin_expect(e->self->anomaly, 0) && !autograd_check_anomaly(e->self, node, grad_in))
         return false;
-    return e->self->error_code == TERN_OK && deliver(e, node, grad_in);
+    return e->self->error_code == TERN_OK && deliver(e, node, grad_in, plain);
 }
 
 static inline bool any_grad(const core_node *node)
@@ -352,21 +354,21 @@ static bool capture_outputs(engine *e, core_node *node)
     return ok;
 }
 
-static bool run_node(engine *e, core_node *node)
+PER_KIND bool run_node(engine *e, core_node *node, bool plain)
 {
     tern_thread *self = e->self;
-    if (__builtin_expect(e->streams.mixed, 0))
+    if (!plain && e->streams.mixed)
         backward_streams_enter(&e->streams, node);
     const int64_t mark = e->mark = self->scope.top;
-    e->running = node;
+    e->ctx.node = node;
     self->site = node->site;
     bool ok = true;
     if (node->hooks != NULL)
         ok = apply_node_hooks(e, node);
-    if (ok && e->plan->captures != NULL)
+    if (!plain && ok && e->plan->captures != NULL)
         ok = capture_outputs(e, node);
     if (ok && node->wanted != 0 && any_grad(node))
-        ok = call_backward(e, node);
+        ok = call_backward(e, node, plain);
     drop_grads(e, node);
     if (__builtin_expect(node->checkpoint != NULL, 0))
         autograd_checkpoint_empty(self, node);
@@ -377,14 +379,25 @@ static bool run_node(engine *e, core_node *node)
     return ok;
 }
 
+PER_KIND bool run_ready(engine *e, bool plain)
+{
+    bool ok = true;
+    while (ok && e->ready != NULL) {
+        core_node *node = e->ready;
+        e->ready = node->link;
+        ok = run_node(e, node, plain);
+        if (ok)
+            count_down(e, node, plain);
+    }
+    return ok;
+}
+
 /* After a failure: gradients that wait in nodes are let go. Walks the same way as the counting. */
 static void abandon(engine *e, core_node *root)
 {
     const uint64_t epoch = ++e->self->backward_epoch;
     core_node *work = NULL;
-    engine second = *e;
-    second.epoch = epoch;
-    touch(&second, root, &work);
+    touch(epoch, root, &work);
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
@@ -392,7 +405,7 @@ static void abandon(engine *e, core_node *root)
         for (int i = 0; i < node->n_in; i++) {
             core_node *producer = node->edges[i].node;
             if (producer != NULL && producer->epoch == e->epoch)
-                touch(&second, producer, &work);
+                touch(epoch, producer, &work);
         }
     }
 }
@@ -404,6 +417,11 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     e.self = self;
     e.epoch = ++self->backward_epoch;
     e.plan = plan;
+    e.ctx.self = self;
+    e.ctx.attr = NULL;
+    e.ctx.in_forward = false;
+    e.ctx.keeps = plan->retain_graph;
+    e.ctx.n_user = 0;
     const bool grad_mode = self->grad_mode;
     const bool owned_mode = self->owned_mode;
     const bool in_backward = self->in_backward;
@@ -421,13 +439,8 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     /* edges never change, so the root keeps alive whatever waits on a list */
     autograd_node_retain(root);
     e.ready = root;
-    while (ok && e.ready != NULL) {
-        core_node *node = e.ready;
-        e.ready = node->link;
-        ok = run_node(&e, node);
-        if (ok)
-            count_down(&e, node);
-    }
+    if (ok)
+        ok = is_plain(&e) ? run_ready(&e, true) : run_ready(&e, false);
     backward_streams_leave(&e.streams);
     if (!ok)
         abandon(&e, root);

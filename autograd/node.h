@@ -61,10 +61,10 @@ typedef struct core_node {
     tern_tensor *grad[CORE_MAX_OUTPUTS];
     struct core_hooks *hooks;
     struct core_checkpoint *checkpoint; /* that holds some of what is saved; owned; else NULL */
-    core_edge *edges;
     core_saved *saved;
     tern_view *first; /* geometry of input 0, NULL where backward does not ask */
     void *attr;
+    core_edge edges[]; /* n_in: here, not behind a pointer, since backward goes from edge to edge */
 } core_node;
 
 struct tern_op_ctx {
@@ -106,9 +106,9 @@ static inline void autograd_node_release_saved(tern_thread *self, core_node *nod
         autograd_checkpoint_leave(self, node);
     node->n_saved = 0;
     node->released = true;
-    for (int i = 0; i < n; i++)
-        if (node->saved[i].tensor != NULL)
-            core_release(self, node->saved[i].tensor);
+    for (core_saved *saved = node->saved, *end = saved + n; saved < end; saved++)
+        if (saved->tensor != NULL)
+            core_release(self, saved->tensor);
 }
 
 /* Does one reference to the tensor exist, and one to its memory, which is not the user's and no other
@@ -124,7 +124,8 @@ static inline bool autograd_exclusive(const tern_tensor *t)
 static inline bool autograd_takes(const tern_tensor *t, const tern_tensor *x)
 {
     return autograd_exclusive(t) && (t->view.flags & TERN_VIEW_DENSE) &&
-           t->view.dtype == x->view.dtype && tern_dev_equal(t->view.dev, x->view.dev) &&
+           t->view.dtype == x->view.dtype &&
+           core_dev_word(t->view.dev) == core_dev_word(x->view.dev) &&
            core_view_same_shape(&t->view, &x->view);
 }
 

@@ -30,7 +30,7 @@ static inline uint16_t stream_of(const core_call *call)
                                      : call->self->streams[dev.kind][dev.index];
 }
 
-static void fill_edges(core_call *call, core_node *node)
+static inline void fill_edges(core_call *call, core_node *node)
 {
     const uint16_t stream = stream_of(call);
     for (int i = 0; i < call->n_in; i++) {
@@ -52,11 +52,14 @@ static void fill_edges(core_call *call, core_node *node)
     }
 }
 
-core_node *autograd_node_new(core_call *call, int n_saved)
+/* The parts of a recording are compiled into core_tape_record, so that it has one frame. */
+#define IN_PLACE __attribute__((always_inline)) static inline
+
+IN_PLACE core_node *new_node(core_call *call, int n_saved)
 {
     const tern_op *op = call->op;
     const bool shape = call->n_in > 0 && keeps_shape(op);
-    const size_t edges = sizeof(core_node), saved = edges + call->n_in * sizeof(core_edge);
+    const size_t saved = sizeof(core_node) + call->n_in * sizeof(core_edge);
     const size_t view = saved + (size_t)n_saved * sizeof(core_saved);
     const size_t attr = view + (shape ? sizeof(tern_view) : 0);
     const size_t bytes = attr + align8(op->attr_size);
@@ -79,7 +82,6 @@ core_node *autograd_node_new(core_call *call, int n_saved)
     node->checkpoint = NULL;
     for (int i = 0; i < CORE_MAX_OUTPUTS; i++)
         node->grad[i] = NULL;
-    node->edges = (core_edge *)(void *)(block + edges);
     node->saved = (core_saved *)(void *)(block + saved);
     node->first = shape ? (tern_view *)(void *)(block + view) : NULL;
     node->attr = block + attr;
@@ -89,6 +91,11 @@ core_node *autograd_node_new(core_call *call, int n_saved)
         memcpy(node->attr, call->attr, op->attr_size);
     fill_edges(call, node);
     return node;
+}
+
+core_node *autograd_node_new(core_call *call, int n_saved)
+{
+    return new_node(call, n_saved);
 }
 
 /* Forward in a checkpoint: what is saved is given up for a slot. Again: it fills one, too. */
@@ -107,8 +114,7 @@ static __attribute__((noinline, cold)) bool pack(tern_thread *self, core_node *n
     return true;
 }
 
-bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place,
-                        uint8_t edge)
+IN_PLACE bool save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place, uint8_t edge)
 {
     core_saved *saved = &node->saved[node->n_saved++];
     saved->tensor = t;
@@ -120,6 +126,12 @@ bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint
     return t == NULL || __builtin_expect(self->checkpoint == NULL, 1) || pack(self, node, saved);
 }
 
+bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place,
+                        uint8_t edge)
+{
+    return save(self, node, t, place, edge);
+}
+
 /* What was saved last counts as it is after the call. */
 static inline void saved_ahead(tern_thread *self, core_node *node)
 {
@@ -128,7 +140,7 @@ static inline void saved_ahead(tern_thread *self, core_node *node)
         autograd_checkpoint_ahead(self);
 }
 
-void autograd_node_attach(core_call *call, core_node *node)
+IN_PLACE void attach(core_call *call, core_node *node)
 {
     uint32_t refs = 0;
     for (int i = 0; i < call->n_out; i++) {
@@ -148,6 +160,11 @@ void autograd_node_attach(core_call *call, core_node *node)
         autograd_node_retain(node);
         core_node_release(call->self, node);
     }
+}
+
+void autograd_node_attach(core_call *call, core_node *node)
+{
+    attach(call, node);
 }
 
 /* Which inputs a row saves for this call, as bits. */
@@ -174,7 +191,7 @@ static tern_tensor *hold(core_call *call, tern_tensor *t, bool alias)
 
 /* A call that writes what was there is saved before it has: the versions of what backward shall see
  * as it is afterwards are one ahead. */
-static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t outputs)
+IN_PLACE bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t outputs)
 {
     FOR_BITS(i, inputs)
     {
@@ -184,7 +201,7 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
             hold(call, call->in[i], call->in[i] != NULL && is_output(call, call->in[i]));
         if (t == NULL && call->in[i] != NULL)
             return false;
-        if (!autograd_node_save(call->self, node, t, (uint8_t)i, (uint8_t)i))
+        if (!save(call->self, node, t, (uint8_t)i, (uint8_t)i))
             return false;
         if (call->op->mutates & B(i))
             saved_ahead(call->self, node);
@@ -194,7 +211,7 @@ static bool save_all(core_call *call, core_node *node, uint32_t inputs, uint32_t
         tern_tensor *t = hold(call, call->out[j], true);
         if (t == NULL)
             return false;
-        if (!autograd_node_save(call->self, node, t, (uint8_t)(SAVED_OUTPUT + j), NO_EDGE))
+        if (!save(call->self, node, t, (uint8_t)(SAVED_OUTPUT + j), NO_EDGE))
             return false;
         if (call->preset)
             saved_ahead(call->self, node);
@@ -217,10 +234,10 @@ void autograd_node_abandon(tern_thread *self, core_node *node)
     core_node_release(self, node);
 }
 
-static inline __attribute__((always_inline)) core_node *filled_node(core_call *call)
+IN_PLACE core_node *filled_node(core_call *call)
 {
     const uint32_t inputs = saved_inputs(call), outputs = call->op->save_out;
-    core_node *node = autograd_node_new(call, count_bits(inputs) + count_bits(outputs));
+    core_node *node = new_node(call, count_bits(inputs) + count_bits(outputs));
     if (node == NULL || save_all(call, node, inputs, outputs))
         return node;
     autograd_node_abandon(call->self, node);
@@ -237,7 +254,7 @@ bool core_tape_record(core_call *call)
     core_node *node = filled_node(call);
     if (node == NULL)
         return false;
-    autograd_node_attach(call, node);
+    attach(call, node);
     return true;
 }
 
@@ -371,13 +388,15 @@ tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
     return core_scope_add(ctx->self, linked);
 }
 
-tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x)
+tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, const void *attr, tern_tensor *grad,
+                             tern_tensor *x)
 {
-    const bool ours = !ctx->self->grad_mode && grad == ctx->node->grad[0] && x != NULL &&
-                      ctx->self->error_code == TERN_OK && autograd_takes(grad, x);
-    void *attr = core_op_table[id].attr_size != 0 ? ctx->node->attr : NULL;
-    return ours ? core_apply_ready(ctx->self, id, attr, grad, x)
-                : core_op2(id, NULL, attr, grad, x);
+    tern_thread *self = ctx->self;
+    void *of_call = (void *)(uintptr_t)attr; /* the node's copy: rules may normalise it */
+    if (self->grad_mode || self->error_code != TERN_OK || grad != ctx->node->grad[0] || x == NULL ||
+        !autograd_takes(grad, x))
+        return core_op2(id, NULL, of_call, grad, x);
+    return core_apply_ready(self, id, of_call, grad, x);
 }
 
 tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i)
@@ -408,9 +427,14 @@ const tern_view *core_input_view(const tern_op_ctx *ctx, int i)
     return node->grad[0] != NULL ? &node->grad[0]->view : NULL;
 }
 
+uint32_t core_wanted(const tern_op_ctx *ctx)
+{
+    return ctx->node != NULL ? ctx->node->wanted : 0;
+}
+
 bool tern_needs_grad(const tern_op_ctx *ctx, int input)
 {
-    return ctx->node != NULL && (ctx->node->wanted & B(input)) != 0;
+    return (core_wanted(ctx) & B(input)) != 0;
 }
 
 const void *tern_op_attr(const tern_op_ctx *ctx)

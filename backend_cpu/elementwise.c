@@ -324,11 +324,11 @@ static __attribute__((noinline)) const void *convert_numbers(const tern_attr_num
 }
 
 /* The attribute of an elementwise op is tern_attr_numbers, or there is none. */
+static const element_numbers no_numbers;
 static inline const void *numbers_of(const tern_call *call, element_numbers *room)
 {
-    static const element_numbers none;
     return __builtin_expect(call->attr == NULL, 1)
-               ? &none
+               ? &no_numbers
                : convert_numbers(call->attr, call->in[0]->dtype, room);
 }
 
@@ -396,46 +396,56 @@ static inline cpu_loop direct_loop(int dtype, cpu_element element)
     return loops[__atomic_load_n(&cpu_isa_chosen, __ATOMIC_RELAXED)][dtype][element];
 }
 
-static inline tern_status_t unary(const tern_call *call, cpu_element element, int64_t flops)
+static __attribute__((noinline)) tern_status_t unary_range(const tern_call *call, cpu_loop loop,
+                                                           cpu_element element, int64_t flops)
 {
     const tern_view *out = call->out[0], *a = call->in[0];
     const int64_t n = out->numel;
-    const cpu_loop loop = direct_loop(a->dtype, element);
     element_numbers room;
-    if (!loop)
-        return run_general(call, element, 1, 1, flops);
-    if (n == 1) {
-        loop(out->data, a->data, a->data, NULL, 1, 0, numbers_of(call, &room));
-        return TERN_OK;
-    }
-    if ((uint64_t)n > DIRECT || a->numel != n ||
+    if (!loop || (uint64_t)n > DIRECT || a->numel != n ||
         (out->flags & a->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
         half_overlap(out->data, a->data, n, cpu_dtype_size(a->dtype)))
         return run_general(call, element, 1, 1, flops);
     return run_direct(loop, out->data, a, a, n, 0, numbers_of(call, &room));
 }
 
-static inline tern_status_t binary(const tern_call *call, cpu_element element, int expand,
-                                   int64_t flops)
+/* One element has no layout: what is left of a kernel then is its loop. */
+static inline tern_status_t unary(const tern_call *call, cpu_element element, int64_t flops)
+{
+    const tern_view *out = call->out[0], *a = call->in[0];
+    const cpu_loop loop = direct_loop(a->dtype, element);
+    if (!loop || out->numel != 1 || call->attr != NULL)
+        return unary_range(call, loop, element, flops);
+    loop(out->data, a->data, a->data, NULL, 1, 0, &no_numbers);
+    return TERN_OK;
+}
+
+static __attribute__((noinline)) tern_status_t binary_range(const tern_call *call, cpu_loop loop,
+                                                            cpu_element element, int expand,
+                                                            int64_t flops)
 {
     const tern_view *out = call->out[0], *a = call->in[0], *b = call->in[1];
     const int64_t n = out->numel;
-    const cpu_loop loop = direct_loop(a->dtype, element);
     element_numbers room;
-    if (!loop)
-        return run_general(call, element, 2, expand, flops);
-    if (n == 1) {
-        loop(out->data, a->data, b->data, NULL, 1, 0, numbers_of(call, &room));
-        return TERN_OK;
-    }
     const int scalars = (a->numel != n) | (b->numel != n) << 1;
     const int64_t size = cpu_dtype_size(a->dtype);
-    if ((uint64_t)n > DIRECT || (scalars & expand) != 0 ||
+    if (!loop || (uint64_t)n > DIRECT || (scalars & expand) != 0 ||
         (out->flags & a->flags & b->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
         (!(scalars & 1) && half_overlap(out->data, a->data, n, size)) ||
         (!(scalars & 2) && half_overlap(out->data, b->data, n, size)))
         return run_general(call, element, 2, expand, flops);
     return run_direct(loop, out->data, a, b, n, scalars, numbers_of(call, &room));
+}
+
+static inline tern_status_t binary(const tern_call *call, cpu_element element, int expand,
+                                   int64_t flops)
+{
+    const tern_view *out = call->out[0], *a = call->in[0], *b = call->in[1];
+    const cpu_loop loop = direct_loop(a->dtype, element);
+    if (!loop || out->numel != 1 || call->attr != NULL)
+        return binary_range(call, loop, element, expand, flops);
+    loop(out->data, a->data, b->data, NULL, 1, 0, &no_numbers);
+    return TERN_OK;
 }
 
 /* ---- whole divisors -------------------------------------------------------------------------- */

@@ -15,13 +15,11 @@ bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_
     return call->out[i] != NULL;
 }
 
-bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype)
+bool core_out_like_other(core_call *call, int i, const tern_view *like, tern_dtype_t dtype)
 {
     if (call->preset)
         return true;
-    if (__builtin_expect(like->flags & TERN_VIEW_CONTIGUOUS, 1))
-        call->out[i] = core_tensor_new_like(call->self, call->site, call->dev, dtype, like);
-    else if (!(like->flags & TERN_VIEW_DENSE))
+    if (!(like->flags & TERN_VIEW_DENSE))
         call->out[i] =
             core_tensor_new(call->self, call->site, call->dev, dtype, like->ndim, like->shape);
     else
@@ -146,19 +144,6 @@ bool core_replace_input(core_call *call, int i, tern_tensor *t)
     return true;
 }
 
-static inline void core_fill(core_call *call, tern_thread *self, tern_op_id id, tern_site_t site,
-                             void *attr)
-{
-    const tern_op *op = &core_op_table[id];
-    call->self = self;
-    call->op = op;
-    call->site = site;
-    call->attr = attr;
-    call->n_out = op->outputs == 0 ? 1 : op->outputs == OUT_NONE ? 0 : op->outputs;
-    call->preset = false;
-    call->owned = 0;
-}
-
 /* Runs a one-input row and returns output 0 with the caller's reference. */
 static tern_tensor *run_one(core_call *outer, tern_op_id id, void *attr, tern_tensor *in)
 {
@@ -232,47 +217,6 @@ tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t de
         return core_scope_add(self, out);
     core_release(self, out);
     return NULL;
-}
-
-/* Output 0 goes to the scope, others are let go. */
-static tern_tensor *finish(core_call *call)
-{
-    if (__builtin_expect(!core_dispatch(call), 0))
-        return NULL;
-    for (int i = 1; i < call->n_out; i++)
-        core_release(call->self, call->out[i]);
-    return core_scope_add(call->self, call->out[0]);
-}
-
-tern_tensor *core_op1(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a)
-{
-    core_call call;
-    core_fill(&call, core_self(), id, site, attr);
-    call.n_in = 1;
-    call.in[0] = a;
-    return finish(&call);
-}
-
-tern_tensor *core_op2(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b)
-{
-    core_call call;
-    core_fill(&call, core_self(), id, site, attr);
-    call.n_in = 2;
-    call.in[0] = a;
-    call.in[1] = b;
-    return finish(&call);
-}
-
-tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b,
-                      tern_tensor *c)
-{
-    core_call call;
-    core_fill(&call, core_self(), id, site, attr);
-    call.n_in = 3;
-    call.in[0] = a;
-    call.in[1] = b;
-    call.in[2] = c;
-    return finish(&call);
 }
 
 bool core_opn(tern_op_id id, tern_site_t site, void *attr, int n_in, tern_tensor *const *in,

@@ -25,6 +25,8 @@
 #ifndef TERN_CORE_CALL_H
 #define TERN_CORE_CALL_H
 
+#include <stddef.h>
+
 #include "core/op_id.h"
 #include "core/tensor.h"
 #include "core/thread.h"
@@ -57,9 +59,16 @@ typedef struct tern_op_call {
     uint8_t n_out;
     bool preset;   /* out[] was given by the caller (in place, copy): borrowed, not made */
     uint8_t owned; /* bit i: in[i] is a temporary of the record, released at its end */
-    tern_tensor *in[CORE_MAX_INPUTS];
-    tern_tensor *out[CORE_MAX_OUTPUTS];
+    union {
+        tern_tensor *in[CORE_MAX_INPUTS];
+        const tern_view *in_views[CORE_MAX_INPUTS]; /* the same: a tensor begins with its view */
+    };
+    union {
+        tern_tensor *out[CORE_MAX_OUTPUTS];
+        const tern_view *out_views[CORE_MAX_OUTPUTS];
+    };
 } core_call;
+_Static_assert(offsetof(tern_tensor, view) == 0, "a tensor's address is its view's");
 
 /* Rows by id; [0] is empty. */
 extern const tern_op core_op_table[TERN_OP_COUNT];
@@ -67,6 +76,20 @@ extern const tern_op core_op_table[TERN_OP_COUNT];
 /* Runs a filled record. True: out[] holds the results (new ones have reference count 1 and belong to
  * nobody yet). False: the error is recorded and nothing is left over. Temporaries are released. */
 bool core_dispatch(core_call *call);
+
+/* What every record starts with; inputs and n_in are still to come. */
+static inline void core_fill(core_call *call, tern_thread *self, tern_op_id id, tern_site_t site,
+                             void *attr)
+{
+    const tern_op *op = &core_op_table[id];
+    call->self = self;
+    call->op = op;
+    call->site = site;
+    call->attr = attr;
+    call->n_out = op->outputs == 0 ? 1 : op->outputs == OUT_NONE ? 0 : op->outputs;
+    call->preset = false;
+    call->owned = 0;
+}
 
 /* Fill, dispatch, and hand output 0 (of core_opn: all n_out outputs) to the innermost scope.
  * Inputs may be NULL only where the row says optional. */
@@ -113,8 +136,15 @@ static inline void *core_attr(core_call *call)
 
 /* Makes output i: row-major. False: out of memory, recorded. No-op when outputs are preset. */
 bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims);
-/* Output with t's shape and, when t is dense, t's strides. */
-bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype);
+/* Output with t's shape and, when t is dense, t's strides. The other one: preset, or not row-major. */
+bool core_out_like_other(core_call *call, int i, const tern_view *like, tern_dtype_t dtype);
+static inline bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype)
+{
+    if (__builtin_expect(call->preset || !(like->flags & TERN_VIEW_CONTIGUOUS), 0))
+        return core_out_like_other(call, i, like, dtype);
+    call->out[i] = core_tensor_new_like(call->self, call->site, call->dev, dtype, like);
+    return call->out[i] != NULL;
+}
 /* 4-D output, channels_last or row-major. */
 bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
                     bool channels_last);
@@ -151,11 +181,14 @@ bool core_input_needs_grad(const core_call *call, int i);
  * input that was not given; NULL too after recording an error for one changed in place. */
 tern_tensor *core_saved_in(tern_op_ctx *ctx, int i);
 tern_tensor *core_saved_out(tern_op_ctx *ctx, int i);
+/* tern_needs_grad of all inputs: bit i is input i. */
+uint32_t core_wanted(const tern_op_ctx *ctx);
 /* Shape of input i in forward, saved or not. */
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
 /* The row applied to (grad, x), in grad's own memory when nobody else holds it and nothing is recorded:
- * grad must not be used afterwards. A row with attributes gets those of the call. */
-tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, tern_tensor *grad, tern_tensor *x);
+ * grad must not be used afterwards. `attr`: the call's own (tern_op_attr), or NULL. */
+tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, const void *attr, tern_tensor *grad,
+                             tern_tensor *x);
 /* What has come so far of the gradient of what input i is, when backward may add to a part of it in
  * place: nobody else holds it, nothing is recorded, one stream runs both. NULL: add nothing, return. */
 tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i);

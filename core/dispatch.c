@@ -44,7 +44,7 @@ static bool settle_device(core_call *call)
 
 static inline bool check_inputs(core_call *call)
 {
-    bool have = false, differ = false;
+    uint32_t first = 0, differ = 0; /* devices as words: no device is 0 */
     for (int i = 0; i < call->n_in; i++) {
         const tern_tensor *t = call->in[i];
         if (__builtin_expect(t == NULL, 0)) {
@@ -52,13 +52,13 @@ static inline bool check_inputs(core_call *call)
                 continue;
             return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
         }
-        if (!have)
-            call->dev = t->view.dev;
-        else
-            differ |= !tern_dev_equal(call->dev, t->view.dev);
-        have = true;
+        const uint32_t dev = core_dev_word(t->view.dev);
+        first = first != 0 ? first : dev;
+        differ |= dev ^ first;
     }
-    return __builtin_expect(!differ, 1) || settle_device(call);
+    if (first != 0)
+        memcpy(&call->dev, &first, sizeof call->dev);
+    return __builtin_expect(differ == 0, 1) || settle_device(call);
 }
 
 bool core_check_inputs(core_call *call)
@@ -66,7 +66,7 @@ bool core_check_inputs(core_call *call)
     return check_inputs(call);
 }
 
-static bool run_kernel(core_call *call);
+static bool run_indirect(core_call *call);
 
 /* ---- kernel ----------------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ static bool land_across(core_call *call, tern_tensor *out, tern_tensor *dense)
         core_call copy = *call;
         copy.dev = out->view.dev;
         copy.in[0] = landed;
-        ok = run_kernel(&copy);
+        ok = run_indirect(&copy);
     }
     core_release(call->self, landed);
     return ok;
@@ -193,30 +193,47 @@ static bool copy_across(core_call *call)
     return ok;
 }
 
+/* Scratch is a list through base: what the kernel added goes. */
+static __attribute__((noinline)) void drop_scratch(tern_thread *self, const tern_tensor *outer)
+{
+    while (self->scratch != outer) {
+        tern_tensor *t = self->scratch;
+        self->scratch = t->base;
+        t->base = NULL;
+        core_release(self, t);
+    }
+}
+
+/* Runs a record whose operands are set, on the current stream of its device. */
+static inline tern_status_t start(tern_thread *self, tern_kernel kernel, tern_call *record,
+                                  tern_dev_t dev)
+{
+    record->size = sizeof *record;
+    record->stream = NULL;
+    record->host = &core_host;
+    record->backend = NULL;
+    record->dev = dev;
+    record->threads = core_thread_count;
+    if (__builtin_expect(dev.kind != TERN_KIND_CPU, 0)) {
+        record->stream = core_stream_on(self, dev);
+        record->backend = core_backend_of(dev.kind)->context;
+    }
+    const tern_tensor *outer = self->scratch;
+    const tern_status_t code = kernel(record);
+    if (__builtin_expect(self->scratch != outer, 0))
+        drop_scratch(self, outer);
+    return code;
+}
+
 static inline bool launch(core_call *call, tern_kernel kernel, const tern_view *const *in)
 {
-    const tern_view *out[CORE_MAX_OUTPUTS];
-    for (int i = 0; i < call->n_out; i++)
-        out[i] = &call->out[i]->view;
     tern_call record;
-    record.size = sizeof record;
     record.n_in = call->n_in;
     record.n_out = call->n_out;
     record.in = in;
-    record.out = out;
+    record.out = call->out_views;
     record.attr = call->attr;
-    record.stream = core_stream_on(call->self, call->dev);
-    record.host = &core_host;
-    record.backend =
-        call->dev.kind == TERN_KIND_CPU ? NULL : core_backend_of(call->dev.kind)->context;
-    record.dev = call->dev;
-    record.threads = core_thread_count;
-    tern_tensor *outer_scratch = call->self->scratch;
-    call->self->scratch = NULL;
-    const tern_status_t code = kernel(&record);
-    if (__builtin_expect(call->self->scratch != NULL, 0))
-        core_release(call->self, call->self->scratch);
-    call->self->scratch = outer_scratch;
+    const tern_status_t code = start(call->self, kernel, &record, call->dev);
     return __builtin_expect(code == TERN_OK, 1) || kernel_failed(call, code);
 }
 
@@ -245,21 +262,35 @@ static bool launch_packed(core_call *call, tern_kernel kernel)
     return ok;
 }
 
-static bool run_kernel(core_call *call)
+static inline bool fits(const core_call *call)
 {
-    if (call->op->id_ == TERN_OP_copy && !tern_dev_equal(call->dev, call->out[0]->view.dev))
+    const uint8_t layout = call->op->layout;
+    for (int i = 0; layout != LAYOUT_STRIDED && i < call->n_in; i++)
+        if (call->in[i] != NULL && !fits_layout(&call->in[i]->view, layout))
+            return false;
+    return true;
+}
+
+static inline bool crosses(const core_call *call)
+{
+    return call->op->id_ == TERN_OP_copy && !tern_dev_equal(call->dev, call->out[0]->view.dev);
+}
+
+/* All that is not one kernel on the inputs as they are. */
+static __attribute__((noinline)) bool run_indirect(core_call *call)
+{
+    if (crosses(call))
         return copy_across(call);
     const tern_kernel kernel = find_kernel(call);
-    if (__builtin_expect(kernel == NULL, 0))
-        return unsupported(call);
-    const tern_view *views[CORE_MAX_INPUTS];
-    bool fits = true;
-    for (int i = 0; i < call->n_in; i++) {
-        tern_tensor *t = call->in[i];
-        views[i] = t == NULL ? NULL : &t->view;
-        fits = fits && (t == NULL || fits_layout(&t->view, call->op->layout));
-    }
-    return __builtin_expect(fits, 1) ? launch(call, kernel, views) : launch_packed(call, kernel);
+    return kernel != NULL ? launch_packed(call, kernel) : unsupported(call);
+}
+
+__attribute__((always_inline)) static inline bool run_kernel(core_call *call)
+{
+    const tern_kernel kernel = find_kernel(call);
+    if (__builtin_expect(kernel == NULL || crosses(call) || !fits(call), 0))
+        return run_indirect(call);
+    return launch(call, kernel, call->in_views);
 }
 
 /* ---- after the kernel -------------------------------------------------------------------------- */
@@ -322,7 +353,7 @@ static bool after_write(core_call *call, core_tape_write *write, bool done)
 }
 
 /* Everything after the device check. */
-static inline bool execute(core_call *call)
+__attribute__((always_inline)) static inline bool execute(core_call *call)
 {
     const tern_op *op = call->op;
     if (!op->rule(call))
@@ -346,43 +377,107 @@ static inline bool execute(core_call *call)
     return done && (!core_tape_wants(call) || core_tape_record(call));
 }
 
-tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, void *attr, tern_tensor *t,
-                              tern_tensor *x)
+/* TERN_ERR_UNSUPPORTED: there was no kernel, or it said so itself. */
+static __attribute__((noinline, cold)) tern_tensor *ready_failed(tern_thread *self, tern_op_id id,
+                                                                 const tern_call *record,
+                                                                 tern_status_t code)
 {
     core_call call;
     call.self = self;
     call.op = &core_op_table[id];
     call.site = self->site;
-    call.attr = attr;
-    call.dev = t->view.dev;
+    call.dev = record->in[0]->dev;
     call.n_in = 2;
     call.n_out = 1;
-    call.in[0] = t;
-    call.in[1] = x;
-    call.out[0] = t;
-    const tern_view *const views[2] = { &t->view, &x->view };
-    const tern_kernel kernel = find_kernel(&call);
-    const bool done = kernel != NULL ? launch(&call, kernel, views) : unsupported(&call);
-    return done ? t : NULL;
+    for (int i = 0; i < 2; i++)
+        call.in_views[i] = record->in[i];
+    call.out_views[0] = record->in[0];
+    (void)kernel_failed(&call, code);
+    return NULL;
 }
 
-bool core_dispatch(core_call *call)
+tern_tensor *core_apply_ready(tern_thread *self, tern_op_id id, void *attr, tern_tensor *t,
+                              tern_tensor *x)
+{
+    const tern_dev_t dev = t->view.dev;
+    const tern_view *const in[] = { &t->view, &x->view };
+    const tern_kernel *kernels = core_kernels[dev.kind];
+    const tern_kernel kernel = kernels != NULL ? kernels[id] : NULL;
+    tern_status_t code = TERN_ERR_UNSUPPORTED;
+    tern_call record;
+    record.n_in = 2;
+    record.n_out = 1;
+    record.in = in;
+    record.out = in;
+    record.attr = attr;
+    if (__builtin_expect(kernel != NULL, 1))
+        code = start(self, kernel, &record, dev);
+    return __builtin_expect(code == TERN_OK, 1) ? t : ready_failed(self, id, &record, code);
+}
+
+/* The order of core/call.h. always_inline: one frame for a call of nearly all. */
+__attribute__((always_inline)) static inline bool dispatch(core_call *call)
 {
     tern_thread *self = call->self;
+    if (!call->preset)
+        for (int i = 0; i < CORE_MAX_OUTPUTS; i++) /* all: a wide store, no loop */
+            call->out[i] = NULL;
     if (__builtin_expect(self->error_code != TERN_OK, 0)) {
-        if (!call->preset)
-            for (int i = 0; i < call->n_out; i++)
-                call->out[i] = NULL;
         release_owned(call);
         return false;
     }
     call->site = core_site(self, call->site);
-    if (!call->preset)
-        for (int i = 0; i < call->n_out; i++)
-            call->out[i] = NULL;
     if (!check_inputs(call) || (core_autocast_wants(call) && !core_autocast_inputs(call)) ||
         !execute(call))
         return fail_and_release(call);
     release_owned(call);
     return true;
+}
+
+bool core_dispatch(core_call *call)
+{
+    return dispatch(call);
+}
+
+/* ---- the ways in that nearly all calls take ---------------------------------------------------- */
+
+/* Output 0 goes to the scope, others are let go. */
+static __attribute__((noinline)) tern_tensor *finish(core_call *call)
+{
+    if (__builtin_expect(!dispatch(call), 0))
+        return NULL;
+    for (int i = 1; i < call->n_out; i++)
+        core_release(call->self, call->out[i]);
+    return core_scope_add(call->self, call->out[0]);
+}
+
+tern_tensor *core_op1(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 1;
+    call.in[0] = a;
+    return finish(&call);
+}
+
+tern_tensor *core_op2(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 2;
+    call.in[0] = a;
+    call.in[1] = b;
+    return finish(&call);
+}
+
+tern_tensor *core_op3(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a, tern_tensor *b,
+                      tern_tensor *c)
+{
+    core_call call;
+    core_fill(&call, core_self(), id, site, attr);
+    call.n_in = 3;
+    call.in[0] = a;
+    call.in[1] = b;
+    call.in[2] = c;
+    return finish(&call);
 }

@@ -46,21 +46,32 @@ static inline int64_t core_inline_size(int64_t bytes)
  * recorded, core_oom_error says it. */
 core_storage *core_storage_new(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes);
 
-/* CPU data of at most CORE_INLINE_BYTES. */
-__attribute__((always_inline)) static inline core_storage *core_storage_new_inline(
-    tern_thread *self, tern_site_t site, int64_t bytes)
+/* An object of the pool becomes the storage of CPU data that lies behind it, and is counted. */
+__attribute__((always_inline)) static inline core_storage *core_storage_init_inline(
+    tern_thread *self, core_storage *s, tern_site_t site, int64_t bytes)
 {
-    if (__builtin_expect(self->blocks.small_epoch != core_cache_epoch(), 0) &&
-        core_cache_sync(self) == CORE_CACHE_PASS_ALL && bytes > 0)
-        return core_storage_new(self, site, TERN_CPU, bytes);
-    core_storage *s = core_pool_alloc_data(&self->pool, CORE_STORAGE_HEAD + (size_t)bytes);
-    if (__builtin_expect(s == NULL, 0))
-        return NULL;
     core_storage_init(s, site, TERN_CPU, bytes, CORE_CACHE_INLINE);
     s->data = (char *)s + CORE_STORAGE_HEAD; /* also of nothing: kernels may add 0 to it */
     if (__builtin_expect(bytes != 0, 1))
         core_tally_small(&self->blocks.tally, core_inline_size(bytes), bytes);
     return s;
+}
+
+/* May small data lie behind its header? Not while a history or a private pool wants all of it. */
+static inline bool core_storage_is_inline(tern_thread *self)
+{
+    return __builtin_expect(self->blocks.small_epoch == core_cache_epoch(), 1) ||
+           core_cache_sync(self) != CORE_CACHE_PASS_ALL;
+}
+
+/* CPU data of at most CORE_INLINE_BYTES. */
+static inline core_storage *core_storage_new_inline(tern_thread *self, tern_site_t site,
+                                                    int64_t bytes)
+{
+    if (bytes > 0 && !core_storage_is_inline(self))
+        return core_storage_new(self, site, TERN_CPU, bytes);
+    core_storage *s = core_pool_alloc_data(&self->pool, CORE_STORAGE_HEAD + (size_t)bytes);
+    return __builtin_expect(s != NULL, 1) ? core_storage_init_inline(self, s, site, bytes) : NULL;
 }
 
 static inline void core_storage_free_inline(tern_thread *self, core_storage *s)

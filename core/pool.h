@@ -13,6 +13,7 @@
 #define TERN_CORE_POOL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -88,6 +89,21 @@ void *core_pool_alloc_tensor(core_pool *pool);
 void core_pool_free_tensor(core_pool *pool, void *object);
 #define core_pool_alloc_data core_pool_alloc
 #define core_pool_free_data core_pool_free
+static inline bool core_pool_take_both(core_pool *pool, size_t bytes, void **tensor, void **data)
+{
+    (void)pool, (void)bytes, (void)tensor, (void)data;
+    return false;
+}
+static inline bool core_pool_has_lists(const core_pool *pool, const void *a, const void *b)
+{
+    (void)pool, (void)a, (void)b;
+    return false;
+}
+static inline void core_pool_give_both(core_pool *pool, void *tensor, void *data, size_t bytes)
+{
+    core_pool_free_tensor(pool, tensor);
+    core_pool_free_data(pool, data, bytes);
+}
 #else
 static inline void *core_pool_take(core_pool *pool, size_t size_class)
 {
@@ -100,11 +116,14 @@ static inline void *core_pool_take(core_pool *pool, size_t size_class)
     return object;
 }
 
+static inline core_pool *core_pool_home(const void *object)
+{
+    return ((const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1)))->home;
+}
+
 static inline void core_pool_give(core_pool *pool, void *object, size_t size_class)
 {
-    const core_slab *slab =
-        (const core_slab *)((uintptr_t)object & ~(uintptr_t)(CORE_SLAB_BYTES - 1));
-    if (__builtin_expect(slab->home != pool, 0)) {
+    if (__builtin_expect(core_pool_home(object) != pool, 0)) {
         core_pool_free_remote(object, size_class);
         return;
     }
@@ -145,6 +164,38 @@ static inline void *core_pool_alloc_data(core_pool *pool, size_t bytes)
 static inline void core_pool_free_data(core_pool *pool, void *object, size_t bytes)
 {
     core_pool_give(pool, object, CORE_POOL_DATA + core_pool_class(bytes));
+}
+
+/* A tensor and small data of so many bytes, when both lie on the lists. False: nothing is taken. */
+static inline bool core_pool_take_both(core_pool *pool, size_t bytes, void **tensor, void **data)
+{
+    core_free_object **second = &pool->free[CORE_POOL_DATA + core_pool_class(bytes)];
+    core_free_object *a = pool->free[CORE_POOL_TENSORS], *b = *second;
+    if (atomic_load_explicit(&core_fault_countdown, memory_order_relaxed) != 0 || a == NULL ||
+        b == NULL)
+        return false;
+    pool->free[CORE_POOL_TENSORS] = a->next;
+    *second = b->next;
+    *tensor = a;
+    *data = b;
+    return true;
+}
+
+/* Do two objects go back to lists of this pool? */
+static inline bool core_pool_has_lists(const core_pool *pool, const void *a, const void *b)
+{
+    return core_pool_home(a) == pool && core_pool_home(b) == pool;
+}
+
+/* Back to its lists. */
+static inline void core_pool_give_both(core_pool *pool, void *tensor, void *data, size_t bytes)
+{
+    core_free_object **second = &pool->free[CORE_POOL_DATA + core_pool_class(bytes)];
+    core_free_object *a = tensor, *b = data;
+    a->next = pool->free[CORE_POOL_TENSORS];
+    pool->free[CORE_POOL_TENSORS] = a;
+    b->next = *second;
+    *second = b;
 }
 #endif
 #endif

@@ -303,7 +303,8 @@ bool rule_same(core_call *call)
 
 static bool alike(const tern_view *a, const tern_view *b)
 {
-    return a->dtype == b->dtype && tern_dev_equal(a->dev, b->dev) && core_view_same_shape(a, b);
+    return a->dtype == b->dtype && core_dev_word(a->dev) == core_dev_word(b->dev) &&
+           core_view_same_shape(a, b);
 }
 
 /* A number, or a 0-dim operand that gets no gradient, beside an operand of any shape. */
@@ -340,7 +341,8 @@ __attribute__((noinline)) bool core_keep_first(core_call *call)
 }
 
 /* The path of nearly all calls: nothing to cast, nothing to expand. Returns false when there is. */
-static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t out_dtype)
+__attribute__((always_inline)) static inline bool binary_at_once(core_call *call, bool *out_done,
+                                                                 tern_dtype_t out_dtype)
 {
     const tern_view *a = core_view(call, 0), *b = core_view(call, 1);
     const tern_view *like = NULL;
@@ -350,7 +352,7 @@ static inline bool binary_at_once(core_call *call, bool *out_done, tern_dtype_t 
         like = a;
     else if (a->dtype == b->dtype && is_plain_scalar(call, 0) && !call->preset)
         like = b;
-    if (like == NULL || !tern_dev_equal(like->dev, call->dev) ||
+    if (like == NULL || core_dev_word(like->dev) != core_dev_word(call->dev) ||
         (call->preset && !writes_safely(call)))
         return false;
     *out_done = core_out_like(call, 0, like, out_dtype) && (!call->preset || core_keep_first(call));
@@ -372,7 +374,7 @@ static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t ou
 
 bool rule_binary(core_call *call)
 {
-    bool done;
+    bool done = false;
     if (__builtin_expect(binary_at_once(call, &done, (tern_dtype_t)core_view(call, 0)->dtype), 1))
         return done;
     return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)),
@@ -381,7 +383,7 @@ bool rule_binary(core_call *call)
 
 bool rule_binary_float(core_call *call)
 {
-    bool done;
+    bool done = false;
     const tern_dtype_t first = (tern_dtype_t)core_view(call, 0)->dtype;
     if (tern_dtype_is_float(first) && binary_at_once(call, &done, first))
         return done;
@@ -393,7 +395,7 @@ bool rule_binary_float(core_call *call)
 
 bool rule_compare(core_call *call)
 {
-    bool done;
+    bool done = false;
     if (binary_at_once(call, &done, TERN_BOOL))
         return done;
     return binary_by_steps(call, core_result_type(core_view(call, 0), core_view(call, 1)),

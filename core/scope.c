@@ -41,24 +41,16 @@ static void warn_growth(core_scope_stack *scope, tern_site_t site)
 }
 #endif
 
-tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t)
+bool core_scope_room(tern_thread *self, tern_tensor *t)
 {
-    core_scope_stack *scope = &self->scope;
-    if (t == NULL || self->owned_mode)
-        return t;
-    if (__builtin_expect(scope->top == scope->capacity, 0)) {
-        if (!grow(self)) {
-            core_error(self, t->site, TERN_ERR_OOM, "scope", "no memory for the list of tensors");
-            core_release(self, t);
-            return NULL;
-        }
-    }
 #ifndef NDEBUG
-    warn_growth(scope, t->site);
+    warn_growth(&self->scope, t->site);
 #endif
-    t->scope_slot = scope->top;
-    scope->slots[scope->top++] = (uintptr_t)t;
-    return t;
+    if (self->scope.top < self->scope.capacity || grow(self))
+        return true;
+    core_error(self, t->site, TERN_ERR_OOM, "scope", "no memory for the list of tensors");
+    core_release(self, t);
+    return false;
 }
 
 static tern_tensor *slot_tensor(uintptr_t slot)

@@ -110,18 +110,13 @@ static inline void count_live(tern_thread *self, int64_t more)
     __atomic_store_n(&self->live_tensors, self->live_tensors + more, __ATOMIC_RELAXED);
 }
 
-/* A header without storage and geometry; reference count 1. */
-static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
+static inline void header_begin(tern_thread *self, tern_tensor *t, tern_site_t site)
 {
-    tern_tensor *t = core_pool_alloc_tensor(&self->pool);
-    if (__builtin_expect(t == NULL, 0)) {
-        core_error(self, site, TERN_ERR_OOM, NULL, "no host memory for a tensor");
-        return NULL;
-    }
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
     t->requires_grad = false;
     t->output_index = 0;
     t->no_grad_view = false;
+    t->reserved = 0;
     t->rebases = 0;
     t->scope_slot = -1;
     t->storage = NULL;
@@ -131,6 +126,17 @@ static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
     t->hooks = NULL;
     t->site = site;
     count_live(self, 1);
+}
+
+/* A header without storage and geometry; reference count 1. */
+static inline tern_tensor *header_new(tern_thread *self, tern_site_t site)
+{
+    tern_tensor *t = core_pool_alloc_tensor(&self->pool);
+    if (__builtin_expect(t == NULL, 0)) {
+        core_error(self, site, TERN_ERR_OOM, NULL, "no host memory for a tensor");
+        return NULL;
+    }
+    header_begin(self, t, site);
     return t;
 }
 
@@ -148,19 +154,26 @@ static const uint8_t element_bytes[TERN_DTYPES] = {
     [TERN_I64] = 8,  [TERN_F16] = 2, [TERN_BF16] = 2, [TERN_F32] = 4, [TERN_F64] = 8
 };
 
-/* Shape must be set and numel known; attaches a fresh storage. */
-__attribute__((always_inline)) static inline tern_tensor *attach_storage(tern_thread *self,
-                                                                         tern_tensor *t,
-                                                                         tern_dev_t dev,
-                                                                         tern_dtype_t dtype)
+static inline int64_t bytes_of(int64_t numel, tern_dtype_t dtype)
 {
-    t->view.dtype = (uint8_t)dtype;
-    t->view.dev = dev;
-    t->view.reserved = 0;
-    const tern_site_t site = t->site;
     int64_t bytes;
-    if (__builtin_mul_overflow(t->view.numel, (int64_t)element_bytes[dtype], &bytes))
-        bytes = INT64_MAX;
+    return __builtin_mul_overflow(numel, (int64_t)element_bytes[dtype], &bytes) ? INT64_MAX : bytes;
+}
+
+static inline void set_type(tern_view *view, tern_dev_t dev, tern_dtype_t dtype)
+{
+    view->dtype = (uint8_t)dtype;
+    view->dev = dev;
+    view->reserved = 0;
+}
+
+/* Shape must be set and numel known; attaches a fresh storage. */
+static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
+                                   tern_dtype_t dtype)
+{
+    const tern_site_t site = t->site;
+    const int64_t bytes = bytes_of(t->view.numel, dtype);
+    set_type(&t->view, dev, dtype);
     t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES
                      ? core_storage_new_inline(self, site, bytes)
                      : core_storage_new(self, site, dev, bytes);
@@ -199,17 +212,30 @@ tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev
     return attach_storage(self, t, dev, dtype);
 }
 
+/* The birth of most small results: a tensor and data on the lists, nothing else to be asked. Nothing is
+ * called on the way, so no registers are saved. */
 tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                   tern_dtype_t dtype, const tern_view *like)
 {
-    tern_tensor *t = header_new(self, site);
-    if (t == NULL)
-        return NULL;
+    void *header, *data;
+    const int64_t bytes = bytes_of(like->numel, dtype);
+    if (__builtin_expect(!tern_dev_equal(dev, TERN_CPU) || bytes <= 0 ||
+                             bytes > CORE_INLINE_BYTES ||
+                             self->blocks.small_epoch != core_cache_epoch() ||
+                             !core_pool_take_both(&self->pool, CORE_STORAGE_HEAD + (size_t)bytes,
+                                                  &header, &data),
+                         0))
+        return core_tensor_new(self, site, dev, dtype, like->ndim, like->shape);
+    tern_tensor *t = header;
+    header_begin(self, t, site);
     t->view.ndim = like->ndim;
     t->view.numel = like->numel;
     t->view.flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE;
     set_row_major(&t->view, like->ndim, like->shape);
-    return attach_storage(self, t, dev, dtype);
+    set_type(&t->view, TERN_CPU, dtype);
+    t->storage = core_storage_init_inline(self, data, site, bytes);
+    t->view.data = t->storage->data;
+    return t;
 }
 
 tern_tensor *core_tensor_new_strided(tern_thread *self, tern_site_t site, tern_dev_t dev,
@@ -263,31 +289,51 @@ tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage
     return t;
 }
 
-static __attribute__((noinline)) void free_rarer_parts(tern_thread *self, const tern_tensor *t)
+static __attribute__((noinline)) void free_by_parts(tern_thread *self, tern_tensor *t)
 {
+    count_live(self, -1);
     if (t->grad != NULL)
         core_release(self, t->grad);
     if (t->base != NULL)
         core_release(self, t->base);
     if (t->hooks != NULL)
         core_hooks_free(self, t->hooks);
+    if (t->storage != NULL)
+        core_storage_release(self, t->storage);
+    atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* core/live.c: no tensor any more */
+    core_pool_free_tensor(&self->pool, t);
+}
+
+/* The end of most small results, as their birth: nothing is called but at the very end. Snapshots and
+ * core/live.c know by refs what is free. */
+__attribute__((always_inline)) static inline void free_tensor(tern_thread *self, tern_tensor *t)
+{
+    core_storage *s = t->storage;
+    const bool parts = ((uintptr_t)t->grad | (uintptr_t)t->base | (uintptr_t)t->hooks) != 0;
+    if (__builtin_expect(parts || s == NULL || s->cache_class != CORE_CACHE_INLINE, 0) ||
+        atomic_load_explicit(&s->refs, memory_order_acquire) != 1 ||
+        __builtin_expect(s->bytes == 0 || !core_pool_has_lists(&self->pool, t, s), 0)) {
+        free_by_parts(self, t);
+        return;
+    }
+    const int64_t bytes = s->bytes;
+    count_live(self, -1);
+    atomic_store_explicit(&t->refs, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->refs, 0, memory_order_relaxed);
+    core_pool_give_both(&self->pool, t, s, CORE_STORAGE_HEAD + (size_t)bytes);
+    core_tally_small_end(&self->blocks.tally, core_inline_size(bytes), bytes);
+}
+
+static __attribute__((noinline)) void free_recorded(tern_thread *self, tern_tensor *t)
+{
+    core_node_release(self, t->node);
+    free_tensor(self, t);
 }
 
 void core_tensor_free(tern_thread *self, tern_tensor *t)
 {
-    count_live(self, -1);
-    if (t->node != NULL)
-        core_node_release(self, t->node);
-    if (__builtin_expect(((uintptr_t)t->grad | (uintptr_t)t->base | (uintptr_t)t->hooks) != 0, 0))
-        free_rarer_parts(self, t);
-    core_storage *s = t->storage;
-    if (s != NULL) {
-        if (s->cache_class == CORE_CACHE_INLINE &&
-            atomic_load_explicit(&s->refs, memory_order_acquire) == 1)
-            core_storage_free_inline(self, s);
-        else
-            core_storage_release(self, s);
-    }
-    atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* core/live.c: no tensor any more */
-    core_pool_free_tensor(&self->pool, t);
+    if (__builtin_expect(t->node != NULL, 0))
+        free_recorded(self, t);
+    else
+        free_tensor(self, t);
 }

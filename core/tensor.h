@@ -40,6 +40,7 @@ struct tern_tensor {
     bool requires_grad;
     uint8_t output_index; /* which output of node it is */
     bool no_grad_view;    /* made while nothing was recorded, or of such a view */
+    uint8_t reserved;     /* 0: with its neighbours one store at birth */
     uint32_t
         rebases; /* how often the memory's history was written anew; views: when node was made */
     int64_t scope_slot; /* place in its thread's scope stack, -1 when no scope owns it */
@@ -97,9 +98,28 @@ tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor 
 tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage *storage,
                                tern_dtype_t dtype, int ndim, const int64_t *dims);
 
+/* Makes room for one more in the innermost scope. False: no memory; t is released and an error
+ * recorded. Debug builds ask each time, and may warn of many. */
+bool core_scope_room(tern_thread *self, tern_tensor *t);
+#ifdef NDEBUG
+enum { CORE_SCOPE_ASKS = 0 };
+#else
+enum { CORE_SCOPE_ASKS = 1 };
+#endif
 /* Hands a tensor (reference count 1) to the innermost scope; returns it. NULL passes through; in
  * owned mode it stays the caller's. */
-tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t);
+static inline tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t)
+{
+    core_scope_stack *scope = &self->scope;
+    if (t == NULL || self->owned_mode)
+        return t;
+    if (__builtin_expect(CORE_SCOPE_ASKS || scope->top == scope->capacity, 0) &&
+        !core_scope_room(self, t))
+        return NULL;
+    t->scope_slot = scope->top;
+    scope->slots[scope->top++] = (uintptr_t)t;
+    return t;
+}
 /* Releases all that scopes opened since `mark` hold. */
 void core_scope_unwind(tern_thread *self, int64_t mark);
 
@@ -113,6 +133,15 @@ bool core_view_channels_last(const tern_view *view);
 int64_t core_numel(int ndim, const int64_t *dims);
 /* "f32 [64, 784]" and the like into buffer; returns it. */
 const char *core_shape_text(int ndim, const int64_t *dims, char *buffer, size_t bytes);
+
+/* A device as a word that is equal when the device is; never 0. */
+static inline uint32_t core_dev_word(tern_dev_t dev)
+{
+    uint32_t word;
+    _Static_assert(sizeof dev == sizeof word, "a device is one word");
+    memcpy(&word, &dev, sizeof word);
+    return word;
+}
 
 static inline bool core_view_same_shape(const tern_view *a, const tern_view *b)
 {

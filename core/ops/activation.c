@@ -213,11 +213,13 @@ bool rule_limits(core_call *call)
 
 /* ---- first gradients: one op each, with the numbers of the call ------------------------------------ */
 
-#define FUSED_BACK(name)                                                         \
-    void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in) \
-    {                                                                            \
-        tern_tensor *x = core_saved_in(ctx, 0);                                  \
-        grad_in[0] = core_grad_apply(ctx, TERN_OP_##name##_grad, grad, x);       \
+#define FUSED_BACK(name)                                                                        \
+    void back_##name(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)                \
+    {                                                                                           \
+        const bool has_numbers = core_op_table[TERN_OP_##name##_grad].attr_size != 0;           \
+        grad_in[0] =                                                                            \
+            core_grad_apply(ctx, TERN_OP_##name##_grad, has_numbers ? tern_op_attr(ctx) : NULL, \
+                            grad, core_saved_in(ctx, 0));                                       \
     }
 FUSED_BACK(leaky_relu)
 FUSED_BACK(elu)

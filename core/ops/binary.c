@@ -237,13 +237,15 @@ void back_sub(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 void back_mul(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    const bool a = tern_needs_grad(ctx, 0), b = tern_needs_grad(ctx, 1);
-    if (a && b)
+    const uint32_t wanted = core_wanted(ctx);
+    if (wanted == B(0)) {
+        grad_in[0] = core_grad_apply(ctx, TERN_OP_mul, NULL, grad, core_saved_in(ctx, 1));
+        return;
+    }
+    if (wanted & B(0))
         grad_in[0] = tern_mul(grad, core_saved_in(ctx, 1));
-    else if (a)
-        grad_in[0] = core_grad_apply(ctx, TERN_OP_mul, grad, core_saved_in(ctx, 1));
-    if (b)
-        grad_in[1] = core_grad_apply(ctx, TERN_OP_mul, grad, core_saved_in(ctx, 0));
+    if (wanted & B(1))
+        grad_in[1] = core_grad_apply(ctx, TERN_OP_mul, NULL, grad, core_saved_in(ctx, 0));
 }
 
 /* a / b: grad / b, and -grad (a / b) / b */

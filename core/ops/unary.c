@@ -94,33 +94,33 @@ void back_sqrt(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 void back_tanh(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_tanh_grad, grad, core_saved_out(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_tanh_grad, NULL, grad, core_saved_out(ctx, 0));
 }
 
 void back_sigmoid(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_sigmoid_grad, grad, core_saved_out(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_sigmoid_grad, NULL, grad, core_saved_out(ctx, 0));
 }
 
 /* 0 at 0. */
 void back_relu(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_relu_grad, grad, core_saved_out(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_relu_grad, NULL, grad, core_saved_out(ctx, 0));
 }
 
 void back_gelu(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_gelu_grad, grad, core_saved_in(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_gelu_grad, NULL, grad, core_saved_in(ctx, 0));
 }
 
 void back_gelu_tanh(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_gelu_tanh_grad, grad, core_saved_in(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_gelu_tanh_grad, NULL, grad, core_saved_in(ctx, 0));
 }
 
 void back_silu(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = core_grad_apply(ctx, TERN_OP_silu_grad, grad, core_saved_in(ctx, 0));
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_silu_grad, NULL, grad, core_saved_in(ctx, 0));
 }
 
 /* ---- gradients of gradients: f_grad(g, s) = g f'(s), so that of s is grad g f''(s) ---------------- */
