@@ -30,6 +30,8 @@ enum {
     PART_ALIGN = 16,
     WIDE_PART = 48,
     TURNED_ROWS = 8, /* of work that turning a row of B while it is packed costs */
+    /* A line at the end of a row of C that two parts write moves between cores: 20 ns on Intel. */
+    SHARED_LINE = 480,
     EVEN_FLOPS = 100000000,
     DOT_PIECE = 1 << 15
 };
@@ -129,7 +131,7 @@ static int64_t packed_elements(const cpu_product *g, int64_t size)
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
         return 0;
     const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
-    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_FEW && g->n * g->k > 16384 && !dense) ||
+    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_FEW && g->n * g->k > 4096 && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
     const bool packs_a = g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32;
     return packs_b || packs_a ? cpu_gemm_scratch(g->m, g->n, g->k, packs_b) : 0;
@@ -195,14 +197,15 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Per step of k, what the thread with the largest share multiplies, reads and packs: quarters of a
- * vector's multiplication by a number. */
+/* Per step of k, what the thread with the largest share multiplies, reads and packs, and what lines it
+ * shares: quarters of a vector's multiplication by a number. */
 static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
 {
     const int64_t vectors = (g->n + PART_ALIGN - 1) / PART_ALIGN;
     const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
     const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
-    return 4 * (m + (g->b_col == 1 ? 1 : TURNED_ROWS)) * n + m;
+    const int64_t shared = by_rows || g->c_row % PART_ALIGN == 0 ? 0 : g->m * SHARED_LINE / g->k;
+    return 4 * (m + (g->b_col == 1 ? 1 : TURNED_ROWS)) * n + m + shared;
 }
 
 /* Where both ways are about as good, columns, but few; each part of rows packs all of B, which has to be

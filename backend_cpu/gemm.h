@@ -19,15 +19,30 @@ typedef struct cpu_product {
     bool by_dots;    /* of the whole product, so that its parts sum in the same order */
 } cpu_product;
 
+/* Do vectors that lie across two lines slow products down? On Intel's CPUs (measured on a Xeon with AMX): dot
+ * products along rows that are no whole lines take 1.1 to 1.7 times as long, tiles 1.03 to 1.16 times; Zen 5
+ * takes about the same time. */
+static inline bool cpu_gemm_splits_cost(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
+}
+
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
  * transposing B for a few rows of A, or than tiles whose lanes are mostly idle (of one vector, or of a second);
  * a total over lanes costs as much as some 16 steps. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
-    const bool is_long = g->k >= 256;
-    const bool idle_lanes = g->n <= 8 || (is_long && (g->n <= 12 || (g->n > 16 && g->n <= 20)));
+    const bool is_long = g->k >= 256, split = cpu_gemm_splits_cost();
+    const bool idle_lanes =
+        g->n <= 8 || (is_long && (split ? g->n == 9 : g->n <= 12 || (g->n > 16 && g->n <= 20)));
     return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
-           (idle_lanes || g->m <= (is_long ? 32 : 8));
+           (idle_lanes || g->m <= (!is_long ? 8
+                                   : split  ? 12
+                                            : 32));
 }
 
 /* Scratch that a call has taken so far and later products may use again; zero at first. */
@@ -79,6 +94,7 @@ enum {
     /* Rows of A up to which no instruction set packs a B of adjacent columns, and AVX-512 seldom. */
     CPU_GEMM_FEW = 8,
     CPU_GEMM_REREAD = 128,
+    CPU_GEMM_REREAD_SPLIT = 32,
     CPU_GEMM_ALIGN = 48
 };
 
@@ -102,16 +118,17 @@ static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
 }
 
 /* Do AVX-512's tiles read B where it lies as fast as from a packed copy? Few rows of A do, for which B is
- * read a few times only. For many a tile reads at most 24 KiB (half of a first-level cache of 48), and
- * rows begin on lines where the first one does. Rows are no multiple of 1 KiB: those share 12 of a
- * cache's 64 sets (widths of 256, 512, 1024 floats are packed). Odd multiples of 512 bytes share 24 of
- * them, and it does not show: 384 columns, depth 64 and 128, take 0.98 to 1.01 of the packed time on
- * Zen 5. */
+ * read a few times only: fewer where vectors across two lines cost. For many a tile reads at most 24 KiB
+ * (half of a first-level cache of 48), and rows begin on lines where the first one does. Rows are no
+ * multiple of 1 KiB: those share 12 of a cache's 64 sets (widths of 256, 512, 1024 floats are packed). Odd
+ * multiples of 512 bytes share 24 of them, and it does not show: 384 columns, depth 64 and 128, take 0.98
+ * to 1.01 of the packed time on Zen 5. */
 static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
-    return g->b_col == 1 && row % 1024 != 0 &&
-           (g->m <= CPU_GEMM_REREAD || (g->k <= 128 && row % 64 == 0));
+    const bool whole = row % 64 == 0;
+    const int64_t most = whole || !cpu_gemm_splits_cost() ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
+    return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
 }
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k, bool packs_b)

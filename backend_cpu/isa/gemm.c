@@ -7,13 +7,19 @@
 /* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast.
  * TILE_TALL: rows of one of two vectors. */
 #if defined(__AVX512F__)
-enum { TILE_ROWS = 8, TILE_VECTORS = 3, TILE_TALL = 14, DOT_ROWS = 4 };
+enum { TILE_ROWS = 8, TILE_VECTORS = 3, TILE_TALL = 14, DOT_ROWS = 6 };
 #elif defined(__AVX__)
 enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 2 };
 #else
 enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_TALL = 4, DOT_ROWS = 2 };
 #endif
-enum { DOT_COLUMNS = 4 };
+enum {
+    DOT_COLUMNS = 4,
+    /* Rows of B that lie apart look to the CPU like no pattern: they are fetched so many steps before they
+     * are read, if there are enough steps (0.8 to 0.95 of the time for a B beyond the second-level cache). */
+    FETCHED_ROWS = 12,
+    FETCHED_DEPTH = 48
+};
 
 /* dst[p * dst_row + j] = src[j * src_row + p] for 4 columns j and n rows p. */
 TILE_INLINE void transpose4_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
@@ -33,6 +39,55 @@ TILE_INLINE void transpose4_f64(double *dst, int64_t dst_row, const double *src,
     for (int64_t p = 0; p < n; p++, dst += dst_row)
         for (int j = 0; j < 4; j++)
             dst[j] = src[j * src_row + p];
+}
+
+/* The same for 16 columns: four of the transpositions at once. */
+#if defined(__AVX512F__)
+/* Four steps of columns 0, 1 * apart and so on, beside each other. */
+TILE_INLINE __m512 four_columns(const float *src, int64_t apart)
+{
+    const __m512 one = _mm512_castps128_ps512(_mm_loadu_ps(src));
+    const __m512 two = _mm512_insertf32x4(one, _mm_loadu_ps(src + apart), 1);
+    const __m512 three = _mm512_insertf32x4(two, _mm_loadu_ps(src + 2 * apart), 2);
+    return _mm512_insertf32x4(three, _mm_loadu_ps(src + 3 * apart), 3);
+}
+
+TILE_INLINE void transpose16_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
+                                 int64_t n)
+{
+    const int64_t apart = 4 * src_row;
+    int64_t p = 0;
+    for (; p + 4 <= n; p += 4, dst += 4 * dst_row) {
+        const __m512 a = four_columns(src + p, apart);
+        const __m512 b = four_columns(src + p + src_row, apart);
+        const __m512 c = four_columns(src + p + 2 * src_row, apart);
+        const __m512 d = four_columns(src + p + 3 * src_row, apart);
+        const __m512 ac_low = _mm512_unpacklo_ps(a, c), ac_high = _mm512_unpackhi_ps(a, c);
+        const __m512 bd_low = _mm512_unpacklo_ps(b, d), bd_high = _mm512_unpackhi_ps(b, d);
+        _mm512_storeu_ps(dst, _mm512_unpacklo_ps(ac_low, bd_low));
+        _mm512_storeu_ps(dst + dst_row, _mm512_unpackhi_ps(ac_low, bd_low));
+        _mm512_storeu_ps(dst + 2 * dst_row, _mm512_unpacklo_ps(ac_high, bd_high));
+        _mm512_storeu_ps(dst + 3 * dst_row, _mm512_unpackhi_ps(ac_high, bd_high));
+    }
+    for (; p < n; p++, dst += dst_row)
+        for (int j = 0; j < 16; j++)
+            dst[j] = src[j * src_row + p];
+}
+
+#else
+TILE_INLINE void transpose16_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
+                                 int64_t n)
+{
+    for (int j = 0; j < 16; j += 4)
+        transpose4_f32(dst + j, dst_row, src + j * src_row, src_row, n);
+}
+#endif
+
+TILE_INLINE void transpose16_f64(double *dst, int64_t dst_row, const double *src, int64_t src_row,
+                                 int64_t n)
+{
+    for (int j = 0; j < 16; j += 4)
+        transpose4_f64(dst + j, dst_row, src + j * src_row, src_row, n);
 }
 
 #define T float

@@ -28,8 +28,10 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 /* Loops over registers must disappear: their bounds are constants once a tile is inlined. */
 #if defined(__clang__)
 #define TILE_UNROLL _Pragma("clang loop unroll(full)")
+#define TILE_TWICE _Pragma("clang loop unroll_count(2)")
 #else
 #define TILE_UNROLL _Pragma("GCC unroll 32")
+#define TILE_TWICE _Pragma("GCC unroll 2")
 #endif
 
 /* Keeps gcc from reading a vector from memory again at each use. */

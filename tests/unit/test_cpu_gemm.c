@@ -2,6 +2,7 @@
  * around the edges of tiles and blocks. */
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
+#include "backend_cpu/gemm.h"
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
 #include "tests/support/kernel.h"
@@ -173,7 +174,8 @@ static void test_gemm_more_than_a_block(void **state)
 }
 
 /* Weights' gradients, whose B is the batch: with AVX-512 rows that begin on cache lines, and all of those
- * that up to 128 rows of A read, are read where they lie, and only a strip of A is packed, on the stack. */
+ * that up to 128 rows of A read (32 where vectors across two lines cost), are read where they lie, and only a
+ * strip of A is packed, on the stack. */
 static void unpacked(void *context)
 {
     (void)context;
@@ -185,9 +187,16 @@ static void unpacked(void *context)
         if (cpu_isa() == CPU_ISA_AVX512)
             assert_int_equal(kernel_scratch_bytes(), 0);
     }
-    const product_case few = { TERN_F32, .m = 36, .k = 130, .n = 145, .a_layout = KARRAY_SWAPPED };
+    product_case few = { TERN_F32, .m = 32, .k = 130, .n = 145, .a_layout = KARRAY_SWAPPED };
     check_product(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
+    few.m = 36;
+    check_product(&few);
+    assert_true((kernel_scratch_bytes() > 0) ==
+                (cpu_isa() != CPU_ISA_AVX512 || cpu_gemm_splits_cost()));
+    few = (product_case){ TERN_F32, .m = 132, .k = 110, .n = 38, .a_layout = KARRAY_SWAPPED };
+    check_product(&few);
+    assert_true(kernel_scratch_bytes() > 0);
 }
 
 static void test_gemm_reads_what_lies_well(void **state)
@@ -206,6 +215,8 @@ static void test_gemm_own_tiles(void **state)
         { 17, 150, 800 }, /* more than a few rows */
         { 40, 250, 12 },  /* not so long that dot products pay */
         { 300, 300, 32 }, /* no idle lanes */
+        { 100, 200, 18 }, /* not so long */
+        { 34, 300, 250 }, /* more than a few rows */
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const product_case c = { TERN_F32, .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
