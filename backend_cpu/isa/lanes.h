@@ -47,6 +47,38 @@ TILE_INLINE i64_lanes f64_lanes_iota(void)
     return v;
 }
 
+/* ---- sum + a b: one rounding where the CPU has fused multiply-add ---------------------------- */
+
+/* clang, where it does not optimise, fuses some products of a loop and not others. */
+#if defined(__clang__) && defined(__AVX512F__)
+TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
+{
+    return (f32_lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+}
+TILE_INLINE f64_lanes f64_add_product(f64_lanes sum, f64_lanes a, f64_lanes b)
+{
+    return (f64_lanes)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)sum);
+}
+#elif defined(__clang__) && defined(__FMA__)
+TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
+{
+    return (f32_lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+}
+TILE_INLINE f64_lanes f64_add_product(f64_lanes sum, f64_lanes a, f64_lanes b)
+{
+    return (f64_lanes)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)sum);
+}
+#else
+TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
+{
+    return sum + a * b;
+}
+TILE_INLINE f64_lanes f64_add_product(f64_lanes sum, f64_lanes a, f64_lanes b)
+{
+    return sum + a * b;
+}
+#endif
+
 /* ---- maximum: b where either is NaN ---------------------------------------------------------- */
 
 TILE_INLINE f32_lanes f32_lanes_max(f32_lanes a, f32_lanes b)
