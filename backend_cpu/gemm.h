@@ -21,7 +21,7 @@ typedef struct cpu_product {
 
 /* Do vectors that lie across two lines slow products down? On Intel's CPUs (measured on a Xeon with AMX): dot
  * products along rows that are no whole lines take 1.1 to 1.7 times as long, tiles 1.03 to 1.16 times; Zen 5
- * takes about the same time. */
+ * was as fast with the limits that it has here. */
 static inline bool cpu_gemm_splits_cost(void)
 {
 #if defined(__x86_64__)
