@@ -33,7 +33,8 @@ typedef struct product {
     int m, k, n;
     bool ta, tb;
     tern_tensor *a, *b; /* as stored */
-    float *c;
+    float *
+        c; /* of a library's own, as tern's results are: one that the other has written is in a cache */
 } product;
 
 static void find(void *out_function, const char *file, const char *name)
@@ -88,6 +89,7 @@ static void by_onednn(void *user, int64_t repeats)
 typedef struct contender {
     const char *name;
     bench_body body;
+    product product;
     double samples[ROUNDS];
 } contender;
 
@@ -146,7 +148,7 @@ static void report(const char *work, const contender *c, int count, bool json)
 }
 
 /* OpenBLAS is given its own threads only while it is asked: tern splits products itself. */
-static void run_rounds(contender *c, int count, product *p)
+static void run_rounds(contender *c, int count)
 {
     for (int r = 0; r < ROUNDS; r++) {
         for (int i = 0; i < count; i++) {
@@ -155,7 +157,7 @@ static void run_rounds(contender *c, int count, product *p)
                 libraries.openblas_threads(tern_num_threads());
             if (libraries.omp_threads != NULL)
                 libraries.omp_threads(tern_num_threads());
-            c[i].samples[r] = bench_run(c[i].body, p, 0.001, 1).low;
+            c[i].samples[r] = bench_run(c[i].body, &c[i].product, 0.001, 1).low;
             if (openblas)
                 libraries.openblas_threads(1);
         }
@@ -173,12 +175,15 @@ static void compare(const char *work, product p, bool json)
         c[count++] = (contender){ .name = "onednn", .body = by_onednn };
     p.a = tern_randn(TERN_SHAPE(p.ta ? p.k : p.m, p.ta ? p.m : p.k));
     p.b = tern_randn(TERN_SHAPE(p.tb ? p.n : p.k, p.tb ? p.k : p.n));
-    p.c = malloc((size_t)p.m * (size_t)p.n * sizeof *p.c);
-    if (p.c == NULL)
-        return;
-    run_rounds(c, count, &p);
-    report(work, c, count, json);
-    free(p.c);
+    for (int i = 0; i < count; i++) {
+        c[i].product = p;
+        if (i > 0)
+            c[i].product.c = tern_data(tern_empty(TERN_SHAPE(p.m, p.n)));
+    }
+    if (!tern_failed()) {
+        run_rounds(c, count);
+        report(work, c, count, json);
+    }
 }
 
 static bool parse(const char *text, product *out)
