@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend_cpu/bridge.h"
 #include "backend_cpu/gemm.h"
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
@@ -131,6 +132,10 @@ static const cpu_half_cpu zen4 = { CPU_VENDOR_AMD, 0x19, 0x11, CPU_HAS_BF16 };
 static const cpu_half_cpu emerald = { CPU_VENDOR_INTEL, 6, 0xCF, CPU_HAS_BF16 | CPU_HAS_FP16 };
 static const cpu_half_cpu emerald_amx = { CPU_VENDOR_INTEL, 6, 0xCF,
                                           CPU_HAS_BF16 | CPU_HAS_FP16 | CPU_HAS_AMX };
+/* Another CPU for its AMX-FP16: nobody has measured it. */
+static const cpu_half_cpu granite = {
+    CPU_VENDOR_INTEL, 6, 0xAD, CPU_HAS_BF16 | CPU_HAS_FP16 | CPU_HAS_AMX | CPU_HAS_AMX_FP16
+};
 static const cpu_half_cpu old = { CPU_VENDOR_INTEL, 6, 0x55, 0 };
 
 static void test_cpus_by_model_and_features(void **state)
@@ -139,7 +144,8 @@ static void test_cpus_by_model_and_features(void **state)
     assert_string_equal(cpu_half_kind(&zen5), "AMD_ZEN5");
     assert_string_equal(cpu_half_kind(&emerald), "INTEL_EMERALD_RAPIDS");
     assert_null(cpu_half_kind(&zen4));
-    assert_null(cpu_half_kind(&emerald_amx)); /* another CPU: nobody has measured it */
+    assert_string_equal(cpu_half_kind(&emerald_amx), "INTEL_AMX");
+    assert_null(cpu_half_kind(&granite));
     assert_null(cpu_half_kind(&old));
 }
 
@@ -156,17 +162,21 @@ static void test_measurements_decide_and_not_presence(void **state)
     expect_ways(&zen5, NULL, TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
     expect_ways(&zen5, NULL, TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
     expect_ways(&zen5, "nonsense", TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
-    const cpu_half_cpu *others[] = { &zen4, &emerald, &emerald_amx, &old };
+    const cpu_half_cpu *others[] = { &zen4, &emerald, &granite, &old };
     for (int i = 0; i < 4; i++) {
         expect_ways(others[i], NULL, TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
         expect_ways(others[i], NULL, TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
     }
+    expect_ways(&emerald_amx, NULL, TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+    expect_ways(&emerald_amx, NULL, TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
+    assert_int_equal(cpu_half_way_of(&emerald_amx, NULL, TERN_BF16, CPU_HALF_FEW_ROWS),
+                     CPU_HALF_OWN);
     expect_ways(&zen5, "f32", TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
     expect_ways(&zen4, "native", TERN_BF16, CPU_HALF_OWN, CPU_HALF_LIBRARY);
     expect_ways(&zen4, "native", TERN_F16, CPU_HALF_F32, CPU_HALF_F32);
     expect_ways(&old, "native", TERN_BF16, CPU_HALF_F32, CPU_HALF_F32);
-    expect_ways(&emerald_amx, "library", TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
-    expect_ways(&emerald_amx, "library", TERN_F16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+    expect_ways(&granite, "library", TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
+    expect_ways(&granite, "library", TERN_F16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
 }
 
 static void expect_reason(const cpu_half_cpu *cpu, const char *wanted, const char *part)
@@ -187,9 +197,10 @@ static void test_the_reason_says_what_is_there_and_measured(void **state)
     expect_reason(&zen5, NULL, ", measured");
     expect_reason(&emerald, NULL, "at 0.47 times the speed of f32, by its peak rate, not measured");
     expect_reason(&emerald, NULL, "AVX512-FP16 is there, nobody has measured it: f32 arithmetic");
-    expect_reason(&emerald_amx, NULL,
-                  "AMX-BF16 is there, nobody has measured it: f32 arithmetic; AVX512-FP16");
-    expect_reason(&emerald_amx, NULL, "bench_half --table");
+    expect_reason(&emerald_amx, NULL, "Intel Xeon with AMX: AMX-BF16 at 4.");
+    expect_reason(&granite, NULL,
+                  "AMX-BF16 is there, nobody has measured it: f32 arithmetic; AMX-FP16");
+    expect_reason(&granite, NULL, "bench_half --table");
     expect_reason(&zen4, NULL, "AVX512-BF16 is there, nobody has measured it: f32 arithmetic");
     expect_reason(&old, NULL, "the CPU has no AVX512-BF16, AVX512-FP16 or AMX");
     expect_reason(&old, "library", "TERN_CPU_HALF=library");
@@ -220,6 +231,14 @@ static void test_option_takes_a_way_by_hand(void **state)
     expect_in_child("library", TERN_BF16, CPU_HALF_LIBRARY, CPU_HALF_LIBRARY);
 }
 
+static bool a_library_takes_bf16(void)
+{
+    const cpu_gemm_call call = {
+        .dtype = CPU_BLAS_BF16, .threads = 1, .m = 64, .n = 64, .k = 64, .batch = 1
+    };
+    return cpu_blas() != NULL && strcmp(cpu_blas()->gemm_route(&call, NULL), "onednn") == 0;
+}
+
 static void test_products_are_counted_by_way(void **state)
 {
     (void)state;
@@ -231,11 +250,12 @@ static void test_products_are_counted_by_way(void **state)
     (void)tern_matmul(a, a);
     (void)tern_matmul(h, h);
     tern_cpu_half(&after);
-    const bool native = cpu_half_product_way(TERN_BF16, 64, 64, 64) == CPU_HALF_OWN;
+    const cpu_half_way way = cpu_half_product_way(TERN_BF16, 64, 64, 64);
+    const int64_t native = way == CPU_HALF_OWN, library = after.library - before.library;
     assert_int_equal(after.native - before.native, native);
-    assert_int_equal(after.widened - before.widened, 2 - native);
+    assert_int_equal(library, way == CPU_HALF_LIBRARY && a_library_takes_bf16());
+    assert_int_equal(after.widened - before.widened, 2 - native - library);
     assert_true(after.reason[0] != '\0');
-    assert_int_equal(after.library - before.library, 0);
 }
 
 int main(void)
