@@ -1,66 +1,14 @@
 /* Matrix products of f32 and f64 by the library or by own kernels (isa/gemm.c), and batches. */
 #include "backend_cpu/gemm.h"
 #include "backend_cpu/bridge.h"
+#include "backend_cpu/gemm_way.h"
 #include "backend_cpu/kernels.h"
 
 enum {
-    /* Products that one thread makes with own kernels: below, a library's call costs more than its kernels win; up to
-     * OWN_FLOPS own tiles of AVX-512 take 0.9 to 1.04 of the faster library's time (bench_gemm), and a program needs
-     * neither library before it has larger ones: oneDNN takes 20 ms to load and to write its first code. */
-    SMALL_FLOPS = 1400000,
-    OWN_FLOPS = 400000000,
-    /* Narrow products leave tiles half empty, or do little with what was packed; above NARROW_FLOPS the libraries
-     * have kernels for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
-    NARROW_FLOPS = 300000,
-    NARROW = 24, /* columns, or rows against a transposed B */
-    ONE_VECTOR = 16,
-    MANY_ROWS = 48,
-    /* Up to four columns beyond one or two full vectors cost tiles a vector. OpenBLAS's kernels without packing,
-     * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
-    FEW_COLUMNS = 4,
-    UNPACKED_FLOPS = 2000000,
-    SHALLOW =
-        10, /* little but writing of C: 1.0 to 1.2 times the libraries' time, 1 us below SMALL_FLOPS */
-    /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
-    LONG_DEPTH = 256,
-    LONG_ROWS = 256,
     STACK_BYTES = 16384, /* scratch of small products */
-    /* Parts of columns are whole vectors. A part packs what it reads: parts are rows where columns would be too few
-     * for full tiles or even parts, and more than threads (one that was held up leaves some) if packing is little. */
-    PART_ALIGN = 16,
-    WIDE_PART = 48,
-    TURNED_ROWS = 8, /* of work that turning a row of B while it is packed costs */
-    /* A line at the end of a row of C that two parts write moves between cores: 20 ns on Intel. */
-    SHARED_LINE = 480,
-    EVEN_FLOPS = 100000000,
+    PART_ALIGN = 16,     /* parts of columns are whole vectors */
     DOT_PIECE = 1 << 15
 };
-
-static int64_t flops_of(const cpu_product *g)
-{
-    return 2 * g->m * g->n * g->k;
-}
-
-static bool is_narrow(const cpu_product *g, bool fast)
-{
-    const bool is_nt = g->a_col == 1 && g->b_col != 1;
-    const int64_t few = fast ? ONE_VECTOR : NARROW;
-    if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
-        return false;
-    if (fast && g->b_col == 1 && g->n > few && g->n <= 2 * few + FEW_COLUMNS &&
-        (g->n - 1) % few < FEW_COLUMNS && flops_of(g) <= UNPACKED_FLOPS)
-        return true;
-    return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
-}
-
-static bool own_is_best(int dtype, const cpu_product *g)
-{
-    const int64_t flops = flops_of(g);
-    if (flops <= NARROW_FLOPS)
-        return true;
-    const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    return flops <= (fast && g->k >= SHALLOW ? OWN_FLOPS : SMALL_FLOPS) && !is_narrow(g, fast);
-}
 
 /* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what
  * depends on the whole product is decided. */
@@ -80,7 +28,8 @@ static void settle(cpu_product *g)
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, int64_t count)
 {
     const int64_t elements = g->m * g->k + g->k * g->n + g->m * g->n;
-    return cpu_threads(call, count * elements * cpu_dtype_size(dtype), count * flops_of(g) / 2);
+    return cpu_threads(call, count * elements * cpu_dtype_size(dtype),
+                       count * cpu_product_flops(g) * 2 / 3);
 }
 
 void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
@@ -93,11 +42,6 @@ void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
 }
 
 /* ---- own kernels ----------------------------------------------------------------------------- */
-
-static bool is_half(int dtype)
-{
-    return dtype == TERN_F16 || dtype == TERN_BF16;
-}
 
 /* By own kernels; decided for the whole product: how it is cut for threads changes no bits. */
 static void settle_half(cpu_half_way way, cpu_product *g, int64_t products)
@@ -131,16 +75,19 @@ static int64_t packed_elements(const cpu_product *g, int64_t size)
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
         return 0;
     const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
-    const bool packs_b = g->b_col != 1 || (g->m > CPU_GEMM_FEW && g->n * g->k > 4096 && !dense) ||
+    const bool packs_b = g->b_col != 1 ||
+                         (g->m > CPU_GEMM_FEW && g->n * g->k > CPU_GEMM_PACKED && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
     const bool packs_a = g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32;
+    if (g->far == CPU_GEMM_FAR_B)
+        return packs_a ? cpu_gemm_depth(g) * g->m : 0;
     return packs_b || packs_a ? cpu_gemm_scratch(g->m, g->n, g->k, packs_b) : 0;
 }
 
 static int64_t scratch_bytes(int dtype, const cpu_product *g)
 {
     const int64_t size = cpu_dtype_size(dtype);
-    if (is_half(dtype)) { /* a pair takes the place of one element, and k may be odd */
+    if (cpu_is_half(dtype)) { /* a pair takes the place of one element, and k may be odd */
         const int64_t whole = cpu_half_sizes_of(g->m, g->n, g->k, 1).floats;
         const int64_t pairs = cpu_half_sizes_of(g->m, g->n, g->k, 2).floats;
         return in_lines(4 * (whole > pairs ? whole : pairs));
@@ -182,8 +129,10 @@ static cpu_product part_at(const own_parts *own, int64_t i)
     const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
     const int64_t first = i * own->units / own->parts * own->align;
     const int64_t last = (i + 1) * own->units / own->parts * own->align;
-    return cpu_product_part(own->whole, own->dtype, own->by_rows, first,
-                            last < extent ? last : extent);
+    cpu_product part = cpu_product_part(own->whole, own->dtype, own->by_rows, first,
+                                        last < extent ? last : extent);
+    part.far = cpu_product_far(own->dtype, &part);
+    return part;
 }
 
 static void run_parts(void *context, int64_t begin, int64_t end)
@@ -197,39 +146,14 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Per step of k, what the thread with the largest share multiplies, reads and packs, and what lines it
- * shares: quarters of a vector's multiplication by a number. */
-static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
-{
-    const int64_t vectors = (g->n + PART_ALIGN - 1) / PART_ALIGN;
-    const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
-    const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
-    const int64_t shared = by_rows || g->c_row % PART_ALIGN == 0 ? 0 : g->m * SHARED_LINE / g->k;
-    return 4 * (m + (g->b_col == 1 ? 1 : TURNED_ROWS)) * n + m + shared;
-}
-
-/* Where both ways are about as good, columns, but few; each part of rows packs all of B, which has to be
- * converted for half types. */
-static bool parts_are_rows(int dtype, const cpu_product *g, int threads, int64_t parts)
-{
-    const bool few = g->n < WIDE_PART * parts;
-    if (is_half(dtype))
-        return few && g->m >= 4 * g->n;
-    const bool by_rows = few && g->m >= g->n / 4;
-    const int64_t most = largest_share(g, threads, by_rows);
-    return largest_share(g, threads, !by_rows) < most - most / 32 ? !by_rows : by_rows;
-}
-
 /* Every part packs what it needs, so parts run without waiting for each other, and each element
  * of C is one sum in one order however many there are. */
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
                              cpu_room *room)
 {
     own_parts own = { .whole = g, .dtype = dtype, .parts = threads };
-    if (threads > 1 && flops_of(g) > EVEN_FLOPS * threads)
-        own.parts = 2 * threads;
-    own.by_rows = parts_are_rows(dtype, g, threads, own.parts);
-    own.align = own.by_rows && !is_half(dtype) ? 1 : PART_ALIGN;
+    own.by_rows = cpu_product_parts_are_rows(dtype, g, threads);
+    own.align = own.by_rows && !cpu_is_half(dtype) ? 1 : PART_ALIGN;
     own.units = ((own.by_rows ? g->m : g->n) + own.align - 1) / own.align;
     if (own.parts > own.units)
         own.parts = own.units;
@@ -247,14 +171,17 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
     return true;
 }
 
-static bool run_own_small(const tern_call *call, int dtype, const cpu_product *g, cpu_room *room)
+static bool run_own_small(const tern_call *call, int dtype, const cpu_product *whole,
+                          cpu_room *room)
 {
     _Alignas(64) char stack[STACK_BYTES];
-    const int64_t bytes = scratch_bytes(dtype, g);
+    cpu_product g = *whole;
+    g.far = cpu_product_far(dtype, &g);
+    const int64_t bytes = scratch_bytes(dtype, &g);
     void *scratch = bytes <= STACK_BYTES ? stack : cpu_room_take(call, room, bytes);
     if (scratch == NULL)
         return false;
-    run_own(dtype, g, scratch);
+    run_own(dtype, &g, scratch);
     return true;
 }
 
@@ -281,7 +208,7 @@ typedef struct long_dot {
 static bool is_long_dot(int dtype, const cpu_product *g)
 {
     return g->m == 1 && g->n == 1 && g->a_col == 1 && g->b_row == 1 && !g->accumulate &&
-           g->bias == NULL && flops_of(g) > NARROW_FLOPS && !is_half(dtype);
+           g->bias == NULL && cpu_product_flops(g) > CPU_PRODUCT_NARROW && !cpu_is_half(dtype);
 }
 
 static void run_dot_pieces(void *context, int64_t begin, int64_t end)
@@ -355,7 +282,7 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
     const cpu_blas_table *blas = lib.lda != 0 && lib.ldb != 0 ? cpu_blas() : NULL;
     if (blas == NULL)
         return false;
-    if (is_half(dtype)) { /* rounded once, with the bias in the sum */
+    if (cpu_is_half(dtype)) { /* rounded once, with the bias in the sum */
         lib.bias = g->bias;
         lib.beta = 0;
     } else if (g->bias != NULL) {
@@ -380,7 +307,7 @@ bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *produ
         return true;
     }
     settle_half(way, &g, 1);
-    if (threads == 1 && flops_of(&g) <= OWN_FLOPS)
+    if (threads == 1 && cpu_product_flops(&g) <= CPU_PRODUCT_OWN)
         return run_own_small(call, dtype, &g, &room->own);
     return run_own_parallel(call, dtype, &g, threads, &room->own);
 }
@@ -394,7 +321,7 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     settle(&g);
     if (is_long_dot(dtype, &g))
         return run_long_dot(call, dtype, &g, threads, &room->own);
-    const bool own = own_is_best(dtype, &g);
+    const bool own = cpu_product_own_is_best(dtype, &g);
     if (own && threads == 1)
         return run_own_small(call, dtype, &g, &room->own);
     if (!own && run_library(dtype, &g, threads))
@@ -442,7 +369,7 @@ static bool run_batch_alone(product_batch *batch, int threads)
 {
     const tern_call *call = batch->call;
     settle(&batch->first);
-    if (is_half(batch->dtype))
+    if (cpu_is_half(batch->dtype))
         settle_half(
             cpu_half_product_way(batch->dtype, batch->first.m, batch->first.n, batch->first.k),
             &batch->first, batch->count);
@@ -460,7 +387,7 @@ static bool run_batch_alone(product_batch *batch, int threads)
 static bool run_batch(product_batch *batch, int threads)
 {
     if (tern_dtype_is_float((tern_dtype_t)batch->dtype) && batch->count > 1 &&
-        flops_of(&batch->first) <= SMALL_FLOPS)
+        cpu_product_flops(&batch->first) <= CPU_PRODUCT_SMALL)
         return run_batch_alone(batch, threads);
     cpu_product_room room = { .own = { .data = NULL } };
     for (int64_t i = 0; i < batch->count; i++) {

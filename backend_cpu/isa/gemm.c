@@ -18,8 +18,18 @@ enum {
     /* Rows of B that lie apart look to the CPU like no pattern: they are fetched so many steps before they
      * are read, if there are enough steps (0.8 to 0.95 of the time for a B beyond the second-level cache). */
     FETCHED_ROWS = 12,
-    FETCHED_DEPTH = 48
+    FETCHED_DEPTH = 48,
+    FETCHED_BYTES = 1 << 19 /* of B */
 };
+
+/* Rows of a later block, whose lines tiles fetch in order while they compute: the CPU's prefetchers join in. A
+ * row begins `row` bytes after the one before. */
+typedef struct far_rows {
+    const char *at; /* of the row at `start` */
+    const char *start, *end;
+    int64_t row, width;
+    int64_t step; /* bytes for each step of k: one or two lines */
+} far_rows;
 
 /* dst[p * dst_row + j] = src[j * src_row + p] for 4 columns j and n rows p. */
 TILE_INLINE void transpose4_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
@@ -88,6 +98,30 @@ TILE_INLINE void transpose16_f64(double *dst, int64_t dst_row, const double *src
 {
     for (int j = 0; j < 16; j += 4)
         transpose4_f64(dst + j, dst_row, src + j * src_row, src_row, n);
+}
+
+/* NULL where nothing is left. */
+TILE_INLINE far_rows *left_of(far_rows *rows)
+{
+    return rows->start < rows->end ? rows : NULL;
+}
+
+/* Rows k0 to k0 + kc of the operand that is far. All tiles of the block before it share them out: those of A are
+ * half as many lines as steps, those of B one and a half for two strips. */
+static far_rows far_after(const cpu_product *g, int64_t size, int64_t k0, int64_t kc)
+{
+    const int64_t rows = g->k - k0 < kc ? g->k - k0 : kc;
+    if (g->far == CPU_GEMM_NEAR || rows <= 0)
+        return (far_rows){ .row = 0 };
+    const bool of_a = g->far == CPU_GEMM_FAR_A;
+    const int64_t row = (of_a ? g->a_col : g->b_row) * size;
+    const char *start = (const char *)(of_a ? g->a : g->b) + k0 * row;
+    return (far_rows){ .at = start,
+                       .start = start,
+                       .end = start + rows * row,
+                       .row = row,
+                       .width = (of_a ? g->m : g->n) * size,
+                       .step = of_a || g->m > 2 * TILE_ROWS ? 64 : 128 };
 }
 
 #define T float

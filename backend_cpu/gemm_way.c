@@ -1,0 +1,89 @@
+/* The decisions of gemm_way.h, measured with bench_gemm. */
+#include "backend_cpu/gemm_way.h"
+
+enum {
+    /* On Intel, where B is not turned: from 400 MFLOP on own tiles take 0.88 to 1.0 of the libraries' time. */
+    OWN_DEEP = 2000000000,
+    /* Narrow products leave tiles half empty, or do little with what was packed: the libraries have kernels
+     * for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
+    NARROW = 24, /* columns, or rows against a transposed B */
+    ONE_VECTOR = 16,
+    MANY_ROWS = 48,
+    /* Up to four columns beyond one or two full vectors cost tiles a vector. OpenBLAS's kernels without packing,
+     * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
+    FEW_COLUMNS = 4,
+    UNPACKED_FLOPS = 2000000,
+    SHALLOW = 10, /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
+    /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
+    LONG_DEPTH = 256,
+    LONG_ROWS = 256,
+    VECTOR = 16,
+    /* How threads cut a product. */
+    WIDE_PART = 48,
+    TURNED_ROWS = 4, /* of work that turning a row of B while it is packed costs */
+    /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
+     * CPU fetches ahead of what is written (inferred): 10 ns for each row and block of k on Intel. */
+    CUT_ROW = 60
+};
+
+static bool is_narrow(const cpu_product *g, bool fast)
+{
+    const bool is_nt = g->a_col == 1 && g->b_col != 1;
+    const int64_t few = fast ? ONE_VECTOR : NARROW;
+    if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
+        return false;
+    if (fast && g->b_col == 1 && g->n > few && g->n <= 2 * few + FEW_COLUMNS &&
+        (g->n - 1) % few < FEW_COLUMNS && cpu_product_flops(g) <= UNPACKED_FLOPS)
+        return true;
+    return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
+}
+
+bool cpu_product_own_is_best(int dtype, const cpu_product *g)
+{
+    const int64_t flops = cpu_product_flops(g);
+    if (flops <= CPU_PRODUCT_NARROW)
+        return true;
+    const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
+    const bool deep = fast && g->k >= LONG_DEPTH && g->b_col == 1 && cpu_gemm_splits_cost();
+    return flops <= (deep                      ? OWN_DEEP
+                     : fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN
+                                               : CPU_PRODUCT_SMALL) &&
+           !is_narrow(g, fast);
+}
+
+cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
+{
+    const int64_t size = cpu_dtype_size(dtype);
+    if (cpu_is_half(dtype) || cpu_isa() != CPU_ISA_AVX512 || !cpu_gemm_splits_cost() ||
+        g->k <= CPU_GEMM_FAR_KC)
+        return CPU_GEMM_NEAR;
+    if (g->b_col == 1 && g->b_row == g->n && g->m > CPU_GEMM_FEW && g->m <= CPU_GEMM_FAR_ROWS &&
+        g->n > CPU_GEMM_FAR_COLUMNS && g->n * g->k * size > CPU_GEMM_SECOND_LEVEL)
+        return CPU_GEMM_FAR_B;
+    return g->a_row == 1 && g->a_col != 1 && g->n <= CPU_GEMM_FAR_COLUMNS &&
+                   g->m * g->k * size > CPU_GEMM_SECOND_LEVEL
+               ? CPU_GEMM_FAR_A
+               : CPU_GEMM_NEAR;
+}
+
+/* What the thread with the largest share multiplies, packs and writes, in multiplications of a vector for
+ * each step of k. Each part packs the columns of B that it reads. */
+static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
+{
+    const int64_t vectors = (g->n + VECTOR - 1) / VECTOR;
+    const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
+    const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
+    const int64_t packed = g->b_col == 1 ? 1 : TURNED_ROWS;
+    const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
+    return (m + packed) * n + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k);
+}
+
+/* Each part of rows packs all of B, which has to be converted for half types: those have few. */
+bool cpu_product_parts_are_rows(int dtype, const cpu_product *g, int threads)
+{
+    if (threads < 2)
+        return false;
+    if (cpu_is_half(dtype))
+        return g->n < WIDE_PART * threads && g->m >= 4 * g->n;
+    return largest_share(g, threads, true) < largest_share(g, threads, false);
+}

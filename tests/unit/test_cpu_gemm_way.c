@@ -1,0 +1,162 @@
+/* How products go: operands that lie beyond the second-level cache, and what threads share out. */
+#include "backend_cpu/gemm_way.h"
+#include "tests/support/check.h"
+#include "tests/support/kernel.h"
+
+/* ---- far operands ---------------------------------------------------------------------------- */
+
+typedef struct far_case {
+    tern_dtype_t dtype;
+    int64_t m, k, n;
+    bool a_by_columns, bias, accumulate;
+} far_case;
+
+static cpu_product product_of(const far_case *c, const karray *a, const karray *b,
+                              const karray *bias, const karray *out)
+{
+    return (cpu_product){ .m = c->m,
+                          .k = c->k,
+                          .n = c->n,
+                          .a = a->view.data,
+                          .a_row = c->a_by_columns ? 1 : c->k,
+                          .a_col = c->a_by_columns ? c->m : 1,
+                          .b = b->view.data,
+                          .b_row = c->n,
+                          .b_col = 1,
+                          .bias = c->bias ? bias->view.data : NULL,
+                          .c = out->view.data,
+                          .c_row = c->n,
+                          .accumulate = c->accumulate };
+}
+
+static void run_alone(tern_dtype_t dtype, const cpu_product *g)
+{
+    void *scratch = aligned_alloc(64, (size_t)(cpu_product_piece_bytes(dtype, g) + 63) / 64 * 64);
+    assert_non_null(scratch);
+    cpu_product_alone(dtype, g, scratch);
+    free(scratch);
+}
+
+/* What is fetched early, and in blocks of another depth, changes no bit. */
+static void check_far(const far_case *c, cpu_gemm_far far)
+{
+    const int64_t a_dims[1] = { c->m * c->k }, b_dims[1] = { c->k * c->n };
+    const int64_t out_dims[1] = { c->m * c->n };
+    karray a = karray_random(c->dtype, 1, a_dims, -1, 1, 1);
+    karray b = karray_random(c->dtype, 1, b_dims, -1, 1, 2);
+    karray bias = karray_random(c->dtype, 1, &c->n, -1, 1, 3);
+    karray near_out = karray_filled(c->dtype, 1, out_dims, 7);
+    karray far_out = karray_filled(c->dtype, 1, out_dims, 7);
+    cpu_product g = product_of(c, &a, &b, &bias, &near_out);
+    run_alone(c->dtype, &g);
+    g = product_of(c, &a, &b, &bias, &far_out);
+    g.far = far;
+    run_alone(c->dtype, &g);
+    const size_t bytes = (size_t)(c->m * c->n * tern_dtype_size(c->dtype));
+    assert_memory_equal(near_out.view.data, far_out.view.data, bytes);
+    for (int64_t i = 0; i < c->m * c->n; i += 13) {
+        double sum = c->accumulate ? 7 : c->bias ? karray_at(&bias, i % c->n) : 0;
+        for (int64_t k = 0; k < c->k; k++)
+            sum += karray_at(&a, c->a_by_columns ? k * c->m + i / c->n : i / c->n * c->k + k) *
+                   karray_at(&b, k * c->n + i % c->n);
+        kernel_expect("far", i, karray_at(&far_out, i), sum, 1e-5 * (1 + (double)c->k / 64));
+    }
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&bias);
+    karray_free(&near_out);
+    karray_free(&far_out);
+}
+
+/* Rows of one to five strips; a last block and a last panel that are not full. */
+static void far_cases(void *context)
+{
+    (void)context;
+    static const int64_t rows[] = { 9, 16, 17, 25, 40 };
+    if (cpu_isa() < CPU_ISA_AVX2)
+        return;
+    for (int r = 0; r < 5; r++)
+        for (int way = 0; way < 4; way++) {
+            const tern_dtype_t dtype = r == 3 ? TERN_F64 : TERN_F32;
+            const far_case few = { dtype,   rows[r],  147 + r, 203 - 16 * r,
+                                   way & 1, way == 2, way == 3 };
+            check_far(&few, CPU_GEMM_FAR_B);
+            const far_case narrow = { dtype, 203 - r, 147 + r, rows[r], true, way == 2, way == 3 };
+            check_far(&narrow, CPU_GEMM_FAR_A);
+        }
+}
+
+static void test_far_operands_change_no_bits(void **state)
+{
+    (void)state;
+    kernel_each_isa(far_cases, NULL);
+}
+
+static void test_what_is_far(void **state)
+{
+    (void)state;
+    const bool here = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_splits_cost();
+    const cpu_gemm_far far_b = here ? CPU_GEMM_FAR_B : CPU_GEMM_NEAR;
+    const cpu_gemm_far far_a = here ? CPU_GEMM_FAR_A : CPU_GEMM_NEAR;
+    cpu_product g = {
+        .m = 20, .k = 1000, .n = 600, .a_row = 1000, .a_col = 1, .b_row = 600, .b_col = 1
+    };
+    assert_int_equal(cpu_product_far(TERN_F32, &g), far_b);
+    assert_int_equal(cpu_product_far(TERN_F16, &g), CPU_GEMM_NEAR);
+    g.b_row = 1200; /* a thread's part of columns */
+    assert_int_equal(cpu_product_far(TERN_F32, &g), CPU_GEMM_NEAR);
+    g.b_row = 600;
+    g.k = 500; /* 1.2 MB */
+    assert_int_equal(cpu_product_far(TERN_F32, &g), CPU_GEMM_NEAR);
+    g = (cpu_product){
+        .m = 1000, .k = 800, .n = 40, .a_row = 1, .a_col = 1000, .b_row = 40, .b_col = 1
+    };
+    assert_int_equal(cpu_product_far(TERN_F32, &g), far_a);
+    g.n = 49;
+    assert_int_equal(cpu_product_far(TERN_F32, &g), CPU_GEMM_NEAR);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static bool rows_are_shared(int64_t m, int64_t k, int64_t n, bool turned)
+{
+    const cpu_product g = {
+        .m = m, .k = k, .n = n, .b_row = turned ? 1 : n, .b_col = turned ? k : 1, .c_row = n
+    };
+    return cpu_product_parts_are_rows(TERN_F32, &g, 2);
+}
+
+/* Columns cost a move of lines for each row of C, rows that each thread packs all of B. */
+static void test_parts_are_rows_or_columns(void **state)
+{
+    (void)state;
+    assert_true(rows_are_shared(377, 291, 192, false));
+    assert_true(rows_are_shared(1740, 20, 115, false));
+    assert_true(rows_are_shared(62, 541, 215, false));
+    assert_false(rows_are_shared(10, 62, 843, false));
+    assert_false(rows_are_shared(9, 763, 1639, false));
+    assert_false(rows_are_shared(12, 300, 900, true));
+    assert_false(rows_are_shared(1, 2048, 2048, false));
+}
+
+static void test_threads_from_four_microseconds_on(void **state)
+{
+    (void)state;
+    const tern_call call = { .threads = 2 };
+    const cpu_product more = { .m = 22, .k = 252, .n = 94 }, less = { .m = 16, .k = 128, .n = 150 };
+    const cpu_product large = { .m = 1000, .k = 1000, .n = 1000 };
+    const int most = cpu_product_threads(&call, TERN_F32, &large, 1); /* 1 without OpenMP */
+    assert_int_equal(cpu_product_threads(&call, TERN_F32, &more, 1), most);
+    assert_int_equal(cpu_product_threads(&call, TERN_F32, &less, 1), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_far_operands_change_no_bits),
+        cmocka_unit_test(test_what_is_far),
+        cmocka_unit_test(test_parts_are_rows_or_columns),
+        cmocka_unit_test(test_threads_from_four_microseconds_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
