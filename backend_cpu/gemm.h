@@ -30,10 +30,11 @@ typedef struct cpu_product {
     bool by_dots; /* of the whole product, so that its parts sum in the same order */
 } cpu_product;
 
-/* Do vectors that lie across two lines slow products down? On Intel's CPUs (measured on a Xeon with AMX): dot
- * products along rows that are no whole lines take 1.1 to 1.7 times as long, tiles 1.03 to 1.16 times; Zen 5
- * was as fast with the limits that it has here. */
-static inline bool cpu_gemm_splits_cost(void)
+/* Intel's CPUs, where some limits differ from those that were measured on Zen 5 (on a Xeon with AMX): vectors
+ * across two lines cost (dot products along rows that are no whole lines take 1.1 to 1.7 times as long, tiles
+ * 1.03 to 1.16 times), the third level is slow to read (cpu_gemm_far), and own tiles stay better than the
+ * libraries for longer. */
+static inline bool cpu_gemm_on_intel(void)
 {
 #if defined(__x86_64__)
     return __builtin_cpu_is("intel");
@@ -47,7 +48,7 @@ static inline bool cpu_gemm_splits_cost(void)
  * a total over lanes costs as much as some 16 steps. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
-    const bool is_long = g->k >= 256, split = cpu_gemm_splits_cost();
+    const bool is_long = g->k >= 256, split = cpu_gemm_on_intel();
     const bool idle_lanes =
         g->n <= 8 || (is_long && (split ? g->n == 9 : g->n <= 12 || (g->n > 16 && g->n <= 20)));
     return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
@@ -143,7 +144,7 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
     const bool whole = row % 64 == 0;
-    const int64_t most = whole || !cpu_gemm_splits_cost() ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
+    const int64_t most = whole || !cpu_gemm_on_intel() ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
 }
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
