@@ -29,7 +29,7 @@ static cpu_product product_of(const far_case *c, const karray *a, const karray *
                           .accumulate = c->accumulate };
 }
 
-static void run_alone(tern_dtype_t dtype, const cpu_product *g)
+static void run_alone(int dtype, const cpu_product *g)
 {
     void *scratch = aligned_alloc(64, (size_t)(cpu_product_piece_bytes(dtype, g) + 63) / 64 * 64);
     assert_non_null(scratch);
@@ -48,10 +48,10 @@ static void check_far(const far_case *c, cpu_gemm_far far)
     karray near_out = karray_filled(c->dtype, 1, out_dims, 7);
     karray far_out = karray_filled(c->dtype, 1, out_dims, 7);
     cpu_product g = product_of(c, &a, &b, &bias, &near_out);
-    run_alone(c->dtype, &g);
+    run_alone((int)c->dtype, &g);
     g = product_of(c, &a, &b, &bias, &far_out);
     g.far = far;
-    run_alone(c->dtype, &g);
+    run_alone((int)c->dtype, &g);
     const size_t bytes = (size_t)(c->m * c->n * tern_dtype_size(c->dtype));
     assert_memory_equal(near_out.view.data, far_out.view.data, bytes);
     for (int64_t i = 0; i < c->m * c->n; i += 13) {
