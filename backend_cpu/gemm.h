@@ -5,6 +5,7 @@
 
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/half.h"
+#include "backend_cpu/vendor.h"
 
 /* An operand beyond the second-level cache of which each element meets few of the other's takes as long to read
  * as to multiply (10 bytes a cycle from the third level of an Intel server, whose second has 2 MiB). Its next
@@ -30,25 +31,13 @@ typedef struct cpu_product {
     bool by_dots; /* of the whole product, so that its parts sum in the same order */
 } cpu_product;
 
-/* Intel's CPUs, where some limits differ from those that were measured on Zen 5 (on a Xeon with AMX): vectors
- * across two lines cost (dot products along rows that are no whole lines take 1.1 to 1.7 times as long, tiles
- * 1.03 to 1.16 times), the third level is slow to read (cpu_gemm_far), and own tiles stay better than the
- * libraries for longer. */
-static inline bool cpu_gemm_on_intel(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_is("intel");
-#else
-    return false;
-#endif
-}
-
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
  * transposing B for a few rows of A, or than tiles whose lanes are mostly idle (of one vector, or of a second);
- * a total over lanes costs as much as some 16 steps. */
+ * a total over lanes costs as much as some 16 steps. On Intel rows that are no whole lines take 1.1 to 1.7 times as
+ * long (tiles 1.03 to 1.16 times), for their vectors across two lines. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
-    const bool is_long = g->k >= 256, split = cpu_gemm_on_intel();
+    const bool is_long = g->k >= 256, split = cpu_on_intel();
     const bool idle_lanes =
         g->n <= 8 || (is_long && (split ? g->n == 9 : g->n <= 12 || (g->n > 16 && g->n <= 20)));
     return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
@@ -144,7 +133,7 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
     const bool whole = row % 64 == 0;
-    const int64_t most = whole || !cpu_gemm_on_intel() ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
+    const int64_t most = whole || !cpu_on_intel() ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
 }
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */

@@ -44,7 +44,7 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g)
     if (flops <= CPU_PRODUCT_NARROW)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    const bool deep = fast && g->k >= LONG_DEPTH && g->b_col == 1 && cpu_gemm_on_intel();
+    const bool deep = fast && g->k >= LONG_DEPTH && g->b_col == 1 && cpu_on_intel();
     return flops <= (deep                      ? OWN_DEEP
                      : fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN
                                                : CPU_PRODUCT_SMALL) &&
@@ -54,7 +54,7 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g)
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
 {
     const int64_t size = cpu_dtype_size(dtype);
-    if (cpu_is_half(dtype) || cpu_isa() != CPU_ISA_AVX512 || !cpu_gemm_on_intel() ||
+    if (cpu_is_half(dtype) || cpu_isa() != CPU_ISA_AVX512 || !cpu_on_intel() ||
         g->k <= CPU_GEMM_FAR_KC)
         return CPU_GEMM_NEAR;
     if (g->b_col == 1 && g->b_row == g->n && g->m > CPU_GEMM_FEW && g->m <= CPU_GEMM_FAR_ROWS &&

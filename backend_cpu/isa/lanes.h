@@ -10,6 +10,7 @@
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/formulas.h"
 #include "backend_cpu/isa/tile.h"
+#include "backend_cpu/vendor.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -385,13 +386,23 @@ LANES_HALF_KIND_(bf16)
 LANES_HALF_KIND_(f16)
 #undef LANES_HALF_KIND_
 
-/* Fetches what lies so many bytes after p, of the same array or of nothing. Rows of a few kilobytes,
- * each gone through more than once, keep a CPU's own prefetchers from running ahead; and fetches from
- * nearer than 6 KB, or with much else in flight 4, disturb those. */
-enum { LANES_AHEAD = 8192 };
-TILE_INLINE void lanes_ahead(const void *p)
+/* Fetches what lies some kilobytes after p, of the same array or of nothing. Rows of a few kilobytes, each gone
+ * through more than once, keep a CPU's own prefetchers from running ahead. On Zen 5 fetches from nearer than
+ * 6 KB, or with much else in flight 4, disturb those. On Intel what is fetched from memory into the first level
+ * takes one of 16 places there until it comes, which allows half of the bandwidth (inferred); into the second
+ * it does not, and 4 KB is far enough, or 2 where two arrays are fetched and arithmetic is long; but of an array
+ * in the second level nothing comes nearer so (a sum of 1 MB 8 to 13 us), so loops ask whether results go past
+ * the caches. `second`: on Intel, and that; asked once for a loop. */
+TILE_INLINE void lanes_second(const void *p)
 {
-    __builtin_prefetch((const char *)p + LANES_AHEAD);
+    __builtin_prefetch((const char *)p + 4096, 0, 2);
+}
+TILE_INLINE void lanes_ahead(const void *p, bool second)
+{
+    if (second)
+        lanes_second(p);
+    else
+        __builtin_prefetch((const char *)p + 8192);
 }
 
 /* May whole vectors from p on, and `step` bytes further, and so on, be streamed? */

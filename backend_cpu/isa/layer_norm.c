@@ -9,7 +9,8 @@ enum {
     /* Gradients past the caches, in bytes: rows up to which two of each array and three of
      * parameters stay in a first-level cache, and how far ahead of the later one is fetched. */
     NORM_PIPED = 6144,
-    NORM_AHEAD = 4096
+    NORM_AHEAD = 4096,
+    NORM_AHEAD_INTEL = 2048
 };
 
 /* What is decided before a loop: are there weight and bias, do results go past the caches? */

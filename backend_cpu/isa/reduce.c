@@ -45,7 +45,7 @@ static void sum_f32(void *sum, const void *data, int64_t n)
         }
         TILE_UNROLL
         for (int line = 0; line < 4; line++)
-            lanes_ahead(x + i + line * LINE);
+            lanes_ahead(x + i + line * LINE, false);
     }
     for (; i < n; i += LINE) {
         TILE_UNROLL

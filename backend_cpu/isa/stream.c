@@ -2,6 +2,7 @@
 #include "backend_cpu/convert.h"
 
 #include "backend_cpu/isa/stream_line.h"
+#include "backend_cpu/vendor.h"
 
 void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
 {
@@ -14,9 +15,13 @@ void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
         return;
     }
     memcpy(to, from, (size_t)head);
+    const bool early = cpu_on_intel(); /* as lanes_second (lanes.h) */
     int64_t i = head;
-    for (; i + LINE <= bytes; i += LINE)
+    for (; i + LINE <= bytes; i += LINE) {
+        if (early)
+            __builtin_prefetch(from + i + 4096, 0, 2);
         stream_line(to + i, from + i);
+    }
     memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
