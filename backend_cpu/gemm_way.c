@@ -81,7 +81,7 @@ static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
 /* Each part of rows packs all of B, which has to be converted for half types: those have few. */
 bool cpu_product_parts_are_rows(int dtype, const cpu_product *g, int threads)
 {
-    if (threads < 2)
+    if (threads < 2 || g->k == 0) /* of depth 0 all are written, and nothing is multiplied */
         return false;
     if (cpu_is_half(dtype))
         return g->n < WIDE_PART * threads && g->m >= 4 * g->n;

@@ -316,6 +316,8 @@ static void test_gemm_nothing_to_add(void **state)
     for (int d = 0; d < 4; d++) {
         const product_case none = { dtypes[d], .m = 3, .k = 0, .n = 5 };
         check_product(&none);
+        const product_case large = { dtypes[d], .m = 601, .k = 0, .n = 603, .threads = 2 };
+        check_product(&large); /* so much to write that threads share it out */
         const product_case empty = { dtypes[d], .batch = 2, .m = 0, .k = 4, .n = 5 };
         check_product(&empty);
     }
