@@ -13,8 +13,8 @@
  * time. */
 typedef enum cpu_gemm_far {
     CPU_GEMM_NEAR,
-    CPU_GEMM_FAR_B, /* whole, against few rows of A */
-    CPU_GEMM_FAR_A  /* transposed, against few columns of B */
+    CPU_GEMM_FAR_B, /* whole, against at most CPU_GEMM_FAR_ROWS rows of A */
+    CPU_GEMM_FAR_A  /* transposed, against at most CPU_GEMM_FAR_COLUMNS columns of B */
 } cpu_gemm_far;
 
 /* C [m, n] = A [m, k] B [k, n] (+ bias [n] in each row, or + C). All of one dtype, f32 or f64.

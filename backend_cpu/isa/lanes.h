@@ -390,17 +390,18 @@ LANES_HALF_KIND_(f16)
  * through more than once, keep a CPU's own prefetchers from running ahead. On Zen 5 fetches from nearer than
  * 6 KB, or with much else in flight 4, disturb those. On Intel what is fetched from memory into the first level
  * takes one of 16 places there until it comes, which allows half of the bandwidth (inferred); into the second
- * it does not, and 4 KB is far enough, or 2 where two arrays are fetched and arithmetic is long; but of an array
- * in the second level nothing comes nearer so (a sum of 1 MB 8 to 13 us), so loops ask whether results go past
- * the caches. `second`: on Intel, and that; asked once for a loop. */
-TILE_INLINE void lanes_second(const void *p)
+ * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
+ * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. */
+enum { LANES_SECOND = 4096, LANES_SECOND_NEAR = 2048 /* bytes; two arrays, and long arithmetic */ };
+TILE_INLINE void lanes_second(const void *p, int bytes)
 {
-    __builtin_prefetch((const char *)p + 4096, 0, 2);
+    __builtin_prefetch((const char *)p + bytes, 0, 2);
 }
+/* `second`: into the second level; on Intel, and as above. */
 TILE_INLINE void lanes_ahead(const void *p, bool second)
 {
     if (second)
-        lanes_second(p);
+        lanes_second(p, LANES_SECOND);
     else
         __builtin_prefetch((const char *)p + 8192);
 }

@@ -15,7 +15,7 @@ void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
         return;
     }
     memcpy(to, from, (size_t)head);
-    const bool early = cpu_on_intel(); /* as lanes_second (lanes.h) */
+    const bool early = cpu_on_intel(); /* LANES_SECOND (lanes.h) */
     int64_t i = head;
     for (; i + LINE <= bytes; i += LINE) {
         if (early)
