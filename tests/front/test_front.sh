@@ -89,6 +89,7 @@ expect 1 'include/tern/wrong.h' python3 tools/check_headers.py
 cat >results.xml <<'TEXT'
 <testsuite><testcase name="unit/a" status="run"><system-out>[ RUN      ] one
 [       OK ] one
+skipped: no second disk
 [  SKIPPED ] two
 [  PASSED  ] 1 test(s).</system-out></testcase>
 <testcase name="unit/b" status="fail"><failure message=""/><system-out>[       OK ] one
@@ -98,12 +99,16 @@ cat >results.xml <<'TEXT'
 <testcase name="unit/c" status="fail"><failure message=""/><system-out>crashed</system-out></testcase>
 <testcase name="install/d" status="run"><system-out>plain</system-out></testcase>
 <testcase name="install/e" status="notrun">
-<skipped message="SKIP_RETURN_CODE=77"/><system-out/></testcase>
+<skipped message="SKIP_RETURN_CODE=77"/><system-out>skipped: no browser</system-out></testcase>
 <testcase name="unit/f" status="notrun"><skipped message="Unable to find executable"/></testcase>
 </testsuite>
 TEXT
 expect 1 '3 passed, 3 failed, 2 skipped' python3 tools/run/sum_tests.py results.xml
 expect 1 'FAILED   results.xml: unit/b: two' python3 tools/run/sum_tests.py results.xml
+expect 1 'skipped  results.xml: unit/a: two (no second disk)' \
+    python3 tools/run/sum_tests.py --show /dev/null results.xml
+expect 1 'skipped  results.xml: install/e (no browser)' \
+    python3 tools/run/sum_tests.py --show /dev/null results.xml
 expect 1 '4 passed, 4 failed, 2 skipped' python3 tools/run/sum_tests.py \
     --extra-passed 1 --extra-failed 1 results.xml
 

@@ -10,7 +10,7 @@ for name in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || browser=$(command -v "$name" || true)
 done
 if [ -z "$browser" ] || ! command -v python3 >/dev/null 2>&1; then
-    echo "memory_page: skipped, no Chromium or no Python (./run deps browser installs the first)"
+    echo "skipped: no Chromium or no Python (./run deps browser installs the first)"
     exit 77
 fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/tern-page.XXXXXX")

@@ -2,7 +2,8 @@
 """Adds up test results.
 
 A cmocka program counts each of its test functions, any other test counts once. A program that ends
-badly counts at least one failure, whatever it printed before. The last line is "N passed, N failed,
+badly counts at least one failure, whatever it printed before. A test that is skipped prints
+"skipped: REASON" before, and is named with it. The last line is "N passed, N failed,
 N skipped"; with --show, for one preset, it reads otherwise, so that only the total has this form,
 and the output of a failed run comes before it.
 """
@@ -14,6 +15,23 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 CASE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+REASON = re.compile(r"^skipped: (.*)$", re.MULTILINE)
+
+
+def reason_of(text):
+    """What a program said last of all the reasons in its output up to here."""
+    reasons = REASON.findall(text)
+    return reasons[-1] if reasons else "no reason given"
+
+
+def skipped_tests(text):
+    """Test functions that were skipped, each with the reason that it gave since the one before it ended."""
+    reasons, begin = {}, 0
+    for match in CASE.finditer(text):
+        if match.group(1) == "SKIPPED":
+            reasons.setdefault(match.group(2), reason_of(text[begin : match.start()]))
+        begin = match.end()
+    return [f"{test} ({reasons[test]})" for test in sorted(reasons)]
 
 
 def count_program(case):
@@ -27,7 +45,7 @@ def count_program(case):
     broken = case.find("failure") is not None or case.get("status") == "fail"
     skip = case.find("skipped")
     if case.get("status") == "disabled" or (skip is not None and "SKIP" in skip.get("message", "")):
-        return (0, 0, 1), [], [name]
+        return (0, 0, 1), [], [f"{name} ({reason_of(text)})"]
     if skip is not None:
         return (0, 1, 0), [f"{name}: {skip.get('message')}"], []
     counts = [len(seen["OK"] - seen["FAILED"]), len(seen["FAILED"]), len(seen["SKIPPED"])]
@@ -37,7 +55,7 @@ def count_program(case):
         failures.append(name)
     if sum(counts) == 0:
         counts[0] = 1
-    return tuple(counts), failures, [f"{name}: {test}" for test in sorted(seen["SKIPPED"])]
+    return tuple(counts), failures, [f"{name}: {test}" for test in skipped_tests(text)]
 
 
 def count_file(path):
