@@ -7,7 +7,7 @@
 /* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast.
  * TILE_TALL: rows of one of two vectors. */
 #if defined(__AVX512F__)
-enum { TILE_ROWS = 8, TILE_VECTORS = 3, TILE_TALL = 14, DOT_ROWS = 6 };
+enum { TILE_ROWS = CPU_GEMM_WIDE, TILE_VECTORS = 3, TILE_TALL = CPU_GEMM_TALL, DOT_ROWS = 6 };
 #elif defined(__AVX__)
 enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 2 };
 #else

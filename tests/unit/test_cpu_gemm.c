@@ -102,13 +102,14 @@ static void test_gemm_f64_sizes(void **state)
     kernel_each_isa(sizes_around_tiles, &dtype);
 }
 
-/* Strips of all heights by tiles of one, two and three vectors, A packed and not. */
+/* Strips of all heights by tiles of one, two and three vectors, A packed and not; five vectors are cut for tall
+ * tiles, too. */
 static void rows_of_tiles(void *context)
 {
     const tern_dtype_t dtype = *(const tern_dtype_t *)context;
     const int64_t vector = dtype == TERN_F64 ? 8 : 16;
     for (int64_t m = 1; m <= 31; m++)
-        for (int64_t n = 1; n <= 4; n++)
+        for (int64_t n = 1; n <= 5; n++)
             for (int layout = 0; layout < 2; layout++) {
                 const product_case c = { dtype, .m = m, .k = 37, .n = n * vector - m % 3,
                                          .a_layout = layout ? KARRAY_SWAPPED : 0 };
