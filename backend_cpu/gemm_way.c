@@ -2,8 +2,9 @@
 #include "backend_cpu/gemm_way.h"
 
 enum {
-    /* On Intel, where B is not turned: from 400 MFLOP on own tiles take 0.88 to 1.0 of the libraries' time. */
-    OWN_DEEP = 2000000000,
+    /* On Intel, where B is not turned: from 400 MFLOP on own tiles take 0.85 to 1.04 of the libraries' time. */
+    OWN_LARGE = 2000000000,
+    LARGE_DEPTH = 64,
     /* Narrow products leave tiles half empty, or do little with what was packed: the libraries have kernels
      * for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
     NARROW = 24, /* columns, or rows against a transposed B */
@@ -20,10 +21,11 @@ enum {
     VECTOR = 16,
     /* How threads cut a product. */
     WIDE_PART = 48,
-    TURNED_ROWS = 4, /* of work that turning a row of B while it is packed costs */
+    TURNED_ROWS = 5, /* of work that turning a row of B while it is packed costs */
+    TURNED_A = 3, /* halves of a multiplication of a vector, to pack an element of a transposed A */
     /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
-     * CPU fetches ahead of what is written (inferred): 10 ns for each row and block of k on Intel. */
-    CUT_ROW = 60
+     * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
+    CUT_ROW = 180
 };
 
 static bool is_narrow(const cpu_product *g, bool fast)
@@ -44,8 +46,8 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g)
     if (flops <= CPU_PRODUCT_NARROW)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    const bool deep = fast && g->k >= LONG_DEPTH && g->b_col == 1 && cpu_on_intel();
-    return flops <= (deep                      ? OWN_DEEP
+    const bool large = fast && g->k >= LARGE_DEPTH && g->b_col == 1 && cpu_on_intel();
+    return flops <= (large                     ? OWN_LARGE
                      : fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN
                                                : CPU_PRODUCT_SMALL) &&
            !is_narrow(g, fast);
@@ -66,16 +68,20 @@ cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
                : CPU_GEMM_NEAR;
 }
 
-/* What the thread with the largest share multiplies, packs and writes, in multiplications of a vector for
- * each step of k. Each part packs the columns of B that it reads. */
+/* What the thread with the largest share multiplies, packs, fetches for each strip of A and writes, in halves of a
+ * multiplication of a vector for each step of k. Each part packs the columns of B that it reads, and its rows of
+ * a transposed A. Of 220 random shapes timed both ways on Intel the choice costs 0.1 % of the time. */
 static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
 {
     const int64_t vectors = (g->n + VECTOR - 1) / VECTOR;
     const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
     const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
-    const int64_t packed = g->b_col == 1 ? 1 : TURNED_ROWS;
+    const bool turned = g->b_col != 1;
+    const int64_t tile = !turned && cpu_gemm_goes_tall(m) ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
+    const int64_t strips = (m + tile - 1) / tile;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
-    return (m + packed) * n + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k);
+    return (2 * (m + (turned ? TURNED_ROWS : 1)) + strips) * n +
+           (g->a_col != 1 ? TURNED_A * m : 0) + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k);
 }
 
 /* Each part of rows packs all of B, which has to be converted for half types: those have few. */

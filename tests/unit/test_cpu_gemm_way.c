@@ -72,10 +72,10 @@ static void check_far(const far_case *c, cpu_gemm_far far)
 static void far_cases(void *context)
 {
     (void)context;
-    static const int64_t rows[] = { 9, 16, 17, 25, 40 };
+    static const int64_t rows[] = { 9, 16, 17, 25, 40, 13 };
     if (cpu_isa() < CPU_ISA_AVX2)
         return;
-    for (int r = 0; r < 5; r++)
+    for (int r = 0; r < 6; r++)
         for (int way = 0; way < 4; way++) {
             const tern_dtype_t dtype = r == 3 ? TERN_F64 : TERN_F32;
             const far_case few = { dtype,   rows[r],  147 + r, 203 - 16 * r,
@@ -118,25 +118,38 @@ static void test_what_is_far(void **state)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static bool rows_are_shared(int64_t m, int64_t k, int64_t n, bool turned)
+typedef enum layout { NN, NT, TN } layout; /* what is transposed */
+
+static bool rows_are_shared(int64_t m, int64_t k, int64_t n, layout of)
 {
-    const cpu_product g = {
-        .m = m, .k = k, .n = n, .b_row = turned ? 1 : n, .b_col = turned ? k : 1, .c_row = n
-    };
+    const cpu_product g = { .m = m,
+                            .k = k,
+                            .n = n,
+                            .a_row = of == TN ? 1 : k,
+                            .a_col = of == TN ? m : 1,
+                            .b_row = of == NT ? 1 : n,
+                            .b_col = of == NT ? k : 1,
+                            .c_row = n };
     return cpu_product_parts_are_rows(TERN_F32, &g, 2);
 }
 
-/* Columns cost a move of lines for each row of C, rows that each thread packs all of B. */
+/* Columns cost a move of lines for each row of C, and that each thread packs all of a transposed A; rows that each
+ * packs all of B; and both more strips than the other way where tiles are not full. */
 static void test_parts_are_rows_or_columns(void **state)
 {
     (void)state;
-    assert_true(rows_are_shared(377, 291, 192, false));
-    assert_true(rows_are_shared(1740, 20, 115, false));
-    assert_true(rows_are_shared(62, 541, 215, false));
-    assert_false(rows_are_shared(10, 62, 843, false));
-    assert_false(rows_are_shared(9, 763, 1639, false));
-    assert_false(rows_are_shared(12, 300, 900, true));
-    assert_false(rows_are_shared(1, 2048, 2048, false));
+    assert_true(rows_are_shared(377, 291, 192, NN));
+    assert_true(rows_are_shared(1740, 20, 115, NN));
+    assert_true(rows_are_shared(62, 541, 215, NN));
+    assert_false(rows_are_shared(10, 62, 843, NN));
+    assert_false(rows_are_shared(9, 763, 1639, NN));
+    assert_false(rows_are_shared(12, 300, 900, NT));
+    assert_false(rows_are_shared(1, 2048, 2048, NN));
+    assert_true(rows_are_shared(21, 876, 92, TN));
+    assert_true(rows_are_shared(107, 377, 795, TN));
+    assert_true(rows_are_shared(31, 53, 847, NN));
+    assert_false(rows_are_shared(9, 657, 743, NN));
+    assert_false(rows_are_shared(38, 865, 685, NT));
 }
 
 static void test_threads_from_four_microseconds_on(void **state)
