@@ -234,7 +234,12 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         if (i > n)                                                   \
             i = n;                                                   \
         LOOP(name)(o, x, y, third, i, scalars, numbers);             \
+        const bool early = cpu_on_intel();                           \
         for (; i + LINE <= n; i += LINE) {                           \
+            if (early) {                                             \
+                lanes_second(x + i, LANES_SECOND);                   \
+                lanes_second(y + i, LANES_SECOND);                   \
+            }                                                        \
             const T *xs = scalars & 1 ? many[0] : x + i;             \
             const T *ys = scalars & 2 ? many[1] : y + i;             \
             T line[LINE];                                            \
@@ -260,8 +265,12 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         if (i > n)                                                             \
             i = n;                                                             \
         LOOP(name)(o, x, second, third, i, scalars, numbers);                  \
-        for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES)                   \
+        const bool early = cpu_on_intel();                                     \
+        for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES) {                 \
+            if (early)                                                         \
+                lanes_second(x + i, LANES_SECOND);                             \
             f32_stream(o + i, f32_lanes_##name(f32_load(x + i)));              \
+        }                                                                      \
         LOOP(name)(o + i, x + i, second, third, n - i, scalars, numbers);      \
     }
 #define PLAIN1(name, formula) STREAM(name, formula)

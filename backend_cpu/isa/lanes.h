@@ -392,7 +392,7 @@ LANES_HALF_KIND_(f16)
  * takes one of 16 places there until it comes, which allows half of the bandwidth (inferred); into the second
  * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
  * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. */
-enum { LANES_SECOND = 4096, LANES_SECOND_NEAR = 2048 /* bytes; two arrays, and long arithmetic */ };
+enum { LANES_SECOND = 4096, LANES_SECOND_FAR = 6144 /* bytes; the next rows of two arrays */ };
 TILE_INLINE void lanes_second(const void *p, int bytes)
 {
     __builtin_prefetch((const char *)p + bytes, 0, 2);
