@@ -96,6 +96,7 @@ enum {
     CPU_GEMM_WIDE = 9,
     CPU_GEMM_TALL = 14,
     CPU_GEMM_TALL_ROWS = 22, /* for each strip that tall tiles save */
+    CPU_GEMM_PANEL = 3 * 64, /* bytes of a row of B */
     /* Rows of A up to which no instruction set packs a B of adjacent columns, and AVX-512 seldom. */
     CPU_GEMM_FEW = 8,
     CPU_GEMM_REREAD = 128,
@@ -127,14 +128,14 @@ static inline int64_t cpu_gemm_columns(int64_t n, int64_t kc)
     return cpu_gemm_even(n, most / CPU_GEMM_ALIGN * CPU_GEMM_ALIGN, CPU_GEMM_ALIGN);
 }
 
-/* Do AVX-512's tall tiles multiply a B that is not packed? They cut A into fewer strips, each of which fetches all
- * of B from the second-level cache, but read A more often. 0.82 to 0.98 of the time where they are taken; for
- * a packed B 1.0 to 1.03. */
-static inline bool cpu_gemm_goes_tall(int64_t m)
+/* Do AVX-512's tall tiles multiply m rows by a B that is not packed, `bytes` of each of its rows? They cut A into
+ * fewer strips, each of which fetches all of B from the second-level cache, but read A more often. 0.82 to 0.98 of
+ * the time where they are taken; for a packed B 1.0 to 1.03, for one panel of it 1.06. */
+static inline bool cpu_gemm_goes_tall(int64_t m, int64_t bytes)
 {
     const int64_t wide = (m + CPU_GEMM_WIDE - 1) / CPU_GEMM_WIDE;
     const int64_t tall = (m + CPU_GEMM_TALL - 1) / CPU_GEMM_TALL;
-    return m < CPU_GEMM_TALL_ROWS * (wide - tall);
+    return bytes > CPU_GEMM_PANEL && m < CPU_GEMM_TALL_ROWS * (wide - tall);
 }
 
 /* Do AVX-512's tiles read B where it lies as fast as from a packed copy? Few rows of A do, for which B is
@@ -148,7 +149,8 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
     const bool whole = row % 64 == 0;
-    const bool fits = cpu_gemm_goes_tall(g->m) && g->n * g->k * size <= CPU_GEMM_SECOND_LEVEL / 2;
+    const bool fits =
+        cpu_gemm_goes_tall(g->m, g->n * size) && g->n * g->k * size <= CPU_GEMM_SECOND_LEVEL / 2;
     const int64_t most = whole || !cpu_on_intel() || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
 }

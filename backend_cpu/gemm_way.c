@@ -19,6 +19,7 @@ enum {
     LONG_DEPTH = 256,
     LONG_ROWS = 256,
     VECTOR = 16,
+    VECTOR_BYTES = 64,
     /* How threads cut a product. */
     WIDE_PART = 48,
     TURNED_ROWS = 5, /* of work that turning a row of B while it is packed costs */
@@ -77,7 +78,8 @@ static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
     const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
     const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
     const bool turned = g->b_col != 1;
-    const int64_t tile = !turned && cpu_gemm_goes_tall(m) ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
+    const bool tall = !turned && cpu_gemm_goes_tall(m, n * VECTOR_BYTES);
+    const int64_t tile = tall ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
     const int64_t strips = (m + tile - 1) / tile;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
     return (2 * (m + (turned ? TURNED_ROWS : 1)) + strips) * n +
