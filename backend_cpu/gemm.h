@@ -104,6 +104,7 @@ enum {
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
+    CPU_GEMM_FETCHED_DEPTH = 80,
     CPU_GEMM_FAR_KC = 64,   /* two blocks of a far operand, or a panel and A, stay in a cache */
     CPU_GEMM_FAR_ROWS = 40, /* of A against a far B, and columns of B against a far A: one panel */
     CPU_GEMM_FAR_COLUMNS = 48
@@ -153,6 +154,14 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
         cpu_gemm_goes_tall(g->m, g->n * size) && g->n * g->k * size <= CPU_GEMM_SECOND_LEVEL / 2;
     const int64_t most = whole || !cpu_on_intel() || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
+}
+/* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time, on Intel:
+ * of shallow products whose C is no longer in the second-level cache when its turn comes, and whose vectors of C
+ * lie across two lines (0.95 to 0.98 of the time; of smaller ones 1.0 to 1.02, of whole lines 1.02 to 1.07). */
+static inline bool cpu_gemm_fetches_c(const cpu_product *g, int64_t size)
+{
+    return cpu_on_intel() && g->k <= CPU_GEMM_FETCHED_DEPTH && g->c_row * size % 64 != 0 &&
+           g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2;
 }
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k, bool packs_b)
