@@ -235,10 +235,13 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
             i = n;                                                   \
         LOOP(name)(o, x, y, third, i, scalars, numbers);             \
         const bool early = cpu_on_intel();                           \
+        /* what is fetched; a scalar is not */                       \
+        const T *one = scalars & 1 ? y : x;                          \
+        const T *two = scalars & 2 ? x : y;                          \
         for (; i + LINE <= n; i += LINE) {                           \
             if (early) {                                             \
-                lanes_second(x + i, LANES_SECOND);                   \
-                lanes_second(y + i, LANES_SECOND);                   \
+                lanes_second(one + i, LANES_SECOND);                 \
+                lanes_second(two + i, LANES_SECOND);                 \
             }                                                        \
             const T *xs = scalars & 1 ? many[0] : x + i;             \
             const T *ys = scalars & 2 ? many[1] : y + i;             \

@@ -133,8 +133,8 @@ static bool rows_are_shared(int64_t m, int64_t k, int64_t n, layout of)
     return cpu_product_parts_are_rows(TERN_F32, &g, 2);
 }
 
-/* Columns cost a move of lines for each row of C, and that each thread packs all of a transposed A; rows that each
- * packs all of B; and both more strips than the other way where tiles are not full. */
+/* Columns cost a move of lines for each row of C, and that each thread packs all of a transposed A; rows cost that
+ * each packs, or turns, all of B; and tiles that are not full cost strips. As measured on two threads. */
 static void test_parts_are_rows_or_columns(void **state)
 {
     (void)state;
@@ -145,11 +145,14 @@ static void test_parts_are_rows_or_columns(void **state)
     assert_false(rows_are_shared(9, 763, 1639, NN));
     assert_false(rows_are_shared(12, 300, 900, NT));
     assert_false(rows_are_shared(1, 2048, 2048, NN));
-    assert_true(rows_are_shared(21, 876, 92, TN));
-    assert_true(rows_are_shared(107, 377, 795, TN));
     assert_true(rows_are_shared(31, 53, 847, NN));
     assert_false(rows_are_shared(9, 657, 743, NN));
+    assert_true(rows_are_shared(15, 955, 212, TN));
+    assert_true(rows_are_shared(26, 390, 915, TN));
+    assert_false(rows_are_shared(23, 342, 128, NT));
     assert_false(rows_are_shared(38, 865, 685, NT));
+    assert_false(rows_are_shared(58, 512, 441, NN));
+    assert_false(rows_are_shared(41, 190, 1004, TN));
 }
 
 static void test_threads_from_four_microseconds_on(void **state)
