@@ -91,12 +91,12 @@ CPU_ISA_DECLARE(void, cpu_gemm_bf16_pairs, const cpu_product *product, void *scr
 enum {
     CPU_GEMM_KC = 256,
     CPU_GEMM_NC = 480,
-    CPU_GEMM_STRIP = 14, /* rows of A that are packed at a time, at most */
-    /* AVX-512's tiles: rows by three vectors, and by two. */
+    /* AVX-512's tiles, the largest: rows by three vectors, and by two. */
     CPU_GEMM_WIDE = 9,
     CPU_GEMM_TALL = 14,
-    CPU_GEMM_TALL_ROWS = 22, /* for each strip that tall tiles save */
-    CPU_GEMM_PANEL = 3 * 64, /* bytes of a row of B */
+    CPU_GEMM_STRIP = CPU_GEMM_TALL, /* rows of A that are packed at a time, at most */
+    CPU_GEMM_TALL_ROWS = 22,        /* for each strip that tall tiles save */
+    CPU_GEMM_PANEL = 3 * 64,        /* bytes of a row of B */
     /* Rows of A up to which no instruction set packs a B of adjacent columns, and AVX-512 seldom. */
     CPU_GEMM_FEW = 8,
     CPU_GEMM_REREAD = 128,
@@ -104,7 +104,7 @@ enum {
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
-    CPU_GEMM_FETCHED_DEPTH = 80,
+    CPU_GEMM_FETCHED_DEPTH = 80, /* k up to which tiles may fetch their C */
     CPU_GEMM_FAR_KC = 64,   /* two blocks of a far operand, or a panel and A, stay in a cache */
     CPU_GEMM_FAR_ROWS = 40, /* of A against a far B, and columns of B against a far A: one panel */
     CPU_GEMM_FAR_COLUMNS = 48
@@ -155,6 +155,7 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
     const int64_t most = whole || !cpu_on_intel() || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     return g->b_col == 1 && row % 1024 != 0 && (g->m <= most || (g->k <= 128 && whole));
 }
+
 /* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time, on Intel:
  * of shallow products whose C is no longer in the second-level cache when its turn comes, and whose vectors of C
  * lie across two lines (0.95 to 0.98 of the time; of smaller ones 1.0 to 1.02, of whole lines 1.02 to 1.07). */
@@ -163,6 +164,7 @@ static inline bool cpu_gemm_fetches_c(const cpu_product *g, int64_t size)
     return cpu_on_intel() && g->k <= CPU_GEMM_FETCHED_DEPTH && g->c_row * size % 64 != 0 &&
            g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2;
 }
+
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */
 static inline int64_t cpu_gemm_scratch(int64_t m, int64_t n, int64_t k, bool packs_b)
 {
@@ -187,7 +189,7 @@ typedef struct cpu_half_sizes {
     bool waits;
     int64_t floats; /* of scratch */
 } cpu_half_sizes;
-enum { CPU_HALF_SUMS = 1 << 17, CPU_HALF_STRIP = 9, CPU_HALF_KC = 288 };
+enum { CPU_HALF_SUMS = 1 << 17, CPU_HALF_STRIP = CPU_GEMM_WIDE, CPU_HALF_KC = 288 };
 
 static inline cpu_half_sizes cpu_half_sizes_of(int64_t m, int64_t n, int64_t k, int64_t step)
 {

@@ -1,6 +1,7 @@
 /* Copies with non-temporal stores, plain fills, and copies of what lies apart. */
 #include "backend_cpu/convert.h"
 
+#include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/isa/stream_line.h"
 #include "backend_cpu/vendor.h"
 
@@ -15,11 +16,11 @@ void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
         return;
     }
     memcpy(to, from, (size_t)head);
-    const bool early = cpu_on_intel(); /* LANES_SECOND (lanes.h) */
+    const bool early = cpu_on_intel();
     int64_t i = head;
     for (; i + LINE <= bytes; i += LINE) {
         if (early)
-            __builtin_prefetch(from + i + 4096, 0, 2);
+            lanes_second(from + i, LANES_SECOND);
         stream_line(to + i, from + i);
     }
     memcpy(to + i, from + i, (size_t)(bytes - i));
