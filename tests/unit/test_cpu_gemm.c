@@ -153,8 +153,9 @@ static void blocks(void *context)
 {
     (void)context;
     static const int64_t sizes[][3] = { { 101, 300, 70 }, { 7, 600, 500 }, { 130, 20, 490 },
-                                        { 1, 700, 33 },   { 40, 513, 10 }, { 200, 3, 1 } };
-    for (int i = 0; i < 6; i++)
+                                        { 1, 700, 33 },   { 40, 513, 10 }, { 200, 3, 1 },
+                                        { 520, 12, 523 } /* C is fetched */ };
+    for (int i = 0; i < 7; i++)
         for (int layout = 0; layout < 4; layout++)
             for (int threads = 1; threads <= 2; threads++) {
                 const product_case c = { i % 2 ? TERN_F64 : TERN_F32,
@@ -194,6 +195,9 @@ static void unpacked(void *context)
     few.m = 36;
     check_product(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512 || cpu_on_intel()));
+    few.m = 40; /* tall tiles save two strips */
+    check_product(&few);
+    assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
     few = (product_case){ TERN_F32, .m = 132, .k = 110, .n = 38, .a_layout = KARRAY_SWAPPED };
     check_product(&few);
     assert_true(kernel_scratch_bytes() > 0);
