@@ -255,9 +255,11 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
            ${PROJECT_SOURCE_DIR})
   tern_test_properties(front/door front)
-  add_test(NAME front/gpu_report COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_gpu_report.sh
-           ${PROJECT_SOURCE_DIR})
-  tern_test_properties(front/gpu_report front)
+  foreach(part deps demo fetch gpu_report)
+    add_test(NAME front/${part} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_${part}.sh
+             ${PROJECT_SOURCE_DIR})
+    tern_test_properties(front/${part} front)
+  endforeach()
   add_test(NAME front/links COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_links.sh
            ${PROJECT_BINARY_DIR})
   tern_test_properties(front/links front)

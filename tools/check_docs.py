@@ -50,7 +50,7 @@ def is_there(name, document):
     name = os.path.normpath(re.sub(r"<[^>]*>", "*", name))
     beside = os.path.normpath(os.path.join(os.path.dirname(document), name))
     suite = re.sub(r"_simulated(_two)?$|_without_\w+$", "", name)
-    ctest = "tests/{}/test_{}.c".format(*os.path.split(suite))
+    ctest = "tests/{}/test_{}.*".format(*os.path.split(suite))
     if f"add_test(NAME {suite} " in SOURCES:
         return True
     candidates = (name, beside, "*/" + name, ctest)

@@ -36,17 +36,21 @@ packages_of() {
     esac
 }
 
-# What proves that a set is there on a system without dpkg: commands, and pkg-config modules or
-# headers after a colon.
+# What proves that a set is there on a system without dpkg: a command; h:HEADER; or NAME=f:FLAG, which
+# clang links with, and NAME=p:MODULE of Python. Not looked for are fonts and certificates, which have
+# no one place: the browser and curl say it themselves.
 probes_of() {
     case $1 in
     build)
         echo cc c++ cmake ninja pkg-config \
             h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h
         ;;
-    test) echo h:cmocka.h python3 clang ;;
-    lint) echo python3 g++ ;;
-    bench) echo python3 ;;
+    test)
+        echo h:cmocka.h python3 clang compiler-rt=f:-fsanitize=address libomp=f:-fopenmp \
+            llvm-symbolizer valgrind
+        ;;
+    lint) echo python3 g++ clang-format shellcheck dash ;;
+    bench) echo python3 python3-venv=p:ensurepip ;;
     docs) echo doxygen ;;
     fetch) echo curl ;;
     browser) echo chromium ;;
@@ -56,6 +60,20 @@ probes_of() {
 has_header() {
     printf '#include <%s>\n' "$1" |
         cc -E -I/usr/include/openblas -I/usr/local/include -x c - >/dev/null 2>&1
+}
+
+links_with() {
+    echo 'int main(void) { return 0; }' | clang "$1" -x c - -o /dev/null >/dev/null 2>&1
+}
+
+# has_probe PROBE: is it there?
+has_probe() {
+    case ${1#*=} in
+    h:*) has_header "${1#h:}" ;;
+    f:*) links_with "${1#*=f:}" ;;
+    p:*) python3 -c "import ${1#*=p:}" >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
 }
 
 # What cannot be done without: the rest makes things faster or checks more.
@@ -72,10 +90,10 @@ name_missing() {
     missing=
     for set in $sets; do
         for probe in $(probes_of "$set"); do
-            case $probe in
-            h:*) has_header "${probe#h:}" || missing="$missing ${probe#h:}" ;;
-            *) command -v "$probe" >/dev/null 2>&1 || missing="$missing $probe" ;;
-            esac
+            name=${probe%%=*}
+            name=${name#h:}
+            case " $missing " in *" $name "*) continue ;; esac
+            has_probe "$probe" || missing="$missing $name"
         done
     done
     if [ -z "$missing" ]; then
