@@ -265,6 +265,12 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   tern_test_properties(front/links front)
 endif()
 
+if(TERN_EXAMPLES AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
+  add_test(NAME front/progress COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_progress.sh
+           ${PROJECT_BINARY_DIR}/examples)
+  tern_test_properties(front/progress front)
+endif()
+
 # Memory that nobody wrote, under valgrind: not in builds that a sanitizer watches.
 if(TERN_HAVE_SIM AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_executable(undefined_reads ${PROJECT_SOURCE_DIR}/tests/front/undefined_reads.c)

@@ -90,23 +90,37 @@ static void add_bar(progress_line *line, int cells, double done, bool has_utf8)
     }
 }
 
-/* label bar 62% loss 0.0812  21340 samples/s  2.1 s left; cut to the terminal by a shorter bar. */
+/* A line that wrapped could not be drawn over, so what does not fit is left out, by whole characters. */
+static void cut(progress_line *line, int cells)
+{
+    if (line->length <= cells) {
+        return;
+    }
+    line->length = cells > 0 ? cells : 0;
+    while (line->length > 0 && (line->text[line->length] & 0xc0) == 0x80) {
+        line->length--;
+    }
+    line->text[line->length] = '\0';
+}
+
+/* label bar 62% loss 0.0812  21340 samples/s  2.1 s left; on a narrow terminal the bar is shorter or
+ * missing, then the end is. */
 static void draw_bar(const data_progress *progress, const data_progress_state *state,
                      data_reports *reports, double done)
 {
-    progress_line numbers = { .length = 0 };
+    progress_line label = { .length = 0 }, numbers = { .length = 0 }, bar = { .length = 0 };
+    add(&label, "%s%s", progress->label, progress->label[0] ? " " : "");
     add(&numbers, " %3d%%", (int)(100 * done));
     add_numbers(&numbers, state, reports, "  ");
-    int label_cells = (int)strlen(progress->label);
-    int room = terminal_columns() - 1 - numbers.length - label_cells - (label_cells > 0);
-    int cells = room > BAR_CELLS_MAX ? BAR_CELLS_MAX : room;
-    progress_line line = { .length = 0 };
-    add(&line, "\r%s%s", progress->label, label_cells > 0 ? " " : "");
+    const int columns = terminal_columns() - 1;
+    cut(&label, columns);
+    cut(&numbers, columns - label.length);
+    const int room = columns - label.length - numbers.length;
+    const int cells = room > BAR_CELLS_MAX ? BAR_CELLS_MAX : room;
     if (cells >= BAR_CELLS_MIN) {
-        add_bar(&line, cells, done, progress->has_utf8);
+        add_bar(&bar, cells, done, progress->has_utf8);
     }
-    add(&line, "%s\033[K", numbers.text);
-    fputs(line.text, stderr);
+    fprintf(stderr, "\r%s%s%s\033[K", label.text, bar.text, numbers.text);
 }
 
 static void draw_plain(const data_progress *progress, const data_progress_state *state,
