@@ -131,7 +131,7 @@ void example_score_text(const example *run, char *text, size_t bytes);
 tern_dataset *example_pictures(int64_t count, uint64_t seed);
 /* Prints `count` test images and what the model takes them for. */
 void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64_t count);
-/* Writes the results; false after a message. */
+/* Writes the results, whole or not at all; false after a message. */
 bool example_write_json(const example *run);
 /* How many epochs have an entry. */
 int64_t example_entries(const example *run);

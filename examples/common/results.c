@@ -3,8 +3,13 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void add_device(cJSON *root, const example *run, tern_dev_t used)
 {
@@ -34,15 +39,65 @@ static void add_epochs(cJSON *root, const example *run)
     }
 }
 
+/* Writes the text and closes the file; errno says why not. */
+static bool write_and_close(FILE *file, const char *text)
+{
+    const bool done = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
+    const int reason = errno;
+    const bool closed = fclose(file) == 0;
+    errno = done ? errno : reason;
+    return done && closed;
+}
+
+/* Opens a new file beside `path`, with the mode of the one that it will replace. */
+static FILE *open_beside(const char *path, const struct stat *old, char *beside, size_t bytes)
+{
+    if (snprintf(beside, bytes, "%s.tmp-%ld", path, (long)getpid()) >= (int)bytes) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    const int number = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (number < 0) {
+        return NULL;
+    }
+    if (old) {
+        (void)fchmod(number, old->st_mode & 0777);
+    }
+    return fdopen(number, "w");
+}
+
+/* A results file has the old results or all of the new ones, whatever happens in between: the text
+ * is written beside it, and renamed. Through links; what is no file (a pipe) is written to. */
+static bool replace_text(const char *name, const char *text)
+{
+    char path[PATH_MAX], beside[PATH_MAX + 32];
+    struct stat old;
+    const bool is_there = stat(name, &old) == 0;
+    if (is_there && !S_ISREG(old.st_mode)) {
+        FILE *file = fopen(name, "w");
+        return file && write_and_close(file, text);
+    }
+    if (!is_there || !realpath(name, path)) {
+        snprintf(path, sizeof path, "%s", name);
+    }
+    FILE *file = open_beside(path, is_there ? &old : NULL, beside, sizeof beside);
+    if (!file) {
+        return false;
+    }
+    if (write_and_close(file, text) && rename(beside, path) == 0) {
+        return true;
+    }
+    const int reason = errno;
+    unlink(beside);
+    errno = reason;
+    return false;
+}
+
 static bool write_text(const example *run, const char *text)
 {
-    FILE *file = fopen(run->json, "w");
-    bool done = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF;
-    if (file && fclose(file) != 0) {
-        done = false;
-    }
+    const bool done = replace_text(run->json, text);
     if (!done) {
-        fprintf(stderr, "%s: '%s': %s\n", run->program, run->json, strerror(errno));
+        fprintf(stderr, "%s: cannot write '%s': %s\n", run->program, run->json, strerror(errno));
     }
     return done;
 }

@@ -75,6 +75,40 @@ static void test_what_cannot_be_written_is_found_out_first(void **state)
     example_says(example_err, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
 }
 
+static void expect_text(const char *name, const char *wanted)
+{
+    static char text[EXAMPLE_TEXT_BYTES];
+    example_read(name, text);
+    assert_string_equal(text, wanted);
+}
+
+/* A link to the old file still has the old results, so nothing was written over them. */
+static void test_results_are_written_beside_the_old_ones(void **state)
+{
+    (void)state;
+    in_folder("echo old >r.json && chmod 600 r.json && ln r.json kept && ln -s r.json link.json");
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json link.json");
+    expect_text("kept", "old\n");
+    in_folder("test -h link.json && grep -q test_accuracy r.json");
+    in_folder("ls -l r.json | grep -q '^-rw-------'");
+    in_folder("mkfifo pipe && (cat pipe >/dev/null &)"); /* no file to be replaced */
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json pipe");
+    in_folder("test -p pipe && rm r.json kept link.json pipe");
+}
+
+/* Files end after 512 or 1024 bytes, by the shell's unit; counts of a coverage build go elsewhere. */
+static void test_results_that_cannot_be_written_leave_the_old_ones(void **state)
+{
+    (void)state;
+    in_folder("echo old >r.json");
+    const int status = example_run("trap '' XFSZ; ulimit -f 1; GCOV_PREFIX=counts", "mlp_mnist",
+                                   "--data . --epochs 20 --batch 600 --quiet --json r.json");
+    assert_int_equal(status, 1);
+    example_says(example_err, "mlp_mnist: cannot write 'r.json': File too large");
+    expect_text("r.json", "old\n");
+    in_folder("test -z \"$(ls | grep tmp)\" && rm -rf r.json counts");
+}
+
 static void test_without_mnist_digits_are_drawn_and_said(void **state)
 {
     (void)state;
@@ -109,6 +143,8 @@ int main(void)
         cmocka_unit_test(test_help_is_no_mistake),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
+        cmocka_unit_test(test_results_are_written_beside_the_old_ones),
+        cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),
         cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),
         cmocka_unit_test(test_without_cifar_pictures_are_drawn_and_said),
     };
