@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Fails on what a document names and the tree does not have.
+"""Fails on what a document names and the tree does not have, and on variables and keys that no document names.
 
 Looked up are links to files and to headings; files and folders in backticks; commands of ./run and of tern, presets and
 targets of bench; names of the API (tern_x) and variables (TERN_X). The generated docs/ops.md is left out. A name with a
 gap in it (<op>, NAME, *, ...) is a pattern and looked up as one. Files are meant from the root, from the document's
 folder, or from the folder that it is about: `lanes.h` is found anywhere below one that has it.
+
+The other way round, each variable TERN_X that the library, a command, an example or a script of ./run reads is in the
+page of environment variables, and each key of the examples' --json in theirs.
 """
 
 import fnmatch
@@ -23,6 +26,14 @@ HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+# Where what is read from the environment and written as JSON is documented; whose variables are nobody's but their own.
+ENVIRONMENT_PAGE = "docs/guide/environment.md"
+RESULTS_PAGE, RESULTS_SOURCE = "docs/guide/examples.md", "examples/common/results.c"
+OWN_VARIABLES = ("tests/", "bench/")
+# In C a name may also reach getenv through a table, so all of a file that calls it count.
+VARIABLE = {".c": r'"(TERN_[A-Z_]*[A-Z])"', ".sh": r"\$\{(TERN_[A-Z_]*[A-Z])[:=?+}-]",
+            ".py": r"""environ(?:\.get\(|\[)["'](TERN_[A-Z_]*[A-Z])["']"""}
 
 
 def tracked():
@@ -116,8 +127,40 @@ def wrong_in(document):
             yield f"`{code}` is no file or folder here"
 
 
+def variables_of(file):
+    """The variables TERN_X that a source asks the environment for."""
+    kind = ".sh" if file == "run" else os.path.splitext(file)[1]
+    kind = ".c" if kind in (".h", ".inc", ".cu", ".cuh") else kind
+    if file.startswith(OWN_VARIABLES) or kind not in VARIABLE:
+        return set()
+    text = checks.read(file)
+    return set() if kind == ".c" and "getenv(" not in text else set(re.findall(VARIABLE[kind], text))
+
+
+def unnamed_variables():
+    page = checks.read(ENVIRONMENT_PAGE) if ENVIRONMENT_PAGE in FILES else ""
+    named = set(re.findall(r"`(TERN_\w*)", page))
+    families = tuple(name for name in named if name.endswith("_"))  # `TERN_GPU_*`
+    for file in FILES:
+        for name in sorted(variables_of(file)):
+            if name not in named and not name.startswith(families):
+                yield f"{file}: reads {name}, which {ENVIRONMENT_PAGE} does not name: add its row there"
+
+
+def unnamed_keys():
+    page = checks.read(RESULTS_PAGE) if RESULTS_PAGE in FILES else ""
+    source = checks.read(RESULTS_SOURCE) if RESULTS_SOURCE in FILES else ""
+    for call in re.findall(r"cJSON_Add\w+\(.*?\);", source, re.DOTALL):
+        for key in re.findall(r'"(\w+)"', call):
+            if not re.search(rf"`(?:\w+\[\]\.)?{key}`", page):
+                yield f"{RESULTS_SOURCE}: writes the key {key}, which {RESULTS_PAGE} does not name: add its row there"
+
+
 def main():
     bad = 0
+    for complaint in [*unnamed_variables(), *unnamed_keys()]:
+        print(complaint)
+        bad += 1
     for document in sorted(f for f in FILES if f.endswith(".md") and f not in GENERATED):
         for complaint in wrong_in(document):
             print(f"{document}: {complaint}")

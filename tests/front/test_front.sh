@@ -85,6 +85,22 @@ expect 0 '' python3 tools/gen_ops.py
 expect 0 '' python3 tools/gen_ops.py --check
 printf 'int f(void) { return X; }\n' >include/tern/wrong.h
 expect 1 'include/tern/wrong.h' python3 tools/check_headers.py
+if command -v git >/dev/null 2>&1; then # the checker asks it for the files
+    git init -q .
+    mkdir -p docs/guide examples/common
+    echo 'const char *f(void) { return getenv("TERN_WRONG"); }' >core/wrong.c
+    echo 'cJSON_AddNumberToObject(root, "wrong", 1);' >examples/common/results.c
+    expect 1 'core/wrong.c: reads TERN_WRONG, which docs/guide/environment.md does not name' \
+        python3 tools/check_docs.py
+    expect 1 'tools/run/fetch_mnist.sh: reads TERN_MNIST_MIRRORS' python3 tools/check_docs.py
+    expect 1 'writes the key wrong, which docs/guide/examples.md does not name' \
+        python3 tools/check_docs.py
+    # shellcheck disable=SC2016
+    echo '`TERN_WRONG`, `TERN_*`' >docs/guide/environment.md
+    # shellcheck disable=SC2016
+    echo '`wrong`' >docs/guide/examples.md
+    expect 0 '' python3 tools/check_docs.py
+fi
 
 cat >results.xml <<'TEXT'
 <testsuite><testcase name="unit/a" status="run"><system-out>[ RUN      ] one
