@@ -227,25 +227,47 @@ static void test_same_seed_gives_the_same_run(void **state)
     expect_same_runs("a.run", "b.run");
 }
 
-static void stop_and_go_on(const char *program, const char *data, const char *stop)
+/* Convolutions on two threads, on the drawn digits: each step writes all weights, in the same bits. */
+static void test_convolutions_on_two_threads_repeat(void **state)
 {
-    char options[256];
-    const char *common = "--epochs 2 --batch 30 --threads 1 --quiet";
+    (void)state;
+    const char *common = "--data digits --device cpu --threads 2 --no-test --quiet";
+    const char *parts[][2] = { { "--steps 12", "a.run" },
+                               { "--steps 12", "b.run" },
+                               { "--steps 5", "part.run" },
+                               { "--steps 12 --load part.run", "rest.run" } };
+    for (int i = 0; i < 4; i++) {
+        char options[256];
+        snprintf(options, sizeof options, "%s %s --save %s", common, parts[i][0], parts[i][1]);
+        example_expect(0, "cnn_mnist", options);
+    }
+    expect_same_runs("a.run", "b.run");
+    expect_same_runs("a.run", "rest.run");
+}
+
+static void stop_and_go_on(const char *program, const char *data, int threads, const char *stop)
+{
+    char options[256], common[64];
+    snprintf(common, sizeof common, "--epochs 2 --batch 30 --threads %d --quiet", threads);
     snprintf(options, sizeof options, "--data %s %s --save whole.run", data, common);
     example_expect(0, program, options);
     snprintf(options, sizeof options, "--data %s %s --steps %s --save part.run", data, common,
              stop);
     example_expect(0, program, options);
-    example_expect(0, program, "--load part.run --threads 1 --quiet --save rest.run");
+    snprintf(options, sizeof options, "--load part.run --threads %d --quiet --save rest.run",
+             threads);
+    example_expect(0, program, options);
     expect_same_runs("whole.run", "rest.run");
 }
 
 static void test_run_cut_in_an_epoch_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    stop_and_go_on("mlp_mnist", ".", "7");
-    stop_and_go_on("cnn_mnist", ".", "27");
-    stop_and_go_on("char_gpt", "rhyme.txt", "5");
+    for (int threads = 1; threads <= 2; threads++) {
+        stop_and_go_on("mlp_mnist", ".", threads, "7");
+        stop_and_go_on("cnn_mnist", ".", threads, "27");
+    }
+    stop_and_go_on("char_gpt", "rhyme.txt", 1, "5");
 }
 
 static void test_images_that_are_moved_go_on_bit_for_bit(void **state)
@@ -299,7 +321,7 @@ static void test_half_precision_goes_on_bit_for_bit(void **state)
 static void test_run_cut_between_epochs_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    stop_and_go_on("mlp_mnist", ".", "20");
+    stop_and_go_on("mlp_mnist", ".", 1, "20");
 }
 
 static void test_run_may_be_cut_twice_in_one_epoch(void **state)
@@ -354,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_text_and_digits_take_half_types),
         cmocka_unit_test(test_text_programs_have_options_of_their_own),
         cmocka_unit_test(test_same_seed_gives_the_same_run),
+        cmocka_unit_test(test_convolutions_on_two_threads_repeat),
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),
         cmocka_unit_test(test_images_that_are_moved_go_on_bit_for_bit),
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
