@@ -2,6 +2,8 @@
 
     compare.py [--rounds N] [--threads 1,2] [--programs steps,ops] [--bench DIR] [--json FILE]
                [work ...]
+    compare.py --programs mnist --data DIR [--seeds N] [--epochs N] [--steps N] [--threads 1,2]
+               [--json FILE] [cnn] [mlp]
 
 A round runs every program once, tern's and PyTorch's one after the other. The ratio of a round is
 PyTorch's fastest variant over tern, both of that round, so a machine whose speed drifts does not
@@ -9,6 +11,7 @@ favour either; the table has the median of the rounds and their range. Above 1, 
 Of the limit: what the machine's memory and arithmetic would take over what tern takes, for
 programs that print a variant `limit`. Of the program `memory`, whose numbers are KiB, the same: above
 1, tern takes less; the last ratio counts the buffers of MKL, too, which PyTorch's profiler does not see.
+The program `mnist` trains the examples' models to the end on both sides (mnist.py), a round for each seed.
 """
 
 import argparse
@@ -19,6 +22,8 @@ import platform
 import statistics
 import subprocess
 import sys
+
+import mnist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -120,15 +125,7 @@ def machine():
     return ", ".join([model, f"{os.cpu_count()} CPUs", f"PyTorch {version}", *settings])
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--programs", default="steps,ops")
-    parser.add_argument("--bench", default=os.path.join(ROOT, "build", "release", "bench"))
-    parser.add_argument("--json", help="also write the rows there")
-    parser.add_argument("works", nargs="*")
-    args = parser.parse_args()
+def measure(args):
     times = collections.defaultdict(list)
     for index in range(args.rounds):
         for threads in (int(t) for t in args.threads.split(",")):
@@ -136,14 +133,45 @@ def main():
                   file=sys.stderr)
             run_round(args, threads, times)
     rows = [row(*key, rounds) for key, rounds in times.items()]
-    rows = sorted((r for r in rows if r), key=lambda r: r["threads"])
-    print(machine() + f", {args.rounds} rounds\n")
-    for unit in sorted({r["unit"] for r in rows}, reverse=True):
-        print("\n".join(table(rows, unit)))
+    return sorted((r for r in rows if r), key=lambda r: r["threads"])
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--programs", default="steps,ops")
+    parser.add_argument("--bench", default=os.path.join(ROOT, "build", "release", "bench"))
+    parser.add_argument("--json", help="also write the rows there")
+    parser.add_argument("--data", help="of mnist: the folder with MNIST's four files")
+    parser.add_argument("--seeds", type=int, default=3, help="of mnist: from 1 to N")
+    parser.add_argument("--epochs", type=int, help="of mnist: default 3 for cnn, 5 for mlp")
+    parser.add_argument("--steps", type=int, help="of mnist: end each run after N steps")
+    parser.add_argument("works", nargs="*")
+    args = parser.parse_args()
+    if "mnist" in args.programs.split(",") and args.programs != "mnist":
+        parser.error("mnist is measured alone: --programs mnist")
+    if args.programs == "mnist" and not args.data:
+        parser.error("--programs mnist wants --data DIR, the folder with MNIST's four files")
+    return args
+
+
+def main():
+    args = arguments()
+    if args.programs == "mnist":
+        rows = mnist.measure(args)
+        print(machine() + "\n")
+        print("\n".join(mnist.table(rows)))
+    else:
+        rows = measure(args)
+        print(machine() + f", {args.rounds} rounds\n")
+        for unit in sorted({r["unit"] for r in rows}, reverse=True):
+            print("\n".join(table(rows, unit)))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"machine": machine(), "rows": rows}, file, indent=1)
+    return 0 if rows else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,8 +1,9 @@
 """The networks of examples/cnn_mnist.c and mlp_mnist.c, trained in PyTorch on the same files.
 
-    torch_mnist.py --data DIR [--model cnn|mlp] [--epochs N] [--seed N] [--threads N]
+    torch_mnist.py --data DIR [--model cnn|mlp] [--epochs N] [--steps N] [--seed N] [--threads N]
 
-Adam at 1e-3 with a cosine over all steps. Prints one JSON line: accuracy, loss per epoch, seconds
+Adam at 1e-3 with a cosine over all steps of all epochs; --steps ends the run after N of them, as the
+examples' does. An epoch's last batch may be short, as theirs is. Prints one JSON line: accuracy, loss per epoch, seconds
 per epoch. Images stay in memory as float tensors and are gathered by index, which is the fastest
 way that PyTorch has.
 """
@@ -40,11 +41,10 @@ def load(folder, part, shape):
     return ((images / 255 - 0.1307) / 0.3081).reshape(-1, *shape), labels
 
 
-def train(net, opt, schedule, images, labels, batch):
-    """One epoch: mean loss and seconds."""
+def train(net, opt, schedule, images, labels, batch, count):
+    """One epoch of `count` steps: mean loss and seconds."""
     total, start = 0.0, time.perf_counter()
     order = torch.randperm(len(images))
-    count = len(images) // batch
     for i in range(count):
         rows = order[i * batch:(i + 1) * batch]
         loss = F.cross_entropy(net(images[rows]), labels[rows])
@@ -54,6 +54,13 @@ def train(net, opt, schedule, images, labels, batch):
         schedule.step()
         total += loss.item()
     return total / count, time.perf_counter() - start
+
+
+def steps_of_epochs(epochs, whole, most):
+    """Steps of each epoch that is begun; most: of all together, 0 for no limit."""
+    left = most or epochs * whole
+    counts = [min(whole, left - whole * i) for i in range(epochs)]
+    return [count for count in counts if count > 0]
 
 
 @torch.no_grad()
@@ -68,6 +75,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--model", choices=MODELS, default="cnn")
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -77,9 +85,10 @@ def main():
     images, labels = load(args.data, "train", shape)
     net = make()
     opt = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
-    steps = args.epochs * (len(images) // batch)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
-    epochs = [train(net, opt, schedule, images, labels, batch) for _ in range(args.epochs)]
+    whole = (len(images) + batch - 1) // batch
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, args.epochs * whole)
+    epochs = [train(net, opt, schedule, images, labels, batch, count)
+              for count in steps_of_epochs(args.epochs, whole, args.steps)]
     print(json.dumps({"model": args.model, "seed": args.seed, "threads": args.threads,
                       "torch": torch.__version__, "losses": [round(e[0], 6) for e in epochs],
                       "seconds": [round(e[1], 3) for e in epochs],
