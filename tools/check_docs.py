@@ -13,7 +13,6 @@ page of environment variables, and each key of the examples' --json in theirs.
 import fnmatch
 import os
 import re
-import subprocess
 import sys
 
 import checks
@@ -36,15 +35,8 @@ VARIABLE = {".c": r'"(TERN_[A-Z_]*[A-Z])"', ".sh": r"\$\{(TERN_[A-Z_]*[A-Z])[:=?
             ".py": r"""environ(?:\.get\(|\[)["'](TERN_[A-Z_]*[A-Z])["']"""}
 
 
-def tracked():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=checks.ROOT,
-                            capture_output=True, text=True, check=True)
-    files = [f for f in listed.stdout.splitlines() if os.path.exists(os.path.join(checks.ROOT, f))]
-    folders = {f[:i] for f in files for i in range(len(f)) if f[i] == "/"}
-    return files, folders
-
-
-FILES, FOLDERS = tracked()
+FILES = checks.tracked()
+FOLDERS = {f[:i] for f in FILES for i in range(len(f)) if f[i] == "/"}
 SOURCES = "\n".join(checks.read(f) for f in FILES
                     if f.endswith((".c", ".h", ".cu", ".cuh", ".inc", ".def", ".py", ".sh", ".cmake", ".txt", ".in", ".js"))
                     or f == "run")

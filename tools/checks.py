@@ -1,7 +1,8 @@
-"""What the checks of ./run lint share: the list of sources, C without comments and strings."""
+"""What the checks of ./run lint share: the lists of files and of sources, C without comments and strings."""
 
 import os
 import re
+import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("include", "core", "autograd", "amp", "backend_cpu", "backend_cuda", "nn", "data", "io",
@@ -9,6 +10,28 @@ FOLDERS = ("include", "core", "autograd", "amp", "backend_cpu", "backend_cuda", 
 EXTENSIONS = (".c", ".h", ".cu", ".cuh")
 
 _NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+# What a checkout holds that is nobody's source (.gitignore).
+_MADE = re.compile(r"^(?:build|data/mnist)$|(?:^|/)(?:__pycache__|\.cache|\.git)$")
+
+
+def tracked():
+    """Paths below the root of every file that is there and that git does not ignore. Without git, or where it does
+    not read this folder (an archive, another owner's checkout): of all but what .gitignore names."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        return [path for path in listed.stdout.split("\0") if os.path.isfile(os.path.join(ROOT, path))]
+    except (OSError, subprocess.CalledProcessError):
+        return sorted(_walked())
+
+
+def _walked():
+    for where, folders, names in os.walk(ROOT):
+        here = os.path.relpath(where, ROOT)
+        below = "" if here == "." else here + "/"
+        folders[:] = [name for name in folders if not _MADE.search(below + name)]
+        yield from (below + name for name in names if name != ".git" and not name.endswith(".pyc"))
 
 
 def sources(folders=FOLDERS, extensions=EXTENSIONS):

@@ -27,6 +27,8 @@ import sys
 import threading
 import time
 
+import checks
+
 WORK = os.path.abspath("build/mutate")
 BUILT = os.path.abspath("build/release")
 TESTED = os.path.join(WORK, "tested")  # as it was: another build must not change it meanwhile
@@ -223,17 +225,15 @@ def write_if_new(path, text):
 
 
 def copy_sources(mutants):
-    """What git knows and does not ignore, as it is now, in a folder of its own, with the switches."""
+    """The files of the checkout, as they are now, in a folder of its own, with the switches."""
     target = os.path.join(WORK, "src")
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True, check=True).stdout.split("\n")
     by_path = {}
     for m in mutants:
         by_path.setdefault(m.path, []).append(m)
     wanted = {HEADER: SWITCH, "backend_cuda/mutant.c": STATE.replace("MOST", str(len(mutants)))}
     wanted |= {path: switched_text(path, some) for path, some in by_path.items()}
-    for path in listed:
-        if path not in wanted and os.path.isfile(path):
+    for path in checks.tracked():
+        if path not in wanted:
             os.makedirs(os.path.join(target, os.path.dirname(path)), exist_ok=True)
             there = os.path.join(target, path)
             if not os.path.exists(there) or os.stat(there).st_mtime != os.stat(path).st_mtime:

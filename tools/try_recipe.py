@@ -31,28 +31,15 @@ GENERATED = {"docs/ops.md": "docs/ops.md is not current",
              "core/op_table.h": "core/op_table.h is not current"}
 
 
-def tracked():
-    """The files of the sources: what git does not ignore, or all but builds where there is no git."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            cwd=checks.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    if listed.returncode == 0:
-        return [path for path in listed.stdout.split("\0") if path]
-    return [os.path.relpath(os.path.join(where, name), checks.ROOT)
-            for where, _, names in os.walk(checks.ROOT) for name in names
-            if not os.path.relpath(where, checks.ROOT).startswith("build")]
-
-
 class Copy:
     """The sources, as they are now, in a folder of their own."""
 
     def __init__(self, root):
         self.root = root
         self.originals = {}
-        for path in tracked():
-            source = os.path.join(checks.ROOT, path)
-            if os.path.isfile(source):
-                os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
-                shutil.copy2(source, self.path(path))
+        for path in checks.tracked():
+            os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
+            shutil.copy2(os.path.join(checks.ROOT, path), self.path(path))
 
     def path(self, name):
         return os.path.join(self.root, name)

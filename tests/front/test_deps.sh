@@ -62,7 +62,7 @@ echo 0
 TEXT
 LOG=$work/log
 INSTALLED="gcc g++ libc6-dev cmake ninja-build libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
- libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev clang-format shellcheck dash"
+ libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev clang-format shellcheck dash doxygen"
 INSTALLED=$(echo "$INSTALLED" | tr -d '\n')
 export LOG INSTALLED
 
@@ -96,7 +96,7 @@ TEXT
 command_of other python3 <<'TEXT'
 case $PRESENT in *"$2"*) ;; *) exit 1 ;; esac
 TEXT
-for name in c++ cmake ninja pkg-config llvm-symbolizer valgrind g++ clang-format shellcheck dash; do
+for name in c++ cmake ninja pkg-config llvm-symbolizer valgrind g++ clang-format shellcheck dash doxygen; do
     command_of other $name </dev/null
 done
 please='deps: this is not a Debian system; please install:'
@@ -113,12 +113,12 @@ says 'deps: all there'
 
 # What tern does without is named, and is no failure.
 PRESENT='<cjson/cJSON.h> <cmocka.h>'
-for name in llvm-symbolizer valgrind clang-format shellcheck dash; do
+for name in llvm-symbolizer valgrind clang-format shellcheck dash doxygen; do
     rm "$work/other/$name"
 done
 on other 0 ./run deps
 says "$please cblas.h oneapi/dnnl/dnnl.h zlib.h omp.h compiler-rt libomp llvm-symbolizer valgrind\
- clang-format shellcheck dash"
+ clang-format shellcheck dash doxygen"
 says 'deps: (required are cc, cmake, ninja and cJSON; tern builds without the others)'
 
 # What it cannot do without is a failure: of the sets that are asked for.
@@ -127,7 +127,7 @@ rm "$work/other/python3"
 on other 0 ./run deps build
 says 'deps: all there'
 on other 1 ./run deps build lint
-says "$please python3 clang-format shellcheck dash"
+says "$please python3 clang-format shellcheck dash doxygen"
 on other 0 ./run deps docs fetch browser
 says "$please doxygen curl chromium"
 rm "$work/other/ninja"

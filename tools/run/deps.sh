@@ -28,7 +28,7 @@ packages_of() {
             libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
         ;;
     test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev valgrind ;;
-    lint) echo python3 g++ clang-format shellcheck dash ;;
+    lint) echo python3 g++ clang-format shellcheck dash doxygen ;;
     bench) echo python3 python3-venv ;;
     docs) echo doxygen ;;
     fetch) echo curl ca-certificates ;;
@@ -49,7 +49,7 @@ probes_of() {
         echo h:cmocka.h python3 clang compiler-rt=f:-fsanitize=address libomp=f:-fopenmp \
             llvm-symbolizer valgrind
         ;;
-    lint) echo python3 g++ clang-format shellcheck dash ;;
+    lint) echo python3 g++ clang-format shellcheck dash doxygen ;;
     bench) echo python3 python3-venv=p:ensurepip ;;
     docs) echo doxygen ;;
     fetch) echo curl ;;
