@@ -1,16 +1,20 @@
-/* Every allocation of a step in f16 with a gradient scaler fails in turn: nothing is leaked, and the next
- * step works. Tables of autocast and the name of a parameter that overflowed are done without. */
+/* Every allocation of a step in f16 with a gradient scaler fails in turn: nothing is leaked, parameters are
+ * all updated or none, and the next step works. Tables of autocast and the name of a parameter that overflowed are done without. */
 #include "tern/debug.h"
-#include "tests/support/check.h"
+#include "tests/support/params.h"
+
+enum { PARAMS = 4, FLOATS = 8 * 16 + 16 + 16 * 4 + 4 };
 
 typedef struct model {
     tern_module *net;
     tern_optimizer *opt;
     tern_tensor *x, *y;
-    double size; /* of the loss: infinite gradients are skipped */
+    double size;          /* of the loss: infinite gradients are skipped */
+    float values[FLOATS]; /* of the parameters, when they were last looked at */
 } model;
 
-static void step(const model *m, tern_grad_scaler *scaler)
+/* What tern_scaler_step said. */
+static tern_status_t step(const model *m, tern_grad_scaler *scaler)
 {
     TERN_SCOPE;
     tern_tensor *loss;
@@ -21,9 +25,10 @@ static void step(const model *m, tern_grad_scaler *scaler)
     tern_backward(tern_scaler_scale(scaler, tern_mul(loss, m->size)));
     tern_scaler_unscale(scaler, m->opt);
     tern_clip_grad_norm(tern_optimizer_params(m->opt, -1), .max_norm = 1);
-    tern_scaler_step(scaler, m->opt);
+    const tern_status_t status = tern_scaler_step(scaler, m->opt);
     tern_scaler_update(scaler);
     tern_zero_grad(m->opt);
+    return status;
 }
 
 /* After an error in the middle of an iteration. */
@@ -37,14 +42,13 @@ static void begin_anew(const model *m, tern_grad_scaler *scaler)
 }
 
 /* With a scaler of its own, whose state is made in the step. False when k was not reached. */
-static bool fail_at(const model *m, int64_t k, int64_t *errors)
+static bool fail_at(model *m, int64_t k, int64_t *errors)
 {
     const int64_t live = tern_live_tensors();
     tern_amp_reset();
     tern_debug_fail_allocation(k);
     tern_grad_scaler *scaler = tern_grad_scaler_create(.init_scale = 16);
-    if (scaler != NULL)
-        step(m, scaler);
+    const tern_status_t status = scaler != NULL ? step(m, scaler) : TERN_ERR_OOM;
     const bool reached = tern_debug_allocations_left() <= 0;
     tern_debug_fail_allocation(0);
     *errors += tern_failed();
@@ -57,6 +61,10 @@ static bool fail_at(const model *m, int64_t k, int64_t *errors)
     if (tern_live_tensors() > live)
         fail_msg("allocation %lld leaks %lld tensors", (long long)k,
                  (long long)(tern_live_tensors() - live));
+    const int64_t changed = params_changed(m->opt, m->values, FLOATS);
+    if (changed != (status == TERN_OK && m->size <= 1 ? PARAMS : 0))
+        fail_msg("allocation %lld: tern_scaler_step gave %s, and %lld parameters changed",
+                 (long long)k, tern_status_name(status), (long long)changed);
     assert_false(tern_autocast_enabled(TERN_CPU));
     return reached;
 }
@@ -75,6 +83,7 @@ static void fail_each(double size)
     tern_grad_scaler_free(warm);
     assert_no_error();
     m.size = size;
+    params_changed(m.opt, m.values, FLOATS);
     int64_t k = 1, errors = 0;
     while (fail_at(&m, k, &errors))
         k++;
