@@ -38,6 +38,21 @@ if(TARGET tern_backend_cpu)
   target_compile_options(tern_backend_cpu PRIVATE ${kernel_options})
 endif()
 
+# Lines are told apart at -O1 (where gcc warns of what is initialized), and the tests stay affordable; those of
+# vector kernels would not.
+function(tern_count_lines target)
+  target_compile_options(${target} PRIVATE -O1 -Wno-maybe-uninitialized --coverage -fprofile-update=atomic)
+  target_link_options(${target} PRIVATE --coverage)
+endfunction()
+if(TERN_COVERAGE)
+  foreach(folder IN LISTS TERN_FOLDERS)
+    if(TARGET tern_${folder})
+      tern_count_lines(tern_${folder})
+    endif()
+  endforeach()
+  link_libraries(gcov) # whatever holds these objects
+endif()
+
 # gcc turns short copy loops (shapes, strides of four numbers) into calls of memcpy: slower than the
 # loop.
 foreach(folder core autograd)
@@ -151,6 +166,9 @@ if(bridge_sources AND (TERN_HAVE_BLAS OR TERN_HAVE_ONEDNN))
   target_compile_definitions(tern_blas PRIVATE
     TERN_HAVE_BLAS=${TERN_HAVE_BLAS} TERN_HAVE_ONEDNN=${TERN_HAVE_ONEDNN})
   target_link_libraries(tern_blas PRIVATE tern_private)
+  if(TERN_COVERAGE)
+    tern_count_lines(tern_blas)
+  endif()
   if(TERN_HAVE_BLAS)
     get_filename_component(blas_folder ${TERN_BLAS_LIBRARY} DIRECTORY)
     set_target_properties(tern_blas PROPERTIES

@@ -16,7 +16,7 @@ option(TERN_TOOLS "Build the tern command" ON)
 option(TERN_TESTS "Build the tests" ON)
 option(TERN_FUZZ "Build the libFuzzer programs in tests/fuzz (clang)" OFF)
 option(TERN_WERROR "Treat warnings as errors" ON)
-option(TERN_COVERAGE "Count in libtern_sim.so what the tests run (gcov)" OFF)
+option(TERN_COVERAGE "Count which lines the tests run, but for vector kernels (gcov)" OFF)
 set(TERN_SANITIZE "" CACHE STRING "Sanitizers for everything: empty, address,undefined or thread")
 set(TERN_X86_BASE x86-64-v2 CACHE STRING "-march of the base kernels; empty: the compiler's")
 

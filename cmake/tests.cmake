@@ -112,7 +112,7 @@ function(tern_test kind source)
     add_dependencies(${target} tern_test_plugins)
   endif()
   file(STRINGS ${source} threaded LIMIT_COUNT 1
-       REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_")
+       REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_|\\.threads = |set_num_threads")
   set(labels ${kind})
   if(threaded)
     list(APPEND labels threads)
