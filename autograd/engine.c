@@ -426,7 +426,8 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     const bool owned_mode = self->owned_mode;
     const bool in_backward = self->in_backward;
     const uint8_t autocast = self->autocast;
-    const tern_site_t site = self->site;
+    const tern_site_t site = self->site, backward_site = self->backward_site;
+    self->backward_site = site;
     self->in_backward = true;
     self->autocast = 0; /* gradients have the dtypes that forward chose */
     self->grad_mode = plan->create_graph;
@@ -450,5 +451,6 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     self->in_backward = in_backward;
     self->autocast = autocast;
     self->site = site;
+    self->backward_site = backward_site;
     return ok;
 }

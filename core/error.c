@@ -113,11 +113,20 @@ static void write_log(const tern_thread *self)
     core_log_text(TERN_LOG_ERROR, NULL, with_memory);
 }
 
-void core_error_end(tern_thread *self, core_text *text)
+static void end_line(core_text *text)
 {
     if (text->length == 0 || text->buffer[text->length - 1] != '\n') {
         text->buffer[text->length++] = '\n';
         text->buffer[text->length] = '\0';
+    }
+}
+
+void core_error_end(tern_thread *self, core_text *text)
+{
+    end_line(text);
+    if (self->backward_site != NULL && self->backward_site != self->error_site) {
+        core_text_add(text, "  in the backward that %s began", self->backward_site);
+        end_line(text);
     }
     if (core_log_wants(TERN_LOG_ERROR))
         write_log(self);
