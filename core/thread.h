@@ -102,8 +102,7 @@ typedef struct tern_thread {
     int64_t finisher_count, finisher_capacity;
     int32_t message_code;
     char message[CORE_MESSAGE_BYTES]; /* a kernel's own words, until the dispatcher takes them */
-    tern_site_t
-        backward_site; /* of the backward that runs: errors name it beside their op's; or NULL */
+    tern_site_t backward_site; /* of the backward that runs, which its errors name; or NULL */
     char error_text[CORE_ERROR_BYTES];
     struct tern_thread *next; /* list of all states */
     bool parked;
