@@ -4,44 +4,12 @@
  * and l the log of the sum of exponentials, an element that counts has the loss
  *     (1 - e) w[t] (l - x[t]) + e / C sum_c w[c] (l - x[c])
  * and the mean divides their sum by the sum of w[t]. An ignored one has loss 0 and weight 0. All of
- * it is torch.nn.functional.cross_entropy's, NaN of an empty mean included. */
+ * it is torch.nn.functional.cross_entropy's, NaN of an empty mean included. With class probabilities p for a
+ * target the loss is
+ *     - sum_c w[c] ((1 - e) p[c] + e / C) log_softmax(x)[c]
+ * and the mean that over all places; made of other ops. */
 #include "core/op_table.h"
-
-static bool fill_attr(tern_site_t site, const tern_cross_entropy_args *args, tern_attr_loss *attr)
-{
-    const double smoothing = args->label_smoothing;
-    attr->reduction = args->reduction == 0 ? TERN_REDUCTION_MEAN : args->reduction;
-    attr->reserved = 0;
-    attr->label_smoothing = smoothing;
-    attr->ignore_index = args->ignore ? args->ignore_index : -100;
-    if (attr->reduction < TERN_REDUCTION_MEAN || attr->reduction > TERN_REDUCTION_NONE)
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
-                            "%d is no reduction\n  try TERN_MEAN, TERN_SUM or TERN_NONE",
-                            args->reduction) == TERN_OK;
-    if (!(smoothing >= 0.0 && smoothing <= 1.0))
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
-                            "label_smoothing is %g; it lies in [0, 1]", smoothing) == TERN_OK;
-    return true;
-}
-
-tern_tensor *tern_cross_entropy_at(tern_site_t site, const tern_cross_entropy_args *args)
-{
-    tern_attr_loss attr;
-    if (tern_failed())
-        return NULL;
-    if (args == NULL || args->size_ < sizeof *args) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
-                     "logits and target are missing\n  try tern_cross_entropy(logits, target)");
-        return NULL;
-    }
-    if (!fill_attr(site, args, &attr))
-        return NULL;
-    tern_tensor *in[3] = { args->logits, args->target, args->weight };
-    tern_tensor *loss = NULL;
-    tern_tensor **out[2] = { &loss, NULL };
-    core_opn(TERN_OP_cross_entropy, site, &attr, 3, in, 2, out);
-    return loss;
-}
+#include "core/ops/loss.h"
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -65,6 +33,12 @@ static bool check_target(core_call *call)
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
     if (core_view(call, 0)->ndim == 0)
         return core_fail(call, TERN_ERR_SHAPE, NULL, "the logits have no classes: they are 0-dim");
+    if (tern_dtype_is_float(dtype))
+        return core_fail(
+            call, TERN_ERR_DTYPE, "tern_cast(target, TERN_I64) where these are class numbers",
+            "the target is %s; class numbers are i64, and probabilities of classes have "
+            "the logits' shape",
+            tern_dtype_name(dtype));
     if (dtype != TERN_I64)
         return core_fail(call, TERN_ERR_DTYPE, "tern_cast(target, TERN_I64)",
                          "the target is %s; class numbers are i64", tern_dtype_name(dtype));
@@ -191,4 +165,93 @@ void back_cross_entropy_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **gra
         tern_tensor *v = tern_mul(u, tern_unsqueeze(factor, dim));
         grad_in[1] = core_op2(TERN_OP_softmax_grad, TERN_HERE, &along, v, tern_softmax(x, dim));
     }
+}
+
+/* ---- class probabilities ---------------------------------------------------------------------- */
+
+static bool are_probabilities(const tern_tensor *logits, const tern_tensor *target)
+{
+    return logits != NULL && target != NULL && logits->view.ndim > 0 &&
+           tern_dtype_is_float((tern_dtype_t)target->view.dtype) &&
+           core_view_same_shape(&logits->view, &target->view);
+}
+
+static bool soft_inputs_fit(core_call *call)
+{
+    return core_check_dtype(call, 0, DT_FLOATS) &&
+           (call->n_in < 3 || check_weight(call, 2, core_view(call, 0)));
+}
+
+static tern_tensor *each_soft_loss(core_call *call, double smoothing)
+{
+    tern_tensor *x = call->in[0], *target = call->in[1];
+    const int dim = x->view.ndim == 1 ? 0 : 1;
+    const int64_t classes = x->view.shape[dim];
+    if (smoothing > 0)
+        target = tern_add(tern_mul(target, 1 - smoothing), smoothing / (double)classes);
+    tern_tensor *loss = tern_mul(tern_neg(tern_log_softmax(x, dim)), target);
+    if (call->n_in == 3) {
+        tern_shape_t column = { .set_ = 1, .ndim = x->view.ndim - dim, .dims = { classes } };
+        for (int d = 1; d < column.ndim; d++)
+            column.dims[d] = 1;
+        loss = tern_mul(loss, tern_reshape(call->in[2], column));
+    }
+    return tern_sum(loss, TERN_DIMS(dim));
+}
+
+static tern_tensor *soft_cross_entropy(tern_site_t site, const tern_cross_entropy_args *args,
+                                       const tern_attr_loss *attr)
+{
+    core_frame frame;
+    core_call *call = &frame.call;
+    core_compose_begin(&frame, TERN_OP_cross_entropy, site, args->weight != NULL ? 3 : 2,
+                       (tern_tensor *[]){ args->logits, args->target, args->weight });
+    tern_tensor *loss = NULL;
+    if (attr->ignore_index >= 0)
+        core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                  "class %lld cannot be ignored where the target is probabilities",
+                  (long long)attr->ignore_index);
+    else if (core_compose_check(&frame) && soft_inputs_fit(call) && core_compose_cast(&frame))
+        loss = core_reduce_loss(each_soft_loss(call, attr->label_smoothing), attr->reduction);
+    return core_compose_end(&frame, loss);
+}
+
+/* ---- the function ---------------------------------------------------------------------------- */
+
+static bool fill_attr(tern_site_t site, const tern_cross_entropy_args *args, tern_attr_loss *attr)
+{
+    const double smoothing = args->label_smoothing;
+    attr->reduction = args->reduction == 0 ? TERN_REDUCTION_MEAN : args->reduction;
+    attr->reserved = 0;
+    attr->label_smoothing = smoothing;
+    attr->ignore_index = args->ignore ? args->ignore_index : -100;
+    if (attr->reduction < TERN_REDUCTION_MEAN || attr->reduction > TERN_REDUCTION_NONE)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
+                            "%d is no reduction\n  try TERN_MEAN, TERN_SUM or TERN_NONE",
+                            args->reduction) == TERN_OK;
+    if (!(smoothing >= 0.0 && smoothing <= 1.0))
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
+                            "label_smoothing is %g; it lies in [0, 1]", smoothing) == TERN_OK;
+    return true;
+}
+
+tern_tensor *tern_cross_entropy_at(tern_site_t site, const tern_cross_entropy_args *args)
+{
+    tern_attr_loss attr;
+    if (tern_failed())
+        return NULL;
+    if (args == NULL || args->size_ < sizeof *args) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
+                     "logits and target are missing\n  try tern_cross_entropy(logits, target)");
+        return NULL;
+    }
+    if (!fill_attr(site, args, &attr))
+        return NULL;
+    if (are_probabilities(args->logits, args->target))
+        return soft_cross_entropy(site, args, &attr);
+    tern_tensor *in[3] = { args->logits, args->target, args->weight };
+    tern_tensor *loss = NULL;
+    tern_tensor **out[2] = { &loss, NULL };
+    core_opn(TERN_OP_cross_entropy, site, &attr, 3, in, 2, out);
+    return loss;
 }

@@ -21,11 +21,13 @@ enum { TERN_MEAN = 1, TERN_SUM = 2, TERN_NONE = 3, TERN_BATCH_MEAN = 4 };
 typedef struct tern_cross_entropy_args {
     size_t size_;
     tern_tensor *logits;  /* [C] or [N, C] or [N, C, ...] */
-    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...] */
+    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...]; or probabilities of the classes, floats of
+                           * the logits' shape, which take a gradient, too */
     tern_tensor *weight;  /* [C] or NULL */
-    int reduction;        /* default TERN_MEAN: over the weights of the targets that count */
+    int reduction;        /* default TERN_MEAN: over the weights of the targets that count; of probabilities, over
+                           * all places */
     double label_smoothing;
-    int64_t ignore_index; /* used when `ignore` is set; default -100 */
+    int64_t ignore_index; /* used when `ignore` is set; default -100; not for probabilities */
     bool ignore;
 } tern_cross_entropy_args;
 /* -log of softmax(logits) along C at the target: torch.nn.functional.cross_entropy. A target outside of

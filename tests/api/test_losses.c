@@ -128,6 +128,82 @@ static void test_first_and_second_derivatives_agree_with_differences(void **stat
 
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
+/* Values of torch.nn.functional.cross_entropy's formula in double precision. */
+static double soft_loss(const double *w, double smoothing, int row)
+{
+    static const double p[2][3] = { { 0.5, 0.25, 0.25 }, { 0, 1, 0.5 } };
+    const double log_sum =
+        log(exp(logits_2x3[3 * row]) + exp(logits_2x3[3 * row + 1]) + exp(logits_2x3[3 * row + 2]));
+    double loss = 0;
+    for (int c = 0; c < 3; c++)
+        loss += w[c] * (p[row][c] * (1 - smoothing) + smoothing / 3) *
+                (log_sum - (double)logits_2x3[3 * row + c]);
+    return loss;
+}
+
+static tern_tensor *probabilities(void)
+{
+    const float p[] = { 0.5f, 0.25f, 0.25f, 0, 1, 0.5f };
+    return tern_from_data(p, .shape = TERN_SHAPE(2, 3));
+}
+
+static void test_probabilities_of_classes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double one[] = { 1, 1, 1 }, w[] = { 0.5, 2, 3 };
+    const float w32[] = { 0.5f, 2, 3 };
+    tern_tensor *weight = tern_from_data(w32, .shape = TERN_SHAPE(3)), *p = probabilities();
+    assert_close(tern_item(tern_cross_entropy(logits(), p)),
+                 (soft_loss(one, 0, 0) + soft_loss(one, 0, 1)) / 2, 1e-6);
+    assert_close(tern_item(tern_cross_entropy(logits(), p, weight, .label_smoothing = 0.3)),
+                 (soft_loss(w, 0.3, 0) + soft_loss(w, 0.3, 1)) / 2, 2e-6);
+    assert_close(tern_item(tern_cross_entropy(logits(), p, weight, .reduction = TERN_SUM)),
+                 soft_loss(w, 0, 0) + soft_loss(w, 0, 1), 2e-6);
+    tern_tensor *each = tern_cross_entropy(logits(), p, .reduction = TERN_NONE);
+    assert_int_equal(tern_ndim(each), 1);
+    assert_close(tern_item(tern_select(each, 0, 1)), soft_loss(one, 0, 1), 1e-6);
+    tern_tensor *row =
+        tern_cross_entropy(tern_select(logits(), 0, 1), tern_select(p, 0, 1), weight);
+    assert_int_equal(tern_ndim(row), 0);
+    assert_close(tern_item(row), soft_loss(w, 0, 1), 2e-6);
+    /* places: [N, C, 2] of two equal columns */
+    tern_tensor *x2 = tern_stack(2, logits(), logits()), *p2 = tern_stack(2, p, p);
+    each = tern_cross_entropy(x2, p2, weight, .reduction = TERN_NONE);
+    assert_int_equal(tern_ndim(each), 2);
+    assert_close(tern_item(tern_select(tern_select(each, 0, 1), 0, 1)), soft_loss(w, 0, 1), 2e-6);
+    assert_no_error();
+}
+
+static tern_tensor *soft_of(tern_tensor *const *in, void *user)
+{
+    return tern_cross_entropy(in[0], in[1], user, .label_smoothing = 0.1);
+}
+
+static void test_probabilities_have_gradients_and_rules(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(tern_cast(logits(), TERN_F64), true);
+    tern_tensor *p = tern_set_requires_grad(tern_cast(probabilities(), TERN_F64), true);
+    tern_tensor *weight = tern_add(tern_arange(0, 3, .dtype = TERN_F64), 0.5);
+    tern_gradcheck(soft_of, (tern_tensor *const[]){ x, p }, 2, weight, .order = 2);
+    {
+        TERN_AUTOCAST(tern_default_device(), TERN_BF16);
+        tern_tensor *half = tern_cast(logits(), TERN_BF16);
+        assert_int_equal(tern_dtype(tern_cross_entropy(half, probabilities())), TERN_F32);
+    }
+    assert_no_error();
+    assert_null(tern_cross_entropy(x, p, .ignore = true, .ignore_index = 1));
+    assert_error(TERN_ERR_ARGUMENT, "class 1 cannot be ignored");
+    assert_null(tern_cross_entropy(x, p, tern_ones(TERN_SHAPE(2), TERN_F64)));
+    assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
+    assert_null(tern_cross_entropy(target(), tern_cast(target(), TERN_F32)));
+    assert_error(TERN_ERR_DTYPE, "input 0 is i64");
+    assert_null(tern_cross_entropy(logits(), tern_cast(target(), TERN_F32)));
+    assert_error(TERN_ERR_DTYPE, "probabilities of classes have the logits' shape");
+}
+
 static void test_wrong_targets_are_explained(void **state)
 {
     (void)state;
@@ -311,6 +387,8 @@ int main(void)
         cmocka_unit_test(test_one_row_and_many_dimensions),
         cmocka_unit_test(test_backward_gives_probabilities_less_one_at_the_target),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
+        cmocka_unit_test(test_probabilities_of_classes),
+        cmocka_unit_test(test_probabilities_have_gradients_and_rules),
         cmocka_unit_test(test_wrong_targets_are_explained),
         cmocka_unit_test(test_options_of_other_losses_are_checked),
         cmocka_unit_test(test_class_numbers_outside_are_found),
