@@ -286,6 +286,52 @@ static void test_a_gradient_of_another_shape_is_an_error(void **state)
     assert_error(TERN_ERR_GRAD, "bad: backward returned a gradient [] on c"); /* cpu, cuda:0 */
 }
 
+static void test_hooks_and_gradients_want_the_right_tensors(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(3), *y = tern_mul(x, x), *grads[1];
+    tern_add_hook(x, NULL, NULL);
+    assert_error(TERN_ERR_ARGUMENT, "a hook needs a function");
+    tern_add_hook(tern_ones(TERN_SHAPE(2)), doubled, NULL);
+    assert_error(TERN_ERR_ARGUMENT, "a tensor that requires a gradient");
+    tern_add_accumulated_hook(x, NULL, NULL);
+    assert_error(TERN_ERR_ARGUMENT, "the function is NULL");
+    tern_add_accumulated_hook(y, NULL, NULL);
+    assert_error(TERN_ERR_GRAD, "only leaves are allowed");
+    tern_set_grad(y, tern_ones(TERN_SHAPE(3)));
+    assert_error(TERN_ERR_GRAD, "only leaves are allowed");
+    tern_grad(tern_sum(y), NULL, 1, grads);
+    assert_error(TERN_ERR_ARGUMENT, "inputs and out_grads are needed");
+    tern_grad(tern_sum(y), (tern_tensor *const[]){ NULL }, 1, grads);
+    assert_error(TERN_ERR_GRAD, "input 0 is NULL or does not require a gradient");
+    tern_backward(y, tern_ones(TERN_SHAPE(4)));
+    assert_error(TERN_ERR_SHAPE, "the gradient's shape [4]");
+}
+
+static void test_ops_of_ones_own_are_checked(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op nothing = { "nothing", .inputs = 1 };
+    static const tern_op wide = { "wide", .inputs = 9, .forward = identity_forward };
+    static const tern_op heavy = { "heavy", .inputs = 1, .forward = identity_forward,
+                                   .attr_size = 4000 };
+    static const char attributes[4000];
+    static const tern_op one = { "one", .inputs = 1, .forward = identity_forward };
+    tern_tensor *x = leaf(3);
+    assert_null(tern_apply(NULL, x));
+    assert_error(TERN_ERR_ARGUMENT, "the op or its inputs are NULL");
+    assert_null(tern_apply(&wide, x, x, x, x, x, x, x, x, x));
+    assert_error(TERN_ERR_ARGUMENT, "more than 8 inputs");
+    assert_null(tern_apply_at(TERN_HERE, &heavy, &x, attributes));
+    assert_error(TERN_ERR_ARGUMENT, "attributes of more than");
+    assert_null(tern_apply(&nothing, x));
+    assert_error(TERN_ERR_ARGUMENT, "neither forward nor rule");
+    assert_null(tern_apply(&one, (tern_tensor *)NULL));
+    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+}
+
 static void test_nothing_is_left_alive(void **state)
 {
     (void)state;
@@ -319,6 +365,8 @@ int main(void)
         TEST(test_roots_are_checked),
         TEST(test_gradcheck_finds_a_wrong_gradient),
         TEST(test_a_gradient_of_another_shape_is_an_error),
+        TEST(test_hooks_and_gradients_want_the_right_tensors),
+        TEST(test_ops_of_ones_own_are_checked),
         TEST(test_nothing_is_left_alive),
     };
     const int failed = check_run(tests, NULL, NULL);

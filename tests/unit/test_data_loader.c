@@ -293,6 +293,12 @@ static void test_reports_are_means_by_name(void **state)
     }
     assert_true(tern_loader_mean(loader, "loss") == 2.5);
     assert_true(tern_loader_mean(loader, "norm") == 25);
+    tern_loader_report(loader, "", tern_ones(TERN_SCALAR_SHAPE));
+    assert_non_null(strstr(tern_error_text(), "a name has 1 to"));
+    tern_error_clear();
+    tern_loader_report(loader, "none", NULL);
+    assert_non_null(strstr(tern_error_text(), "'none' is NULL, not one number"));
+    tern_error_clear();
     tern_loader_report(loader, "many", tern_zeros(TERN_SHAPE(2)));
     assert_non_null(strstr(tern_error_text(), "'many' is a tensor of several elements"));
     tern_error_clear();

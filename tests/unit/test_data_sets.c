@@ -264,6 +264,25 @@ static void test_tensors_keep_dtype_but_class_numbers_widen(void **state)
     tern_dataset_free(dataset);
 }
 
+static void test_class_numbers_of_every_width(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_I8, TERN_I16, TERN_I32, TERN_I64 };
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        TERN_SCOPE;
+        const int64_t y[2] = { -100, 7 };
+        tern_tensor *classes = tern_from_data(y, TERN_SHAPE(2), .dtype = TERN_I64);
+        tern_dataset *dataset =
+            tern_dataset_from_tensors(tern_ones(TERN_SHAPE(2, 2)), tern_cast(classes, dtypes[i]));
+        tern_batch b;
+        first_batch(dataset, 2, &b);
+        assert_int_equal(tern_dtype(b.y), TERN_I64);
+        assert_memory_equal(tern_data(b.y), y, sizeof y);
+        let_go(&b);
+        tern_dataset_free(dataset);
+    }
+}
+
 static void test_tensors_may_be_strided_and_without_y(void **state)
 {
     (void)state;
@@ -399,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_digits_are_all_drawn_with_ink_inside),
         cmocka_unit_test(test_digits_are_a_dataset_like_mnist),
         cmocka_unit_test(test_tensors_keep_dtype_but_class_numbers_widen),
+        cmocka_unit_test(test_class_numbers_of_every_width),
         cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
         cmocka_unit_test(test_images_are_normalised_by_channel),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),

@@ -1,0 +1,145 @@
+/* Every layer: how it describes itself, what it refuses to be made of, and that activations are their ops. */
+#include <stdio.h>
+
+#include "tests/support/check.h"
+
+/* The first line of its description; the layer is freed with the suite. */
+static void assert_described(tern_module *layer, const char *wanted)
+{
+    char text[512];
+    assert_no_error();
+    tern_module_describe(layer, text, sizeof text);
+    const size_t length = strlen(wanted);
+    if (strncmp(text, wanted, length) != 0 || text[length] != '\n')
+        fail_msg("wanted '%s', got '%s'", wanted, text);
+    tern_module_free(layer);
+}
+
+static void test_layers_describe_themselves(void **state)
+{
+    (void)state;
+    assert_described(
+        tern_conv2d_layer(2, 4, 3, .padding = 1),
+        "conv2d(in=2, out=4, kernel=3x3, stride=1x1, padding=1x1, dilation=1x1, groups=1)");
+    assert_described(tern_batch_norm1d_layer(3, .no_running = true),
+                     "batch_norm1d(features=3, eps=1e-05, momentum=0.1, no running statistics)");
+    assert_described(tern_batch_norm2d_layer(3, .no_affine = true),
+                     "batch_norm2d(features=3, eps=1e-05, momentum=0.1, no weight)");
+    assert_described(
+        tern_instance_norm_layer(3),
+        "instance_norm(features=3, eps=1e-05, momentum=0.1, no weight, no running statistics)");
+    assert_described(tern_group_norm_layer(2, 4), "group_norm(groups=2, channels=4, eps=1e-05)");
+    assert_described(tern_layer_norm_layer(7), "layer_norm(size=7, eps=1e-05)");
+    assert_described(tern_rms_norm_layer(7), "rms_norm(size=7)");
+    assert_described(tern_embedding_layer(5, 6), "embedding(rows=5, size=6)");
+    assert_described(tern_dropout_layer(0.25), "dropout(p=0.25)");
+    assert_described(tern_softmax_layer(-1), "softmax(dim=-1)");
+    assert_described(tern_log_softmax_layer(1), "log_softmax(dim=1)");
+    assert_described(tern_flatten_layer(), "flatten(dims 1 to -1)");
+    assert_described(tern_max_pool2d_layer(2), "max_pool2d(kernel=2x2, stride=2x2, padding=0x0)");
+    assert_described(tern_avg_pool2d_layer(3, .stride = 1, .padding = 1),
+                     "avg_pool2d(kernel=3x3, stride=1x1, padding=1x1)");
+    assert_described(tern_upsample_layer(.scale = 2), "upsample(scale=2, mode=nearest)");
+    assert_described(tern_upsample_layer(.height = 4, .width = 5, .mode = TERN_BILINEAR),
+                     "upsample(size=4x5, mode=bilinear)");
+    assert_described(tern_adaptive_avg_pool2d_layer(2, -1), "adaptive_avg_pool2d(size=2x-1)");
+    assert_described(tern_multihead_attention_layer(8, 2, .causal = true),
+                     "multihead_attention(width=8, heads=2, dropout=0, causal");
+    assert_described(tern_transformer_encoder_layer(8, 2, .hidden = 16, .gelu = true),
+                     "transformer_encoder(width=8, heads=2, hidden=16, dropout=0.1, gelu");
+    assert_described(tern_lstm_layer(3, 4), "lstm(in=3, hidden=4, layers=1)");
+}
+
+typedef tern_tensor *(*unary_fn)(tern_tensor *x);
+
+static tern_tensor *f_gelu(tern_tensor *x)
+{
+    return tern_gelu(x);
+}
+static tern_tensor *f_gelu_tanh(tern_tensor *x)
+{
+    return tern_gelu_tanh(x);
+}
+static tern_tensor *f_relu(tern_tensor *x)
+{
+    return tern_relu(x);
+}
+static tern_tensor *f_sigmoid(tern_tensor *x)
+{
+    return tern_sigmoid(x);
+}
+static tern_tensor *f_silu(tern_tensor *x)
+{
+    return tern_silu(x);
+}
+static tern_tensor *f_tanh(tern_tensor *x)
+{
+    return tern_tanh(x);
+}
+static tern_tensor *f_softmax(tern_tensor *x)
+{
+    return tern_softmax(x, 1);
+}
+static tern_tensor *f_log_softmax(tern_tensor *x)
+{
+    return tern_log_softmax(x, 1);
+}
+
+static void test_activations_are_their_ops(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(4);
+    const struct {
+        tern_module *layer;
+        unary_fn op;
+    } pairs[] = {
+        { tern_gelu_layer(), f_gelu },        { tern_gelu_tanh_layer(), f_gelu_tanh },
+        { tern_relu_layer(), f_relu },        { tern_sigmoid_layer(), f_sigmoid },
+        { tern_silu_layer(), f_silu },        { tern_tanh_layer(), f_tanh },
+        { tern_softmax_layer(1), f_softmax }, { tern_log_softmax_layer(1), f_log_softmax },
+    };
+    tern_tensor *x = tern_randn(TERN_SHAPE(3, 5));
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        tern_tensor *same = tern_eq(tern_forward(pairs[i].layer, x), pairs[i].op(x));
+        assert_true(tern_item(tern_all(same)) == 1);
+        tern_module_free(pairs[i].layer);
+    }
+    assert_no_error();
+}
+
+#define REFUSED(layer, words)                   \
+    do {                                        \
+        assert_null(layer);                     \
+        assert_error(TERN_ERR_ARGUMENT, words); \
+    } while (0)
+
+static void test_options_that_no_layer_can_have(void **state)
+{
+    (void)state;
+    REFUSED(tern_conv2d_layer(3, 4, 3, .padding = -1), "'padding' is -1");
+    REFUSED(tern_conv2d_layer(3, 4, 3, .groups = 2), "groups = 2 must divide in = 3 and out = 4");
+    REFUSED(tern_conv1d_layer(3, 4, 3, .groups = 2), "groups = 2 must divide in = 3 and out = 4");
+    REFUSED(tern_conv1d_layer(3, 4, 3, .padding = -2), "'padding' is -2");
+    REFUSED(tern_conv_transpose2d_layer(3, 4, 3, .output_padding = 1), "below the stride of 1");
+    REFUSED(tern_batch_norm2d_layer(0), "features");
+    REFUSED(tern_group_norm_layer(3, 4), "groups");
+    REFUSED(tern_embedding_layer(5, -1), "size");
+    REFUSED(tern_dropout_layer(1.5), "p = 1.5 is not in [0, 1]");
+    REFUSED(tern_max_pool2d_layer(2, .exclude_pad = true), "for average pooling only");
+    REFUSED(tern_avg_pool2d_layer(2, .dilation = 2), "for max pooling only");
+    REFUSED(tern_upsample_layer(.scale = 2, .height = 4), "either a height (and width) or a scale");
+    REFUSED(tern_multihead_attention_layer(8, 3), "heads");
+    REFUSED(tern_lstm_layer(3, 0), "hidden");
+    REFUSED(tern_sequential(tern_relu_layer(), NULL), "NULL");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers_describe_themselves),
+        cmocka_unit_test(test_activations_are_their_ops),
+        cmocka_unit_test(test_options_that_no_layer_can_have),
+    };
+    return check_run(tests, NULL, NULL);
+}
