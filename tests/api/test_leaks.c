@@ -378,9 +378,48 @@ static void test_a_loss_kept_with_its_graph_is_found(void **state)
     expect(text, "a number as sum: nothing grows in 6 steps\n");
 }
 
+/* ---- debug builds ------------------------------------------------------------------------------- */
+
+typedef struct told {
+    int warnings;
+    bool names_line;
+    int line;
+} told;
+
+static void listen(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    told *t = user;
+    char end[32];
+    snprintf(end, sizeof end, "test_leaks.c:%d", t->line);
+    if (level != TERN_LOG_WARNING || strstr(text, "a loop without TERN_SCOPE") == NULL)
+        return;
+    t->warnings++;
+    t->names_line = site != NULL && strstr(site, end) != NULL;
+}
+
+static void test_a_loop_without_a_scope_is_told_of_in_debug_builds(void **state)
+{
+    (void)state;
+    told t = { 0 };
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2));
+    tern_log_set_callback(listen, &t);
+    t.line = __LINE__ + 2;
+    for (int i = 0; i < 150000; i++)
+        (void)tern_detach(x);
+    tern_log_set_callback(NULL, NULL);
+#ifdef NDEBUG
+    assert_int_equal(t.warnings, 0);
+#else
+    assert_int_equal(t.warnings, 1);
+    assert_true(t.names_line);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_loop_without_a_scope_is_told_of_in_debug_builds),
         cmocka_unit_test(test_tensors_are_counted_by_the_line_that_made_them),
         cmocka_unit_test(test_the_greatest_comes_first_and_all_are_counted),
         cmocka_unit_test(test_shared_memory_counts_once_for_its_owner),
