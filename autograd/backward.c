@@ -88,12 +88,17 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
     return self->error_code == TERN_OK;
 }
 
-/* The gradient to start with, owned by the caller. */
+/* The gradient to start with, of the root's dtype, owned by the caller. */
 static tern_tensor *first_gradient(tern_thread *self, tern_site_t site, const tern_tensor *root,
                                    tern_tensor *gradient)
 {
-    if (gradient != NULL)
-        return core_retain(gradient);
+    if (gradient != NULL) {
+        if (gradient->view.dtype != root->view.dtype)
+            gradient =
+                tern_to_at(site, gradient,
+                           TERN_OPTIONS_(tern_to_args, .dtype = (tern_dtype_t)root->view.dtype));
+        return gradient != NULL ? core_retain(gradient) : NULL;
+    }
     tern_tensor *one = core_tensor_new(self, site, root->view.dev, (tern_dtype_t)root->view.dtype,
                                        root->view.ndim, root->view.shape);
     if (one == NULL)
@@ -103,18 +108,6 @@ static tern_tensor *first_gradient(tern_thread *self, tern_site_t site, const te
         return one;
     core_release(self, one);
     return NULL;
-}
-
-/* A root that is a leaf itself. */
-static bool leaf_root(tern_tensor *root, tern_tensor *gradient, const backward_plan *plan)
-{
-    if (plan->captures != NULL)
-        return autograd_capture_leaf(plan, root, gradient);
-    if (root->grad != NULL)
-        return core_op_inplace(TERN_OP_add, NULL, NULL, root->grad, gradient) != NULL;
-    tern_tensor *copy = tern_clone_at(NULL, gradient);
-    root->grad = tern_retain(copy);
-    return copy != NULL;
 }
 
 static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root,
@@ -133,7 +126,7 @@ static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root,
     if (root->node != NULL) {
         ok = autograd_run(self, root->node, root->output_index, start, plan);
     } else {
-        ok = leaf_root(root, start, plan);
+        ok = autograd_run_leaf(self, root, start, plan);
         core_release(self, start);
     }
     core_scope_unwind(self, mark);
@@ -150,6 +143,19 @@ tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args)
 
 /* ---- gradients of chosen tensors ------------------------------------------------------------------ */
 
+/* A tensor has one scope: in place of one that has one, another in none. Takes over the reference. */
+static tern_tensor *copied(tern_thread *self, tern_tensor *grad, bool recorded)
+{
+    const bool grad_mode = self->grad_mode, owned_mode = self->owned_mode;
+    self->grad_mode = recorded;
+    self->owned_mode = true;
+    tern_tensor *copy = self->error_code == TERN_OK ? tern_clone_at(NULL, grad) : NULL;
+    self->owned_mode = owned_mode;
+    self->grad_mode = grad_mode;
+    core_release(self, grad);
+    return copy;
+}
+
 static tern_status_t hand_out(tern_thread *self, tern_site_t site, const tern_grad_args *args,
                               capture *captures)
 {
@@ -160,6 +166,9 @@ static tern_status_t hand_out(tern_thread *self, tern_site_t site, const tern_gr
                        (long long)i);
     for (int64_t i = 0; i < args->count; i++) {
         tern_tensor *grad = captures[i].grad;
+        if (grad != NULL &&
+            grad->scope_slot >= 0) /* the caller's own, or another input's as well */
+            grad = copied(self, grad, args->create_graph);
         if (self->error_code == TERN_OK)
             args->out_grads[i] = core_scope_add(self, grad);
         else if (grad != NULL)

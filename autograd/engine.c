@@ -3,26 +3,12 @@
  * A node's gradients collect in node->grad[]; a tensor there is owned by the node. A leaf may take
  * over a gradient that nobody else holds; otherwise it gets a copy, because its gradient is added to
  * in place later. Work lists run through node->link. */
-#include "autograd/engine.h"
+#include "autograd/running.h"
 
 #include "autograd/checkpoint.h"
 #include "core/autocast.h"
 #include "core/backend.h"
 #include "tern/ops.h"
-
-typedef struct engine {
-    tern_thread *self;
-    uint64_t epoch;
-    const backward_plan *plan;
-    int64_t mark; /* of the running node's scope */
-    core_node *ready;
-    tern_op_ctx ctx; /* of the running node */
-    backward_streams streams;
-} engine;
-
-/* Nearly every backward is plain: one stream, no gradients captured, none recorded. What runs a node is
- * compiled twice, so that there it asks none of this of each node. */
-#define PER_KIND __attribute__((always_inline)) static inline
 
 static bool is_plain(const engine *e)
 {
@@ -31,30 +17,7 @@ static bool is_plain(const engine *e)
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
 
-/* Does only the scope of the running node hold it? */
-static bool in_node_scope(const engine *e, const tern_tensor *t)
-{
-    return t->scope_slot >= e->mark && t->scope_slot < e->self->scope.top &&
-           e->self->scope.slots[t->scope_slot] == (uintptr_t)t;
-}
-
-/* One reference to a gradient: the running scope's or the running node's own where that is enough. */
-PER_KIND tern_tensor *take(engine *e, tern_tensor *grad)
-{
-    core_node *node = e->ctx.node;
-    if (node->grad[0] == grad && autograd_exclusive(grad)) {
-        node->grad[0] = NULL;
-        return grad;
-    }
-    if (!in_node_scope(e, grad))
-        return core_retain(grad);
-    e->self->scope.slots[grad->scope_slot] = 0;
-    grad->scope_slot = -1;
-    return grad;
-}
-
-/* slot += grad, where slot holds one already and is owned by the caller. */
-static __attribute__((noinline)) bool add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
+bool autograd_add_to(engine *e, tern_tensor **slot, tern_tensor *grad)
 {
     if (!e->plan->create_graph && autograd_takes(*slot, grad))
         return core_apply_ready(e->self, TERN_OP_add, NULL, *slot, grad) != NULL;
@@ -66,81 +29,13 @@ static __attribute__((noinline)) bool add_to(engine *e, tern_tensor **slot, tern
     return true;
 }
 
-static inline bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
-{
-    if (*slot != NULL)
-        return add_to(e, slot, grad);
-    *slot = take(e, grad);
-    return true;
-}
-
-/* May the leaf have the gradient itself? Only when nobody but the running node holds it. */
-static bool steals(const engine *e, const core_node *node, const tern_tensor *leaf,
-                   const tern_tensor *grad)
-{
-    bool here = in_node_scope(e, grad);
-    for (int i = 0; i < node->n_out; i++)
-        here |= node->grad[i] == grad;
-    return here && !e->plan->create_graph && !e->plan->retain_graph && autograd_exclusive(grad) &&
-           grad->view.dtype == leaf->view.dtype && (grad->view.flags & TERN_VIEW_DENSE);
-}
-
-static tern_tensor *run_hooks(core_hook *first, int output, tern_tensor *t, tern_tensor *grad)
-{
-    for (core_hook *h = first; h != NULL && grad != NULL; h = h->next)
-        if (h->hook != NULL && h->output == output) {
-            tern_tensor *other = h->hook(t != NULL ? t : h->alias, grad, h->user);
-            if (other != NULL)
-                grad = other;
-        }
-    return grad;
-}
-
-/* Backward functions of users may be wrong: what they return must look like the input. */
-static bool fits_leaf(const engine *e, const core_node *node, const tern_tensor *leaf,
-                      const tern_tensor *grad)
-{
-    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
-    if (core_view_same_shape(&leaf->view, &grad->view) &&
-        tern_dev_equal(leaf->view.dev, grad->view.dev))
-        return true;
-    core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
-               "backward returned a gradient %s on %s for an input %s on %s",
-               core_shape_text(grad->view.ndim, grad->view.shape, a, sizeof a),
-               tern_dev_name(grad->view.dev, c),
-               core_shape_text(leaf->view.ndim, leaf->view.shape, b, sizeof b),
-               tern_dev_name(leaf->view.dev, d));
-    return false;
-}
-
-static bool leaf_takes(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
-{
-    if (leaf->hooks != NULL)
-        grad = run_hooks(leaf->hooks->first, 0, leaf, grad);
-    if (!fits_leaf(e, node, leaf, grad))
-        return false;
-    if (e->plan->captures != NULL)
-        return autograd_capture_leaf(e->plan, leaf, grad);
-    if (leaf->grad != NULL) {
-        if (e->plan->create_graph)
-            return accumulate(e, &leaf->grad, grad);
-        return core_op_inplace(TERN_OP_add, NULL, NULL, leaf->grad, grad) != NULL;
-    }
-    if (e->plan->create_graph || steals(e, node, leaf, grad)) {
-        leaf->grad = take(e, grad);
-        return true;
-    }
-    leaf->grad = tern_retain(tern_clone_at(NULL, grad));
-    return leaf->grad != NULL;
-}
-
 /* On the streams of the thread that called backward: leaves are the program's. */
 static bool leaf_receives(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
 {
     if (__builtin_expect(!e->streams.mixed, 1))
-        return leaf_takes(e, node, leaf, grad);
+        return autograd_leaf_takes(e, node, leaf, grad);
     const bool ok =
-        backward_streams_to_caller(&e->streams, grad) && leaf_takes(e, node, leaf, grad);
+        backward_streams_to_caller(&e->streams, grad) && autograd_leaf_takes(e, node, leaf, grad);
     backward_streams_enter(&e->streams, node);
     return ok;
 }
@@ -173,18 +68,6 @@ static bool leaf_wanted(const engine *e, const tern_tensor *leaf)
     return e->plan->captures == NULL || autograd_captures_leaf(e->plan, leaf);
 }
 
-/* Leaves with hooks are told when their gradient is complete: count what they wait for. */
-static void count_leaf(const engine *e, tern_tensor *leaf)
-{
-    struct core_hooks *hooks = leaf->hooks;
-    if (hooks == NULL)
-        return;
-    if (hooks->epoch != e->epoch)
-        hooks->pending = 0;
-    hooks->epoch = e->epoch;
-    hooks->pending++;
-}
-
 /* Walks everything behind root, counts deliveries that each node waits for. Returns the nodes as a
  * list in no particular order; their link is free afterwards. */
 static void count_consumers(engine *e, core_node *root)
@@ -206,7 +89,8 @@ static void count_consumers(engine *e, core_node *root)
                 producer->pending++;
             } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
                 leaves |= (uint8_t)B(i);
-                count_leaf(e, edge->leaf);
+                if (edge->leaf->hooks != NULL)
+                    autograd_leaf_count(e, edge->leaf->hooks);
             }
         }
         node->wanted = wanted | leaves;
@@ -232,17 +116,7 @@ PER_KIND bool deliver(engine *e, core_node *node, tern_tensor **grad_in, bool pl
     return true;
 }
 
-static void leaf_complete(const engine *e, tern_tensor *leaf)
-{
-    struct core_hooks *hooks = leaf->hooks;
-    if (hooks == NULL || hooks->epoch != e->epoch || --hooks->pending > 0 || leaf->grad == NULL)
-        return;
-    for (core_hook *h = hooks->first; h != NULL; h = h->next)
-        if (h->accumulated != NULL)
-            h->accumulated(leaf, h->user);
-}
-
-PER_KIND void count_down(engine *e, core_node *node, bool plain)
+PER_KIND bool count_down(engine *e, core_node *node, bool plain)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
     {
@@ -252,12 +126,15 @@ PER_KIND void count_down(engine *e, core_node *node, bool plain)
             e->ready = producer;
         }
     }
-    if (node->leaves == 0 || (!plain && e->plan->captures != NULL))
-        return;
+    if (node->leaves == 0)
+        return true;
     if (!plain && e->streams.mixed)
         backward_streams_leave(&e->streams);
     FOR_BITS(i, node->leaves)
-    leaf_complete(e, node->edges[i].leaf);
+    if (node->edges[i].leaf->hooks != NULL &&
+        !autograd_leaf_count_down(e, node, node->edges[i].leaf))
+        return false;
+    return true;
 }
 
 /* A backward function of a user's own runs in the autocast setting of its forward. */
@@ -328,7 +205,7 @@ static bool apply_node_hooks(engine *e, core_node *node)
         tern_tensor *grad = node->grad[i];
         if (grad == NULL)
             continue;
-        tern_tensor *other = run_hooks(node->hooks->first, i, NULL, grad);
+        tern_tensor *other = autograd_run_hooks(node->hooks->first, i, NULL, grad);
         if (other != grad && other != NULL) {
             node->grad[i] = core_retain(other);
             core_release(e->self, grad);
@@ -385,14 +262,12 @@ PER_KIND bool run_ready(engine *e, bool plain)
     while (ok && e->ready != NULL) {
         core_node *node = e->ready;
         e->ready = node->link;
-        ok = run_node(e, node, plain);
-        if (ok)
-            count_down(e, node, plain);
+        ok = run_node(e, node, plain) && count_down(e, node, plain);
     }
     return ok;
 }
 
-/* After a failure: gradients that wait in nodes are let go. Walks the same way as the counting. */
+/* After a failure: gradients that wait in nodes and for leaves' hooks are let go. Walks the same way as the counting. */
 static void abandon(engine *e, core_node *root)
 {
     const uint64_t epoch = ++e->self->backward_epoch;
@@ -404,6 +279,8 @@ static void abandon(engine *e, core_node *root)
         drop_grads(e, node);
         for (int i = 0; i < node->n_in; i++) {
             core_node *producer = node->edges[i].node;
+            if (node->edges[i].leaf != NULL && node->edges[i].leaf->hooks != NULL)
+                autograd_leaf_abandon(e, node->edges[i].leaf->hooks);
             if (producer != NULL && producer->epoch == e->epoch)
                 touch(epoch, producer, &work);
         }

@@ -19,9 +19,13 @@ typedef struct backward_plan {
 
 /* Runs backward from output `output` of root with the given gradient, whose reference it takes over:
  * one that nobody else holds may become a leaf's. False after an error; leaves
- * that were complete keep what they got, everything else is let go. */
+ * keep what they got, everything else is let go. */
 bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *gradient,
                   const backward_plan *plan);
+
+/* The same for a root that is a leaf itself; the gradient stays the caller's. */
+bool autograd_run_leaf(tern_thread *self, tern_tensor *leaf, tern_tensor *gradient,
+                       const backward_plan *plan);
 
 bool autograd_captures_node(const backward_plan *plan, const core_node *node);
 bool autograd_captures_leaf(const backward_plan *plan, const tern_tensor *leaf);

@@ -43,6 +43,7 @@ struct core_hooks {
     core_hook *first;
     int32_t pending; /* leaves: deliveries that the running backward still owes */
     uint64_t epoch;
+    tern_tensor *sum; /* leaves: of what it has delivered, owned */
 };
 
 typedef struct core_node {

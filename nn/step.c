@@ -225,10 +225,13 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
     for (int64_t i = 0; i < opt->count; i++) {
+        tern_tensor *p = opt->params[i], *grad = tern_grad_of(p);
         if (!args.in_place)
-            tern_set_grad_at(site, opt->params[i], NULL);
-        else if (tern_grad_of(opt->params[i]))
-            tern_fill_at(site, tern_grad_of(opt->params[i]), 0);
+            tern_set_grad_at(site, p, NULL);
+        else if (grad && tern_requires_grad(grad)) /* of .create_graph: its history goes */
+            tern_set_grad_at(site, p, tern_detach_at(site, grad));
+        if (args.in_place && grad)
+            tern_fill_at(site, tern_grad_of(p), 0);
     }
     tern_set_grad_enabled(recording);
     nn_leave(&frame);

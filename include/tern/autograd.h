@@ -37,11 +37,13 @@ typedef struct tern_backward_args {
     tern_tensor *root;
     tern_tensor *gradient; /* default: 1, for a root of one element */
     bool retain_graph;     /* keep what was saved, so that backward can be called again */
-    bool create_graph;     /* record backward itself; implies retain_graph */
+    bool create_graph;     /* record backward itself; implies retain_graph. A leaf's gradient then holds the graph that
+                            * holds the leaf, until it is set to NULL */
 } tern_backward_args;
 /* Adds the gradients of `root` into those of the leaves that it was made of; saved tensors are let go of
  * unless retain_graph says otherwise. An error (TERN_ERR_GRAD) when root records nothing, has more than one
- * element and no `gradient`, or a tensor that backward needs was changed in place. */
+ * element and no `gradient`, or a tensor that backward needs was changed in place. Leaves may have got a part of
+ * what they would have then. */
 TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args);
 #define tern_backward(...) \
     tern_backward_at(TERN_HERE, TERN_OPTIONS_(tern_backward_args, __VA_ARGS__))
@@ -86,8 +88,8 @@ static inline void tern_anomaly_restore_(bool *previous) { tern_set_anomaly(*pre
         tern_set_anomaly(true)
 #endif
 
-/* Called with the gradient of `t` before it is used; may return another tensor to use instead, or
- * NULL to leave it. Lives as long as t. */
+/* Called once per backward with the whole gradient of `t` before it is used; may return another tensor of its
+ * shape to use instead, or NULL to leave it. Lives as long as t. */
 typedef tern_tensor *(*tern_grad_hook)(tern_tensor *t, tern_tensor *grad, void *user);
 TERN_API tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook hook,
                                         void *user);
