@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes dtypes.txt: the dtypes that PyTorch's ops take on CUDA, forward and backward, for each row of
-core/ops.def, from PyTorch's own op metadata (torch.testing._internal: op_db). Needs no GPU.
+"""Writes dtypes.txt: the dtypes that PyTorch's ops take on the CPU and on CUDA, forward and backward, for
+each row of core/ops.def, from PyTorch's own op metadata (torch.testing._internal: op_db). Needs no GPU.
 
     python3 -m venv venv && venv/bin/pip install torch==2.15.0 expecttest
     venv/bin/python tests/golden/make_dtypes.py
@@ -79,33 +79,38 @@ def names(dtypes):
     return " ".join(n for d, n in NAMES.items() if d in dtypes) or "-"
 
 
-def gradients(entry):
+def gradients(entry, dtypes):
     """Only floats have any; the metadata repeats the forward dtypes where nobody said so."""
-    if not entry.supports_autograd:
-        return ()
-    return {d for d in entry.backward_dtypesIfCUDA or () if d.is_floating_point}
+    return {d for d in dtypes or () if d.is_floating_point} if entry.supports_autograd else ()
+
+
+def columns(entry, backward):
+    """Forward and gradient on the CPU, then on CUDA; `backward`: of a row that is the entry's gradient."""
+    on_cpu = gradients(entry, entry.backward_dtypes)
+    on_cuda = gradients(entry, entry.backward_dtypesIfCUDA)
+    if backward:
+        return f"{names(on_cpu)} : - : {names(on_cuda)} : -"
+    return " : ".join(names(d) for d in (entry.dtypes, on_cpu, entry.dtypesIfCUDA, on_cuda))
 
 
 def main():
     assert torch.__version__.startswith(PINNED), torch.__version__
     entries = {f"{o.name} {o.variant_test_name}".strip(): o for o in op_db}
     lines = [f"# Made by make_dtypes.py with PyTorch {PINNED}; do not edit.",
-             "# row: dtypes on CUDA : dtypes of its gradient on CUDA : entry of op_db"]
+             "# row: dtypes on the CPU : dtypes of its gradient there : both on CUDA : entry of op_db"]
     for row in rows():
         if row in NO_ENTRY:
-            lines.append(f"{row}: - : - : none")
+            lines.append(f"{row}: - : - : - : - : none")
             continue
         forward = BACKWARD_OF.get(row)
         if forward is None and row.endswith("_grad") and row not in ENTRIES:
             forward = row[:-len("_grad")]
         if forward is not None:
             name = ENTRIES.get(forward, forward)
-            given = names(gradients(entries[name]))
-            lines.append(f"{row}: {given} : - : {name}, backward")
+            lines.append(f"{row}: {columns(entries[name], True)} : {name}, backward")
             continue
         name = ENTRIES.get(row, row)
-        o = entries[name]
-        lines.append(f"{row}: {names(o.dtypesIfCUDA)} : {names(gradients(o))} : {name}")
+        lines.append(f"{row}: {columns(entries[name], False)} : {name}")
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "dtypes.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

@@ -1,5 +1,6 @@
-/* Each op takes the dtypes that PyTorch's takes on CUDA, forward and backward: tests/golden/dtypes.txt,
- * made from PyTorch's own metadata. What is left out has a reason in missing_dtypes.def. */
+/* Each op takes the dtypes that PyTorch's takes on the same device, the CPU or CUDA, forward and backward:
+ * tests/golden/dtypes.txt, made from PyTorch's own metadata. What is left out has a reason in
+ * missing_dtypes.def. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,21 +10,21 @@
 #include "tests/support/check.h"
 
 static const struct {
-    const char *row, *dtype, *why;
+    const char *device, *row, *dtype, *why;
 } missing[] = {
-#define MISSING(row, dtype, why) { #row, #dtype, why },
+#define MISSING(device, row, dtype, why) { #device, #row, #dtype, why },
 #define NO_GRADIENT(row, why)
 #include "tests/ops/missing_dtypes.def"
 #undef MISSING
 #undef NO_GRADIENT
-    { NULL, NULL, NULL } /* the list may be empty */
+    { NULL, NULL, NULL, NULL } /* the list may be empty */
 };
 enum { MISSING_COUNT = sizeof missing / sizeof *missing - 1 };
 
 static const struct {
     const char *row, *why;
 } no_gradient[] = {
-#define MISSING(row, dtype, why)
+#define MISSING(device, row, dtype, why)
 #define NO_GRADIENT(row, why) { #row, why },
 #include "tests/ops/missing_dtypes.def"
 #undef MISSING
@@ -32,14 +33,21 @@ static const struct {
 enum { NO_GRADIENTS = sizeof no_gradient / sizeof *no_gradient };
 
 static int failures, taken, gradients;
+static bool met[MISSING_COUNT + 1]; /* entries of the list that PyTorch's metadata asks for */
 
-static const char *reason(const char *row, tern_dtype_t dtype)
+static bool is_of_this_device(int i)
+{
+    return strcmp(missing[i].device, check_on_cpu() ? "CPU" : "CUDA") == 0;
+}
+
+/* Is it in the list? */
+static bool is_missing(const char *row, tern_dtype_t dtype)
 {
     for (int i = 0; i < MISSING_COUNT; i++)
-        if (strcmp(missing[i].row, row) == 0 &&
+        if (is_of_this_device(i) && strcmp(missing[i].row, row) == 0 &&
             strcmp(missing[i].dtype, tern_dtype_name(dtype)) == 0)
-            return missing[i].why;
-    return NULL;
+            return met[i] = true;
+    return false;
 }
 
 static bool has_no_gradient(const char *row)
@@ -82,10 +90,10 @@ static void check_forward(const char *row, const opinfo *info, tern_dtype_t dtyp
     TERN_SCOPE;
     if (info->skip_dtypes & (1u << dtype)) /* a gradient's case whose inputs have several dtypes */
         return;
-    const bool takes = run(info, dtype, false) != NULL;
-    if (!takes && reason(row, dtype) == NULL)
+    const bool takes = run(info, dtype, false) != NULL, listed = is_missing(row, dtype);
+    if (!takes && !listed)
         complain(row, dtype, tern_error_text());
-    if (takes && reason(row, dtype) != NULL)
+    if (takes && listed)
         complain(row, dtype, "is taken, and is in missing_dtypes.def");
     taken += takes;
     tern_error_clear();
@@ -129,35 +137,55 @@ static void each_dtype(const char *field, const char *row,
     }
 }
 
+/* A line of the table: row, dtypes and those of gradients on the CPU, the same on CUDA. */
+static void check_line(const char *line, bool *listed)
+{
+    char row[48], field[4][128];
+    assert_int_equal(sscanf(line, "%47[^:]:%127[^:]:%127[^:]:%127[^:]:%127[^:]:", row, field[0],
+                            field[1], field[2], field[3]),
+                     5);
+    assert_non_null(opinfo_row(row));
+    listed[opinfo_row(row)->id_] = true;
+    const int device = check_on_cpu() ? 0 : 2;
+    each_dtype(field[device], row, check_forward);
+    each_dtype(field[device + 1], row, check_backward);
+}
+
+/* Each entry of the list is about a dtype that PyTorch takes. */
+static void check_list(void)
+{
+    for (int i = 0; i < NO_GRADIENTS; i++)
+        print_message("no gradient: %s: %s\n", no_gradient[i].row, no_gradient[i].why);
+    for (int i = 0; i < MISSING_COUNT; i++) {
+        if (!is_of_this_device(i))
+            continue;
+        print_message("not taken: %s in %s: %s\n", missing[i].row, missing[i].dtype,
+                      missing[i].why);
+        if (!met[i])
+            complain(missing[i].row, tern_dtype_parse(missing[i].dtype),
+                     "is in missing_dtypes.def, and PyTorch does not take it there either");
+    }
+}
+
 static void test_rows_take_pytorchs_dtypes(void **state)
 {
     (void)state;
     const char *source = getenv("TERN_TEST_SOURCE");
-    char path[512], line[512], row[48], forward[128], backward[128];
+    char path[512], line[512];
     bool listed[TERN_OP_COUNT] = { false };
     int lines = 0;
     (void)snprintf(path, sizeof path, "%s/tests/golden/dtypes.txt", source ? source : ".");
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    for (; fgets(line, sizeof line, file) != NULL; lines++) {
-        if (line[0] == '#')
-            continue;
-        assert_int_equal(sscanf(line, "%47[^:]:%127[^:]:%127[^:]", row, forward, backward), 3);
-        assert_non_null(opinfo_row(row));
-        listed[opinfo_row(row)->id_] = true;
-        each_dtype(forward, row, check_forward);
-        each_dtype(backward, row, check_backward);
-    }
+    for (; fgets(line, sizeof line, file) != NULL; lines++)
+        if (line[0] != '#')
+            check_line(line, listed);
     (void)fclose(file);
     for (int id = 1; id < TERN_OP_COUNT; id++)
         if (!listed[id])
             fail_msg("%s is not in the table: run make_dtypes.py", core_op_table[id].name);
-    for (int i = 0; i < NO_GRADIENTS; i++)
-        print_message("no gradient: %s: %s\n", no_gradient[i].row, no_gradient[i].why);
     print_message("%d rows: %d dtypes, %d of gradients\n", lines, taken, gradients);
-    for (int i = 0; i < MISSING_COUNT; i++)
-        print_message("not taken: %s in %s: %s\n", missing[i].row, missing[i].dtype,
-                      missing[i].why);
+    check_list();
     assert_int_equal(failures, 0);
     assert_true(taken > 400 && gradients > 150);
 }
