@@ -5,7 +5,7 @@
  *   conv2d_direct.c   f32 without a column matrix (conv2d_planes.c, isa/conv2d.c)
  *   conv2d_weight.c   its weight gradient (isa/conv2d_sum.c)
  *   conv2d_scatter.c  its input gradient for few channels (isa/conv2d_scatter.c), else
- *   conv2d_columns.c  every geometry by a column matrix and a product, f64, too
+ *   conv2d_columns.c  every geometry by a column matrix and a product, f64 and integers, too
  *   conv2d_half.c     half types: f32's kernels on some channels and images at a time
  *
  * Letters: N images, C channels in and O out (both of all groups), H x W pixels in, OH x OW out,

@@ -1,6 +1,7 @@
 /* Convolution by a column matrix and a matrix product, a block of pixels at a time, for every dtype
- * and geometry: half types in f32, f64 in f64. A column matrix has a row for each pixel of the
- * result and a column for each tap, in the order (height, width, channel).
+ * and geometry: half types in f32, f64 in f64, integers in i64, which wraps as they do. A column
+ * matrix has a row for each pixel of the result and a column for each tap, in the order (height,
+ * width, channel).
  *
  * Images are staged as padded [height][width][channel] of one group. Parts of the work are images;
  * partial sums of weight gradients are added in order, and their number depends on sizes alone. */
@@ -99,7 +100,9 @@ static void cut_part(const columns_plan *plan, columns_part *part, char *block, 
 static bool plan_parts(columns_plan *plan, const cpu_conv *conv, int64_t parts, int uses)
 {
     *plan = (columns_plan){ .conv = conv,
-                            .dtype = conv->x->dtype == TERN_F64 ? TERN_F64 : TERN_F32,
+                            .dtype = !tern_dtype_is_float((tern_dtype_t)conv->x->dtype) ? TERN_I64
+                                     : conv->x->dtype == TERN_F64                       ? TERN_F64
+                                                                                        : TERN_F32,
                             .parts = parts };
     const int64_t weight_bytes =
         conv->attr->groups * taps_of(conv) * conv->group_out * cpu_dtype_size(plan->dtype);
@@ -146,15 +149,44 @@ static int64_t sum_parts(const cpu_conv *conv)
 #define DTYPE TERN_F64
 #define GEMM CPU_ISA_PICK(cpu_gemm_f64)
 #include "backend_cpu/conv2d_columns.inc"
+#undef T
+#undef FN
+#undef DTYPE
+#undef GEMM
+
+#define T uint64_t
+#define FN(name) name##_i64
+#define DTYPE TERN_I64
+#define GEMM cpu_gemm_i64
+#define WHOLE
+#include "backend_cpu/conv2d_columns.inc"
+
+/* What depends on the type that is computed in. */
+typedef struct columns_passes {
+    void (*pack_taps)(columns_plan *plan, bool taps_first);
+    void (*forward)(void *context, int64_t begin, int64_t end);
+    void (*grad_input)(void *context, int64_t begin, int64_t end);
+} columns_passes;
+
+static const columns_passes *passes_of(const columns_plan *plan)
+{
+#define PASSES(type)                                                  \
+    {                                                                 \
+        pack_taps_##type, forward_part_##type, grad_input_part_##type \
+    }
+    static const columns_passes f32 = PASSES(f32), f64 = PASSES(f64), i64 = PASSES(i64);
+#undef PASSES
+    return plan->dtype == TERN_I64 ? &i64 : plan->dtype == TERN_F64 ? &f64 : &f32;
+}
 
 bool cpu_conv_columns_forward(const cpu_conv *conv)
 {
     columns_plan plan;
     if (!plan_parts(&plan, conv, shared_parts(conv), USES_X | USES_Y))
         return false;
-    const bool wide = plan.dtype == TERN_F64;
-    (wide ? pack_taps_f64 : pack_taps_f32)(&plan, true);
-    cpu_parallel(conv->threads, plan.parts, 1, wide ? forward_part_f64 : forward_part_f32, &plan);
+    const columns_passes *passes = passes_of(&plan);
+    passes->pack_taps(&plan, true);
+    cpu_parallel(conv->threads, plan.parts, 1, passes->forward, &plan);
     return true;
 }
 
@@ -163,10 +195,9 @@ bool cpu_conv_columns_grad_input(const cpu_conv *conv)
     columns_plan plan;
     if (!plan_parts(&plan, conv, shared_parts(conv), USES_X | USES_Y))
         return false;
-    const bool wide = plan.dtype == TERN_F64;
-    (wide ? pack_taps_f64 : pack_taps_f32)(&plan, false);
-    cpu_parallel(conv->threads, plan.parts, 1, wide ? grad_input_part_f64 : grad_input_part_f32,
-                 &plan);
+    const columns_passes *passes = passes_of(&plan);
+    passes->pack_taps(&plan, false);
+    cpu_parallel(conv->threads, plan.parts, 1, passes->grad_input, &plan);
     return true;
 }
 

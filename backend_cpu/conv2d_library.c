@@ -30,8 +30,8 @@ static bool library_suits(const cpu_conv *conv)
 {
     const int64_t groups = conv->attr->groups;
     const bool depthwise = groups == conv->in_channels && groups == conv->out_channels;
-    if (conv->x->dtype == TERN_F64 || conv->in_channels < LIBRARY_CHANNELS ||
-        conv->out_channels < LIBRARY_CHANNELS)
+    if (conv->x->dtype == TERN_F64 || !tern_dtype_is_float((tern_dtype_t)conv->x->dtype) ||
+        conv->in_channels < LIBRARY_CHANNELS || conv->out_channels < LIBRARY_CHANNELS)
         return false;
     return depthwise || (conv->group_in >= LIBRARY_CHANNELS && conv->group_out >= LIBRARY_CHANNELS);
 }

@@ -80,6 +80,8 @@ cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows
 /* Own kernels, one thread. `scratch`: cpu_gemm_scratch(...) bytes, aligned to 64. */
 CPU_ISA_DECLARE(void, cpu_gemm_f32, const cpu_product *product, void *scratch);
 CPU_ISA_DECLARE(void, cpu_gemm_f64, const cpu_product *product, void *scratch);
+/* i64, which wraps; without scratch. */
+void cpu_gemm_i64(const cpu_product *product, void *scratch);
 /* Half types; `scratch`: cpu_half_sizes_of(...).floats floats. By f32 arithmetic (step 1), or bf16 by
  * AVX512-BF16 (pairs, step 2), where cpu_half_product_way says so. */
 CPU_ISA_DECLARE(void, cpu_gemm_f16, const cpu_product *product, void *scratch);

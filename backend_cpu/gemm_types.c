@@ -11,7 +11,7 @@
         const type *bias = g->bias;                                               \
         for (int64_t i = begin; i < end; i++) {                                   \
             type *c = (type *)g->c + i * g->c_row;                                \
-            for (int64_t j = 0; j < g->n; j++)                                    \
+            for (int64_t j = 0; j < g->n && !g->accumulate; j++)                  \
                 c[j] = bias != NULL ? bias[j] : 0;                                \
             for (int64_t p = 0; p < g->k; p++) {                                  \
                 const type a = ((const type *)g->a)[i * g->a_row + p * g->a_col]; \
@@ -25,6 +25,13 @@ INTEGER_ROWS(integer_rows_8, uint8_t, uint32_t)
 INTEGER_ROWS(integer_rows_16, uint16_t, uint32_t)
 INTEGER_ROWS(integer_rows_32, uint32_t, uint32_t)
 INTEGER_ROWS(integer_rows_64, uint64_t, uint64_t)
+
+void cpu_gemm_i64(const cpu_product *product, void *scratch)
+{
+    cpu_product g = *product;
+    (void)scratch;
+    integer_rows_64(&g, 0, g.m);
+}
 
 static bool run_integer(int dtype, const cpu_product *product, int threads)
 {

@@ -352,6 +352,18 @@ static bool after_write(core_call *call, core_tape_write *write, bool done)
     return done;
 }
 
+/* Of a dtype that is not in the row's: is it one that the CPU alone takes, on the CPU? */
+static __attribute__((noinline, cold)) bool takes_here(core_call *call, tern_dtype_t dtype)
+{
+    const tern_op *op = call->op;
+    const bool on_cpu = call->dev.kind == TERN_KIND_CPU;
+    if (op->dtypes_cpu & B(dtype))
+        return on_cpu || unsupported(call);
+    if (call->n_in > 0)
+        return core_check_dtype(call, 0, op->dtypes | (on_cpu ? op->dtypes_cpu : 0));
+    return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s", tern_dtype_name(dtype));
+}
+
 /* Everything after the device check. */
 __attribute__((always_inline)) static inline bool execute(core_call *call)
 {
@@ -361,12 +373,9 @@ __attribute__((always_inline)) static inline bool execute(core_call *call)
     const tern_view *first = call->n_in > 0    ? &call->in[0]->view
                              : call->n_out > 0 ? &call->out[0]->view
                                                : NULL;
-    if (first != NULL && __builtin_expect((op->dtypes & B(first->dtype)) == 0, 0)) {
-        if (call->n_in > 0)
-            return core_check_dtype(call, 0, op->dtypes);
-        return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s",
-                         tern_dtype_name((tern_dtype_t)first->dtype));
-    }
+    if (first != NULL && __builtin_expect((op->dtypes & B(first->dtype)) == 0, 0) &&
+        !takes_here(call, (tern_dtype_t)first->dtype))
+        return false;
     core_tape_write write;
     const bool writes = call->preset || op->mutates != 0;
     if (writes && !before_write(call, &write))

@@ -15,7 +15,8 @@ Made from `core/ops.def` by `tools/gen_ops.py`; edit the table, not this page.
 
 - **kind**: `op` has a kernel on every backend, `view` shares its input's storage, `composed` is
   made of other ops.
-- **dtypes**: what the op takes; the names stand for the sets in `core/call.h`.
+- **dtypes**: what the op takes; the names stand for the sets in `core/call.h`. "CPU:" comes before what the CPU
+  alone takes, as in PyTorch; elsewhere that is an error which says so.
 - **gradient**: whether the result can be differentiated.
 - **autocast**: what happens to the inputs in an autocast region, on CUDA / on the CPU.
 - **tolerance**: the largest relative error of an f32 result against a double-precision reference;
@@ -46,9 +47,17 @@ def cast(row, column):
     return CAST.get(row.members.get(column, ""), "-")
 
 
+def names(dtypes):
+    """"floats, i64" of "DT_FLOATS | B(TERN_I64)"."""
+    text = re.sub(r"B\(TERN_(\w+)\)", r"\1", dtypes)
+    return text.replace("DT_", "").lower().replace(" | ", ", ").replace(" & ~", " but ")
+
+
 def table_line(row):
     members = row.members
-    dtypes = members.get("dtypes", "").replace("DT_", "").lower().replace(" | ", ", ") or "-"
+    dtypes = names(members.get("dtypes", "")) or "-"
+    if "dtypes_cpu" in members:
+        dtypes += "; CPU: " + names(members["dtypes_cpu"])
     gradient = "yes" if "backward" in members or row.kind == "COMPOSED" else "no"
     casts = f"{cast(row, 'cast_cuda')} / {cast(row, 'cast_cpu')}"
     outputs = members.get("outputs", "1").replace("OUT_NONE", "in place")

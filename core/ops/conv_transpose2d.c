@@ -31,7 +31,8 @@ static bool check_operands(core_call *call, const tern_attr_conv *attr)
         if (!core_check_dtype(call, 2, B(x->dtype)))
             return false;
     }
-    return core_check_dtype(call, 0, DT_FLOATS) && core_check_dtype(call, 1, B(x->dtype));
+    return core_check_dtype(call, 0, call->op->dtypes | call->op->dtypes_cpu) &&
+           core_check_dtype(call, 1, B(x->dtype));
 }
 
 static bool check_options(core_call *call, const transposed *t)

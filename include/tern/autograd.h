@@ -155,6 +155,7 @@ struct tern_op {
     tern_kernel kernels[TERN_KINDS]; /* ops of one's own; the library's are in the backends' tables */
     uint16_t id_;     /* place in ops.def; 0 for ops of one's own */
     const char *cast_advice; /* TERN_CAST_BANNED: what to use instead */
+    uint32_t dtypes_cpu; /* bit d: the CPU's kernels alone take dtype d, which is not in `dtypes` */
 };
 
 /* Applies an op of one's own to its `op->inputs` inputs. attr: op->attr_size bytes, or NULL. */

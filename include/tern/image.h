@@ -24,8 +24,9 @@ typedef struct tern_conv2d_args {
     int64_t stride[2], padding[2], dilation[2]; /* defaults 1, 0, 1 */
     int64_t groups;                             /* default 1 */
 } tern_conv2d_args;
-/* -> [N, out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, of x's dtype (floats).
- * The result is channels_last on the CPU where that is faster; shape and values do not differ. */
+/* -> [N, out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, of x's dtype: floats and,
+ * on the CPU, integers, which wrap. The result is channels_last on the CPU where that is faster; shape and
+ * values do not differ. */
 TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
 #define tern_conv2d(...) tern_conv2d_at(TERN_HERE, TERN_OPTIONS_(tern_conv2d_args, __VA_ARGS__))
 
@@ -40,8 +41,8 @@ typedef struct tern_conv1d_args {
 TERN_API tern_tensor *tern_conv1d_at(tern_site_t, const tern_conv1d_args *args);
 #define tern_conv1d(...) tern_conv1d_at(TERN_HERE, TERN_OPTIONS_(tern_conv1d_args, __VA_ARGS__))
 
-/* The gradient of a convolution by its input, as an op: x is spread by the stride. Results are
- * (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high. */
+/* The gradient of a convolution by its input, as an op: x is spread by the stride; floats and, on the CPU, i64.
+ * Results are (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high. */
 typedef struct tern_conv_transpose2d_args {
     size_t size_;
     tern_tensor *x, *weight; /* weight [C, out / groups, kh, kw] */

@@ -10,7 +10,7 @@
 #include "tests/ops/opinfo.h"
 #include "tests/support/check.h"
 
-static int failures, checks;
+static int failures, checks, refusals;
 static tern_dev_t device = { TERN_KIND_CPU, -1 };
 
 static void complain(const opinfo *info, const char *where, const char *what)
@@ -33,7 +33,11 @@ static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t d
     opinfo_tensors(info, dtype, l, values, in);
     tern_tensor *out = info->run(in);
     checks++;
-    if (out == NULL) {
+    if (out == NULL && device.kind != TERN_KIND_CPU && (row->dtypes_cpu & B(dtype)) != 0 &&
+        tern_error_code() == TERN_ERR_UNSUPPORTED) {
+        refusals++;
+        tern_error_clear();
+    } else if (out == NULL) {
         complain(info, where, tern_error_text());
         tern_error_clear();
     } else {
@@ -146,7 +150,8 @@ static void check_case(const opinfo *info)
     const uint32_t dtypes = row->dtypes != 0 ? row->dtypes : DT_FLOATS;
     for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
         for (int l = 0; l < LAYOUTS; l++)
-            if ((dtypes & ~info->skip_dtypes & B(dtype)) && (l == 0 || !info->keep_layout))
+            if (((dtypes | row->dtypes_cpu) & ~info->skip_dtypes & B(dtype)) &&
+                (l == 0 || !info->keep_layout))
                 check_forward(info, row, (tern_dtype_t)dtype, (layout)l);
     if (info->order == 0)
         return;
@@ -171,7 +176,7 @@ static void test_every_row_agrees_with_its_reference(void **state)
     for (int i = 0; opinfo_at(i) != NULL; i++)
         if (only == NULL || strcmp(only, opinfo_at(i)->op) == 0)
             check_case(opinfo_at(i));
-    print_message("%d checks\n", checks);
+    print_message("%d checks, %d of them refused: the CPU's dtypes\n", checks, refusals);
     assert_int_equal(failures, 0);
     assert_true(checks > 0);
 }
