@@ -12,13 +12,14 @@ tern_tensor *tern_gather_at(tern_site_t site, tern_tensor *x, int dim, tern_tens
     return core_op2(TERN_OP_gather, site, &attr, x, index);
 }
 
+/* Kernels read i64; i32, which PyTorch takes too, becomes that. */
 static bool check_index(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
-    if (dtype == TERN_I64)
-        return true;
+    if (dtype == TERN_I64 || dtype == TERN_I32)
+        return core_cast_input(call, 1, TERN_I64);
     return core_fail(call, TERN_ERR_DTYPE, "tern_cast(index, TERN_I64)",
-                     "the index is %s; it has to be i64", tern_dtype_name(dtype));
+                     "the index is %s; it has to be i64 or i32", tern_dtype_name(dtype));
 }
 
 /* Everywhere but along `dim` the index reaches no further than `dims`. */
@@ -39,11 +40,11 @@ static bool check_extents(core_call *call, int dim, int ndim, const int64_t *dim
 bool rule_gather(core_call *call)
 {
     const tern_view *x = core_view(call, 0);
-    const tern_view *index = core_view(call, 1);
     tern_attr_dim *attr = core_attr(call);
     if (!check_index(call) || !core_normalise_dim(call, &attr->dim, x->ndim) ||
         !check_extents(call, attr->dim, x->ndim, x->shape))
         return false;
+    const tern_view *index = core_view(call, 1);
     attr->size = x->ndim > 0 ? x->shape[attr->dim] : 1;
     return core_out(call, 0, (tern_dtype_t)x->dtype, index->ndim, index->shape);
 }
@@ -79,13 +80,6 @@ void back_gather_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in
 
 /* ---- index_select ------------------------------------------------------------------------------ */
 
-/* Numbers become i64. */
-static bool whole_index(core_call *call)
-{
-    const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
-    return dtype == TERN_I32 ? core_cast_input(call, 1, TERN_I64) : check_index(call);
-}
-
 tern_tensor *tern_index_select_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor *index)
 {
     tern_attr_dim attr = { .dim = dim };
@@ -104,7 +98,7 @@ bool rule_index_select(core_call *call)
         return core_fail(call, TERN_ERR_SHAPE, "tern_index, or tern_reshape on the index",
                          "the index has to be 1-D or 0-dim%s",
                          x->ndim == 0 ? ", and of one element for a 0-dim tensor" : "");
-    if (!whole_index(call))
+    if (!check_index(call))
         return false;
     for (int d = 0; d < x->ndim; d++)
         dims[d] = d == attr->dim ? index->numel : x->shape[d];
@@ -143,7 +137,7 @@ bool rule_scatter(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, "tern_cast on src", "x is %s and src %s",
                          tern_dtype_name((tern_dtype_t)x->dtype),
                          tern_dtype_name((tern_dtype_t)src->dtype));
-    if (!core_normalise_dim(call, &attr->dim, x->ndim) || !whole_index(call) ||
+    if (!core_normalise_dim(call, &attr->dim, x->ndim) || !check_index(call) ||
         !check_extents(call, attr->dim, x->ndim, x->shape))
         return false;
     if (!core_view_same_shape(core_view(call, 1), src))

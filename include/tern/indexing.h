@@ -20,7 +20,7 @@ extern "C" {
 /* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
 TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
 #define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
-/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
+/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64 or i32, no larger than x elsewhere. */
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 /* The elements of a dimension that index (1-D or 0-dim, i64 or i32) numbers, in its order. */

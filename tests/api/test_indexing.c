@@ -60,6 +60,13 @@ static void test_gather_picks_along_a_dimension(void **state)
     expect(tern_grad_of(x), (const float[]){ 0, 0, 0, 6, 0, 10, 0, 14 }, 8);
     tern_tensor *across = tern_gather(tern_transpose(x, 0, 1), -2, indices_2x2());
     expect(across, (const float[]){ 3, 4, 3, 5 }, 4);
+    tern_tensor *z = tern_set_requires_grad(tern_clone(numbers(2, 4)), true);
+    picked = tern_gather(z, 1, tern_cast(indices_2x2(), TERN_I32));
+    expect(picked, (const float[]){ 3, 0, 7, 5 }, 4);
+    tern_backward(tern_sum(tern_mul(picked, picked)));
+    expect(tern_grad_of(z), (const float[]){ 0, 0, 0, 6, 0, 10, 0, 14 }, 8);
+    assert_null(tern_gather(z, 1, tern_cast(indices_2x2(), TERN_I16)));
+    assert_error(TERN_ERR_DTYPE, "the index is i16; it has to be i64 or i32");
 }
 
 /* ---- derivatives ----------------------------------------------------------------------------- */

@@ -195,6 +195,10 @@ static value ref_embedding_grad(const value *in)
     return out;
 }
 static tern_tensor *run_gather(tern_tensor **in) { return tern_gather(in[0], 1, in[1]); }
+static tern_tensor *run_gather_i32(tern_tensor **in)
+{
+    return tern_gather(in[0], 1, tern_cast(in[1], TERN_I32));
+}
 static value ref_gather(const value *in)
 {
     value out = value_copy(&in[1]);
@@ -248,6 +252,8 @@ const opinfo opinfo_shape[] = {
     CASE2(embedding, "", REAL(6, 5), INDEX(6, 2, 4), 1),
     CASE2(embedding_grad, "", REAL(4, 5), INDEX(6, 4), 1),
     CASE2(gather, "", REAL(3, 5), INDEX(5, 3, 4), 1),
+    { OPINFO(gather), .label = "i32", .in = { REAL(3, 5), INDEX(5, 3, 4) }, .run = run_gather_i32,
+      .ref = ref_gather, .differentiable = 1, .order = 2 },
     CASE2(gather_grad, "", REAL(3, 4), INDEX(5, 3, 4), 1),
 };
 const int opinfo_shape_count = sizeof opinfo_shape / sizeof *opinfo_shape;
