@@ -179,6 +179,52 @@ static cpu_pool_fn *max_pool_of(int dtype)
     }
 }
 
+/* ---- averages of i64 ------------------------------------------------------------------------- */
+
+/* A window of x, whose columns are `step` elements apart. Sums wrap; what is behind the point goes. */
+static int64_t average_window(const cpu_pool *pool, const int64_t *x, int64_t step, int64_t oh,
+                              int64_t ow)
+{
+    const tern_attr_pool *a = pool->attr;
+    const cpu_range rows = cpu_pool_cells(pool, 0, oh), columns = cpu_pool_cells(pool, 1, ow);
+    const int64_t top = oh * a->stride[0] - a->padding[0], left = ow * a->stride[1] - a->padding[1];
+    uint64_t sum = 0;
+    for (int64_t h = top + rows.begin; h < top + rows.end; h++)
+        for (int64_t w = left + columns.begin; w < left + columns.end; w++)
+            sum += (uint64_t)x[(h * pool->in[1] + w) * step];
+    return (int64_t)sum / (cpu_pool_counted(pool, 0, oh) * cpu_pool_counted(pool, 1, ow));
+}
+
+static void average_planes_i64(const cpu_pool *pool, int64_t begin, int64_t end)
+{
+    for (int64_t plane = begin; plane < end; plane++) {
+        const int64_t *x = (const int64_t *)pool->x + plane * pool->in[0] * pool->in[1];
+        int64_t *y = (int64_t *)pool->y + plane * pool->out[0] * pool->out[1];
+        for (int64_t i = 0; i < pool->out[0] * pool->out[1]; i++)
+            y[i] = average_window(pool, x, 1, i / pool->out[1], i % pool->out[1]);
+    }
+}
+
+/* channels_last: rows of results, image after image. */
+static void average_rows_i64(const cpu_pool *pool, int64_t begin, int64_t end)
+{
+    const int64_t channels = pool->channels, pixels = pool->in[0] * pool->in[1];
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t *x = (const int64_t *)pool->x + row / pool->out[0] * pixels * channels;
+        int64_t *y = (int64_t *)pool->y + row * pool->out[1] * channels;
+        for (int64_t i = 0; i < pool->out[1] * channels; i++)
+            y[i] =
+                average_window(pool, x + i % channels, channels, row % pool->out[0], i / channels);
+    }
+}
+
+static cpu_pool_fn *avg_pool_of(int dtype, bool channels_last)
+{
+    if (dtype == TERN_I64)
+        return channels_last ? average_rows_i64 : average_planes_i64;
+    return dtype == TERN_F64 ? CPU_ISA_PICK(cpu_avg_pool_f64) : CPU_ISA_PICK(cpu_avg_pool_f32);
+}
+
 /* ---- a gradient whose memory order is not that of the index ---------------------------------- */
 
 typedef struct reorder {
@@ -256,10 +302,7 @@ tern_status_t cpu_avg_pool2d(const tern_call *call)
     if (y->numel == 0)
         return TERN_OK;
     cpu_pool pool = describe(call, x, y);
-    return run_pool(call, &pool, x, y,
-                    x->dtype == TERN_F64 ? CPU_ISA_PICK(cpu_avg_pool_f64)
-                                         : CPU_ISA_PICK(cpu_avg_pool_f32),
-                    false);
+    return run_pool(call, &pool, x, y, avg_pool_of(x->dtype, pool.channels_last), false);
 }
 
 /* gradient of y -> gradient of x */

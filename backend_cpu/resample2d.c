@@ -1,5 +1,6 @@
 /* resample2d: results are weighted sums of neighbouring cells. The cells and weights of both dimensions
- * are tables made at each call, transposed ones for gradients; half types become f32 some rows at a time. */
+ * are tables made at each call, transposed ones for gradients; half types become f32 some rows at a time.
+ * Bytes are rounded to bytes after each dimension. */
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/resample.h"
@@ -13,6 +14,8 @@ typedef struct span {
 typedef struct axis_table {
     span *spans;
     double *weights;
+    int32_t *fixed; /* bytes: the weights times 2^bits, rounded */
+    int bits;
 } axis_table;
 
 typedef struct resample_job {
@@ -75,7 +78,8 @@ static bool make_table(const tern_call *call, axis_table *t, int d, int64_t from
                               .step = attr->step[d],
                               .mode = attr->mode,
                               .align_corners = attr->align_corners,
-                              .narrow = call->in[0]->dtype != TERN_F64 };
+                              .narrow =
+                                  call->in[0]->dtype != TERN_F64 && call->in[0]->dtype != TERN_U8 };
     const int64_t pairs = from + to + (from > to ? from : to);
     t->spans = call->host->scratch(call, to * (int64_t)sizeof *t->spans);
     t->weights = call->host->scratch(call, pairs * (int64_t)sizeof *t->weights);
@@ -228,6 +232,101 @@ static bool resample_half(const tern_call *call, resample_job *job, int threads)
     return job->room != NULL;
 }
 
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* As in PyTorch: columns first, then rows, each by weights of 16 bits and rounded to bytes; a result has
+ * one cell or two. */
+typedef struct byte_job {
+    const resample_job *job;
+    int64_t parts;
+    uint8_t *rooms; /* two rows of results for each part */
+} byte_job;
+
+/* Rows of x with as many columns as results have: rows `at`, counted through all images; -1: none. */
+typedef struct byte_rows {
+    uint8_t *row[2];
+    int64_t at[2];
+} byte_rows;
+
+/* As many bits as leave the largest weight below 2^15. */
+static bool fix_weights(const tern_call *call, axis_table *t, int64_t results)
+{
+    const int64_t n = t->spans[results - 1].at + t->spans[results - 1].count;
+    double most = 0;
+    t->fixed = call->host->scratch(call, n * (int64_t)sizeof *t->fixed);
+    if (t->fixed == NULL)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        most = t->weights[i] > most ? t->weights[i] : most;
+    while (t->bits < 22 && 0.5 + most * (1 << (t->bits + 1)) < 1 << 15)
+        t->bits++;
+    for (int64_t i = 0; i < n; i++)
+        t->fixed[i] = (int32_t)(0.5 + t->weights[i] * (1 << t->bits));
+    return true;
+}
+
+static inline uint8_t rounded_byte(int32_t sum, int bits)
+{
+    const int32_t byte = (sum + (1 << (bits - 1))) >> bits;
+    return byte < 255 ? (uint8_t)byte : 255;
+}
+
+/* y[i] of a[i] and b[i]; b is not read where there is one cell. */
+static inline void blend_bytes(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n,
+                               const axis_table *t, const span *s)
+{
+    const int32_t first = t->fixed[s->at], second = s->count > 1 ? t->fixed[s->at + 1] : 0;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = rounded_byte(first * a[i] + (s->count > 1 ? second * b[i] : 0), t->bits);
+}
+
+static const uint8_t *byte_row(const resample_job *job, byte_rows *rows, int64_t at)
+{
+    const int64_t channels = job->channels;
+    uint8_t *y = rows->row[at & 1];
+    if (rows->at[at & 1] == at)
+        return y;
+    rows->at[at & 1] = at;
+    const uint8_t *x = (const uint8_t *)job->x + at * job->in[1] * channels;
+    for (int64_t i = 0; i < job->out[1]; i++) {
+        const span *s = &job->columns.spans[i];
+        const uint8_t *cell = x + s->first * channels;
+        blend_bytes(y + i * channels, cell, cell + channels, channels, &job->columns, s);
+    }
+    return y;
+}
+
+static void resample_byte_parts(void *context, int64_t begin, int64_t end)
+{
+    const byte_job *b = context;
+    const resample_job *job = b->job;
+    const int64_t row = job->out[1] * job->channels;
+    for (int64_t part = begin; part < end; part++) {
+        uint8_t *room = b->rooms + part * 2 * row;
+        byte_rows rows = { { room, room + row }, { -1, -1 } };
+        const int64_t last = (part + 1) * job->units / b->parts;
+        for (int64_t unit = part * job->units / b->parts; unit < last; unit++) {
+            const span *s = &job->rows.spans[unit % job->out[0]];
+            const int64_t at = unit / job->out[0] * job->in[0] + s->first;
+            const uint8_t *first = byte_row(job, &rows, at);
+            const uint8_t *second = s->count > 1 ? byte_row(job, &rows, at + 1) : first;
+            blend_bytes((uint8_t *)job->y + unit * row, first, second, row, &job->rows, s);
+        }
+    }
+}
+
+static bool resample_bytes(const tern_call *call, resample_job *job, int threads)
+{
+    byte_job b = { .job = job, .parts = threads == 1 ? 1 : 4 * (int64_t)threads };
+    b.parts = b.parts < job->units ? b.parts : job->units;
+    b.rooms = call->host->scratch(call, b.parts * 2 * job->out[1] * job->channels);
+    if (b.rooms == NULL || !fix_weights(call, &job->rows, job->out[0]) ||
+        !fix_weights(call, &job->columns, job->out[1]))
+        return false;
+    cpu_parallel(threads, b.parts, 1, resample_byte_parts, &b);
+    return true;
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 static bool make_pairs(const tern_call *call, resample_job *job)
@@ -262,11 +361,13 @@ tern_status_t cpu_resample2d(const tern_call *call)
         if (!make_table(call, d == 0 ? &job.rows : &job.columns, d, job.in[d], job.out[d]))
             return TERN_ERR_OOM;
     }
-    if (!make_pairs(call, &job))
-        return TERN_ERR_OOM;
     job.units = job.images * job.out[0];
     const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
     const int threads = cpu_threads(call, bytes, (x->numel + y->numel) * 4);
+    if (x->dtype == TERN_U8)
+        return resample_bytes(call, &job, threads) ? TERN_OK : TERN_ERR_OOM;
+    if (!make_pairs(call, &job))
+        return TERN_ERR_OOM;
     if (x->dtype == TERN_F16 || x->dtype == TERN_BF16)
         return resample_half(call, &job, threads) ? TERN_OK : TERN_ERR_OOM;
     cpu_parallel(threads, job.units, 1,

@@ -27,6 +27,10 @@ bool rule_resample2d(core_call *call)
         !check_extent(call, "the height to make", attr->size[0]) ||
         !check_extent(call, "the width to make", attr->size[1]))
         return false;
+    /* bytes have no gradient, nor, as in PyTorch, averages */
+    if ((attr->transposed || attr->mode == TERN_RESAMPLE_AVERAGE) &&
+        !core_check_dtype(call, 0, call->op->dtypes))
+        return false;
     const int64_t dims[4] = { x->shape[0], x->shape[1], attr->size[0], attr->size[1] };
     return core_out_image(call, 0, (tern_dtype_t)x->dtype, dims, image_channels_last(x));
 }
@@ -102,10 +106,15 @@ static tern_tensor *interpolate(core_frame *frame, tern_site_t site, const tern_
     const int ndim = x->view.ndim;
     if (!choose_mode(&frame->call, a, ndim, &attr) || !measure(&frame->call, a, &x->view, &attr))
         return NULL;
-    if (ndim == 4)
-        return core_op1(TERN_OP_resample2d, site, &attr, x);
-    tern_tensor *y = core_op1(TERN_OP_resample2d, site, &attr, tern_unsqueeze(x, 2));
-    return y == NULL ? NULL : tern_squeeze(y, 2);
+    /* devices have no kernel for bytes; where they are only moved, f32 leaves them what they are */
+    const bool by_f32 = x->view.dtype == TERN_U8 && frame->call.dev.kind != TERN_KIND_CPU &&
+                        attr.mode != TERN_RESAMPLE_LINEAR;
+    x = by_f32 ? tern_cast(x, TERN_F32) : x;
+    tern_tensor *y =
+        core_op1(TERN_OP_resample2d, site, &attr, ndim == 4 ? x : tern_unsqueeze(x, 2));
+    if (y != NULL && ndim == 3)
+        y = tern_squeeze(y, 2);
+    return y != NULL && by_f32 ? tern_cast(y, TERN_U8) : y;
 }
 
 tern_tensor *tern_interpolate_at(tern_site_t site, const tern_interpolate_args *args)

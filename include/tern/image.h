@@ -80,7 +80,8 @@ typedef struct tern_pool2d_args {
     bool exclude_pad; /* average: divide by the cells inside only */
 } tern_pool2d_args;
 /* The largest element, or the mean, of each window: [N, C, H', W'], H' as a convolution's, rounded up with
- * ceil_mode. max takes integers, too, and its gradient goes to the first of equals. */
+ * ceil_mode. max takes integers, too, and its gradient goes to the first of equals; the mean takes i64 on the
+ * CPU, where sums wrap and what is behind the point is dropped. */
 TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
 TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
 #define tern_max_pool2d(...) \
@@ -119,7 +120,8 @@ typedef struct tern_interpolate_args {
     int mode;           /* default TERN_NEAREST */
     bool align_corners; /* linear: the first and last cells keep their places */
 } tern_interpolate_args;
-/* torch.nn.functional.interpolate. The gradient is deterministic on every device. */
+/* torch.nn.functional.interpolate. The gradient is deterministic on every device. Floats and u8: the nearest
+ * modes on every device, the linear ones on the CPU, rounded after each dimension, as PyTorch does. */
 TERN_API tern_tensor *tern_interpolate_at(tern_site_t, const tern_interpolate_args *args);
 #define tern_interpolate(...) \
     tern_interpolate_at(TERN_HERE, TERN_OPTIONS_(tern_interpolate_args, __VA_ARGS__))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes image_integers.txt (golden.py): convolutions and averages of i64, which wrap and drop what is behind
 the point, narrower integers, and images of bytes in other sizes, which are rounded to bytes after each dimension.
-PyTorch computes them on the CPU alone."""
+PyTorch computes them on the CPU alone, but "nearest"."""
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +38,29 @@ def convolutions():
     golden.op("transpose1d", "", F.conv_transpose1d, x=whole(2, 3, 5), w=whole(3, 2, 3))
 
 
+def averages():
+    golden.op("average", "kernel 2", lambda x: F.avg_pool2d(x, 2), x=whole(2, 2, 5, 4))
+    golden.op("average_pad", "kernel 3, stride 2, padding 1, zeros counted",
+              lambda x: F.avg_pool2d(x, 3, 2, 1), x=whole(1, 2, 6, 7))
+    golden.op("average_exclude", "kernel 3, stride 2, padding 1, ceil mode, zeros not counted",
+              lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), x=whole(1, 2, 6, 7))
+
+
+def sizes():
+    for name, options in {"nearest": {}, "exact": {"mode": "nearest-exact"},
+                          "bilinear": {"mode": "bilinear"},
+                          "corners": {"mode": "bilinear", "align_corners": True}}.items():
+        for case, channels, extent, given in (
+                ("size", 3, (4, 3), {"size": (7, 5)}), ("less", 6, (7, 5), {"size": (3, 2)}),
+                ("scale", 2, (4, 3), {"scale_factor": (1.5, 2.25)}),
+                ("keep", 2, (4, 3), {"scale_factor": 1.2})):
+            x = draw_int(256, 1, channels, *extent)
+            golden.case(f"{name}_{case}", f"bytes: {given}", x=x,
+                        y=F.interpolate(x.byte(), **given, **options))
+
+
 if __name__ == "__main__":
     convolutions()
+    averages()
+    sizes()
     golden.write("image_integers")

@@ -108,6 +108,13 @@ static value ref_doubled(const value *in)
 {
     return ref_bilinear(&in[0], (int64_t[]){ 2 * in[0].dims[2], 2 * in[0].dims[3] }, false);
 }
+static value ref_bytes(const value *in) { return ref_bilinear_bytes(&in[0], seven_five, false); }
+static value ref_bytes_corners(const value *in) { return ref_bilinear_bytes(&in[0], seven_five, true); }
+static tern_tensor *run_resample_forward(tern_tensor **in)
+{
+    tern_attr_resample attr = { .size = { 7, 5 }, .mode = TERN_RESAMPLE_LINEAR };
+    return core_op1(TERN_OP_resample2d, TERN_HERE, &attr, in[0]);
+}
 static tern_tensor *run_nearest(tern_tensor **in) { return tern_interpolate(in[0], { 7, 5 }); }
 static value ref_nearest_7_5(const value *in) { return ref_nearest(&in[0], seven_five, 0); }
 static tern_tensor *run_exact(tern_tensor **in)
@@ -158,6 +165,13 @@ static tern_tensor *run_rms_norm_grad(tern_tensor **in)
 #define ONE(op, label_, x, run_, reference)                                                 \
     { OPINFO(op), .label = label_, .in = { x }, .run = run_, .ref = reference,               \
       .differentiable = 1, .order = 2, .floor = 2 }
+#define SMOOTH(op, label_, x, run_, reference)                                              \
+    { OPINFO(op), .label = label_, .in = { x }, .run = run_, .ref = reference,               \
+      .differentiable = 1, .order = 2, .floor = 2, .skip_dtypes = B(TERN_U8),                \
+      .why = "bytes are rounded after each dimension, and have no gradient" }
+#define BYTES(op, label_, x, run_, reference)                                               \
+    { OPINFO(op), .label = label_, .in = { x }, .run = run_, .ref = reference,               \
+      .skip_dtypes = ~B(TERN_U8), .why = "the reference rounds to bytes" }
 #define NORM(op, label_, x, w, b, run_, reference)                                          \
     { OPINFO(op), .label = label_, .in = { x, w, b }, .run = run_, .ref = reference,         \
       .differentiable = 7, .order = 2, .floor = 4 }
@@ -183,16 +197,21 @@ const opinfo opinfo_image[] = {
     ONE(adaptive_max_pool2d, "even", REAL(2, 3, 6, 4), run_adaptive_max, ref_adaptive_max),
     ONE(adaptive_avg_pool1d, "uneven", REAL(2, 3, 7), run_adaptive_avg1d, ref_adaptive_avg1d),
     ONE(adaptive_max_pool1d, "uneven", REAL(2, 3, 7), run_adaptive_max1d, ref_adaptive_max1d),
-    ONE(interpolate, "bilinear", REAL(2, 3, 4, 3), run_bilinear, ref_bilinear_7_5),
-    ONE(interpolate, "smaller", REAL(2, 3, 12, 9), run_bilinear, ref_bilinear_7_5),
-    ONE(interpolate, "corners", REAL(2, 3, 4, 3), run_corners, ref_corners),
-    ONE(interpolate, "one cell", REAL(2, 3, 1, 1), run_corners, ref_corners),
-    ONE(interpolate, "doubled", REAL(1, 2, 4, 3), run_doubled, ref_doubled),
+    SMOOTH(interpolate, "bilinear", REAL(2, 3, 4, 3), run_bilinear, ref_bilinear_7_5),
+    SMOOTH(interpolate, "smaller", REAL(2, 3, 12, 9), run_bilinear, ref_bilinear_7_5),
+    SMOOTH(interpolate, "corners", REAL(2, 3, 4, 3), run_corners, ref_corners),
+    SMOOTH(interpolate, "one cell", REAL(2, 3, 1, 1), run_corners, ref_corners),
+    SMOOTH(interpolate, "doubled", REAL(1, 2, 4, 3), run_doubled, ref_doubled),
     ONE(interpolate, "nearest", REAL(2, 3, 4, 3), run_nearest, ref_nearest_7_5),
     ONE(interpolate, "nearest of more", REAL(2, 3, 11, 13), run_nearest, ref_nearest_7_5),
     ONE(interpolate, "exact", REAL(2, 3, 4, 3), run_exact, ref_exact),
-    ONE(interpolate, "linear", REAL(2, 3, 4), run_linear, ref_linear_9),
-    ONE(resample2d, "transposed", REAL(2, 3, 7, 5), run_resample, ref_resample),
+    SMOOTH(interpolate, "linear", REAL(2, 3, 4), run_linear, ref_linear_9),
+    BYTES(interpolate, "bytes", REAL(2, 3, 4, 3), run_bilinear, ref_bytes),
+    BYTES(interpolate, "smaller, bytes", REAL(2, 3, 12, 9), run_bilinear, ref_bytes),
+    BYTES(interpolate, "corners, bytes", REAL(2, 5, 4, 3), run_corners, ref_bytes_corners),
+    BYTES(interpolate, "one cell, bytes", REAL(2, 3, 1, 1), run_bilinear, ref_bytes),
+    SMOOTH(resample2d, "transposed", REAL(2, 3, 7, 5), run_resample, ref_resample),
+    BYTES(resample2d, "bytes", REAL(2, 3, 4, 3), run_resample_forward, ref_bytes),
     NORM(group_norm, "image", REAL(2, 4, 3, 2), REAL(4), REAL(4), run_group_norm, ref_group_norm_2),
     NORM(group_norm, "2-D", REAL(3, 6), REAL(6), REAL(6), run_group_norm, ref_group_norm_2),
     ONE(group_norm, "plain", REAL(2, 4, 5), run_group_norm, ref_group_norm_2),

@@ -71,6 +71,8 @@ value ref_conv_transpose2d(const value *x, const value *w, const value *bias,
 value ref_adaptive_pool2d(const value *x, const int64_t size[2], int mode);
 /* corners: the outermost cells keep their places */
 value ref_bilinear(const value *x, const int64_t size[2], bool corners);
+/* of u8: columns first, then rows, each by weights of 16 bits and rounded, as PyTorch's */
+value ref_bilinear_bytes(const value *x, const int64_t size[2], bool corners);
 value ref_nearest(const value *x, const int64_t size[2], double shift);
 /* the gradient: `size` is that of what was interpolated */
 value ref_bilinear_grad(const value *g, const int64_t size[2]);

@@ -104,6 +104,54 @@ value ref_bilinear(const value *x, const int64_t size[2], bool corners)
     return out;
 }
 
+/* A weight as a whole number of 2^-bits, as many as leave the largest of the dimension below 2^15. */
+static double whole_weight(double weight, int bits)
+{
+    return floor(0.5 + ldexp(weight, bits));
+}
+
+static int bits_of(int64_t in, int64_t out, bool corners)
+{
+    double most = 0, after;
+    int bits = 0;
+    for (int64_t i = 0; i < out; i++) {
+        const bool is_last = place_of(i, in, out, corners, &after) == in - 1;
+        most = fmax(most, is_last ? 1 : fmax(after, 1 - after));
+    }
+    while (bits < 22 && whole_weight(most, bits + 1) < 32768)
+        bits++;
+    return bits;
+}
+
+/* Along dimension d (2 or 3), rounded. */
+static value bytes_along(const value *x, int d, int64_t size, bool corners)
+{
+    int64_t dims[4] = { x->dims[0], x->dims[1], x->dims[2], x->dims[3] }, at[4] = { 0 }, i = 0;
+    const int bits = bits_of(dims[d], size, corners);
+    dims[d] = size;
+    value out = value_new(4, dims);
+    do {
+        double after;
+        int64_t from[4] = { at[0], at[1], at[2], at[3] };
+        from[d] = place_of(at[d], x->dims[d], size, corners, &after);
+        const bool is_last = from[d] == x->dims[d] - 1;
+        double sum = whole_weight(is_last ? 1 : 1 - after, bits) * x->data[ref_place(x, 4, from)];
+        from[d]++;
+        if (!is_last)
+            sum += whole_weight(after, bits) * x->data[ref_place(x, 4, from)];
+        out.data[i++] = fmin(255, floor(ldexp(sum, -bits) + 0.5));
+    } while (ref_next(4, dims, at));
+    return out;
+}
+
+value ref_bilinear_bytes(const value *x, const int64_t size[2], bool corners)
+{
+    value across = bytes_along(x, 3, size[1], corners);
+    const value out = bytes_along(&across, 2, size[0], corners);
+    value_free(&across);
+    return out;
+}
+
 value ref_bilinear_grad(const value *g, const int64_t size[2])
 {
     const int64_t dims[4] = { g->dims[0], g->dims[1], size[0], size[1] };
