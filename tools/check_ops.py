@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every row of core/ops.def has a test, an OPINFO(name) entry in tests/ops/opinfo*.c, a call in
-tests/ops/test_golden*.c, which compare with PyTorch, and, if it has a kernel, a line in bench/table.def.
+tests/ops/test_golden*.c, which compare with PyTorch, and, if it has a kernel, a line in bench/table.def. It says
+which dtypes it takes and, unless it is a view, how exact it is: tests walk the one and hold the other.
 
 Entries and calls are often made by a macro, so that they are read behind the preprocessor, where
 OPINFO(name) has become .op = "name". No entry is without a row.
@@ -63,6 +64,12 @@ def untimed(rows):
             and ELSEWHERE.get(row.name, row.name) not in timed]
 
 
+def without_members(rows):
+    """(row, member) of rows that leave out what the conformance tests read."""
+    return [(row, member) for row in rows for member in ("dtypes", "tolerance")
+            if member not in row.members and (row.kind, member) != ("VIEW", "tolerance")]
+
+
 def main():
     tested = entries()
     rows = op_rows.rows()
@@ -72,6 +79,9 @@ def main():
         if row.name not in tested:
             print(f"{op_rows.PATH}:{row.line}: no OPINFO({row.name}) in tests/ops/opinfo*.c")
             bad += 1
+    for row, member in without_members(rows):
+        print(f"{op_rows.PATH}:{row.line}: {row.name} has no .{member}")
+        bad += 1
     for row in without_vectors(rows):
         print(f"{op_rows.PATH}:{row.line}: no call of tern_{row.name} in tests/ops/test_golden*.c")
         bad += 1

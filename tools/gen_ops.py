@@ -47,22 +47,33 @@ def cast(row, column):
     return CAST.get(row.members.get(column, ""), "-")
 
 
+def has_gradient(row):
+    """What is made of other ops has theirs, unless it reads no tensor or its result is frozen."""
+    if row.kind == "COMPOSED":
+        return row.members.get("inputs") != "0" and "frozen" not in row.members
+    return "backward" in row.members
+
+
 def names(dtypes):
     """"floats, i64" of "DT_FLOATS | B(TERN_I64)"."""
     text = re.sub(r"B\(TERN_(\w+)\)", r"\1", dtypes)
     return text.replace("DT_", "").lower().replace(" | ", ", ").replace(" & ~", " but ")
 
 
+def dtypes(row):
+    text = names(row.members.get("dtypes", "-"))
+    more = row.members.get("dtypes_cpu")
+    return text if more is None else text + "; CPU: " + names(more)
+
+
 def table_line(row):
     members = row.members
-    dtypes = names(members.get("dtypes", "")) or "-"
-    if "dtypes_cpu" in members:
-        dtypes += "; CPU: " + names(members["dtypes_cpu"])
-    gradient = "yes" if "backward" in members or row.kind == "COMPOSED" else "no"
+    gradient = "yes" if has_gradient(row) else "no"
+    tolerance = members.get("tolerance", "0" if row.kind == "VIEW" else "-")
     casts = f"{cast(row, 'cast_cuda')} / {cast(row, 'cast_cpu')}"
     outputs = members.get("outputs", "1").replace("OUT_NONE", "in place")
-    cells = (f"`{row.name}`", row.kind.lower(), members.get("inputs", "-"), outputs, dtypes,
-             gradient, "-" if casts == "- / -" else casts, members.get("tolerance", "-"))
+    cells = (f"`{row.name}`", row.kind.lower(), members.get("inputs", "-"), outputs, dtypes(row),
+             gradient, "-" if casts == "- / -" else casts, tolerance)
     return "| " + " | ".join(cells) + " |"
 
 

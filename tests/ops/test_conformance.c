@@ -147,7 +147,7 @@ static void check_case(const opinfo *info)
         complain(info, "", "is no row of ops.def");
         return;
     }
-    const uint32_t dtypes = row->dtypes != 0 ? row->dtypes : DT_FLOATS;
+    const uint32_t dtypes = row->dtypes;
     for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
         for (int l = 0; l < LAYOUTS; l++)
             if (((dtypes | row->dtypes_cpu) & ~info->skip_dtypes & B(dtype)) &&
@@ -194,6 +194,30 @@ static void test_every_row_has_a_case(void **state)
     }
 }
 
+static bool has_checked_gradient(const tern_op *row)
+{
+    for (int i = 0; opinfo_at(i) != NULL; i++)
+        if (strcmp(row->name, opinfo_at(i)->op) == 0 && opinfo_at(i)->order > 0)
+            return true;
+    return false;
+}
+
+/* Nothing but the docs reads whether a composed row has one, so a wrong word would stay. */
+static void test_composed_rows_say_what_has_a_gradient(void **state)
+{
+    (void)state;
+    for (int id = 1; id < TERN_OP_COUNT; id++) {
+        const tern_op *row = &core_op_table[id];
+        assert_int_not_equal(row->dtypes, 0);
+        if (row->is_view || row->rule != NULL)
+            continue;
+        const bool said = row->inputs > 0 && row->frozen == 0;
+        if (said != has_checked_gradient(row))
+            fail_msg("%s: the row says %s, its cases check %s", row->name,
+                     said ? "a gradient" : "none", said ? "none" : "one");
+    }
+}
+
 /* Of the tests' own backend some are missing; of a device's none is. */
 static void test_every_row_has_a_kernel(void **state)
 {
@@ -221,9 +245,11 @@ int main(void)
         (void)tern_finish();
         return failed;
     }
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row_has_a_case),
-                                        cmocka_unit_test(
-                                            test_every_row_agrees_with_its_reference) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_row_has_a_case),
+        cmocka_unit_test(test_composed_rows_say_what_has_a_gradient),
+        cmocka_unit_test(test_every_row_agrees_with_its_reference)
+    };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)tern_finish();
     return failed;

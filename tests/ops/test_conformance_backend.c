@@ -166,7 +166,7 @@ static void check_gradient(const opinfo *info, const tern_op *row, tern_dtype_t 
 static void check_case(const opinfo *info)
 {
     const tern_op *row = opinfo_row(info->op);
-    const uint32_t dtypes = row->dtypes != 0 ? row->dtypes : DT_FLOATS;
+    const uint32_t dtypes = row->dtypes;
     for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
         for (int l = 0; l < LAYOUTS; l++)
             if ((dtypes & ~info->skip_dtypes & B(dtype)) && (l == 0 || !info->keep_layout))
