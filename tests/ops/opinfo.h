@@ -34,7 +34,8 @@ typedef struct opinfo {
     int order;                     /* 0: no gradients, 1, 2 */
     bool keep_layout;              /* run row-major only (the case is about layout itself) */
     double floor;                  /* errors are relative to max(floor, |reference|); default 1 */
-    uint32_t skip_dtypes;          /* accepted by the row but not by this case's reference */
+    uint32_t skip_dtypes;          /* taken by the row, without agreeing with this reference; a
+                                    * skip that would pass fails */
     const char *why;               /* reason of skip_dtypes or of order < 2 */
 } opinfo;
 

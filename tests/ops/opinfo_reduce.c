@@ -210,7 +210,6 @@ static value ref_dropout_grad(const value *in) { return ref_map2(&in[0], &in[1],
 #define CASE1(name, label_, input, run_, reference, grads)                                   \
     { OPINFO(name), .label = label_, .in = { input }, .run = run_, .ref = reference,          \
       .differentiable = (grads) > 0, .order = grads }
-#define NOT_BOOL .skip_dtypes = B(TERN_BOOL), .why = "the reference counts, any of bool is bool"
 
 const opinfo opinfo_reduce[] = {
     CASE1(sum, "all", REAL(3, 5, 4), run_sum, ref_sum_all, 2),

@@ -127,9 +127,7 @@ FUSED(mish_grad, NULL, g *mish_slope(x))
       .differentiable = (grads) > 0, .order = grads }
 #define IN_PLACE(name, input, grads)                                                         \
     { OPINFO(name), .label = "in place", .in = { input }, .run = run_##name##_inplace,        \
-      .ref = ref_##name, .differentiable = (grads) > 0, .order = grads, .skip_dtypes = NOT_FLOATS, \
-      .why = "integers and bool do not take the result" }
-#define NOT_FLOATS (DT_ALL & ~DT_FLOATS)
+      .ref = ref_##name, .differentiable = (grads) > 0, .order = grads }
 /* Gradients of g alone: that of x is 0. */
 #define FLAT(name) \
     { OPINFO(name), .label = "", .in = { SMALL, SMALL }, .run = run_##name, .ref = ref_##name, \
@@ -177,8 +175,7 @@ const opinfo opinfo_unary[] = {
     CASE(isfinite, "", SMALL, 0),
     CASE(logical_not, "", SMALL, 0),
     { OPINFO(bitwise_not), .label = "", .in = { SMALL }, .run = run_bitwise_not,
-      .ref = ref_bitwise_not, .skip_dtypes = B(TERN_BOOL) | B(TERN_U8),
-      .why = "not -1 - x where there is no sign" },
+      .ref = ref_bitwise_not, .skip_dtypes = B(TERN_BOOL), .why = "not -1 - x" },
     IN_PLACE(log1p, POSITIVE, 2),
     IN_PLACE(sin, SMALL, 2),
     IN_PLACE(square, SMALL, 2),
