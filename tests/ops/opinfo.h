@@ -46,6 +46,10 @@ const tern_op *opinfo_row(const char *name);
 /* A case's inputs (MAX_IN), quantised to the dtype; value_free each. Numbers depend on the seed. */
 extern uint64_t opinfo_seed;
 void opinfo_values(const opinfo *info, tern_dtype_t dtype, value *values);
+/* For LAYOUT_EXPANDED: each input repeats along one dimension, another one at each turn. */
+void opinfo_repeat(const opinfo *info, int turn, value *values);
+/* Whether some input of the case lies otherwise in that layout than row-major. */
+bool opinfo_has_layout(const opinfo *info, layout l);
 /* The same as tensors of the innermost scope; NULL for those that are not given. */
 void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,
                     tern_tensor **in);

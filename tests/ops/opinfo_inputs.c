@@ -58,8 +58,8 @@ static value make_value(const input_spec *spec, tern_dtype_t dtype, int i)
         low = spec->kind == INPUT_BOOL ? 0 : -2;
         high = 2;
     }
-    if (!tern_dtype_is_float(dtype) && spec->kind == INPUT_REAL)
-        high *= 3; /* whole numbers need some room to differ */
+    if (!tern_dtype_is_float(dtype) && spec->kind == INPUT_REAL && high - low >= 1)
+        high *= 3; /* whole numbers need some room to differ, but for factors near 1: 0 and 1 */
     value v = value_random(spec->ndim, spec->dims, low, high, whole || spec->kind == INPUT_BOOL,
                            opinfo_seed * 1000 + (uint64_t)i);
     value_quantise(&v, input_dtype(spec, dtype));
@@ -73,6 +73,28 @@ void opinfo_values(const opinfo *info, tern_dtype_t dtype, value *values)
         if (info->in[i].kind != INPUT_NONE)
             values[i] = make_value(&info->in[i], dtype, i);
     }
+}
+
+void opinfo_repeat(const opinfo *info, int turn, value *values)
+{
+    for (int i = 0; i < MAX_IN; i++) {
+        const int ndim = info->in[i].kind != INPUT_NONE ? info->in[i].ndim : 0;
+        int dim = ndim > 0 ? (turn + i) % ndim : 0;
+        for (int tries = 1; tries < ndim && values[i].dims[dim] == 1; tries++)
+            dim = (dim + 1) % ndim;
+        if (ndim > 0)
+            value_repeat(&values[i], dim);
+    }
+}
+
+bool opinfo_has_layout(const opinfo *info, layout l)
+{
+    bool differs = l == LAYOUT_ROW_MAJOR;
+    for (int i = 0; i < MAX_IN && !info->keep_layout; i++) {
+        const int ndim = info->in[i].kind != INPUT_NONE ? info->in[i].ndim : 0;
+        differs |= l == LAYOUT_LAST ? ndim == 4 : ndim > (l == LAYOUT_TRANSPOSED);
+    }
+    return differs;
 }
 
 void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,

@@ -22,9 +22,15 @@ static void complain(const opinfo *info, const char *where, const char *what)
 
 /* ---- forward -------------------------------------------------------------------------------------- */
 
+/* What rounding leaves of the variance of equal numbers, norms divide by the root of eps. */
+static double allowed_in(const tern_op *row, tern_dtype_t dtype, layout l)
+{
+    return opinfo_allowed(row, dtype) * (l == LAYOUT_EXPANDED && dtype == TERN_F32 ? 4 : 1);
+}
+
 /* Whether the result is the reference's; if not, `what` says how. */
 static bool agrees(const opinfo *info, const tern_op *row, tern_tensor *out, const value *values,
-                   char *what, size_t size)
+                   layout l, char *what, size_t size)
 {
     if (out == NULL || tern_failed()) {
         snprintf(what, size, "%s", tern_error_text());
@@ -34,7 +40,7 @@ static bool agrees(const opinfo *info, const tern_op *row, tern_tensor *out, con
     value got = value_of(out), expected = info->ref(values);
     value_quantise(&expected, tern_dtype(out));
     const double d = value_distance(&got, &expected, info->floor > 0 ? info->floor : 1);
-    const double allowed = opinfo_allowed(row, tern_dtype(out));
+    const double allowed = allowed_in(row, tern_dtype(out), l);
     snprintf(what, size, "off by %.3g, allowed %.3g", d, allowed);
     value_free(&got);
     value_free(&expected);
@@ -49,13 +55,15 @@ static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t d
     snprintf(where, sizeof where, "%s %s", tern_dtype_name(dtype), layout_name(l));
     value values[MAX_IN];
     opinfo_values(info, dtype, values);
+    if (l == LAYOUT_EXPANDED)
+        opinfo_repeat(info, (int)dtype, values);
     tern_tensor *in[MAX_IN];
     opinfo_tensors(info, dtype, l, values, in);
     tern_tensor *out = info->run(in);
     const bool refused = device.kind != TERN_KIND_CPU && (row->dtypes_cpu & B(dtype)) != 0 &&
                          tern_error_code() == TERN_ERR_UNSUPPORTED;
     refusals += refused;
-    const bool passes = agrees(info, row, out, values, what, sizeof what);
+    const bool passes = agrees(info, row, out, values, l, what, sizeof what);
     checks++;
     if (passes && skipped)
         complain(info, where, "is skipped and would pass");
@@ -105,9 +113,10 @@ static void check_gradients(const opinfo *info, layout l)
     }
 }
 
-/* Gradients in the lower dtypes against those in f64, which differences have confirmed. */
+/* Gradients in the lower dtypes and of expanded inputs, which have no differences of their own,
+ * against those of row-major inputs in f64, which differences have confirmed. */
 static tern_tensor *gradient_sum(const opinfo *info, tern_dtype_t dtype, const value *values,
-                                 int wanted, layout l)
+                                 int wanted, layout l, bool dense)
 {
     tern_tensor *in[MAX_IN];
     opinfo_tensors(info, dtype, l, values, in);
@@ -115,21 +124,26 @@ static tern_tensor *gradient_sum(const opinfo *info, tern_dtype_t dtype, const v
     tern_tensor *out = info->run(in), *grad = NULL;
     if (out == NULL)
         return NULL;
-    tern_tensor *ones = tern_ones(tern_shape(out), tern_dtype(out));
+    tern_tensor *ones = tern_ones(dense ? tern_shape(out) : TERN_SCALAR_SHAPE, tern_dtype(out));
+    ones = tern_expand(ones, tern_shape(out)); /* of one element: stride 0, as sums give it */
     (void)tern_grad(out, &in[wanted], 1, &grad, .gradient = ones, .allow_unused = true);
     return grad;
 }
 
-static void check_low_gradient(const opinfo *info, const tern_op *row, tern_dtype_t dtype, int i)
+static void check_gradient(const opinfo *info, const tern_op *row, tern_dtype_t dtype, int i,
+                           layout l, int turn)
 {
     TERN_SCOPE;
     value values[MAX_IN];
     opinfo_values(info, dtype, values); /* quantised: both runs start from the same numbers */
-    tern_tensor *low = gradient_sum(info, dtype, values, i, LAYOUT_ROW_MAJOR);
-    tern_tensor *high = gradient_sum(info, TERN_F64, values, i, LAYOUT_ROW_MAJOR);
+    if (l == LAYOUT_EXPANDED)
+        opinfo_repeat(info, turn, values);
+    tern_tensor *low = gradient_sum(info, dtype, values, i, l, false);
+    tern_tensor *high = gradient_sum(info, TERN_F64, values, i, LAYOUT_ROW_MAJOR, true);
     checks++;
     char where[64], what[160];
-    snprintf(where, sizeof where, "gradient of input %d in %s", i, tern_dtype_name(dtype));
+    snprintf(where, sizeof where, "gradient of input %d in %s %s", i, tern_dtype_name(dtype),
+             layout_name(l));
     if (tern_failed()) {
         complain(info, where, tern_error_text());
         tern_error_clear();
@@ -148,12 +162,26 @@ static void check_low_gradient(const opinfo *info, const tern_op *row, tern_dtyp
         value_free(&values[k]);
 }
 
+static void check_other_gradients(const opinfo *info, const tern_op *row)
+{
+    static const tern_dtype_t low[] = { TERN_F32, TERN_F16, TERN_BF16 };
+    for (int i = 0; i < MAX_IN; i++) {
+        if (!(info->differentiable & B(i)))
+            continue;
+        for (int k = 0; k < 3; k++)
+            if (row->dtypes & ~info->skip_dtypes & B(low[k]))
+                check_gradient(info, row, low[k], i, LAYOUT_ROW_MAJOR, 0);
+        for (int turn = 0; turn < info->in[i].ndim && !info->keep_layout; turn++)
+            check_gradient(info, row, TERN_F64, i, LAYOUT_EXPANDED, turn);
+    }
+}
+
 /* ---- all -------------------------------------------------------------------------------------------- */
 
 /* What is skipped runs once, to see that it still has to be. */
-static bool once(const opinfo *info, int dtype)
+static bool runs(const opinfo *info, int dtype, layout l)
 {
-    return info->keep_layout || (info->skip_dtypes & B(dtype)) != 0;
+    return info->skip_dtypes & B(dtype) ? l == LAYOUT_ROW_MAJOR : opinfo_has_layout(info, l);
 }
 
 static void check_case(const opinfo *info)
@@ -165,23 +193,17 @@ static void check_case(const opinfo *info)
     }
     const uint32_t dtypes = row->dtypes | row->dtypes_cpu;
     for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
-        for (int l = 0; l < (once(info, dtype) ? 1 : LAYOUTS); l++)
-            if (dtypes & B(dtype))
+        for (int l = 0; l < LAYOUTS; l++)
+            if ((dtypes & B(dtype)) && runs(info, dtype, (layout)l))
                 check_forward(info, row, (tern_dtype_t)dtype, (layout)l);
     if (info->order == 0)
         return;
     check_gradients(info, LAYOUT_ROW_MAJOR);
     /* simulated devices are slow; the CPU's run has shown that gradients do not depend on layouts */
-    if (!info->keep_layout && device.kind == TERN_KIND_CPU) {
-        check_gradients(info, LAYOUT_TRANSPOSED);
-        check_gradients(info, LAYOUT_LAST);
-    }
-    static const tern_dtype_t low[] = { TERN_F32, TERN_F16, TERN_BF16 };
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < MAX_IN; i++)
-            if ((info->differentiable & B(i)) && (dtypes & B(low[k])) &&
-                !(info->skip_dtypes & B(low[k])))
-                check_low_gradient(info, row, low[k], i);
+    for (int l = LAYOUT_TRANSPOSED; l < LAYOUT_EXPANDED && device.kind == TERN_KIND_CPU; l++)
+        if (l != LAYOUT_SLICED && opinfo_has_layout(info, (layout)l))
+            check_gradients(info, (layout)l);
+    check_other_gradients(info, row);
 }
 
 static void test_every_row_agrees_with_its_reference(void **state)

@@ -108,6 +108,8 @@ static void check_forward(const opinfo *info, const tern_op *row, tern_dtype_t d
     (void)snprintf(where, sizeof where, "%s %s", tern_dtype_name(dtype), layout_name(l));
     begin_here();
     opinfo_values(info, dtype, values);
+    if (l == LAYOUT_EXPANDED)
+        opinfo_repeat(info, (int)dtype, values);
     opinfo_tensors(info, dtype, l, values, in);
     tern_tensor *here = info->run(in);
     opinfo_tensors(info, dtype, l, values, in); /* the case may have written its inputs */
@@ -169,7 +171,7 @@ static void check_case(const opinfo *info)
     const uint32_t dtypes = row->dtypes;
     for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
         for (int l = 0; l < LAYOUTS; l++)
-            if ((dtypes & ~info->skip_dtypes & B(dtype)) && (l == 0 || !info->keep_layout))
+            if ((dtypes & ~info->skip_dtypes & B(dtype)) && opinfo_has_layout(info, (layout)l))
                 check_forward(info, row, (tern_dtype_t)dtype, (layout)l);
     if (info->order == 0)
         return;

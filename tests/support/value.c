@@ -114,8 +114,39 @@ double dtype_epsilon(tern_dtype_t dtype)
 
 const char *layout_name(layout l)
 {
-    static const char *const names[] = { "row-major", "transposed", "sliced", "channels-last" };
+    static const char *const names[] = { "row-major", "transposed", "sliced", "channels-last",
+                                         "expanded" };
     return names[l];
+}
+
+/* The element that is the first one along `dim` on the way to element i. */
+static int64_t first_along(const value *v, int dim, int64_t i)
+{
+    int64_t stride = 1;
+    for (int d = dim + 1; d < v->ndim; d++)
+        stride *= v->dims[d];
+    return i - i / stride % v->dims[dim] * stride;
+}
+
+void value_repeat(value *v, int dim)
+{
+    for (int64_t i = 0; i < v->numel; i++)
+        v->data[i] = v->data[first_along(v, dim, i)];
+}
+
+/* The first dimension of more than one element along which values repeat, or -1. */
+static int repeating(const value *v)
+{
+    for (int dim = 0; dim < v->ndim; dim++) {
+        int64_t i = v->dims[dim] > 1 ? 0 : v->numel;
+        if (i == v->numel)
+            continue;
+        while (i < v->numel && v->data[i] == v->data[first_along(v, dim, i)])
+            i++;
+        if (i == v->numel)
+            return dim;
+    }
+    return -1;
 }
 
 static tern_shape_t shape_of(const value *v)
@@ -150,6 +181,9 @@ tern_tensor *value_tensor(const value *v, tern_dtype_t dtype, layout l)
     }
     if (l == LAYOUT_LAST && v->ndim == 4)
         return tern_to(t, .format = TERN_FORMAT_CHANNELS_LAST);
+    const int dim = l == LAYOUT_EXPANDED ? repeating(v) : -1;
+    if (dim >= 0) /* a clone: what is read beside the one element is outside of the memory */
+        return tern_detach(tern_expand(tern_clone(tern_slice(t, dim, 0, 1, 1)), shape_of(v)));
     return t;
 }
 

@@ -18,6 +18,8 @@ void value_free(value *v);
 /* Uniform in [low, high), from a seeded generator; `whole` rounds towards zero. */
 value value_random(int ndim, const int64_t *dims, double low, double high, bool whole,
                    uint64_t seed);
+/* Each element becomes the first one along `dim`. */
+void value_repeat(value *v, int dim);
 /* Rounds each element to what a dtype can hold, so that reference and library see the same numbers. */
 void value_quantise(value *v, tern_dtype_t dtype);
 
@@ -27,6 +29,7 @@ typedef enum layout {
     LAYOUT_TRANSPOSED, /* strides reversed */
     LAYOUT_SLICED,     /* every other element of a larger tensor along the last dimension */
     LAYOUT_LAST,       /* channels_last for 4-D, else row-major */
+    LAYOUT_EXPANDED,   /* stride 0 along the first dimension where values repeat (value_repeat) */
     LAYOUTS
 } layout;
 const char *layout_name(layout l);
