@@ -54,6 +54,13 @@ static tern_tensor *scale_channels(tern_tensor *x, tern_tensor *weight, tern_ten
     return bias != NULL ? tern_add(x, tern_reshape(widened(bias), shape)) : x;
 }
 
+/* Nothing is normalised; weight and bias have gradients all the same, which are 0. */
+static tern_tensor *of_nothing(const core_call *call)
+{
+    tern_tensor *y = scale_channels(call->in[0], call->in[1], call->in[2]);
+    return y == NULL ? NULL : tern_cast(y, tern_dtype(call->in[0]));
+}
+
 /* ---- group_norm ------------------------------------------------------------------------------ */
 
 static tern_tensor *group_norm(core_frame *frame, int64_t groups, double eps)
@@ -74,7 +81,7 @@ static tern_tensor *group_norm(core_frame *frame, int64_t groups, double eps)
     if (!check_channels(call, 1, 2) || !check_eps(call, &eps))
         return NULL;
     if (x->numel == 0)
-        return scale_channels(call->in[0], call->in[1], call->in[2]);
+        return of_nothing(call);
     const int64_t rows = x->shape[0] * groups;
     tern_tensor *y = tern_reshape(widened(call->in[0]), TERN_SHAPE(rows, x->numel / rows));
     y = tern_reshape(tern_layer_norm(y, .eps = eps), tern_shape(call->in[0]));
@@ -167,7 +174,7 @@ static tern_tensor *instance_norm(core_frame *frame, const tern_instance_norm_ar
                   core_shape_text(x->ndim, x->shape, shape, sizeof shape));
         return NULL;
     }
-    return x->numel == 0 ? tern_clone(a->x) : by_samples(a, eps);
+    return x->numel == 0 ? of_nothing(call) : by_samples(a, eps);
 }
 
 tern_tensor *tern_instance_norm_at(tern_site_t site, const tern_instance_norm_args *args)

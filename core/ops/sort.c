@@ -110,8 +110,7 @@ tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
     core_compose_begin(&frame, TERN_OP_median, site, 1, &x);
     if (core_compose_check(&frame)) {
         if (x->view.numel == 0 && tern_dtype_is_float(tern_dtype(x)))
-            out =
-                tern_full(NAN, TERN_SCALAR_SHAPE, .dtype = tern_dtype(x), .device = tern_device(x));
+            out = tern_mean(x); /* NaN, with x's empty gradient behind it */
         else if (x->view.numel == 0)
             core_fail(&frame.call, TERN_ERR_SHAPE, NULL, "there are no elements");
         else

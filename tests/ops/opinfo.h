@@ -53,6 +53,13 @@ bool opinfo_has_layout(const opinfo *info, layout l);
 /* The same as tensors of the innermost scope; NULL for those that are not given. */
 void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const value *values,
                     tern_tensor **in);
+/* The case with nothing in it: the first dimension of the input of most dimensions, and of each input
+ * that is as long there, has extent 0. False for a case of numbers, and where an extent is 0 already. */
+bool opinfo_empty(const opinfo *info, opinfo *empty);
+bool opinfo_has_nothing(const opinfo *info);
+/* Why that form does not pass (not_empty.def), or NULL; how many lines there are. */
+const char *opinfo_not_empty(const opinfo *info);
+extern const int opinfo_not_empty_count;
 /* The error that a result of the row may have in a dtype. */
 double opinfo_allowed(const tern_op *row, tern_dtype_t dtype);
 

@@ -87,6 +87,8 @@ const opinfo opinfo_attention[] = {
     ATTEND("bias", run_plain, ref_biased, 15, 2, REAL(1, 2, 3, 4), REAL(1, 2, 5, 4), REAL(1, 2, 5, 3), REAL(2, 3, 5)),
     ATTEND("groups", run_causal, ref_causal, 7, 2, REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), MASK(3, 3)),
     ATTEND("one query", run_plain, ref_plain, 7, 1, REAL(1, 2, 1, 40), REAL(1, 2, 9, 40), REAL(1, 2, 9, 40)),
+    ATTEND("no queries", run_plain, ref_plain, 7, 2, REAL(1, 2, 0, 4), REAL(1, 2, 5, 4), REAL(1, 2, 5, 3)),
+    ATTEND("no keys", run_plain, ref_plain, 7, 2, REAL(1, 2, 3, 4), REAL(1, 2, 0, 4), REAL(1, 2, 0, 3)),
     ATTEND("blocks", run_plain, ref_plain, 0, 0, REAL(1, 2, 70, 36), REAL(1, 1, 141, 36), REAL(1, 1, 141, 20), MASK(70, 141)),
     ATTEND("causal blocks", run_causal, ref_causal, 0, 0, REAL(1, 1, 140, 33), REAL(1, 1, 150, 33), REAL(1, 1, 150, 17)),
     ATTEND("bias blocks", run_plain, ref_biased, 0, 0, REAL(1, 2, 70, 8), REAL(1, 2, 130, 8), REAL(1, 2, 130, 8), REAL(1, 1, 130)),

@@ -46,14 +46,15 @@ static double is_there(double x) { return x != 0; }
 static tern_tensor *run_any(tern_tensor **in) { return tern_any(in[0], TERN_DIMS(1)); }
 static value ref_any(const value *in)
 {
-    value each = ref_map(&in[0], is_there), out = ref_amax(&each, 2);
+    value each = ref_map(&in[0], is_there), count = ref_sum(&each, 2), out = ref_map(&count, is_there);
+    value_free(&count);
     value_free(&each);
     return out;
 }
 static tern_tensor *run_all(tern_tensor **in) { return tern_all(in[0], TERN_DIMS(0)); }
 static value ref_all(const value *in)
 {
-    value each = ref_map(&in[0], is_there), out = ref_amin(&each, 1);
+    value each = ref_map(&in[0], is_there), out = ref_prod(&each, 1);
     value_free(&each);
     return out;
 }
@@ -136,6 +137,12 @@ const opinfo opinfo_fold[] = {
     CASE1(prod, "ends", REAL(3, 2, 2), run_prod_ends, ref_prod_ends, 2),
     { OPINFO(prod), .label = "long", .in = { FROM(0.97, 1.03, 3, 700, 2) }, .run = run_prod_middle,
       .ref = ref_prod_middle },
+    CASE1(prod, "no middle", REAL(3, 0, 2), run_prod_middle, ref_prod_middle, 2),
+    CASE1(any, "of nothing", REAL(3, 0, 2), run_any, ref_any, 0),
+    CASE1(logsumexp, "of nothing", REAL(3, 0, 2), run_logsumexp, ref_logsumexp_1, 2),
+    CASE1(norm, "of nothing", REAL(3, 0, 2), run_norm_2, ref_norm_2, 2),
+    CASE1(std, "of nothing", REAL(3, 0), run_std, ref_std_last, 2),
+    CASE1(amin, "no columns", REAL(4, 0), run_amin, ref_amin_first, 2),
     CASE1(amin, "first", REAL(4, 5), run_amin, ref_amin_first, 2),
     CASE1(amin, "all", REAL(70, 50), run_amin_all, ref_amin_all, 0),
     CASE1(std, "last", REAL(3, 6), run_std, ref_std_last, 2),

@@ -223,6 +223,8 @@ const opinfo opinfo_image[] = {
       .ref = ref_rms_norm_1, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(rms_norm), .label = "plain", .in = { REAL(4, 7) }, .run = run_rms_norm,
       .ref = ref_rms_norm_1, .differentiable = 1, .order = 2, .floor = 4 },
+    { OPINFO(rms_norm), .label = "no columns", .in = { REAL(4, 0), REAL(0) }, .run = run_rms_norm,
+      .ref = ref_rms_norm_1, .differentiable = 3, .order = 2 },
     { OPINFO(rms_norm), .label = "two", .in = { REAL(3, 2, 5), REAL(2, 5) }, .run = run_rms_norm_2,
       .ref = ref_rms_norm_2, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(rms_norm), .label = "long", .in = { REAL(3, 5000), REAL(5000) }, .run = run_rms_norm,

@@ -27,7 +27,7 @@ static bool chosen(const value *x, const int64_t *at, int64_t *from, const void 
 }
 static value ref_select_0(const value *in)
 {
-    return ref_taken(&in[0], 2, (int64_t[]){ 4, in[0].dims[1] }, chosen, &in[1]);
+    return ref_taken(&in[0], 2, (int64_t[]){ in[1].numel, in[0].dims[1] }, chosen, &in[1]);
 }
 static value ref_select_1(const value *in)
 {
@@ -73,7 +73,7 @@ static bool looked_up(const value *x, const int64_t *at, int64_t *from, const vo
 }
 static value ref_index(const value *in)
 {
-    return ref_taken(&in[0], 3, (int64_t[]){ 2, 3, in[0].dims[2] }, looked_up, in);
+    return ref_taken(&in[0], 3, (int64_t[]){ in[1].dims[0], 3, in[0].dims[2] }, looked_up, in);
 }
 static bool looked_up_inner(const value *x, const int64_t *at, int64_t *from, const void *user)
 {
@@ -85,7 +85,7 @@ static bool looked_up_inner(const value *x, const int64_t *at, int64_t *from, co
 }
 static value ref_index_inner(const value *in)
 {
-    return ref_taken(&in[0], 4, (int64_t[]){ in[0].dims[0], 3, 2, in[0].dims[2] }, looked_up_inner, in);
+    return ref_taken(&in[0], 4, (int64_t[]){ in[0].dims[0], in[1].dims[0], 2, in[0].dims[2] }, looked_up_inner, in);
 }
 
 /* x [3, 4, 2] += values [2] at the places of in[1], in[2] */
@@ -208,6 +208,12 @@ const opinfo opinfo_indexing[] = {
     CASE(index_select, "long rows", select_0, ref_select_0, 1, REAL(3, 40), INDEX(0, 3, 4)),
     CASE(index_select, "i32, last dim", select_1, ref_select_1, 1, REAL(3, 5), INDEX(0, 5, 6)),
     CASE(scatter, "a larger src", scatter, ref_scatter, 5, REAL(3, 5), INDEX(0, 5, 2, 1), REAL(2, 3)),
+    CASE(index_select, "nothing", select_0, ref_select_0, 1, REAL(3, 5), INDEX(0, 3, 0)),
+    CASE(scatter, "nothing", scatter, ref_scatter, 5, REAL(3, 5), INDEX(0, 5, 0, 1), REAL(0, 3)),
+    CASE(scatter_add, "nothing", scatter_add, ref_scatter_add, 5, REAL(3, 5), INDEX(0, 3, 0, 4), REAL(0, 4)),
+    CASE(index, "nothing", index, ref_index, 1, REAL(3, 4, 2), INDEX(-3, 3, 0, 3), INDEX(-4, 4, 3)),
+    CASE(index_put, "nothing", index_put, ref_index_put, 9, REAL(3, 4, 2), INDEX(-3, 3, 0, 3),
+         INDEX(-4, 4, 3), REAL(2)),
     CASE(scatter, "a number", scatter_number, ref_scatter_number, 1, REAL(4, 5), INDEX(0, 4, 3, 4)),
     CASE(scatter_add, "", scatter_add, ref_scatter_add, 5, REAL(3, 5), INDEX(0, 3, 6, 4), REAL(6, 4)),
     CASE(scatter_add, "in place", scatter_inplace, ref_scatter_add, 5, REAL(3, 40), INDEX(0, 3, 6, 30),

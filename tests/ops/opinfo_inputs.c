@@ -107,6 +107,45 @@ void opinfo_tensors(const opinfo *info, tern_dtype_t dtype, layout l, const valu
     }
 }
 
+bool opinfo_has_nothing(const opinfo *info)
+{
+    for (int i = 0; i < MAX_IN; i++)
+        for (int d = 0; d < info->in[i].ndim; d++)
+            if (info->in[i].kind != INPUT_NONE && info->in[i].dims[d] == 0)
+                return true;
+    return false;
+}
+
+bool opinfo_empty(const opinfo *info, opinfo *empty)
+{
+    int largest = 0;
+    for (int i = 1; i < MAX_IN; i++)
+        if (info->in[i].ndim > info->in[largest].ndim)
+            largest = i;
+    if (info->in[largest].ndim == 0 || opinfo_has_nothing(info))
+        return false;
+    *empty = *info;
+    for (int i = 0; i < MAX_IN; i++)
+        if (info->in[i].ndim > 0 && info->in[i].dims[0] == info->in[largest].dims[0])
+            empty->in[i].dims[0] = 0;
+    return true;
+}
+
+static const char *const not_empty[][3] = {
+#define NOT_EMPTY(row, label, why) { #row, label, why },
+#include "tests/ops/not_empty.def"
+#undef NOT_EMPTY
+};
+const int opinfo_not_empty_count = sizeof not_empty / sizeof *not_empty;
+
+const char *opinfo_not_empty(const opinfo *info)
+{
+    for (int i = 0; i < opinfo_not_empty_count; i++)
+        if (strcmp(info->op, not_empty[i][0]) == 0 && strcmp(info->label, not_empty[i][1]) == 0)
+            return not_empty[i][2];
+    return NULL;
+}
+
 double opinfo_allowed(const tern_op *row, tern_dtype_t dtype)
 {
     const double half = dtype_epsilon(dtype);

@@ -71,6 +71,13 @@ static value ref_median_all(const value *in)
     value_free(&order);
     return out;
 }
+static value ref_nan(const value *in)
+{
+    (void)in;
+    value out = value_new(0, NULL);
+    out.data[0] = NAN;
+    return out;
+}
 static tern_tensor *run_unique(tern_tensor **in) { return tern_unique(in[0], NULL, NULL); }
 static value ref_unique_0(const value *in) { return ref_unique(&in[0]); }
 static tern_tensor *run_unique_inverse(tern_tensor **in)
@@ -119,7 +126,8 @@ static tern_tensor *run_search_right(tern_tensor **in)
 static value search(const value *in, bool right)
 {
     value out = value_copy(&in[1]);
-    const int64_t n = in[0].dims[in[0].ndim - 1], rows = in[0].numel / n, each = in[1].numel / rows;
+    const int64_t n = in[0].dims[in[0].ndim - 1], rows = in[0].numel / n;
+    const int64_t each = rows > 0 ? in[1].numel / rows : 1;
     for (int64_t i = 0; i < out.numel; i++) {
         const double *row = in[0].data + i / each * n;
         double count = 0;
@@ -195,6 +203,9 @@ const opinfo opinfo_order[] = {
     CASE1(median, "", REAL(3, 6, 2), run_median, ref_median, 2),
     CASE1(median, "places", REAL(2, 2100), run_median_places, ref_median_places, 0),
     CASE1(median, "all", REAL(3, 5), run_median_all, ref_median_all, 2),
+    { OPINFO(median), .label = "all of nothing", .in = { REAL(0, 5) }, .run = run_median_all,
+      .ref = ref_nan, .differentiable = 1, .order = 1, .skip_dtypes = DT_ALL & ~DT_FLOATS,
+      .why = "an error: integers have no NaN" },
     CASE1(unique, "", REAL(5, 30), run_unique, ref_unique_0, 0),
     CASE1(unique, "inverse", REAL(5, 30), run_unique_inverse, ref_unique_inverse, 0),
     CASE1(unique, "counts", REAL(5, 30), run_unique_counts, ref_unique_counts, 0),

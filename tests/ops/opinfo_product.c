@@ -103,6 +103,8 @@ static value conv_scatter(const value *g, const value *other, bool to_input)
     value out = value_new(4, dims);
     const int64_t kh = to_input ? other->dims[2] : dims[2], kw = to_input ? other->dims[3] : dims[3];
     int64_t at[4] = { 0 }, i = 0;
+    if (g->numel == 0)
+        return out;
     do { /* over the gradient's elements: n, o, h, v */
         const double grad = g->data[i++];
         for (int64_t c = 0; c < dims[1]; c++)
@@ -117,7 +119,8 @@ static value conv_scatter(const value *g, const value *other, bool to_input)
 }
 static tern_tensor *run_conv2d_grad_input(tern_tensor **in)
 {
-    tern_attr_conv attr = { { 1, 1 }, { 0, 0 }, { 1, 1 }, 1, { 2, 3, 6, 5 } };
+    tern_attr_conv attr = { { 1, 1 }, { 0, 0 }, { 1, 1 }, 1,
+                           { tern_size(in[0], 0), 3, 6, 5 } };
     return core_op2(TERN_OP_conv2d_grad_input, TERN_HERE, &attr, in[0], in[1]);
 }
 static value ref_conv2d_grad_input(const value *in) { return conv_scatter(&in[0], &in[1], true); }
@@ -159,7 +162,8 @@ static value ref_avg_pool_inside(const value *in)
 /* The index's coding is the backend's own, so the gradient row runs on what the forward row made. */
 static tern_tensor *run_max_pool2d_grad(tern_tensor **in)
 {
-    tern_attr_pool attr = { { 2, 2 }, { 2, 2 }, { 0, 0 }, { 1, 1 }, 0, 1, { 2, 3, 4, 6 } };
+    tern_attr_pool attr = { { 2, 2 }, { 2, 2 }, { 0, 0 }, { 1, 1 }, 0, 1,
+                            { tern_size(in[0], 0), 3, 4, 6 } };
     tern_tensor *y = NULL, *index = NULL, **want[] = { &y, &index }, *x = tern_detach(in[1]);
     if (!core_opn(TERN_OP_max_pool2d, TERN_HERE, &attr, 1, &x, 2, want))
         return NULL;
@@ -169,6 +173,8 @@ static value ref_max_pool2d_grad(const value *in)
 {
     value out = value_new(4, in[1].dims);
     int64_t at[4] = { 0 }, i = 0;
+    if (in[0].numel == 0)
+        return out;
     do {
         int64_t best = -1;
         for (int64_t k = 0; k < 4; k++) {
@@ -183,12 +189,13 @@ static value ref_max_pool2d_grad(const value *in)
 }
 static tern_tensor *run_avg_pool2d_grad(tern_tensor **in)
 {
-    tern_attr_pool attr = { { 2, 2 }, { 2, 2 }, { 0, 0 }, { 1, 1 }, 0, 1, { 2, 3, 4, 6 } };
+    tern_attr_pool attr = { { 2, 2 }, { 2, 2 }, { 0, 0 }, { 1, 1 }, 0, 1,
+                            { tern_size(in[0], 0), 3, 4, 6 } };
     return core_op1(TERN_OP_avg_pool2d_grad, TERN_HERE, &attr, in[0]);
 }
 static value ref_avg_pool2d_grad(const value *in)
 {
-    value out = value_new(4, (int64_t[]){ 2, 3, 4, 6 });
+    value out = value_new(4, (int64_t[]){ in[0].dims[0], 3, 4, 6 });
     int64_t at[4] = { 0 }, i = 0;
     do {
         const int64_t half[4] = { at[0], at[1], at[2] / 2, at[3] / 2 };
@@ -218,6 +225,10 @@ const opinfo opinfo_product[] = {
       .ref = ref_vectors, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(matmul), .label = "batch grows", .in = { REAL(1, 3, 4), REAL(2, 4, 5) }, .run = run_matmul,
       .ref = ref_product, .differentiable = 3, .order = 2, .floor = 4 },
+    { OPINFO(matmul), .label = "no depth", .in = { REAL(3, 0), REAL(0) }, .run = run_matmul,
+      .ref = ref_vectors, .differentiable = 3, .order = 2 },
+    { OPINFO(linear), .label = "no depth", .in = { REAL(5, 0), REAL(3, 0), REAL(3) }, .run = run_linear,
+      .ref = ref_linear, .differentiable = 7, .order = 2 },
     { OPINFO(linear), .label = "bias", .in = { REAL(5, 7), REAL(3, 7), REAL(3) }, .run = run_linear,
       .ref = ref_linear, .differentiable = 7, .order = 2, .floor = 4 },
     { OPINFO(linear), .label = "no bias", .in = { REAL(5, 7), REAL(3, 7) }, .run = run_linear,

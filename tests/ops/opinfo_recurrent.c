@@ -23,7 +23,7 @@ static void put(value *v, int64_t row, int gate, int64_t k, double x)
 }
 static tern_tensor *room(const tern_tensor *like, int gates)
 {
-    return tern_zeros(TERN_SHAPE(N, gates * H), .dtype = tern_dtype(like), .device = tern_device(like));
+    return tern_zeros(TERN_SHAPE(tern_size(like, 0), gates * H), .dtype = tern_dtype(like), .device = tern_device(like));
 }
 
 /* columns: i, f, g, o, c, h */
@@ -36,8 +36,8 @@ static tern_tensor *run_lstm_cell(tern_tensor **in)
 }
 static value ref_lstm_cell(const value *in)
 {
-    value out = value_new(2, (int64_t[]){ N, 6 * H });
-    for (int64_t row = 0; row < N; row++)
+    value out = value_new(2, (int64_t[]){ in[0].dims[0], 6 * H });
+    for (int64_t row = 0; row < in[0].dims[0]; row++)
         for (int64_t k = 0; k < H; k++) {
             double gate[4];
             for (int j = 0; j < 4; j++) {
@@ -61,8 +61,8 @@ static tern_tensor *run_lstm_cell_grad(tern_tensor **in)
 }
 static value ref_lstm_cell_grad(const value *in)
 {
-    value out = value_new(2, (int64_t[]){ N, 5 * H });
-    for (int64_t row = 0; row < N; row++)
+    value out = value_new(2, (int64_t[]){ in[0].dims[0], 5 * H });
+    for (int64_t row = 0; row < in[0].dims[0]; row++)
         for (int64_t k = 0; k < H; k++) {
             const double i = at(&in[0], row, 0, k), f = at(&in[0], row, 1, k), g = at(&in[0], row, 2, k);
             const double o = at(&in[0], row, 3, k), t = tanh(at(&in[2], row, 0, k));
@@ -85,8 +85,8 @@ static tern_tensor *run_gru_cell(tern_tensor **in)
 }
 static value ref_gru_cell(const value *in)
 {
-    value out = value_new(2, (int64_t[]){ N, 5 * H });
-    for (int64_t row = 0; row < N; row++)
+    value out = value_new(2, (int64_t[]){ in[0].dims[0], 5 * H });
+    for (int64_t row = 0; row < in[0].dims[0]; row++)
         for (int64_t k = 0; k < H; k++) {
             const double r = sigmoid(at(&in[0], row, 0, k) + at(&in[1], row, 0, k));
             const double z = sigmoid(at(&in[0], row, 1, k) + at(&in[1], row, 1, k));
@@ -110,8 +110,8 @@ static tern_tensor *run_gru_cell_grad(tern_tensor **in)
 }
 static value ref_gru_cell_grad(const value *in)
 {
-    value out = value_new(2, (int64_t[]){ N, 7 * H });
-    for (int64_t row = 0; row < N; row++)
+    value out = value_new(2, (int64_t[]){ in[0].dims[0], 7 * H });
+    for (int64_t row = 0; row < in[0].dims[0]; row++)
         for (int64_t k = 0; k < H; k++) {
             const double r = at(&in[0], row, 0, k), z = at(&in[0], row, 1, k), n = at(&in[0], row, 2, k);
             const double dh = at(&in[2], row, 0, k), dn = dh * (1 - z) * (1 - n * n);

@@ -168,8 +168,9 @@ static value ref_bce_logits(const value *in)
     for (int64_t i = 0; i < in[0].numel; i++) {
         const double x = in[0].data[i], t = in[1].data[i];
         const double weight = in[2].data != NULL ? in[2].data[i % 5] : 1;
-        out.data[0] += (weight * t * log1p(exp(-x)) + (1 - t) * (x + log1p(exp(-x)))) / (double)in[0].numel;
+        out.data[0] += weight * t * log1p(exp(-x)) + (1 - t) * (x + log1p(exp(-x)));
     }
+    out.data[0] /= (double)in[0].numel;
     return out;
 }
 static tern_tensor *run_mse_loss(tern_tensor **in) { return tern_mse_loss(in[0], in[1], TERN_MEAN); }
@@ -219,6 +220,14 @@ const opinfo opinfo_reduce[] = {
     CASE1(sum, "ends", REAL(3, 5, 4), run_sum_ends, ref_sum_ends, 2),
     CASE1(sum, "keepdim", REAL(3, 5, 4), run_sum_keep, ref_sum_middle, 2),
     CASE1(sum, "channels", REAL(2, 6, 9, 5), run_sum_middle, ref_sum_middle, 1),
+    CASE1(sum, "no middle", REAL(3, 0, 4), run_sum_middle, ref_sum_middle, 2),
+    CASE1(mean, "of nothing", REAL(3, 0), run_mean, ref_mean_last, 2),
+    CASE1(amax, "no columns", REAL(4, 0), run_amax, ref_amax_first, 2),
+    CASE1(var, "of nothing", REAL(3, 0), run_var, ref_var_last, 2),
+    CASE1(softmax, "of nothing", REAL(4, 0), run_softmax, ref_softmax_last, 2),
+    CASE1(log_softmax, "of nothing", REAL(3, 0, 4), run_log_softmax, ref_log_softmax, 2),
+    { OPINFO(cross_entropy), .label = "no places", .in = { REAL(2, 5, 0), INDEX(5, 2, 0) },
+      .run = run_cross_entropy_each, .ref = ref_xent_each, .differentiable = 1, .order = 2 },
     CASE1(mean, "last", REAL(3, 5), run_mean, ref_mean_last, 2),
     CASE1(mean, "all", REAL(40, 50), run_mean_all, ref_mean_all, 0),
     { OPINFO(amax), .label = "first", .in = { REAL(4, 5) }, .run = run_amax, .ref = ref_amax_first,

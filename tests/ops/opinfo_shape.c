@@ -40,6 +40,8 @@ static value sliced(const value *v, int dim, int64_t start, int64_t length, int6
     for (int d = 0; d < v->ndim; d++)
         dims[d] = d == dim ? length : v->dims[d];
     value out = value_new(v->ndim, dims);
+    if (out.numel == 0)
+        return out;
     do {
         for (int d = 0; d < v->ndim; d++)
             from[d] = d == dim ? start + at[d] * step : at[d];
@@ -52,7 +54,7 @@ static tern_tensor *run_view(tern_tensor **in)
 {
     return tern_view(tern_contiguous(in[0]), TERN_SHAPE(6, -1));
 }
-static value ref_view(const value *in) { return reshaped(&in[0], 2, (int64_t[]){ 6, 4 }); }
+static value ref_view(const value *in) { return reshaped(&in[0], 2, (int64_t[]){ 6, in[0].numel / 6 }); }
 static tern_tensor *run_reshape(tern_tensor **in) { return tern_reshape(in[0], TERN_SHAPE(6, -1)); }
 static tern_tensor *run_flatten(tern_tensor **in) { return tern_flatten(in[0], 0, -1); }
 static value ref_flatten(const value *in) { return reshaped(&in[0], 1, &in[0].numel); }
@@ -237,6 +239,7 @@ const opinfo opinfo_shape[] = {
     CASE1(squeeze, "", REAL(3, 1, 5), ref_squeeze),
     CASE1(unsqueeze, "", REAL(3, 5), ref_unsqueeze),
     CASE1(expand, "", REAL(1, 4), ref_expand),
+    CASE1(expand, "of nothing", REAL(1, 0), ref_expand),
     CASE1(movedim, "", REAL(2, 3, 4), ref_movedim),
     CASE1(unfold, "overlapping", REAL(2, 8, 3), ref_windows),
     CASE1(split, "", REAL(2, 7), ref_split),
@@ -248,12 +251,16 @@ const opinfo opinfo_shape[] = {
     { OPINFO(repeat), .label = "every dimension", .in = { REAL(2, 1, 2, 3) },
       .run = run_repeat_all, .ref = ref_repeated_all, .differentiable = 1, .order = 2 },
     CASE2(cat, "", REAL(3, 2), REAL(3, 4), 3),
+    CASE2(cat, "with nothing", REAL(3, 0), REAL(3, 4), 3),
     CASE2(stack, "", REAL(3, 4), REAL(3, 4), 3),
     CASE2(embedding, "", REAL(6, 5), INDEX(6, 2, 4), 1),
+    CASE2(embedding, "no indices", REAL(6, 5), INDEX(6, 0, 4), 1),
+    CASE2(embedding, "no columns", REAL(6, 0), INDEX(6, 2, 4), 1),
     CASE2(embedding_grad, "", REAL(4, 5), INDEX(6, 4), 1),
     CASE2(gather, "", REAL(3, 5), INDEX(5, 3, 4), 1),
     { OPINFO(gather), .label = "i32", .in = { REAL(3, 5), INDEX(5, 3, 4) }, .run = run_gather_i32,
       .ref = ref_gather, .differentiable = 1, .order = 2 },
+    CASE2(gather, "no places", REAL(3, 5), INDEX(5, 3, 0), 1),
     CASE2(gather_grad, "", REAL(3, 4), INDEX(5, 3, 4), 1),
 };
 const int opinfo_shape_count = sizeof opinfo_shape / sizeof *opinfo_shape;

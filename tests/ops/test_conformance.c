@@ -2,6 +2,7 @@
  * and second order against differences. Describe ops in opinfo_*.c.
  * TERN_TEST_OP=name runs the cases of one op alone; TERN_TEST_SEED=n other numbers.
  * TERN_TEST_DEVICE=cuda runs them there. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,11 +12,15 @@
 #include "tests/support/check.h"
 
 static int failures, checks, refusals;
+static bool expecting; /* failures, which are counted as met and not printed */
+static int met;
 static tern_dev_t device = { TERN_KIND_CPU, -1 };
 
 static void complain(const opinfo *info, const char *where, const char *what)
 {
-    if (failures++ < 40)
+    if (expecting)
+        met++;
+    else if (failures++ < 40)
         print_error("%s/%s %s: %s (TERN_TEST_OP=%s TERN_TEST_SEED=%llu)\n", info->op, info->label,
                     where, what, info->op, (unsigned long long)opinfo_seed);
 }
@@ -162,6 +167,23 @@ static void check_gradient(const opinfo *info, const tern_op *row, tern_dtype_t 
         value_free(&values[k]);
 }
 
+static void check_gradient_shape(const opinfo *info, int i)
+{
+    TERN_SCOPE;
+    value values[MAX_IN];
+    opinfo_values(info, TERN_F64, values);
+    tern_tensor *grad = gradient_sum(info, TERN_F64, values, i, LAYOUT_ROW_MAJOR, true);
+    char where[64];
+    snprintf(where, sizeof where, "gradient of input %d", i);
+    value got = value_of(grad);
+    if (grad == NULL || !isfinite(value_distance(&got, &values[i], 1)))
+        complain(info, where, grad == NULL ? "there is none" : "has another shape");
+    tern_error_clear();
+    value_free(&got);
+    for (int k = 0; k < MAX_IN; k++)
+        value_free(&values[k]);
+}
+
 static void check_other_gradients(const opinfo *info, const tern_op *row)
 {
     static const tern_dtype_t low[] = { TERN_F32, TERN_F16, TERN_BF16 };
@@ -206,13 +228,70 @@ static void check_case(const opinfo *info)
     check_other_gradients(info, row);
 }
 
+/* Nothing in a dtype gives nothing, or NaN, in the dtype that something gives. */
+static void check_empty_dtype(const opinfo *info, const opinfo *empty, tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    tern_dtype_t made[2];
+    for (int k = 0; k < 2; k++) {
+        value values[MAX_IN];
+        tern_tensor *in[MAX_IN];
+        opinfo_values(k == 0 ? info : empty, dtype, values);
+        opinfo_tensors(k == 0 ? info : empty, dtype, LAYOUT_ROW_MAJOR, values, in);
+        made[k] = tern_dtype(info->run(in));
+        for (int i = 0; i < MAX_IN; i++)
+            value_free(&values[i]);
+    }
+    tern_error_clear();
+    if (made[0] != made[1])
+        complain(empty, tern_dtype_name(dtype), "gives another dtype than something does");
+}
+
+static void check_empty_form(const opinfo *info, const opinfo *empty)
+{
+    const tern_op *row = opinfo_row(info->op);
+    for (int dtype = 1; dtype < TERN_DTYPES; dtype++)
+        if (row->dtypes & ~info->skip_dtypes & B(dtype)) {
+            check_forward(empty, row, (tern_dtype_t)dtype, LAYOUT_ROW_MAJOR);
+            check_empty_dtype(info, empty, (tern_dtype_t)dtype);
+        }
+    if (info->order > 0)
+        check_gradients(empty, LAYOUT_ROW_MAJOR);
+    for (int i = 0; i < MAX_IN && info->order > 0; i++)
+        if (info->differentiable & B(i))
+            check_gradient_shape(empty, i);
+}
+
+/* The case with nothing in it: shapes and dtypes, gradients that are there, zeros in what is left. */
+static void check_empty(const opinfo *info)
+{
+    opinfo empty;
+    char label[80];
+    if (!opinfo_empty(info, &empty))
+        return;
+    snprintf(label, sizeof label, "%s, of nothing", info->label);
+    empty.label = label;
+    /* a device says later that an index is outside: the reference would read there */
+    if (opinfo_not_empty(info) != NULL && device.kind != TERN_KIND_CPU)
+        return;
+    expecting = opinfo_not_empty(info) != NULL;
+    met = 0;
+    check_empty_form(info, &empty);
+    const bool passes = expecting && met == 0;
+    expecting = false;
+    if (passes)
+        complain(&empty, "not_empty.def", "passes");
+}
+
 static void test_every_row_agrees_with_its_reference(void **state)
 {
     (void)state;
     const char *only = getenv("TERN_TEST_OP");
     for (int i = 0; opinfo_at(i) != NULL; i++)
-        if (only == NULL || strcmp(only, opinfo_at(i)->op) == 0)
+        if (only == NULL || strcmp(only, opinfo_at(i)->op) == 0) {
             check_case(opinfo_at(i));
+            check_empty(opinfo_at(i));
+        }
     print_message("%d checks, %d of them refused: the CPU's dtypes\n", checks, refusals);
     assert_int_equal(failures, 0);
     assert_true(checks > 0);
@@ -229,6 +308,31 @@ static void test_every_row_has_a_case(void **state)
             print_error("no case for %s\n", core_op_table[id].name);
         assert_true(found > 0);
     }
+}
+
+static bool has_empty_case(const char *name)
+{
+    opinfo empty;
+    for (int i = 0; opinfo_at(i) != NULL; i++) {
+        const opinfo *info = opinfo_at(i);
+        if (strcmp(name, info->op) == 0 &&
+            (opinfo_has_nothing(info) ||
+             (opinfo_empty(info, &empty) && opinfo_not_empty(info) == NULL)))
+            return true;
+    }
+    return false;
+}
+
+static void test_every_row_has_an_empty_case(void **state)
+{
+    (void)state;
+    for (int id = 1; id < TERN_OP_COUNT; id++) /* the scaler's state is numbers */
+        if (id != TERN_OP_scale_update && !has_empty_case(core_op_table[id].name))
+            fail_msg("no empty case for %s", core_op_table[id].name);
+    int named = 0;
+    for (int i = 0; opinfo_at(i) != NULL; i++)
+        named += opinfo_not_empty(opinfo_at(i)) != NULL;
+    assert_int_equal(named, opinfo_not_empty_count); /* a line of no case is old */
 }
 
 static bool has_checked_gradient(const tern_op *row)
@@ -284,6 +388,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_row_has_a_case),
+        cmocka_unit_test(test_every_row_has_an_empty_case),
         cmocka_unit_test(test_composed_rows_say_what_has_a_gradient),
         cmocka_unit_test(test_every_row_agrees_with_its_reference)
     };

@@ -7,7 +7,8 @@
 
 /* Row-major offset of index `at` in a value that broadcasts to it (missing and unit dims repeat). */
 int64_t ref_place(const value *v, int ndim, const int64_t *at);
-/* Counts `at` up in row-major order; false after the last. */
+/* Counts `at` up in row-major order; false after the last, and where there is none: a loop with its end
+ * last runs once there, in the element that value_new has to spare. What reads elsewhere asks first. */
 bool ref_next(int ndim, const int64_t *dims, int64_t *at);
 
 value ref_map(const value *a, double (*f)(double));

@@ -15,6 +15,9 @@ int64_t ref_place(const value *v, int ndim, const int64_t *at)
 
 bool ref_next(int ndim, const int64_t *dims, int64_t *at)
 {
+    for (int d = 0; d < ndim; d++)
+        if (dims[d] == 0)
+            return false;
     for (int d = ndim - 1; d >= 0; d--) {
         if (++at[d] < dims[d])
             return true;
@@ -100,7 +103,7 @@ value ref_var(const value *a, uint32_t dims, double correction)
         } while (ref_next(a->ndim, a->dims, at));
     const double n = (double)a->numel / (double)out.numel;
     for (int64_t k = 0; k < out.numel; k++)
-        out.data[k] /= n - correction;
+        out.data[k] /= fmax(n - correction, 0);
     value_free(&mean);
     return out;
 }

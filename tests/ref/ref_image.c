@@ -90,6 +90,8 @@ value ref_bilinear(const value *x, const int64_t size[2], bool corners)
     const int64_t dims[4] = { x->dims[0], x->dims[1], size[0], size[1] };
     value out = value_new(4, dims);
     int64_t at[4] = { 0 }, i = 0;
+    if (out.numel == 0)
+        return out;
     do {
         double down, right;
         const int64_t h = place_of(at[2], x->dims[2], size[0], corners, &down);
@@ -158,6 +160,8 @@ value ref_bilinear_grad(const value *g, const int64_t size[2])
     value out = value_new(4, dims);
     int64_t at[4] = { 0 }, i = 0;
     memset(out.data, 0, (size_t)out.numel * sizeof *out.data);
+    if (g->numel == 0)
+        return out;
     do {
         double down, right;
         const int64_t h = place_of(at[2], size[0], g->dims[2], false, &down);

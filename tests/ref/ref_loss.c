@@ -12,7 +12,8 @@ value ref_reduced_loss(value each, int reduction)
                                                     : 1;
     value out = value_new(0, NULL);
     for (int64_t i = 0; i < each.numel; i++)
-        out.data[0] += each.data[i] / n;
+        out.data[0] += each.data[i];
+    out.data[0] /= n;
     value_free(&each);
     return out;
 }
@@ -20,7 +21,8 @@ value ref_reduced_loss(value each, int reduction)
 value ref_nll_loss(const value *x, const value *target, const value *weight, int reduction,
                    int64_t ignore)
 {
-    const int64_t classes = x->dims[1], places = x->numel / (x->dims[0] * classes);
+    const int64_t classes = x->dims[1],
+                  places = target->dims[0] > 0 ? target->numel / target->dims[0] : 0;
     value each = value_new(target->ndim, target->dims);
     double mass = 0;
     for (int64_t i = 0; i < target->numel; i++) {
