@@ -200,7 +200,7 @@ const opinfo opinfo_image[] = {
     SMOOTH(interpolate, "bilinear", REAL(2, 3, 4, 3), run_bilinear, ref_bilinear_7_5),
     SMOOTH(interpolate, "smaller", REAL(2, 3, 12, 9), run_bilinear, ref_bilinear_7_5),
     SMOOTH(interpolate, "corners", REAL(2, 3, 4, 3), run_corners, ref_corners),
-    SMOOTH(interpolate, "one cell", REAL(2, 3, 1, 1), run_corners, ref_corners),
+    ONE(interpolate, "one cell", REAL(2, 3, 1, 1), run_corners, ref_corners),
     SMOOTH(interpolate, "doubled", REAL(1, 2, 4, 3), run_doubled, ref_doubled),
     ONE(interpolate, "nearest", REAL(2, 3, 4, 3), run_nearest, ref_nearest_7_5),
     ONE(interpolate, "nearest of more", REAL(2, 3, 11, 13), run_nearest, ref_nearest_7_5),
