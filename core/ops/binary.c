@@ -10,15 +10,43 @@
 
 /* ---- public functions -------------------------------------------------------------------------- */
 
-/* The second operand. A number that scales a half tensor stays f32 (see operand_dtype in rules.c). */
-static tern_tensor *second_operand(tern_thread *self, tern_op_id id, tern_site_t site,
-                                   tern_operand b, tern_operand a)
+static bool is_half(const tern_tensor *t)
 {
-    const tern_tensor *t = a.kind_ == 0 ? a.value_.tensor : NULL;
-    if ((id == TERN_OP_mul || id == TERN_OP_div) && b.kind_ != 0 && t != NULL &&
-        (t->view.dtype == TERN_F16 || t->view.dtype == TERN_BF16))
-        return core_number_new(self, site, b, TERN_F32);
-    return core_operand_begin(self, site, b, a);
+    return t != NULL && (t->view.dtype == TERN_F16 || t->view.dtype == TERN_BF16);
+}
+
+/* True division, an angle: of integers, too, the result is a float. */
+static bool makes_floats(tern_op_id id)
+{
+    return core_op_table[id].rule == rule_binary_float;
+}
+
+/* An operand as a tensor. A number that scales a half tensor stays f32 (see operand_dtype in rules.c),
+ * and one beside integers that become floats is not wrapped into their dtype first. */
+static tern_tensor *begin_operand(tern_thread *self, tern_op_id id, tern_site_t site,
+                                  tern_operand operand, tern_operand other)
+{
+    const tern_tensor *t = other.kind_ == 0 ? other.value_.tensor : NULL;
+    if (operand.kind_ != 0 && (id == TERN_OP_mul || id == TERN_OP_div) && is_half(t))
+        return core_number_new(self, site, operand, TERN_F32);
+    if (operand.kind_ == TERN_NUMBER_INT && makes_floats(id) && t != NULL &&
+        !tern_dtype_is_float((tern_dtype_t)t->view.dtype))
+        return core_number_new(self, site, operand, TERN_I64);
+    return core_operand_begin(self, site, operand, other);
+}
+
+/* A number over a half tensor. Kernels take an f32 scalar beside it as their second operand only, so the
+ * tensor is widened instead, and the quotient rounded once. */
+static tern_tensor *divide_number(tern_site_t site, tern_operand number, tern_tensor *b)
+{
+    core_frame frame;
+    tern_tensor *out = NULL;
+    core_compose_begin(&frame, TERN_OP_div, site, 1, &b);
+    if (core_compose_check(&frame)) {
+        tern_tensor *wide = tern_cast(b, TERN_F32);
+        out = tern_cast(tern_div_at(TERN_HERE, number, tern_operand_tensor(wide)), tern_dtype(b));
+    }
+    return core_compose_end(&frame, out);
 }
 
 static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_site_t site,
@@ -32,8 +60,10 @@ static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_s
         a = b;
         b = number;
     }
-    tern_tensor *x = core_operand_begin(self, site, a, b);
-    tern_tensor *y = second_operand(self, id, site, b, a);
+    if (id == TERN_OP_div && a.kind_ != 0 && b.kind_ == 0 && is_half(b.value_.tensor))
+        return divide_number(site, a, b.value_.tensor);
+    tern_tensor *x = begin_operand(self, id, site, a, b);
+    tern_tensor *y = begin_operand(self, id, site, b, a);
     tern_tensor *out = core_op2(id, site, NULL, x, y);
     core_operand_end(self, a, x);
     core_operand_end(self, b, y);
@@ -59,13 +89,14 @@ static bool keeps_shape(const tern_view *x, const tern_view *y)
 }
 
 /* Do the operands meet in a dtype other than that of `a`, which their result fits? Sums, differences
- * and products of integers are as right in the narrow dtype as they would be after the wide one. */
+ * and products of integers are as right in the narrow dtype as they would be after the wide one. Floats
+ * made of integers fit no integers: the row's rule says so. */
 static bool meets_wider(tern_op_id id, const tern_view *x, const tern_view *y)
 {
     const tern_dtype_t held = (tern_dtype_t)x->dtype, meet = core_result_type(x, y);
     const bool wraps = id == TERN_OP_add || id == TERN_OP_sub || id == TERN_OP_mul;
-    return meet != held && core_dtype_can_hold(held, meet) &&
-           (tern_dtype_is_float(held) || !wraps) && keeps_shape(x, y);
+    const bool fits = tern_dtype_is_float(held) || !(wraps || makes_floats(id));
+    return meet != held && core_dtype_can_hold(held, meet) && fits && keeps_shape(x, y);
 }
 
 /* Will a gradient be asked for that reads what `a` is now? */
@@ -107,7 +138,7 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, ter
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
-    tern_tensor *y = second_operand(self, id, site, b, tern_operand_tensor(a));
+    tern_tensor *y = begin_operand(self, id, site, b, tern_operand_tensor(a));
     tern_tensor *out = core_op_inplace(id, site, NULL, a, y);
     core_operand_end(self, b, y);
     return out;

@@ -260,7 +260,8 @@ TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_op
  * logical_*: bool, of any dtypes, NaN is true. bitwise_*: integers, and, or and xor bool, too; shifts by
  * less than 0 or by the width or more leave nothing but the copies of the sign that come from the right.
  * None of floor_div, logical_* and bitwise_* is differentiable.
- * Beside f16 and bf16 a number is rounded first, but in mul and div, which keep it in f32. */
+ * Beside f16 and bf16 a number is rounded first, but in mul and div, which keep it in f32. Beside integers a
+ * whole number wraps into their dtype, but in div and atan2, which make floats of both. */
 #define TERN_DECLARE_BINARY_(name) \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_operand a, tern_operand b);
 #define TERN_DECLARE_INPLACE_(name) \

@@ -205,6 +205,12 @@ static void test_what_cannot_be_held_in_place(void **state)
     assert_error(TERN_ERR_DTYPE, "remainder: the result is f32");
     assert_null(tern_atan2_(i, i));
     assert_error(TERN_ERR_DTYPE, "atan2: the result is f32");
+    assert_null(tern_atan2_(i, tern_cast(i, TERN_I64)));
+    assert_error(TERN_ERR_DTYPE, "atan2: the result is f32");
+    assert_null(tern_div_(i, tern_cast(i, TERN_I64)));
+    assert_error(TERN_ERR_DTYPE, "div: the result is f32");
+    assert_null(tern_div_(i, 2));
+    assert_error(TERN_ERR_DTYPE, "div: the result is f32");
     assert_null(tern_bitwise_or_(b, i));
     assert_error(TERN_ERR_DTYPE, "bitwise_or: the result is i32");
     assert_null(tern_pow_(i, -1));
@@ -212,6 +218,41 @@ static void test_what_cannot_be_held_in_place(void **state)
     assert_non_null(tern_pow_(i, 3));
     assert_non_null(tern_bitwise_and_(b, (bool)1));
     assert_no_error();
+}
+
+/* PyTorch's results: neither u8 nor f16 can be the number. */
+static void test_numbers_are_not_wrapped_where_floats_are_made(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *u = tern_full(200, TERN_SHAPE(1), TERN_U8);
+    tern_tensor *s = tern_full(1000, TERN_SHAPE(1), TERN_I16);
+    tern_tensor *i = tern_full(7, TERN_SHAPE(1), TERN_I32);
+    assert_close(tern_item(tern_div(u, 256)), 0.78125, 0);
+    assert_close(tern_item(tern_div(u, -1)), -200, 0);
+    assert_close(tern_item(tern_div(1000, u)), 5, 0);
+    assert_close(tern_item(tern_div(s, 60000)), 1.0 / 60, 1e-8);
+    assert_close(tern_item(tern_div(i, 1LL << 32)), ldexp(7, -32), 0);
+    assert_close(tern_item(tern_atan2(u, 300)), 0.588002603547568, 1e-7);
+    assert_close(tern_item(tern_atan2(300, u)), 0.982793723247329, 1e-7);
+    assert_int_equal(tern_dtype(tern_div(u, 256)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_div(tern_gt(u, 1), 256)), TERN_F32);
+    assert_no_error();
+}
+
+static void test_a_number_over_half_types_stays_f32(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *h = tern_set_requires_grad(tern_full(100, TERN_SHAPE(1), TERN_F16), true);
+    tern_tensor *quotient = tern_div(70000.0, h);
+    assert_int_equal(tern_dtype(quotient), TERN_F16);
+    assert_close(tern_item(quotient), 700, 0);
+    tern_backward(quotient);
+    assert_close(tern_item(tern_grad_of(h)), -7, 0);
+    assert_close(tern_item(tern_div(257, tern_full(0.5, TERN_SHAPE(1), TERN_BF16))), 514, 2);
+    assert_null(tern_div(2, (tern_tensor *)NULL));
+    assert_error(TERN_ERR_ARGUMENT, "div: input");
 }
 
 /* ---- three operands ----------------------------------------------------------------------------- */
@@ -357,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_integers_in_place_are_computed_where_they_meet),
         cmocka_unit_test(test_truth_in_place_is_0_and_1),
         cmocka_unit_test(test_what_cannot_be_held_in_place),
+        cmocka_unit_test(test_numbers_are_not_wrapped_where_floats_are_made),
+        cmocka_unit_test(test_a_number_over_half_types_stays_f32),
         cmocka_unit_test(test_three_operands_meet_at_once),
         cmocka_unit_test(test_half_types_are_weighed_in_f32),
         cmocka_unit_test(test_three_operands_in_place),
