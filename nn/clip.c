@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "nn/internal.h"
+#include "tern/amp.h"
 
 /* Sum of squares as a product of the vector with itself: one pass, no temporary. Half types are
  * widened first, since their squares overflow. */
@@ -90,6 +91,19 @@ static tern_tensor *clip(const tern_clip_args *args)
     return tern_failed() ? NULL : norm;
 }
 
+/* A region would take the squares in its own dtype: of f16 they overflow, and clip everything to 0. A
+ * kind of device that was switched off is not found on again, so that each has one entry. */
+static int autocast_off(tern_tensors_t params, tern_autocast_region *off)
+{
+    int n = 0;
+    for (int64_t i = 0; i < params.count; i++) {
+        const tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        if (grad && tern_autocast_enabled(tern_device(grad)))
+            off[n++] = tern_autocast_begin(.device = tern_device(grad), .disabled = true);
+    }
+    return n;
+}
+
 tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *given)
 {
     NN_ARGS(site, "clip_grad_norm", tern_clip_args, args, given);
@@ -100,7 +114,11 @@ tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *give
         return NULL;
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
+    tern_autocast_region off[TERN_KINDS];
+    int regions = autocast_off(args.params, off);
     tern_tensor *norm = clip(&args);
+    while (regions > 0)
+        tern_autocast_end(&off[--regions]);
     tern_set_grad_enabled(recording);
     return nn_leave_with(&frame, norm);
 }

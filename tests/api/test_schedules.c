@@ -309,6 +309,30 @@ static void test_clip_grad_norm_takes_other_norms(void **unused)
     expect_gradient(b, 3 * 3.5 / (7 + 1e-6), -4 * 3.5 / (7 + 1e-6));
 }
 
+/* The squares of such gradients are beyond f16, and their norm is none of bf16's. */
+static void test_clip_grad_norm_is_the_same_in_autocast_regions(void **unused)
+{
+    (void)unused;
+    static const tern_dtype_t lows[] = { TERN_F16, TERN_BF16 };
+    static const float g[4] = { 1000, 1001, 1002, 1003 };
+    const double norm = sqrt(1e6 + 1001.0 * 1001 + 1002.0 * 1002 + 1003.0 * 1003);
+    for (int k = 0; k < 2; k++) {
+        TERN_SCOPE;
+        float got[4];
+        tern_tensor *w = tern_zeros(TERN_SHAPE(4), .requires_grad = true);
+        tern_set_grad(w, tern_from_data(g, TERN_SHAPE(4)));
+        TERN_AUTOCAST(tern_device(w), lows[k]);
+        tern_tensor *found = tern_clip_grad_norm(TERN_TENSORS(w), 1000);
+        assert_close(tern_item(found), norm, 1e-3);
+        assert_int_equal(tern_dtype(found), TERN_F32);
+        assert_true(tern_autocast_enabled(tern_device(w)));
+        tern_read(tern_grad_of(w), TERN_F32, got, sizeof got);
+        assert_no_error();
+        for (int i = 0; i < 4; i++)
+            assert_close(got[i], g[i] * 1000 / norm, 1e-3);
+    }
+}
+
 static void test_a_norm_that_is_not_finite_can_be_an_error(void **unused)
 {
     (void)unused;
@@ -351,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_a_restored_schedule_goes_on),
         cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
         cmocka_unit_test(test_clip_grad_norm_takes_other_norms),
+        cmocka_unit_test(test_clip_grad_norm_is_the_same_in_autocast_regions),
         cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
         cmocka_unit_test(test_clip_grad_value_limits_each_element),
     };
