@@ -71,11 +71,10 @@ static bool same_geometry(const tern_view *a, const tern_view *b)
     return true;
 }
 
-/* May writing `out` change what is still to be read of `in`? Strides are never negative. */
-static bool collides(const tern_tensor *out, const tern_tensor *in)
+/* Do both reach into the same bytes? Strides are never negative. */
+static bool share_memory(const tern_tensor *out, const tern_tensor *in)
 {
-    if (out->storage != in->storage || out->view.numel == 0 || in->view.numel == 0 ||
-        same_geometry(&out->view, &in->view))
+    if (out->storage != in->storage || out->view.numel == 0 || in->view.numel == 0)
         return false;
     const char *a = out->view.data, *b = in->view.data;
     const int64_t a_bytes =
@@ -198,17 +197,22 @@ bool core_check_destination(core_call *call)
     return true;
 }
 
-/* Inputs that lie under the output in another geometry are copied before it is written. */
+bool core_separate_input(core_call *call, int i)
+{
+    const tern_view *v = core_view(call, i);
+    return !share_memory(call->out[0], call->in[i]) ||
+           core_replace_input(call, i,
+                              core_copied(call->self, call->site, call->in[i], v->dev,
+                                          (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
+}
+
+/* Elements are read where they are written, so that inputs of the output's own geometry may stay. */
 static bool separate_inputs(core_call *call)
 {
-    for (int i = 0; i < call->n_in; i++) {
-        const tern_view *v = core_view(call, i);
-        if (call->in[i] != call->out[0] && collides(call->out[0], call->in[i]) &&
-            !core_replace_input(call, i,
-                                core_copied(call->self, call->site, call->in[i], v->dev,
-                                            (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL)))
+    for (int i = 0; i < call->n_in; i++)
+        if (!same_geometry(&call->out[0]->view, core_view(call, i)) &&
+            !core_separate_input(call, i))
             return false;
-    }
     return true;
 }
 

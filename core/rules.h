@@ -18,6 +18,9 @@ bool core_keep_first(core_call *call);
 bool core_cannot_hold(core_call *call, tern_dtype_t dtype);
 /* Preset outputs: does some element of the output lie under several indices? */
 bool core_view_overlaps_itself(const tern_view *v);
+/* Preset outputs: an input that reaches into the output's memory is copied first, for rows that read it
+ * while they write elsewhere. False: out of memory, recorded. */
+bool core_separate_input(core_call *call, int i);
 /* A new tensor, filled by the (recorded) copy row from `t` broadcast to dims; reference count 1, owned
  * by no scope. NULL with the error recorded. */
 tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,

@@ -142,7 +142,8 @@ bool rule_scatter(core_call *call)
         return false;
     if (!core_view_same_shape(core_view(call, 1), src))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "src is smaller than the index somewhere");
-    if (call->preset && !core_check_destination(call))
+    if (call->preset && (!core_check_destination(call) || !core_separate_input(call, 1) ||
+                         !core_separate_input(call, 2)))
         return false;
     attr->size = x->ndim > 0 ? x->shape[attr->dim] : 1;
     return core_out_like(call, 0, x, (tern_dtype_t)x->dtype);

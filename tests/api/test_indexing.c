@@ -183,6 +183,47 @@ static void test_scatter(void **state)
            (const float[]){ 1, 0 }, 2);
 }
 
+static tern_tensor *whole(const int64_t *values, int64_t n)
+{
+    return tern_from_data(values, TERN_SHAPE(n), TERN_I64);
+}
+
+/* What is read lies under what is written: it counts as it was before. */
+static void test_operands_that_are_written_over_are_read_first(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *next = whole((const int64_t[]){ 1, 2, 3, 4, 5, 0 }, 6);
+    tern_tensor *x = tern_arange(0, 6), *y = tern_arange(0, 6), *z = tern_arange(0, 6);
+    expect(tern_scatter_(x, 0, next, x), (const float[]){ 5, 0, 1, 2, 3, 4 }, 6);
+    expect(tern_scatter_add_(y, 0, next, y), (const float[]){ 5, 1, 3, 5, 7, 9 }, 6);
+    expect(tern_scatter_(z, 0, whole((const int64_t[]){ 1, 2, 3 }, 3), tern_slice(z, 0, 0, 3)),
+           (const float[]){ 0, 0, 1, 2, 4, 5 }, 6);
+    tern_tensor *i = whole((const int64_t[]){ 1, 2, 3, 0 }, 4);
+    expect(tern_cast(tern_scatter_(i, 0, i, 7), TERN_F32), (const float[]){ 7, 7, 7, 7 }, 4);
+    tern_tensor *j = whole((const int64_t[]){ 1, 2, 3, 0 }, 4);
+    expect(tern_cast(tern_index_put_(j, 9, false, j), TERN_F32), (const float[]){ 9, 9, 9, 9 }, 4);
+    tern_tensor *v = tern_arange(0, 6);
+    expect(
+        tern_index_put_(v, tern_slice(v, 0, 0, 3), false, whole((const int64_t[]){ 1, 2, 3 }, 3)),
+        (const float[]){ 0, 0, 1, 2, 4, 5 }, 6);
+    tern_tensor *w = tern_arange(0, 6);
+    expect(tern_index_put_(w, tern_select(w, 0, 5), true, next),
+           (const float[]){ 5, 6, 7, 8, 9, 10 }, 6);
+}
+
+/* The copy is recorded: both ways of x into the result count. */
+static void test_gradients_through_a_source_that_is_written_over(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *leaf = tern_set_requires_grad(tern_ones(TERN_SHAPE(3)), true);
+    tern_tensor *x = tern_mul(leaf, 2);
+    tern_scatter_add_(x, 0, whole((const int64_t[]){ 1, 1, 2 }, 3), x);
+    tern_backward(tern_sum(tern_mul(x, tern_arange(1, 4))));
+    expect(tern_grad_of(leaf), (const float[]){ 2 + 4, 4 + 4, 6 + 6 }, 3);
+}
+
 static void test_scatter_explains_mistakes(void **state)
 {
     (void)state;
@@ -372,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_gather_explains_mistakes),
         cmocka_unit_test(test_index_select),
         cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_operands_that_are_written_over_are_read_first),
+        cmocka_unit_test(test_gradients_through_a_source_that_is_written_over),
         cmocka_unit_test(test_scatter_explains_mistakes),
         cmocka_unit_test(test_index_put_writes),
         cmocka_unit_test(test_index_explains_mistakes),
