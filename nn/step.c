@@ -8,7 +8,11 @@
 
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p)
 {
-    return tern_numel(state) == tern_numel(p) && tern_dtype(state) == tern_dtype(p) &&
+    const int ndim = tern_ndim(p);
+    bool same = tern_ndim(state) == ndim;
+    for (int d = 0; d < ndim && same; d++)
+        same = tern_size(state, d) == tern_size(p, d);
+    return same && tern_dtype(state) == tern_dtype(p) &&
            tern_dev_equal(tern_device(state), tern_device(p));
 }
 
@@ -75,8 +79,37 @@ static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
     return true;
 }
 
-static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const tern_tensor *grad)
+/* Do several elements lie in one place? By stride, each dimension has to lead past all that the ones
+ * before it reach. */
+static bool shares_places(const tern_tensor *t)
 {
+    const int ndim = tern_ndim(t);
+    bool seen[TERN_MAX_DIMS] = { false };
+    int64_t reached = 0;
+    for (int n = 0; n < ndim && !tern_is_contiguous(t); n++) {
+        int least = -1;
+        for (int d = 0; d < ndim; d++)
+            if (!seen[d] && (least < 0 || tern_stride(t, d) < tern_stride(t, least)))
+                least = d;
+        seen[least] = true;
+        if (tern_size(t, least) > 1 && tern_stride(t, least) <= reached)
+            return true;
+        reached += tern_stride(t, least) * (tern_size(t, least) - 1);
+    }
+    return false;
+}
+
+/* `writes`: the step divides the gradient where it lies. */
+static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const tern_tensor *grad,
+                        bool writes)
+{
+    if (writes && shares_places(grad)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "step",
+                     "elements of the gradient of parameter '%s', which is written, share one "
+                     "place in memory\n  try tern_contiguous first",
+                     opt->names[i]);
+        return false;
+    }
     if (!nn_state_fits(grad, opt->params[i])) {
         tern_fail_at(site, TERN_ERR_STATE, "step",
                      "the gradient of parameter '%s' has another shape, dtype or device",
@@ -155,7 +188,7 @@ static bool prepare(tern_site_t site, tern_optimizer *opt, scaled_step *scaled)
         const tern_tensor *grad = tern_grad_of(opt->params[i]);
         if (!grad)
             continue;
-        if (!prepare_one(site, opt, i, grad))
+        if (!prepare_one(site, opt, i, grad, scaled != NULL && scaled->scale != NULL))
             return false;
         nn_slot *slot = &opt->slots[i];
         const tern_dev_t dev = tern_device(opt->params[i]);

@@ -322,6 +322,54 @@ static void test_a_step_that_fails_updates_nothing(void **unused)
     tern_optimizer_free(opt);
 }
 
+static void expect_untouched(tern_tensor *p)
+{
+    double value[SIZE];
+    tern_read(p, TERN_F64, value, sizeof value);
+    assert_no_error();
+    for (int i = 0; i < SIZE; i++)
+        assert_true(value[i] == 1);
+}
+
+/* As many elements are not the same shape. */
+static void test_state_of_another_shape_is_found_before_anything_is_written(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(SIZE), .requires_grad = true);
+    tern_tensor *b = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true);
+    tern_optimizer *opt = tern_adam(TERN_TENSORS(a, b), 0.1);
+    tern_set_grad(b, tern_ones(TERN_SHAPE(2, 3)));
+    assert_int_equal(tern_step(opt), TERN_OK);
+    tern_tensor_replace(b, tern_ones(TERN_SHAPE(3, 2)));
+    tern_set_grad(a, tern_ones(TERN_SHAPE(SIZE)));
+    tern_set_grad(b, tern_ones(TERN_SHAPE(3, 2)));
+    assert_int_equal(tern_step(opt), TERN_ERR_STATE);
+    assert_error(TERN_ERR_STATE, "exp_avg of parameter '1' does not fit it");
+    expect_untouched(a);
+    tern_optimizer_free(opt);
+}
+
+/* A gradient that is divided by the scale where it lies has to be one that can be written. */
+static void test_gradients_that_cannot_be_written_are_found_first(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(SIZE), .requires_grad = true);
+    tern_tensor *b = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true);
+    tern_tensor *scale = tern_ones(TERN_SHAPE(1)), *found = tern_zeros(TERN_SHAPE(1));
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(a, b), 0.1);
+    tern_set_grad(a, tern_ones(TERN_SHAPE(SIZE)));
+    tern_set_grad(b, tern_expand(tern_ones(TERN_SHAPE(2, 1)), TERN_SHAPE(2, 3)));
+    assert_int_equal(tern_step_scaled(opt, scale, found), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "parameter '1', which is written, share one place");
+    expect_untouched(a);
+    assert_int_equal(tern_step_scaled(opt, NULL, found), TERN_OK); /* nothing to divide by */
+    tern_set_grad(b, tern_transpose(tern_ones(TERN_SHAPE(3, 2)), 0, 1));
+    assert_int_equal(tern_step_scaled(opt, scale, found), TERN_OK);
+    tern_optimizer_free(opt);
+}
+
 static void test_parameters_without_gradients_stay(void **unused)
 {
     (void)unused;
@@ -383,6 +431,8 @@ int main(void)
         cmocka_unit_test(test_groups_have_rates_of_their_own),
         cmocka_unit_test(test_options_and_parameters_are_checked),
         cmocka_unit_test(test_a_step_that_fails_updates_nothing),
+        cmocka_unit_test(test_state_of_another_shape_is_found_before_anything_is_written),
+        cmocka_unit_test(test_gradients_that_cannot_be_written_are_found_first),
         cmocka_unit_test(test_parameters_without_gradients_stay),
         cmocka_unit_test(test_zero_grad_drops_or_zeroes),
     };
