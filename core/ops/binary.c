@@ -360,11 +360,13 @@ void back_remainder(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     }
 }
 
-/* grad (x, -y) / (x^2 + y^2) */
+/* grad (x, -y) / (x^2 + y^2), and 0 at the origin, which has no angle: PyTorch's choice. */
 void back_atan2(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     tern_tensor *y = core_saved_in(ctx, 0), *x = core_saved_in(ctx, 1);
-    tern_tensor *scaled = tern_div(grad, tern_add(tern_mul(y, y), tern_mul(x, x)));
+    tern_tensor *square = tern_add(tern_mul(y, y), tern_mul(x, x));
+    tern_tensor *inverse = tern_where(tern_eq(square, 0.0), 0.0, tern_reciprocal(square));
+    tern_tensor *scaled = tern_mul(grad, inverse);
     if (tern_needs_grad(ctx, 0))
         grad_in[0] = tern_mul(scaled, x);
     if (tern_needs_grad(ctx, 1))

@@ -338,6 +338,37 @@ static void test_gradients_through_what_is_written(void **state)
     assert_close(tern_item(tern_sum(tern_grad_of(w))), 3 * 6, 1e-6);
 }
 
+/* PyTorch's gradients, to the signs of zeros: 0 at the origin, and where the squares underflow. */
+static void test_the_gradient_of_an_angle_at_the_origin(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const float y[] = { 0, -0.0f, 1e-30f, 3 }, x[] = { 0, 0, 1e-30f, -4 };
+    static const float want_y[] = { 0, 0, 0, -0.16f }, want_x[] = { -0.0f, 0, -0.0f, -0.12f };
+    float got[2][4], slope[4];
+    tern_tensor *a = tern_set_requires_grad(real(y, 4), true);
+    tern_tensor *b = tern_set_requires_grad(real(x, 4), true);
+    tern_tensor *g = tern_set_requires_grad(tern_ones(TERN_SHAPE(4)), true);
+    tern_tensor *of[2] = { NULL };
+    tern_grad(tern_atan2(a, b), (tern_tensor *[]){ a, b }, 2, of, .gradient = g,
+              .create_graph = true);
+    assert_no_error();
+    tern_read(of[0], TERN_F32, got[0], sizeof got[0]);
+    tern_read(of[1], TERN_F32, got[1], sizeof got[1]);
+    for (int i = 0; i < 4; i++) {
+        assert_close(got[0][i], want_y[i], 1e-7);
+        assert_close(got[1][i], want_x[i], 1e-7);
+        assert_int_equal(signbit(got[0][i]) != 0, signbit(want_y[i]) != 0);
+        assert_int_equal(signbit(got[1][i]) != 0, signbit(want_x[i]) != 0);
+    }
+    /* the second derivative by the gradient: PyTorch has it at the origin too */
+    tern_backward(tern_sum(of[0]));
+    tern_read(tern_grad_of(g), TERN_F32, slope, sizeof slope);
+    assert_no_error();
+    for (int i = 0; i < 4; i++)
+        assert_close(slope[i], want_y[i], 1e-7);
+}
+
 static void test_masked_fill_and_its_mistakes(void **state)
 {
     (void)state;
@@ -404,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_half_types_are_weighed_in_f32),
         cmocka_unit_test(test_three_operands_in_place),
         cmocka_unit_test(test_gradients_through_what_is_written),
+        cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),
         cmocka_unit_test(test_nothing_is_owned_twice),
     };
