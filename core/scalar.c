@@ -1,6 +1,8 @@
 /* One element in host memory, read and written in any dtype. */
 #include "core/promote.h"
 
+#include "core/error.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -153,4 +155,39 @@ void core_store_int(void *data, tern_dtype_t dtype, int64_t value)
                             : (const void *)&bits,
                (size_t)bytes);
     }
+}
+
+/* Whole numbers of an i64 are doubles here: 2^63, to which its greatest is rounded, fits. */
+bool core_number_fits(tern_operand number, tern_dtype_t dtype)
+{
+    const double v = number.kind_ == TERN_NUMBER_FLOAT ? number.value_.f : (double)number.value_.i;
+    const double end = (double)((uint64_t)1 << ((8 * tern_dtype_size(dtype) - 1) & 63));
+    switch (dtype) {
+    case TERN_BOOL:
+    case TERN_F64:
+        return true;
+    case TERN_F32:
+        return !isfinite(v) || fabs(v) < 0x1.ffffffp127;
+    case TERN_F16:
+        return !isfinite(v) || fabs(v) < 65520;
+    case TERN_BF16:
+        return !isfinite(v) || fabs(v) < 0x1.ffp127;
+    case TERN_U8:
+        return v > -256 && v < 256;
+    case TERN_I64:
+        return v >= -end && v <= end;
+    default:
+        return v > -end - 1 && v < end;
+    }
+}
+
+bool core_require_number(tern_thread *self, tern_site_t site, const char *what, tern_operand number,
+                         tern_dtype_t dtype)
+{
+    if (number.kind_ == 0 || core_number_fits(number, dtype))
+        return true;
+    const bool real = number.kind_ == TERN_NUMBER_FLOAT;
+    core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "%g is beyond what %s can be",
+               real ? number.value_.f : (double)number.value_.i, tern_dtype_name(dtype));
+    return false;
 }

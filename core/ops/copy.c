@@ -4,6 +4,7 @@
 #include "core/device_memory.h"
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/promote.h"
 #include "core/rules.h"
 #include "core/tape.h"
 
@@ -180,7 +181,8 @@ tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
 tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
 {
     tern_thread *self = core_self();
-    if (!may_run(self, site, "fill", t))
+    if (!may_run(self, site, "fill", t) ||
+        !core_require_number(self, site, "fill", tern_operand_float(value), tern_dtype(t)))
         return NULL;
     tern_attr_fill attr = core_fill_attr(value);
     return core_op_into(TERN_OP_fill, site, &attr, t, NULL) == TERN_OK ? t : NULL;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/op_table.h"
+#include "core/promote.h"
 #include "core/rules.h"
 #include "tern/numerics.h"
 
@@ -161,7 +162,10 @@ tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args)
 tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args)
 {
     maker m;
-    return maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) ? filled(&m, value) : NULL;
+    const bool fits =
+        maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) &&
+        core_require_number(m.self, m.site, m.what, tern_operand_float(value), m.dtype);
+    return fits ? filled(&m, value) : NULL;
 }
 
 tern_tensor *core_zeros_like(const tern_view *v)

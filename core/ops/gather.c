@@ -4,6 +4,7 @@
 
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/promote.h"
 #include "core/rules.h"
 
 tern_tensor *tern_gather_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor *index)
@@ -180,7 +181,8 @@ static tern_tensor *scatter(tern_op_id id, tern_site_t site, tern_tensor *x, int
     tern_attr_dim attr = { .dim = dim };
     tern_tensor *out = NULL;
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ x, index });
-    if (core_compose_check(&frame)) {
+    if (core_compose_check(&frame) &&
+        core_require_number(frame.call.self, site, frame.call.op->name, src, tern_dtype(x))) {
         tern_tensor *in[3] = { x, index, source_of(x, index, src) };
         out = writes ? core_opn_inplace(id, site, &attr, 3, in)
                      : core_op3(id, site, &attr, in[0], in[1], in[2]);

@@ -4,6 +4,7 @@
 
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/promote.h"
 #include "core/rules.h"
 
 typedef struct lookup {
@@ -286,7 +287,9 @@ static tern_tensor *value_tensor(core_call *call, tern_tensor *x, tern_operand v
 {
     tern_tensor *t = values.value_.tensor;
     if (values.kind_ != 0)
-        return core_number_like(x, values);
+        return core_require_number(call->self, call->site, call->op->name, values, tern_dtype(x))
+                   ? core_number_like(x, values)
+                   : NULL;
     if (t == NULL)
         core_fail(call, TERN_ERR_ARGUMENT, NULL, "the values are NULL");
     else if (t->view.dtype != x->view.dtype)

@@ -184,30 +184,6 @@ void back_addcdiv(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 /* ---- masked_fill ------------------------------------------------------------------------------- */
 
-/* As PyTorch: 2.5 becomes 2 among integers, -1 becomes 255 in u8; what no element can be is refused. */
-static bool check_value(core_call *call, tern_operand value, tern_dtype_t dtype)
-{
-    const bool real = value.kind_ == TERN_NUMBER_FLOAT;
-    const double v = real ? value.value_.f : (double)value.value_.i;
-    const int bits = 8 * (int)tern_dtype_size(dtype);
-    double least = -ldexp(1, bits - 1), most = ldexp(1, bits - 1);
-    if (dtype == TERN_U8)
-        least = -256, most = 256;
-    else if (dtype == TERN_F32)
-        least = -0x1.ffffffp127, most = 0x1.ffffffp127;
-    else if (dtype == TERN_F16)
-        least = -65520, most = 65520;
-    else if (dtype == TERN_BF16)
-        least = -0x1.ffp127, most = 0x1.ffp127;
-    const bool fits = dtype == TERN_BOOL || dtype == TERN_F64 ||
-                      (tern_dtype_is_float(dtype)   ? !isfinite(v) || (v > least && v < most)
-                       : dtype == TERN_I64 && !real ? true
-                       : dtype == TERN_U8           ? v > least && v < most
-                                                    : v > least - 1 && v < most);
-    return fits || core_fail(call, TERN_ERR_ARGUMENT, NULL, "%g is beyond what %s can be", v,
-                             tern_dtype_name(dtype));
-}
-
 static bool check_mask(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
@@ -234,7 +210,7 @@ static tern_tensor *masked_fill(tern_site_t site, tern_tensor *x, tern_tensor *m
     tern_thread *self = frame.call.self;
     tern_tensor *out = NULL, *v = NULL;
     if (core_compose_check(&frame) && check_mask(&frame.call) &&
-        (value.kind_ == 0 || check_value(&frame.call, value, (tern_dtype_t)x->view.dtype)))
+        core_require_number(self, site, "masked_fill", value, tern_dtype(x)))
         v = value.kind_ == 0 ? value.value_.tensor
                              : core_number_new(self, site, value, (tern_dtype_t)x->view.dtype);
     if (v != NULL && v->view.ndim > 0)

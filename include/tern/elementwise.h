@@ -403,7 +403,7 @@ TERN_API tern_tensor *tern_masked_fill_inplace_at(tern_site_t, tern_tensor *x, t
     tern_masked_fill_at(TERN_HERE, x, mask, TERN_OPERAND(value))
 #define tern_masked_fill_(x, mask, value) \
     tern_masked_fill_inplace_at(TERN_HERE, x, mask, TERN_OPERAND(value))
-/* condition (bool) ? a : b, elementwise. */
+/* condition (bool) ? a : b, elementwise. A whole number beside integers has to fit their dtype. */
 TERN_API tern_tensor *tern_where_at(tern_site_t, tern_tensor *condition, tern_operand a,
                                     tern_operand b);
 #define tern_where(condition, a, b) \

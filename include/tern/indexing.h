@@ -29,10 +29,10 @@ TERN_API tern_tensor *tern_index_select_at(tern_site_t, tern_tensor *x, int dim,
 #define tern_index_select(x, dim, index) tern_index_select_at(TERN_HERE, x, dim, index)
 
 /* x with out[index[i][j]][j] = src[i][j] for dim 0, and so on; scatter_add adds. index (i64 or i32) is no
- * larger than src anywhere, and than x but along dim; src has x's dtype, or is a number. Forms ending in _
- * write x. Of several values for one place the last counts on the CPU, some one on a device; sums of them
- * are added in any order there, unless tern_use_deterministic_algorithms asks for one order (slower: a
- * thread goes along dim). */
+ * larger than src anywhere, and than x but along dim; src has x's dtype, or is a number that fits there
+ * (see tern_full). Forms ending in _ write x. Of several values for one place the last counts on the CPU,
+ * some one on a device; sums of them are added in any order there, unless
+ * tern_use_deterministic_algorithms asks for one order (slower: a thread goes along dim). */
 TERN_API tern_tensor *tern_scatter_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index,
                                       tern_operand src);
 TERN_API tern_tensor *tern_scatter_add_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index,
@@ -60,7 +60,8 @@ TERN_API tern_tensor *tern_index_at(tern_site_t, tern_tensor *x, tern_tensor *co
 #define tern_index(x, ...) \
     tern_index_at(TERN_HERE, x, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
 /* x with x[i, j, ...] = values, which broadcast to it, or with `accumulate` += values, each as often as
- * its place is numbered. The form ending in _ writes x. Values have x's dtype, or are a number.
+ * its place is numbered. The form ending in _ writes x. Values have x's dtype, or are a number that fits
+ * there.
  *   tern_index_put(x, values, false, i, j) */
 TERN_API tern_tensor *tern_index_put_at(tern_site_t, tern_tensor *x, tern_operand values,
                                         bool accumulate, tern_tensor *const *indices, int64_t count);

@@ -45,7 +45,8 @@ TERN_API tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args)
 #define tern_rand(...) tern_rand_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 #define tern_randn(...) tern_randn_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
-/* Every element `value`; dtype default: the default float. */
+/* Every element `value`; dtype default: the default float. An error for a value that no element of the dtype
+ * can be (300 in u8, NaN among integers), as in PyTorch; 2.5 becomes 2 there, and -1 becomes 255 in u8. */
 TERN_API tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args);
 #define tern_full(value, ...) \
     tern_full_at(TERN_HERE, value, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
@@ -204,7 +205,7 @@ TERN_API tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t);
 /* `t` itself when contiguous, else a copy that is. */
 TERN_API tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t);
 #define tern_contiguous(t) tern_contiguous_at(TERN_HERE, t)
-/* Every element becomes `value`; in place; returns t. */
+/* Every element becomes `value`, which has to be one for tern_full; in place; returns t. */
 TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value);
 #define tern_fill(t, value) tern_fill_at(TERN_HERE, t, value)
 

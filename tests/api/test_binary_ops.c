@@ -398,6 +398,43 @@ static void test_masked_fill_and_its_mistakes(void **state)
     assert_error(TERN_ERR_SHAPE, "masked_fill: the result has another shape");
 }
 
+/* As PyTorch refuses them, and takes what is beside them. */
+static void test_numbers_that_no_element_can_be(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const int64_t zero[] = { 0, 0, 0 };
+    tern_tensor *u = ones(TERN_U8), *h = ones(TERN_F16), *i = whole(zero, 3, TERN_I64);
+    assert_null(tern_full(300, TERN_SHAPE(2), TERN_I8));
+    assert_error(TERN_ERR_ARGUMENT, "full: 300 is beyond what i8 can be");
+    assert_null(tern_full(NAN, TERN_SHAPE(2), TERN_I64));
+    assert_error(TERN_ERR_ARGUMENT, "full: nan is beyond what i64 can be");
+    assert_null(tern_full(1e300, TERN_SHAPE(2)));
+    assert_error(TERN_ERR_ARGUMENT, "beyond what f32 can be");
+    assert_null(tern_fill(u, -256));
+    assert_error(TERN_ERR_ARGUMENT, "fill: -256 is beyond what u8 can be");
+    assert_null(tern_where(tern_gt(u, 0), u, 300));
+    assert_error(TERN_ERR_ARGUMENT, "where: 300 is beyond what u8 can be");
+    assert_null(tern_where(tern_gt(u, 0), 300, u));
+    assert_error(TERN_ERR_ARGUMENT, "where: 300 is beyond what u8 can be");
+    assert_null(tern_scatter(u, 0, i, 300));
+    assert_error(TERN_ERR_ARGUMENT, "scatter: 300 is beyond what u8 can be");
+    assert_null(tern_scatter_add_(h, 0, i, 1e6));
+    assert_error(TERN_ERR_ARGUMENT, "scatter_add: 1e+06 is beyond what f16 can be");
+    assert_null(tern_index_put_(u, 300, false, i));
+    assert_error(TERN_ERR_ARGUMENT, "index_put: 300 is beyond what u8 can be");
+    assert_whole(u, (const int64_t[]){ 1, 1, 1 });
+    assert_whole(tern_fill(u, -1), (const int64_t[]){ 255, 255, 255 });
+    assert_whole(tern_full(2.7, TERN_SHAPE(1), TERN_I8), (const int64_t[]){ 2 });
+    assert_whole(tern_full(300, TERN_SHAPE(1), TERN_BOOL), (const int64_t[]){ 1 });
+    assert_whole(tern_full((double)INT64_MIN, TERN_SHAPE(1), TERN_I64),
+                 (const int64_t[]){ INT64_MIN });
+    assert_int_equal(tern_dtype(tern_where(tern_gt(u, 0), u, 300.5)), TERN_F32);
+    assert_true(isinf(tern_item(tern_amax(tern_where(tern_gt(u, 0), 1e6, h)))));
+    assert_true(isinf(tern_item(tern_full(INFINITY, TERN_SCALAR_SHAPE, TERN_F16))));
+    assert_no_error();
+}
+
 /* What is written is the caller's already. */
 static void test_nothing_is_owned_twice(void **state)
 {
@@ -437,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_gradients_through_what_is_written),
         cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),
+        cmocka_unit_test(test_numbers_that_no_element_can_be),
         cmocka_unit_test(test_nothing_is_owned_twice),
     };
     return check_run(tests, NULL, NULL);
