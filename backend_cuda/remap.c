@@ -2,7 +2,7 @@
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
 
-/* Innermost first; dimensions of one element have no part in it. */
+/* Innermost first; dimensions of one element have no part in it, unless pad moved that element out. */
 static void plan(const tern_call *call, cuda_remap_args *a)
 {
     const tern_view *out = call->out[0], *in = call->in[0];
@@ -10,7 +10,7 @@ static void plan(const tern_call *call, cuda_remap_args *a)
     a->numel = out->numel;
     a->narrow = out->numel < INT64_C(1) << 32;
     for (int d = out->ndim - 1; d >= 0; d--)
-        if (out->shape[d] != 1 || in->shape[d] != 1)
+        if (out->shape[d] != 1 || in->shape[d] != 1 || attr->start[d] != 0)
             a->dims[a->ndim++] = (cuda_remap_dim){ .size = out->shape[d],
                                                    .extent = in->shape[d],
                                                    .start = attr->start[d],

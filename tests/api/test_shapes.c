@@ -239,6 +239,21 @@ static void test_pad(void **state)
     refused(tern_pad(NULL, { 1 }) != NULL, "NULL");
 }
 
+/* As much is put before an extent of 1 as is taken behind it: the one element is gone. */
+static void test_pad_moves_a_single_element_out(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_reshape(numbers(1, 3), TERN_SHAPE(3, 1));
+    expect(tern_pad(x, { 1, -1 }, .value = 9), (const float[]){ 9, 9, 9 }, 3);
+    expect(tern_pad(x, { -1, 1 }, .value = 9), (const float[]){ 9, 9, 9 }, 3);
+    tern_set_requires_grad(x, true);
+    tern_tensor *moved = tern_pad(x, { -1, 1, 1, -1 }, TERN_PAD_REPLICATE);
+    expect(moved, (const float[]){ 0, 0, 1 }, 3);
+    tern_backward(moved, tern_reshape(tern_add(numbers(1, 3), 1), TERN_SHAPE(3, 1)));
+    expect(tern_grad_of(x), (const float[]){ 3, 3, 0 }, 3);
+}
+
 /* ---- made from nothing --------------------------------------------------------------------------- */
 
 static void test_linspace_and_eye(void **state)
@@ -316,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_a_channels_last_image_stays_one),
         cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_pad),
+        cmocka_unit_test(test_pad_moves_a_single_element_out),
         cmocka_unit_test(test_linspace_and_eye),
         cmocka_unit_test(test_randint),
         cmocka_unit_test(test_bernoulli),
