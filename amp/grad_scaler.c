@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/option.h"
 #include "tern/autograd.h"
 #include "tern/device.h"
 
@@ -59,11 +60,6 @@ void tern_grad_scaler_free(tern_grad_scaler *scaler)
     release(scaler);
 }
 
-static double given(double value, double fallback)
-{
-    return value != 0 ? value : signbit(value) ? 0 : fallback;
-}
-
 static bool check_options(tern_site_t site, const tern_grad_scaler *scaler)
 {
     static const char what[] = "grad_scaler";
@@ -102,9 +98,9 @@ tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site, const tern_grad_s
         free(scaler);
         return NULL;
     }
-    scaler->init_scale = given(args->init_scale, 65536);
-    scaler->growth = given(args->growth_factor, 2);
-    scaler->backoff = given(args->backoff_factor, 0.5);
+    scaler->init_scale = core_given(args->init_scale, 65536);
+    scaler->growth = core_given(args->growth_factor, 2);
+    scaler->backoff = core_given(args->backoff_factor, 0.5);
     scaler->interval = args->growth_interval != 0 ? args->growth_interval : 2000;
     scaler->enabled = wants_scaling(site, args);
     if (!scaler->enabled || check_options(site, scaler))

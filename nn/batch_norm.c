@@ -39,7 +39,8 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
 {
     const batch_norm_layer *layer = (const batch_norm_layer *)self;
     snprintf(buffer, bytes, "features=%lld, eps=%g, momentum=%g%s%s", (long long)layer->features,
-             layer->op.eps, layer->op.momentum, layer->op.weight ? "" : ", no weight",
+             nn_option(layer->op.eps, 1e-5), nn_option(layer->op.momentum, 0.1),
+             layer->op.weight ? "" : ", no weight",
              layer->op.running_mean ? "" : ", no running statistics");
 }
 
@@ -78,8 +79,8 @@ static tern_module *make(tern_site_t site, const char *type, int images,
         layer->features = args.features;
         layer->images = images;
         layer->op.size_ = sizeof layer->op;
-        layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
-        layer->op.momentum = args.momentum != 0 ? args.momentum : 0.1;
+        layer->op.eps = args.eps;
+        layer->op.momentum = args.momentum;
         const nn_statistics s = nn_add_statistics(&layer->base, args.features,
                                                   (nn_origin){ args.device, args.dtype, NULL },
                                                   !args.no_affine, !args.no_running);

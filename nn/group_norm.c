@@ -39,7 +39,8 @@ static void describe_group(const tern_module *self, char *buffer, size_t bytes)
 {
     const group_norm_layer *layer = (const group_norm_layer *)self;
     snprintf(buffer, bytes, "groups=%lld, channels=%lld, eps=%g%s", (long long)layer->op.groups,
-             (long long)layer->channels, layer->op.eps, layer->op.weight ? "" : ", no weight");
+             (long long)layer->channels, nn_option(layer->op.eps, 1e-5),
+             layer->op.weight ? "" : ", no weight");
 }
 
 tern_module *tern_group_norm_layer_at(tern_site_t site, const tern_group_norm_layer_args *given)
@@ -64,7 +65,7 @@ tern_module *tern_group_norm_layer_at(tern_site_t site, const tern_group_norm_la
         layer->channels = args.channels;
         layer->op = (tern_group_norm_args){ .size_ = sizeof layer->op,
                                             .groups = args.groups,
-                                            .eps = args.eps != 0 ? args.eps : 1e-5 };
+                                            .eps = args.eps };
         if (!args.no_affine) {
             layer->op.weight = nn_constant_parameter(&layer->base, "weight", shape, origin, 1);
             layer->op.bias = nn_constant_parameter(&layer->base, "bias", shape, origin, 0);
@@ -90,7 +91,8 @@ static void describe_instance(const tern_module *self, char *buffer, size_t byte
 {
     const instance_norm_layer *layer = (const instance_norm_layer *)self;
     snprintf(buffer, bytes, "features=%lld, eps=%g, momentum=%g%s%s", (long long)layer->features,
-             layer->op.eps, layer->op.momentum, layer->op.weight ? "" : ", no weight",
+             nn_option(layer->op.eps, 1e-5), nn_option(layer->op.momentum, 0.1),
+             layer->op.weight ? "" : ", no weight",
              layer->op.running_mean ? "" : ", no running statistics");
 }
 
@@ -109,8 +111,8 @@ tern_module *tern_instance_norm_layer_at(tern_site_t site,
         layer->base.describe = describe_instance;
         layer->features = args.features;
         layer->op.size_ = sizeof layer->op;
-        layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
-        layer->op.momentum = args.momentum != 0 ? args.momentum : 0.1;
+        layer->op.eps = args.eps;
+        layer->op.momentum = args.momentum;
         const nn_statistics s =
             nn_add_statistics(&layer->base, args.features, origin, args.affine, args.running);
         layer->op.weight = s.weight;

@@ -1,4 +1,5 @@
 /* Layer norm and rms norm over the last dimensions. */
+#include <math.h>
 #include <stdio.h>
 
 #include "nn/internal.h"
@@ -8,6 +9,7 @@ typedef struct layer_norm_layer {
     tern_module base;
     tern_layer_norm_args op; /* all but x */
     tern_shape_t shape;
+    double eps; /* as a value, to be shown; NaN: that of the dtype */
 } layer_norm_layer;
 
 /* Without a weight the op alone could not tell that the input has other extents. */
@@ -41,8 +43,8 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
     for (int i = 0; i < layer->shape.ndim && used > 0 && (size_t)used < bytes; i++)
         used += snprintf(buffer + used, bytes - (size_t)used, "%s%lld", i ? "x" : "",
                          (long long)layer->shape.dims[i]);
-    if (used > 0 && (size_t)used < bytes && layer->op.eps != 0) /* 0: that of the dtype */
-        snprintf(buffer + used, bytes - (size_t)used, ", eps=%g", layer->op.eps);
+    if (used > 0 && (size_t)used < bytes && !isnan(layer->eps))
+        snprintf(buffer + used, bytes - (size_t)used, ", eps=%g", layer->eps);
 }
 
 static tern_tensor *forward_rms(tern_module *self, tern_tensor *x)
@@ -84,7 +86,8 @@ tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_la
         layer->shape = args.shape;
         layer->op.size_ = sizeof layer->op;
         layer->op.dims = args.shape.ndim;
-        layer->op.eps = args.eps != 0 ? args.eps : 1e-5;
+        layer->op.eps = args.eps;
+        layer->eps = nn_option(args.eps, 1e-5);
         if (!args.no_affine)
             layer->op.weight = nn_constant_parameter(m, "weight", args.shape, origin, 1);
         if (!args.no_affine && !args.no_bias)
@@ -106,6 +109,7 @@ tern_module *tern_rms_norm_layer_at(tern_site_t site, const tern_rms_norm_layer_
         layer->shape = args.shape;
         layer->op.dims = args.shape.ndim;
         layer->op.eps = args.eps;
+        layer->eps = nn_option(args.eps, (double)NAN);
         if (!args.no_affine)
             layer->op.weight =
                 nn_constant_parameter(&layer->base, "weight", args.shape,

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/unary.h"
+#include "core/option.h"
 #include "core/promote.h"
 #include "core/rules.h"
 #include "core/tape.h"
@@ -14,12 +15,6 @@ PUBLIC_UNARY(hardswish)
 PUBLIC_UNARY(mish)
 
 /* ---- options ----------------------------------------------------------------------------------- */
-
-/* An option that is given, also as a zero that is meant (-0.0), or its default. */
-static double given(double option, double otherwise)
-{
-    return option == 0 && !signbit(option) ? otherwise : option;
-}
 
 /* p and q of an op whose dtypes are floats. */
 static tern_attr_numbers numbers(double p, double q)
@@ -47,9 +42,9 @@ static tern_attr_numbers numbers(double p, double q)
     {                                                                                       \
         return name##_of(site, args, core_op1_inplace);                                     \
     }
-PUBLIC_WITH_OPTIONS(leaky_relu, numbers(given(a.slope, 0.01), 0))
-PUBLIC_WITH_OPTIONS(elu, numbers(given(a.alpha, 1), 0))
-PUBLIC_WITH_OPTIONS(softplus, numbers(given(a.beta, 1), given(a.threshold, 20)))
+PUBLIC_WITH_OPTIONS(leaky_relu, numbers(core_given(a.slope, 0.01), 0))
+PUBLIC_WITH_OPTIONS(elu, numbers(core_given(a.alpha, 1), 0))
+PUBLIC_WITH_OPTIONS(softplus, numbers(core_given(a.beta, 1), core_given(a.threshold, 20)))
 
 /* ---- limits: hardtanh, relu6, clamp ------------------------------------------------------------ */
 
@@ -61,7 +56,7 @@ static tern_attr_numbers ends(double min, double max)
         .i = { core_load_int(&min, TERN_F64), core_load_int(&max, TERN_F64) },
     };
 }
-PUBLIC_WITH_OPTIONS(hardtanh, ends(given(a.min, -1), given(a.max, 1)))
+PUBLIC_WITH_OPTIONS(hardtanh, ends(core_given(a.min, -1), core_given(a.max, 1)))
 
 tern_tensor *tern_relu6_at(tern_site_t site, tern_tensor *x)
 {

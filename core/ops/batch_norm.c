@@ -1,6 +1,7 @@
 /* batch_norm: each channel (dimension 1) to mean 0 and deviation 1 over all other dimensions when
  * training, by running statistics when evaluating; then weight and bias. */
 #include "core/ops/norm.h"
+#include "core/option.h"
 
 static bool fill_attr(tern_site_t site, const tern_batch_norm_args *args, tern_attr_norm *attr)
 {
@@ -19,8 +20,8 @@ static bool fill_attr(tern_site_t site, const tern_batch_norm_args *args, tern_a
         problem = "momentum is the weight of the new statistics; it lies in [0, 1]";
     if (problem != NULL)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "batch_norm", "%s", problem) == TERN_OK;
-    *attr = (tern_attr_norm){ .eps = args->eps > 0.0 ? args->eps : 1e-5,
-                              .momentum = args->momentum > 0.0 ? args->momentum : 0.1,
+    *attr = (tern_attr_norm){ .eps = core_given(args->eps, 1e-5),
+                              .momentum = core_given(args->momentum, 0.1),
                               .training = args->training };
     return true;
 }

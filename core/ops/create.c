@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/promote.h"
 #include "core/rules.h"
 #include "tern/numerics.h"
@@ -298,7 +299,7 @@ static int64_t range_count(const maker *m, double start, double end, double step
 tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 {
     maker m;
-    const double step = args->step == 0 ? 1 : args->step;
+    const double step = core_given(args->step, 1);
     const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
     tern_new_args as_new = {
         .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype, .device = args->device

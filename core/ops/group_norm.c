@@ -34,13 +34,11 @@ static bool check_channels(core_call *call, int first, int last)
     return true;
 }
 
-static bool check_eps(core_call *call, double *eps)
+/* It goes on to other ops as it was given: their default is the same. */
+static bool check_eps(core_call *call, double eps)
 {
-    if (!(*eps >= 0))
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
-                         "eps is negative or NaN; it is added to the variance");
-    *eps = *eps > 0 ? *eps : 1e-5;
-    return true;
+    return eps >= 0 || core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                                 "eps is negative or NaN; it is added to the variance");
 }
 
 /* x [N, C, ...] times and plus one number per channel. */
@@ -78,7 +76,7 @@ static tern_tensor *group_norm(core_frame *frame, int64_t groups, double eps)
                   core_shape_text(x->ndim, x->shape, shape, sizeof shape), (long long)groups);
         return NULL;
     }
-    if (!check_channels(call, 1, 2) || !check_eps(call, &eps))
+    if (!check_channels(call, 1, 2) || !check_eps(call, eps))
         return NULL;
     if (x->numel == 0)
         return of_nothing(call);
@@ -151,7 +149,7 @@ static tern_tensor *by_samples(const tern_instance_norm_args *a, double eps)
 static tern_tensor *instance_norm(core_frame *frame, const tern_instance_norm_args *a)
 {
     core_call *call = &frame->call;
-    double eps = a->eps;
+    const double eps = a->eps;
     char shape[160];
     if (!core_compose_check(frame) || !core_check_dtype(call, 0, DT_FLOATS))
         return NULL;
@@ -162,7 +160,7 @@ static tern_tensor *instance_norm(core_frame *frame, const tern_instance_norm_ar
                   core_shape_text(x->ndim, x->shape, shape, sizeof shape));
         return NULL;
     }
-    if (!check_channels(call, 1, 4) || !check_eps(call, &eps))
+    if (!check_channels(call, 1, 4) || !check_eps(call, eps))
         return NULL;
     if (a->use_running)
         return tern_batch_norm(a->x, a->weight, a->bias, a->running_mean, a->running_var,

@@ -1,5 +1,6 @@
 /* layer_norm: the last dimensions of each row to mean 0 and deviation 1, then weight and bias. */
 #include "core/ops/norm.h"
+#include "core/option.h"
 
 static bool fill_attr(tern_site_t site, const tern_layer_norm_args *args, tern_attr_norm *attr)
 {
@@ -12,7 +13,7 @@ static bool fill_attr(tern_site_t site, const tern_layer_norm_args *args, tern_a
         problem = "eps is negative or NaN; it is added to the variance";
     if (problem != NULL)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "layer_norm", "%s", problem) == TERN_OK;
-    *attr = (tern_attr_norm){ .eps = args->eps > 0.0 ? args->eps : 1e-5,
+    *attr = (tern_attr_norm){ .eps = core_given(args->eps, 1e-5),
                               .dims = args->dims > 0 ? args->dims : 1,
                               .training = 1 };
     return true;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/promote.h"
 
 /* ---- shared ------------------------------------------------------------------------------------ */
@@ -110,8 +111,7 @@ tern_tensor *tern_l1_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, i
 /* A width that is given, or 1; false after an error. */
 static bool width(tern_site_t site, const char *op, const char *name, double *given)
 {
-    if (*given == 0 && !signbit(*given))
-        *given = 1;
+    *given = core_given(*given, 1);
     return *given > 0 || tern_fail_at(site, TERN_ERR_ARGUMENT, op,
                                       "%s is %g; it has to be positive\n  try tern_l1_loss, which "
                                       "is what is left where it becomes 0",
@@ -219,6 +219,6 @@ tern_tensor *tern_cosine_similarity_at(tern_site_t site, tern_tensor *x, tern_te
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) && core_compose_cast(&frame) &&
         core_check_dtype(&frame.call, 0, DT_FLOATS) && core_check_dtype(&frame.call, 1, DT_FLOATS))
-        out = cosine(&frame, dim, eps == 0 ? 1e-8 : eps);
+        out = cosine(&frame, dim, core_given(eps, 1e-8));
     return core_compose_end(&frame, out);
 }

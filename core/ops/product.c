@@ -1,8 +1,7 @@
 /* Products with names of their own, each made of gemm, linear or mul. */
-#include <math.h>
-
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/rules.h"
 
 static bool same_dtype(core_call *call, int i)
@@ -151,18 +150,13 @@ static tern_tensor *addmm(tern_tensor **in, const addmm_attr *factors)
     return tern_apply_at(TERN_HERE, &addmm_op, all, factors);
 }
 
-static double factor(double given)
-{
-    return given != 0 ? given : signbit(given) ? 0 : 1;
-}
-
 tern_tensor *tern_addmm_at(tern_site_t site, const tern_addmm_args *args)
 {
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_addmm, site, 3,
                        (tern_tensor *[]){ args->input, args->mat1, args->mat2 });
     tern_tensor *out = NULL;
-    const addmm_attr factors = { factor(args->beta), factor(args->alpha) };
+    const addmm_attr factors = { core_given(args->beta, 1), core_given(args->alpha, 1) };
     if (core_compose_check(&frame) && core_compose_cast(&frame) && check_addmm(&frame.call))
         out = addmm(frame.call.in, &factors);
     return core_compose_end(&frame, out);

@@ -5,6 +5,7 @@
 #include "core/compose.h"
 #include "core/op_table.h"
 #include "core/ops/reduce.h"
+#include "core/option.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
@@ -141,7 +142,7 @@ static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_reduce attr = { .keepdim = args->keepdim, .correction = args->correction };
     if (id == TERN_OP_var || id == TERN_OP_std)
-        attr.correction = args->no_correction ? 0 : args->correction == 0 ? 1 : args->correction;
+        attr.correction = args->no_correction ? 0 : core_given(args->correction, 1);
     core_frame frame;
     core_compose_begin(&frame, id, site, 1, &x);
     if (core_compose_check(&frame) && check_dtype(&frame.call, args->dtype) &&

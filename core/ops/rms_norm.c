@@ -2,6 +2,7 @@
 #include <float.h>
 
 #include "core/ops/norm.h"
+#include "core/option.h"
 
 tern_tensor *tern_rms_norm_at(tern_site_t site, const tern_rms_norm_args *args)
 {
@@ -17,9 +18,8 @@ tern_tensor *tern_rms_norm_at(tern_site_t site, const tern_rms_norm_args *args)
         return NULL;
     }
     const bool is_f64 = args->x != NULL && args->x->view.dtype == TERN_F64;
-    tern_attr_norm attr = { .eps = args->eps > 0.0 ? args->eps
-                                   : is_f64        ? DBL_EPSILON
-                                                   : (double)FLT_EPSILON,
+    tern_attr_norm attr = { .eps =
+                                core_given(args->eps, is_f64 ? DBL_EPSILON : (double)FLT_EPSILON),
                             .dims = args->dims > 0 ? args->dims : 1,
                             .training = 1 };
     tern_tensor *in[2] = { args->x, args->weight };

@@ -31,6 +31,10 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_group_norm_layer(2, 4), "group_norm(groups=2, channels=4, eps=1e-05)");
     assert_described(tern_layer_norm_layer(7), "layer_norm(size=7, eps=1e-05)");
     assert_described(tern_rms_norm_layer(7), "rms_norm(size=7)");
+    assert_described(tern_rms_norm_layer(7, .eps = -0.0), "rms_norm(size=7, eps=0)");
+    assert_described(tern_layer_norm_layer(7, .eps = -0.0), "layer_norm(size=7, eps=0)");
+    assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),
+                     "batch_norm1d(features=3, eps=0, momentum=0)");
     assert_described(tern_embedding_layer(5, 6), "embedding(rows=5, size=6)");
     assert_described(tern_dropout_layer(0.25), "dropout(p=0.25)");
     assert_described(tern_softmax_layer(-1), "softmax(dim=-1)");

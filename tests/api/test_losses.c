@@ -345,7 +345,7 @@ static void test_options_of_other_losses_are_checked(void **state)
     assert_null(tern_l1_loss(x, NULL, 0));
     assert_error(TERN_ERR_ARGUMENT, "l1_loss: input 1 is NULL");
     assert_null(tern_smooth_l1_loss(x, x, .beta = -0.0));
-    assert_error(TERN_ERR_ARGUMENT, "beta is -0; it has to be positive");
+    assert_error(TERN_ERR_ARGUMENT, "beta is 0; it has to be positive");
     assert_null(tern_huber_loss(x, x, .delta = -2));
     assert_error(TERN_ERR_ARGUMENT, "huber_loss: delta is -2; it has to be positive");
     assert_null(tern_kl_div(x, whole));

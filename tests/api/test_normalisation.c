@@ -117,6 +117,73 @@ static void test_layer_norm_explains_mistakes(void **state)
     assert_error(TERN_ERR_DTYPE, "layer_norm");
 }
 
+/* ---- options ----------------------------------------------------------------------------------- */
+
+static double first_of(tern_tensor *t)
+{
+    assert_no_error();
+    return tern_item(tern_select(tern_reshape(t, TERN_SHAPE(-1)), 0, 0));
+}
+
+/* -0.0 is a zero that is meant: rows so small that the default would show. */
+static void test_an_eps_of_zero(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double small[] = { 1e-4, 2e-4, 3e-4, 4e-4 }, normal = -1.3416407864998738;
+    tern_tensor *row = tern_from_data(small, TERN_SHAPE(1, 4), .dtype = TERN_F64);
+    tern_tensor *column = tern_reshape(row, TERN_SHAPE(4, 1));
+    tern_tensor *mean = tern_zeros(TERN_SHAPE(1), .dtype = TERN_F64);
+    tern_tensor *var = tern_full(4e-6, TERN_SHAPE(1), .dtype = TERN_F64);
+    assert_close(first_of(tern_layer_norm(row, .eps = -0.0)), normal, 1e-9);
+    assert_close(first_of(tern_group_norm(row, 1, .eps = -0.0)), normal, 1e-9);
+    assert_close(first_of(tern_batch_norm(column, .training = true, .eps = -0.0)), normal, 1e-9);
+    assert_close(first_of(tern_batch_norm(column, NULL, NULL, mean, var, .eps = -0.0)), 0.05, 1e-9);
+    tern_tensor *image = tern_reshape(row, TERN_SHAPE(1, 1, 4));
+    assert_close(first_of(tern_instance_norm(image, .eps = -0.0)), normal, 1e-9);
+    tern_tensor *smaller = tern_mul(row, 1e-6);
+    assert_close(first_of(tern_rms_norm(smaller, .eps = -0.0)), 0.3651483716701107, 1e-9);
+    assert_close(first_of(tern_var(row, .correction = -0.0)), 1.25e-8, 1e-18);
+    assert_close(first_of(tern_norm(row, .p = -0.0)), 4, 0);
+    const double tiny = first_of(tern_cosine_similarity(smaller, column, 0, -0.0));
+    assert_true(tiny > 0.3);
+}
+
+static void test_a_momentum_of_zero_keeps_the_statistics(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *mean = tern_full(7, TERN_SHAPE(2)), *var = tern_full(8, TERN_SHAPE(2));
+    tern_batch_norm(samples(), .running_mean = mean, .running_var = var, .training = true,
+                    .momentum = -0.0);
+    tern_tensor *image = tern_reshape(tern_transpose(samples(), 0, 1), TERN_SHAPE(1, 2, 4));
+    tern_instance_norm(image, .running_mean = mean, .running_var = var, .momentum = -0.0);
+    assert_close(first_of(mean), 7, 0);
+    assert_close(first_of(var), 8, 0);
+}
+
+static void test_layers_pass_zeros_on(void **state)
+{
+    (void)state;
+    tern_module *norm = tern_batch_norm1d_layer(2, .momentum = -0.0, .eps = -0.0);
+    tern_module *layer = tern_layer_norm_layer(2, .eps = -0.0);
+    tern_module *images = tern_instance_norm_layer(2, .momentum = -0.0, .running = true);
+    tern_module *groups = tern_group_norm_layer(1, 2, .eps = -0.0);
+    tern_module *const all[] = { norm, layer, images, groups };
+    {
+        TERN_SCOPE;
+        tern_tensor *tiny = tern_mul(samples(), 1e-6f);
+        tern_forward(norm, samples());
+        assert_close(first_of(tern_module_tensor(norm, "running_mean")), 0, 0);
+        tern_forward(images, tern_reshape(samples(), TERN_SHAPE(1, 2, 4)));
+        assert_close(first_of(tern_module_tensor(images, "running_var")), 1, 0);
+        assert_close(first_of(tern_forward(layer, tiny)), -1, 1e-4);
+        assert_close(first_of(tern_forward(groups, tiny)), -1, 1e-4);
+    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tern_module_free(all[i]);
+}
+
 /* ---- derivatives ----------------------------------------------------------------------------- */
 
 /* Half x and f32 parameters, as under autocast: each parameter gets a gradient of its own dtype. */
@@ -295,6 +362,9 @@ int main(void)
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
         cmocka_unit_test(test_layer_norm_explains_mistakes),
+        cmocka_unit_test(test_an_eps_of_zero),
+        cmocka_unit_test(test_a_momentum_of_zero_keeps_the_statistics),
+        cmocka_unit_test(test_layers_pass_zeros_on),
         cmocka_unit_test(test_f32_parameters_beside_half_x_get_f32_gradients),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
         cmocka_unit_test(test_third_derivatives_agree_with_differences),
