@@ -22,8 +22,12 @@ static bool check_order(core_call *call, tern_attr_sort *attr)
     }
     if (attr->all)
         attr->count = n;
-    if (attr->first >= 0 && attr->count >= 0 && attr->first <= n && attr->count <= n - attr->first)
+    if (attr->first >= 0 && attr->count >= 0 && attr->first <= n &&
+        attr->count <= n - attr->first) {
+        if (x->ndim == 0) /* no dimension to leave out: its one element, also of 0, as in PyTorch */
+            attr->count = 1;
         return true;
+    }
     return core_fail(call, TERN_ERR_ARGUMENT, NULL,
                      "%lld elements are wanted of dimension %d, which has %lld",
                      (long long)attr->count, attr->dim, (long long)n);

@@ -92,7 +92,8 @@ TERN_API tern_tensor *tern_argsort_at(tern_site_t, tern_tensor *x, int dim, bool
 #define tern_sort(x, dim, descending, out_indices) \
     tern_sort_at(TERN_HERE, x, dim, descending, out_indices)
 #define tern_argsort(x, dim, descending) tern_argsort_at(TERN_HERE, x, dim, descending)
-/* The k largest (else smallest) values, sorted, and where they were. */
+/* The k largest (else smallest) values, sorted, and where they were; of a 0-dim tensor its one value,
+ * for k of 0 and 1. */
 TERN_API tern_tensor *tern_topk_at(tern_site_t, tern_tensor *x, int64_t k, int dim, bool largest,
                                    tern_tensor **out_indices);
 #define tern_topk(x, k, dim, largest, out_indices) \

@@ -94,6 +94,23 @@ static void test_parts_of_the_order(void **state)
     assert_no_error();
 }
 
+static void test_no_elements_of_a_single_number(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(5, .shape = TERN_SCALAR_SHAPE, .requires_grad = true);
+    for (int64_t k = 0; k < 2; k++) {
+        tern_tensor *place = NULL, *most = tern_topk(x, k, 0, true, &place);
+        assert_int_equal(tern_ndim(most), 0);
+        assert_true(tern_item(most) == 5);
+        assert_int_equal(tern_item_int(place), 0);
+        tern_backward(most);
+    }
+    assert_true(tern_item(tern_grad_of(x)) == 2);
+    assert_int_equal(tern_size(tern_topk(tern_ones(TERN_SHAPE(2, 3)), 0, 1, true, NULL), 1), 0);
+    assert_no_error();
+}
+
 static void test_same_with_any_threads(void **state)
 {
     (void)state;
@@ -212,10 +229,15 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dtype),          cmocka_unit_test(test_long_rows_in_any_order),
-        cmocka_unit_test(test_parts_of_the_order),   cmocka_unit_test(test_same_with_any_threads),
-        cmocka_unit_test(test_unique_of_many),       cmocka_unit_test(test_unique_parts),
-        cmocka_unit_test(test_draws_follow_weights), cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_every_dtype),
+        cmocka_unit_test(test_long_rows_in_any_order),
+        cmocka_unit_test(test_parts_of_the_order),
+        cmocka_unit_test(test_no_elements_of_a_single_number),
+        cmocka_unit_test(test_same_with_any_threads),
+        cmocka_unit_test(test_unique_of_many),
+        cmocka_unit_test(test_unique_parts),
+        cmocka_unit_test(test_draws_follow_weights),
+        cmocka_unit_test(test_mistakes),
     };
     return check_run(tests, NULL, NULL);
 }
