@@ -192,6 +192,8 @@ tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scale
                                        tern_tensors_t losses, tern_tensor **out_scaled)
 {
     static const char what[] = "scaler_scale";
+    if (losses.count > 0 && (losses.tensors == NULL || out_scaled == NULL))
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of losses or results is NULL");
     for (int64_t i = 0; i < losses.count; i++)
         out_scaled[i] = NULL;
     if (!amp_scaler_check(site, what, scaler))
@@ -230,30 +232,33 @@ double tern_scaler_get_scale_at(tern_site_t site, tern_grad_scaler *scaler)
 
 double tern_scaler_growth_factor(const tern_grad_scaler *scaler)
 {
-    return scaler->growth;
+    return scaler != NULL ? scaler->growth : 0;
 }
 
 double tern_scaler_backoff_factor(const tern_grad_scaler *scaler)
 {
-    return scaler->backoff;
+    return scaler != NULL ? scaler->backoff : 0;
 }
 
 int64_t tern_scaler_growth_interval(const tern_grad_scaler *scaler)
 {
-    return scaler->interval;
+    return scaler != NULL ? scaler->interval : 0;
 }
 
 void tern_scaler_set_growth_factor(tern_grad_scaler *scaler, double factor)
 {
-    scaler->growth = factor;
+    if (scaler != NULL)
+        scaler->growth = factor;
 }
 
 void tern_scaler_set_backoff_factor(tern_grad_scaler *scaler, double factor)
 {
-    scaler->backoff = factor;
+    if (scaler != NULL)
+        scaler->backoff = factor;
 }
 
 void tern_scaler_set_growth_interval(tern_grad_scaler *scaler, int64_t interval)
 {
-    scaler->interval = interval;
+    if (scaler != NULL)
+        scaler->interval = interval;
 }

@@ -167,7 +167,7 @@ tern_autocast_region tern_autocast_begin_at(tern_site_t site, const tern_autocas
 void tern_autocast_end(tern_autocast_region *region)
 {
     tern_thread *self = core_self();
-    const int kind = region->kind_;
+    const int kind = region != NULL ? region->kind_ : TERN_KIND_NONE;
     if (kind == TERN_KIND_NONE || self->autocast_depth == 0)
         return;
     region->kind_ = TERN_KIND_NONE;

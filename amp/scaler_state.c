@@ -188,13 +188,13 @@ bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_optimizer *o
 static void read_log(const tern_grad_scaler *scaler, float log[AMP_LOG])
 {
     memset(log, 0, AMP_LOG * sizeof *log);
-    if (scaler->log != NULL)
+    if (scaler != NULL && scaler->log != NULL)
         (void)tern_read_at(nowhere, scaler->log, TERN_F32, log, AMP_LOG * (int64_t)sizeof *log);
 }
 
 int64_t tern_scaler_update_count(const tern_grad_scaler *scaler)
 {
-    return scaler->updates;
+    return scaler != NULL ? scaler->updates : 0;
 }
 
 int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler)
@@ -202,7 +202,7 @@ int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler)
     float log[AMP_LOG];
     read_log(scaler, log);
     int64_t skips = (int64_t)log[AMP_LOG - 2];
-    for (int64_t i = 0; i < scaler->optimizer_count; i++)
+    for (int64_t i = 0; scaler != NULL && i < scaler->optimizer_count; i++)
         skips += left_out(&scaler->optimizers[i], NULL);
     return skips;
 }
@@ -211,6 +211,8 @@ const char *tern_scaler_overflowed(const tern_grad_scaler *scaler)
 {
     float log[AMP_LOG];
     double cause;
+    if (scaler == NULL)
+        return NULL;
     for (int64_t i = scaler->optimizer_count - 1; i >= 0; i--)
         if (left_out(&scaler->optimizers[i], &cause))
             return amp_name_of(scaler, cause);
@@ -222,6 +224,8 @@ int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *o
                             int64_t count)
 {
     float log[AMP_LOG];
+    if (scaler == NULL || out_events == NULL)
+        return 0;
     int64_t kept = scaler->updates < TERN_SCALER_EVENTS ? scaler->updates : TERN_SCALER_EVENTS;
     kept = kept < count ? kept : count;
     read_log(scaler, log);

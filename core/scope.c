@@ -92,6 +92,8 @@ tern_scope tern_scope_begin(void)
 void tern_scope_end(tern_scope *scope)
 {
     tern_thread *self = core_self();
+    if (scope == NULL)
+        return;
     if (scope->mark_ < self->scope.top && scope->mark_ >= 0)
         core_scope_unwind(self, scope->mark_);
     /* one that an outer end has closed already must not raise the mark again */

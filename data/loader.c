@@ -329,6 +329,10 @@ static bool next_batch(tern_loader *loader, tern_batch *batch)
 
 bool tern_loader_next_at(tern_site_t site, tern_loader *loader, tern_batch *out_batch)
 {
+    if (!out_batch) {
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "loader_next", "the batch to fill is NULL");
+        return false;
+    }
     *out_batch = (tern_batch){ .x = NULL };
     if (!loader) {
         return false;
@@ -423,6 +427,9 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
     static const char what[] = "loader_seek";
     if (tern_failed() || !loader) {
         return tern_error_code();
+    }
+    if (!position) {
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the position is NULL");
     }
     bool is_inside = position->step >= 0 && position->step <= loader->plan.steps;
     if (!is_inside || position->samples < 0 ||

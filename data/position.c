@@ -64,10 +64,13 @@ static void restore(tern_position_t *position, const tern_state *state, const ch
     }
 }
 
-static bool check(const char *what, const tern_state *state, const char *prefix)
+static bool check(const char *what, const tern_position_t *position, const tern_state *state,
+                  const char *prefix)
 {
     enum { PREFIX_BYTES = 100 };
-    if (!tern_failed() && (!state || !prefix || strlen(prefix) > PREFIX_BYTES)) {
+    if (!tern_failed() && !position) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "the position is NULL");
+    } else if (!tern_failed() && (!state || !prefix || strlen(prefix) > PREFIX_BYTES)) {
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "state or prefix is NULL, or the prefix too long");
     }
     return !tern_failed();
@@ -77,7 +80,7 @@ tern_status_t tern_position_store_at(tern_site_t site, const tern_position_t *po
                                      tern_state *state, const char *prefix)
 {
     tern_site_t previous = tern_site_begin(site);
-    if (check("position_store", state, prefix)) {
+    if (check("position_store", position, state, prefix)) {
         store(position, state, prefix);
     }
     tern_site_end(previous);
@@ -89,7 +92,7 @@ tern_status_t tern_position_restore_at(tern_site_t site, tern_position_t *out_po
 {
     tern_site_t previous = tern_site_begin(site);
     tern_position_t position = { .seed = 0 };
-    if (check("position_restore", state, prefix)) {
+    if (check("position_restore", out_position, state, prefix)) {
         restore(&position, state, prefix);
     }
     if (!tern_failed()) {

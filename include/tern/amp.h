@@ -191,7 +191,7 @@ typedef struct tern_scaler_event {
     char parameter[TERN_SCALER_NAME_BYTES]; /* the first whose gradient was not finite, else "" */
 } tern_scaler_event;
 
-/* Updates and skipped steps so far. */
+/* Updates and skipped steps so far. These and those below take NULL for one that did nothing. */
 TERN_API int64_t tern_scaler_update_count(const tern_grad_scaler *scaler);
 TERN_API int64_t tern_scaler_skip_count(const tern_grad_scaler *scaler);
 /* The name of the first parameter whose gradient made the last skipped step be skipped; NULL: none, or

@@ -163,6 +163,7 @@ static void test_owned_mode_is_for_bindings(void **state)
     tern_release(y);
     assert_true(tern_set_owned_mode(false));
     tern_scope_end(&(tern_scope){ 0 });
+    tern_scope_end(NULL);
     assert_int_equal(tern_live_tensors(), before);
 }
 

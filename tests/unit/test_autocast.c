@@ -107,6 +107,8 @@ static void test_a_region_needs_a_device_that_there_is(void **state) /* A001 */
     region = tern_autocast_begin(TERN_CPU, .cache = 7);
     assert_error(TERN_ERR_ARGUMENT, "cache = 7");
     tern_autocast_end(&region);
+    tern_autocast_end(NULL);
+    assert_no_error();
 }
 
 static char last_warning[256];

@@ -278,6 +278,31 @@ static void test_pending_error_ends_the_loop(void **state)
     tern_dataset_free(dataset);
 }
 
+static void assert_refused(const char *says)
+{
+    assert_non_null(strstr(tern_error_text(), says));
+    tern_error_clear();
+}
+
+static void test_nothing_to_fill_or_to_seek(void **state)
+{
+    (void)state;
+    tern_dataset *dataset = numbers();
+    tern_loader *loader = tern_loader_open(dataset, .batch = 2);
+    tern_state *saved = tern_state_create();
+    assert_false(tern_loader_next(loader, NULL));
+    assert_refused("loader_next: the batch to fill is NULL");
+    assert_int_equal(tern_loader_seek(loader, NULL), TERN_ERR_ARGUMENT);
+    assert_refused("loader_seek: the position is NULL");
+    assert_int_equal(tern_position_store(NULL, saved, "loader"), TERN_ERR_ARGUMENT);
+    assert_refused("position_store: the position is NULL");
+    assert_int_equal(tern_position_restore(NULL, saved, "loader"), TERN_ERR_ARGUMENT);
+    assert_refused("position_restore: the position is NULL");
+    tern_state_free(saved);
+    tern_loader_close(loader);
+    tern_dataset_free(dataset);
+}
+
 /* ---- reports and positions ---- */
 
 static void test_reports_are_means_by_name(void **state)
@@ -445,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_retained_batch_keeps_its_memory),
         cmocka_unit_test(test_nothing_is_left_behind),
         cmocka_unit_test(test_bad_options_are_refused),
+        cmocka_unit_test(test_nothing_to_fill_or_to_seek),
         cmocka_unit_test(test_pending_error_ends_the_loop),
         cmocka_unit_test(test_reports_are_means_by_name),
         cmocka_unit_test(test_seek_goes_on_bit_for_bit),

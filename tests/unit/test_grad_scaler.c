@@ -83,6 +83,33 @@ static void test_scaling_promotes_as_mul_does(void **state) /* A044, A045 */
     tern_grad_scaler_free(s);
 }
 
+/* What creating one gave where an option was refused. */
+static void test_no_scaler_at_all(void **state)
+{
+    (void)state;
+    tern_scaler_event event;
+    assert_false(tern_scaler_enabled(NULL));
+    assert_int_equal(tern_scaler_update_count(NULL), 0);
+    assert_int_equal(tern_scaler_skip_count(NULL), 0);
+    assert_null(tern_scaler_overflowed(NULL));
+    assert_int_equal(tern_scaler_history(NULL, &event, 1), 0);
+    assert_true(tern_scaler_growth_factor(NULL) == 0);
+    assert_true(tern_scaler_backoff_factor(NULL) == 0);
+    assert_int_equal(tern_scaler_growth_interval(NULL), 0);
+    tern_scaler_set_growth_factor(NULL, 3);
+    tern_scaler_set_backoff_factor(NULL, 0.25);
+    tern_scaler_set_growth_interval(NULL, 3);
+    assert_no_error();
+    tern_grad_scaler *s = tern_grad_scaler_create(.init_scale = 8);
+    assert_int_equal(tern_scaler_history(s, NULL, 3), 0);
+    assert_no_error();
+    const tern_tensors_t none = { NULL, NULL, 2 };
+    tern_tensor *scaled[2];
+    assert_int_equal(tern_scaler_scale_all(s, none, scaled), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "the list of losses or results is NULL");
+    tern_grad_scaler_free(s);
+}
+
 static void test_a_list_is_scaled_one_by_one(void **state) /* A046 */
 {
     (void)state;
@@ -389,6 +416,7 @@ int main(void)
         CASE(test_defaults_and_their_checks),
         CASE(test_without_cuda_a_cuda_scaler_is_disabled),
         CASE(test_scaling_promotes_as_mul_does),
+        CASE(test_no_scaler_at_all),
         CASE(test_a_list_is_scaled_one_by_one),
         CASE(test_the_kernel_checks_and_multiplies),
         CASE(test_large_gradients_are_shared_by_threads),
