@@ -14,10 +14,11 @@ FORMULA float f32_binary_cross_entropy(float x, float t)
     return (t - 1.0f) * (no < -100.0f ? -100.0f : no) - t * (yes < -100.0f ? -100.0f : yes);
 }
 
+/* An infinite x against a target below 1 is infinitely wrong: inf, and not inf - inf. */
 FORMULA float f32_binary_cross_entropy_with_logits(float x, float t)
 {
     const float smooth = f32_log_one_more(f32_exp_normal(-fabsf(x)));
-    return (x > 0.0f ? x : 0.0f) - x * t + smooth;
+    return (x < INFINITY ? (x > 0.0f ? x : 0.0f) - x * t : (1.0f - t) * x) + smooth;
 }
 
 FORMULA double f64_binary_cross_entropy(double x, double t)
@@ -28,7 +29,8 @@ FORMULA double f64_binary_cross_entropy(double x, double t)
 
 FORMULA double f64_binary_cross_entropy_with_logits(double x, double t)
 {
-    return (x > 0 ? x : 0) - x * t + log1p(exp(-fabs(x)));
+    const double smooth = log1p(exp(-fabs(x)));
+    return (x < (double)INFINITY ? (x > 0 ? x : 0) - x * t : (1 - t) * x) + smooth;
 }
 
 /* t log t - t x of a probability t */

@@ -1,4 +1,6 @@
 /* Binary cross-entropy: a row per element, and the weights and the reduction made of simple ops. */
+#include <math.h>
+
 #include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/loss.h"
@@ -50,14 +52,13 @@ static bool check(core_call *call, const tern_binary_cross_entropy_args *args)
     return true;
 }
 
-/* target log(sigmoid x) counts pos_weight times: once in the row, the others here. */
-static tern_tensor *more_positive(tern_op_id id, const tern_binary_cross_entropy_args *args,
-                                  tern_tensor *loss)
+/* target log(sigmoid x) counts pos_weight times: once in the row, the others here. softplus without a
+ * threshold is that logarithm for every x; the row at a target of 1 is NaN for an infinite one. */
+static tern_tensor *more_positive(const tern_binary_cross_entropy_args *args, tern_tensor *loss)
 {
-    tern_tensor *one = tern_ones(tern_shape(args->x), .dtype = tern_dtype(args->x),
-                                 .device = tern_device(args->x));
     tern_tensor *more = tern_mul(tern_sub(args->pos_weight, 1.0), args->target);
-    return tern_add(loss, tern_mul(more, core_op2(id, tern_site(loss), NULL, args->x, one)));
+    tern_tensor *wrong = tern_softplus(tern_neg(args->x), .threshold = (double)INFINITY);
+    return tern_add(loss, tern_mul(more, tern_cast(wrong, tern_dtype(args->x))));
 }
 
 static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross_entropy_args *args)
@@ -70,7 +71,7 @@ static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross
     if (core_compose_check(&frame) && check(&frame.call, args)) {
         out = core_op2(id, frame.call.site, NULL, args->x, args->target);
         if (args->pos_weight != NULL && out != NULL)
-            out = more_positive(id, args, out);
+            out = more_positive(args, out);
         if (args->weight != NULL && out != NULL)
             out = tern_mul(out, args->weight);
         out = core_reduce_loss(out, args->reduction);

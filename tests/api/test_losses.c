@@ -298,6 +298,30 @@ static void test_logits_of_any_size(void **state)
     assert_no_error();
 }
 
+/* As PyTorch's: of an infinite logit, losses at 0, 0.5 and 1, also with a weight of the positive. */
+static void test_infinite_logits(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float x[] = { INFINITY, INFINITY, INFINITY }, t[] = { 0, 0.5f, 1 }, w[] = { 2, 0.5f, 0 };
+    for (int weighted = 0; weighted < 2; weighted++) {
+        tern_tensor *logit = tern_set_requires_grad(three(x), true);
+        tern_tensor *each = tern_binary_cross_entropy_with_logits(
+            logit, three(t), .pos_weight = weighted ? three(w) : NULL, .reduction = TERN_NONE);
+        for (int i = 0; i < 2; i++)
+            assert_true(tern_item(tern_select(each, 0, i)) == (double)INFINITY);
+        assert_true(isnan(tern_item(tern_select(each, 0, 2))));
+        tern_backward(each, tern_ones(TERN_SHAPE(3), .device = tern_device(each)));
+        for (int i = 0; i < 3; i++)
+            assert_close(tern_item(tern_select(tern_grad_of(logit), 0, i)), 1 - 0.5 * i, 0);
+        tern_tensor *wide = tern_cast(three(x), TERN_F64);
+        each = tern_binary_cross_entropy_with_logits(wide, tern_cast(three(t), TERN_F64),
+                                                     .reduction = TERN_NONE);
+        assert_true(tern_item(tern_select(each, 0, 0)) == (double)INFINITY);
+    }
+    assert_no_error();
+}
+
 static void test_mistakes_with_binary_targets(void **state)
 {
     (void)state;
@@ -381,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_reductions_and_weights),
         cmocka_unit_test(test_certain_probabilities_have_finite_losses),
         cmocka_unit_test(test_logits_of_any_size),
+        cmocka_unit_test(test_infinite_logits),
         cmocka_unit_test(test_mistakes_with_binary_targets),
         cmocka_unit_test(test_probabilities_are_unsafe_in_f16),
         cmocka_unit_test(test_smoothing_and_ignored_targets),
