@@ -118,16 +118,21 @@ static tern_tensor *filled(const maker *m, double value)
     return made_by(m, TERN_OP_fill, &attr);
 }
 
+/* A dtype holds every whole number from 0 up to this one. */
+static const int64_t counts_to[TERN_DTYPES] = {
+    [TERN_BOOL] = 1,        [TERN_U8] = UINT8_MAX,
+    [TERN_I8] = INT8_MAX,   [TERN_I16] = INT16_MAX,
+    [TERN_I32] = INT32_MAX, [TERN_I64] = INT64_MAX,
+    [TERN_F16] = 1 << 11,   [TERN_BF16] = 1 << 8,
+    [TERN_F32] = 1 << 24,   [TERN_F64] = INT64_C(1) << 53
+};
+
 /* Deterministic algorithms are in use: what is read before it is written repeats, and shows. */
 static tern_tensor *filled_known(const maker *m)
 {
-    static const int64_t greatest[TERN_DTYPES] = {
-        [TERN_BOOL] = 1,        [TERN_U8] = UINT8_MAX,  [TERN_I8] = INT8_MAX,
-        [TERN_I16] = INT16_MAX, [TERN_I32] = INT32_MAX, [TERN_I64] = INT64_MAX
-    };
     if (tern_dtype_is_float(m->dtype))
         return filled(m, (double)NAN);
-    const int64_t most = greatest[m->dtype];
+    const int64_t most = counts_to[m->dtype];
     tern_attr_fill attr = { .value = { TERN_NUMBER_INT, 0, (double)most, most } };
     return made_by(m, TERN_OP_fill, &attr);
 }
@@ -230,8 +235,16 @@ tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *
     maker m;
     tern_new_args with_shape = *args;
     with_shape.shape = TERN_SHAPE(n);
-    return maker_begin(&m, site, "randperm", &with_shape, TERN_I64) ? drawn(&m, TERN_OP_randperm)
-                                                                    : NULL;
+    if (!maker_begin(&m, site, "randperm", &with_shape, TERN_I64))
+        return NULL;
+    if (n - 1 > counts_to[m.dtype]) {
+        core_error(
+            m.self, m.site, TERN_ERR_ARGUMENT, m.what,
+            "n is %lld, but %s tells at most %lld numbers from 0 apart\n  try a wider .dtype",
+            (long long)n, tern_dtype_name(m.dtype), (long long)counts_to[m.dtype] + 1);
+        return NULL;
+    }
+    return drawn(&m, TERN_OP_randperm);
 }
 
 /* Does the dtype hold all whole numbers low .. high? Floats: as finite numbers, perhaps rounded. */
@@ -243,13 +256,10 @@ static bool holds(tern_dtype_t dtype, int64_t low, int64_t high)
         [TERN_F16] = -65504,    [TERN_BF16] = INT64_MIN, [TERN_F32] = INT64_MIN,
         [TERN_F64] = INT64_MIN
     };
-    static const int64_t most[] = {
-        [TERN_BOOL] = 1,        [TERN_U8] = UINT8_MAX,   [TERN_I8] = INT8_MAX,
-        [TERN_I16] = INT16_MAX, [TERN_I32] = INT32_MAX,  [TERN_I64] = INT64_MAX,
-        [TERN_F16] = 65504,     [TERN_BF16] = INT64_MAX, [TERN_F32] = INT64_MAX,
-        [TERN_F64] = INT64_MAX
-    };
-    return low >= least[dtype] && high <= most[dtype];
+    const int64_t most = !tern_dtype_is_float(dtype) ? counts_to[dtype]
+                         : dtype == TERN_F16         ? 65504
+                                                     : INT64_MAX;
+    return low >= least[dtype] && high <= most;
 }
 
 tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high, const tern_new_args *args)

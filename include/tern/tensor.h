@@ -98,7 +98,7 @@ TERN_API tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p,
                                         struct tern_generator *generator);
 #define tern_bernoulli(p, generator) tern_bernoulli_at(TERN_HERE, p, generator)
 
-/* A random order of 0 .. n-1, i64 unless a dtype is given. */
+/* A random order of 0 .. n-1, i64 unless a dtype is given, which has to hold each of them. */
 TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
 #define tern_randperm(...) tern_randperm_(__VA_ARGS__, .requires_grad = false)
 #define tern_randperm_(n, ...)     \

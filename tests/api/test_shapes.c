@@ -291,6 +291,29 @@ static void test_randint(void **state)
     refused(tern_randint(0, 65506, TERN_SHAPE(3), TERN_F16) != NULL, "numbers of f16");
 }
 
+static void test_randperm_gives_each_once(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const struct {
+        tern_dtype_t dtype;
+        int64_t most; /* PyTorch's, too */
+        const char *says;
+    } cases[] = { { TERN_U8, 256, "n is 257, but u8 tells at most 256" },
+                  { TERN_I8, 128, "n is 129, but i8 tells at most 128" },
+                  { TERN_I16, 32768, "n is 32769, but i16" },
+                  { TERN_F16, 2049, "n is 2050, but f16 tells at most 2049" },
+                  { TERN_BF16, 257, "n is 258, but bf16 tells at most 257" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_tensor *p = tern_randperm(cases[i].most, .dtype = cases[i].dtype);
+        assert_int_equal(tern_numel(tern_unique(p, NULL, NULL)), cases[i].most);
+        refused(tern_randperm(cases[i].most + 1, .dtype = cases[i].dtype) != NULL, cases[i].says);
+    }
+    refused(tern_randperm((1 << 24) + 2, .dtype = TERN_F32) != NULL, "at most 16777217");
+    assert_int_equal(tern_numel(tern_randperm(0, .dtype = TERN_U8)), 0);
+    assert_no_error();
+}
+
 static void test_bernoulli(void **state)
 {
     (void)state;
@@ -334,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_pad_moves_a_single_element_out),
         cmocka_unit_test(test_linspace_and_eye),
         cmocka_unit_test(test_randint),
+        cmocka_unit_test(test_randperm_gives_each_once),
         cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);
