@@ -114,7 +114,7 @@ template <typename A> struct fold_cell {
     __device__ void add(A x, int64_t)
     {
         if constexpr (!std::is_same<A, int64_t>::value) {
-            const A size = x < 0 ? -x : x;
+            const A size = fabs(x); /* of -0, too: a negative power tells the two zeros apart */
             if (fold == FOLD_SQUARES)
                 x = x * x;
             else if (fold == FOLD_COUNT)

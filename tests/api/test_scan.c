@@ -100,6 +100,10 @@ static void test_many_elements_to_one(void **state)
                  tern_item(tern_sum(tern_cast(tern_ne(x, 0), TERN_I64))), 0);
     assert_true(tern_item(tern_amin(x)) == -4);
     assert_true(tern_item(tern_norm(x, .p = INFINITY)) == 4);
+    const float zeros[] = { -0.0f, 0 }; /* a power of -1 tells them apart */
+    tern_tensor *both = tern_from_data(zeros, TERN_SHAPE(2));
+    assert_true(tern_item(tern_norm(both, .p = -1)) == 0);
+    assert_true(tern_item(tern_norm(tern_cast(both, TERN_F64), .p = -3)) == 0);
     tern_tensor *least = tern_min(tern_reshape(x, TERN_SHAPE(5 * LONG)), 0, &place);
     assert_true(tern_item(least) == -4);
     const int64_t at = (int64_t)tern_item(place);
