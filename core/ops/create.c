@@ -106,8 +106,9 @@ static tern_tensor *made_by(const maker *m, tern_op_id id, void *attr)
 
 tern_attr_fill core_fill_attr(double value)
 {
+    /* -0.0 is a zero of floats only */
     const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
-                       (double)(int64_t)value == value;
+                       (double)(int64_t)value == value && !(value == 0 && signbit(value));
     return (tern_attr_fill){ .value = { whole ? TERN_NUMBER_INT : TERN_NUMBER_FLOAT, 0, value,
                                         whole ? (int64_t)value : 0 } };
 }

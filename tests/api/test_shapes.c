@@ -314,6 +314,30 @@ static void test_randperm_gives_each_once(void **state)
     assert_no_error();
 }
 
+static double sign_of(tern_tensor *t)
+{
+    double values[8] = { 0 };
+    assert_no_error();
+    (void)tern_read(t, TERN_F64, values, tern_numel(t) * (int64_t)sizeof *values);
+    return values[0] == 0 && signbit(values[0]) ? -1 : 1;
+}
+
+static void test_a_negative_zero_stays_one(void **state)
+{
+    (void)state;
+    static const tern_dtype_t floats[] = { TERN_F16, TERN_BF16, TERN_F32, TERN_F64 };
+    TERN_SCOPE;
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        tern_tensor *x = tern_full(-0.0, TERN_SHAPE(2), .dtype = floats[i]);
+        assert_close(sign_of(x), -1, 0);
+        assert_close(sign_of(tern_fill(tern_ones(TERN_SHAPE(2), .dtype = floats[i]), -0.0)), -1, 0);
+        assert_close(sign_of(tern_pad(x, { 1, 0 }, .value = -0.0)), -1, 0);
+        assert_close(sign_of(tern_pad(x, { 1, 0 })), 1, 0);
+    }
+    assert_true(tern_item(tern_full(-0.0, TERN_SCALAR_SHAPE, .dtype = TERN_I64)) == 0);
+    assert_true(tern_item(tern_full(-0.0, TERN_SCALAR_SHAPE, .dtype = TERN_BOOL)) == 0);
+}
+
 static void test_bernoulli(void **state)
 {
     (void)state;
@@ -358,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_linspace_and_eye),
         cmocka_unit_test(test_randint),
         cmocka_unit_test(test_randperm_gives_each_once),
+        cmocka_unit_test(test_a_negative_zero_stays_one),
         cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);
