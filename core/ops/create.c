@@ -441,16 +441,28 @@ static tern_tensor *wrapped(const maker *m, void *data, void (*release)(void *us
     return t;
 }
 
+/* A bool of the caller's is any byte, one of tern's is 0 or 1. */
+static void take_bools(uint8_t *to, const uint8_t *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i] != 0;
+}
+
 /* Reads row-major data into t, wherever it lies. */
 static bool read_data(const maker *m, tern_tensor *t, const void *data)
 {
     if (t->view.dev.kind == TERN_KIND_CPU && (t->view.flags & TERN_VIEW_CONTIGUOUS)) {
-        if (t->view.numel > 0)
+        if (m->dtype == TERN_BOOL)
+            take_bools(t->view.data, data, t->view.numel);
+        else if (t->view.numel > 0)
             memcpy(t->view.data, data, (size_t)(t->view.numel * tern_dtype_size(m->dtype)));
         return true;
     }
     /* the wrapper is only read */
-    tern_tensor *source = wrapped(m, (void *)(uintptr_t)data, NULL, NULL, true);
+    maker as_read = *m;
+    if (m->dtype == TERN_BOOL)
+        as_read.dtype = TERN_U8; /* any byte; copying makes it 0 or 1 */
+    tern_tensor *source = wrapped(&as_read, (void *)(uintptr_t)data, NULL, NULL, true);
     if (source == NULL)
         return false;
     const bool ok = core_op_into(TERN_OP_copy, m->site, NULL, t, source) == TERN_OK;

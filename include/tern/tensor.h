@@ -105,14 +105,14 @@ TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_n
     tern_randperm_at(TERN_HERE, n, \
                      TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
 
-/* Copies numel elements of args->dtype (default f32) from `data`, row-major. */
+/* Copies numel elements of args->dtype (default f32) from `data`, row-major; bools are 0 or not 0. */
 TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
                                         const tern_new_args *args);
 #define tern_from_data(data, ...) \
     tern_from_data_at(TERN_HERE, data, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* A CPU tensor over the caller's memory, which must outlive it; `release(user)` is called once when
- * nothing refers to it any more (NULL: nothing to do). */
+ * nothing refers to it any more (NULL: nothing to do). Its bools have to be 0 or 1. */
 TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
                                           void *user, const tern_new_args *args);
 #define tern_from_memory(data, release, user, ...) \

@@ -338,6 +338,21 @@ static void test_a_negative_zero_stays_one(void **state)
     assert_true(tern_item(tern_full(-0.0, TERN_SCALAR_SHAPE, .dtype = TERN_BOOL)) == 0);
 }
 
+/* A bool of the caller's may be any byte. */
+static void test_bools_from_data_are_0_or_1(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = { 7, 0, 255, 1 };
+    TERN_SCOPE;
+    tern_tensor *x = tern_from_data(bytes, TERN_SHAPE(4), .dtype = TERN_BOOL);
+    expect(tern_sum(x), (const float[]){ 3 }, 1);
+    expect(tern_eq(x, true), (const float[]){ 1, 0, 1, 1 }, 4);
+    expect(tern_logical_not(x), (const float[]){ 0, 1, 0, 0 }, 4);
+    tern_tensor *image = tern_from_data(bytes, TERN_SHAPE(1, 2, 1, 2), .dtype = TERN_BOOL,
+                                        .format = TERN_FORMAT_CHANNELS_LAST);
+    expect(tern_sum(image), (const float[]){ 3 }, 1);
+}
+
 static void test_bernoulli(void **state)
 {
     (void)state;
@@ -383,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_randint),
         cmocka_unit_test(test_randperm_gives_each_once),
         cmocka_unit_test(test_a_negative_zero_stays_one),
+        cmocka_unit_test(test_bools_from_data_are_0_or_1),
         cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);
