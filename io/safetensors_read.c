@@ -106,9 +106,7 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
     out->name = item->string;
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype))
         return bad(site, file, "no dtype for the tensor", item->string);
-    out->dtype = io_dtype_of(dtype->valuestring);
-    if (out->dtype == TERN_DTYPE_NONE)
-        return bad(site, file, "a dtype that tern does not have", dtype->valuestring);
+    out->dtype = io_dtype_of(dtype->valuestring); /* NONE is an error for who reads the tensor */
     if (!read_shape(only_member(item, "shape"), &out->shape, &numel))
         return bad(site, file, "no shape of at most 8 whole numbers for", item->string);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
@@ -117,8 +115,10 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
     if (out->offset_bytes > end || end > data_bytes)
         return bad(site, file, "data_offsets outside the file for", item->string);
     out->size_bytes = end - out->offset_bytes;
-    if (__builtin_mul_overflow(numel, tern_dtype_size(out->dtype), &size) ||
-        size != out->size_bytes)
+    const bool agree = out->dtype == TERN_DTYPE_NONE ||
+                       (!__builtin_mul_overflow(numel, tern_dtype_size(out->dtype), &size) &&
+                        size == out->size_bytes);
+    if (!agree)
         return bad(site, file, "shape and data_offsets do not agree for", item->string);
     return true;
 }
@@ -230,8 +230,8 @@ static cJSON *parse(const char *text, size_t length)
     core_lock_take(CORE_LOCK_JSON); /* the place of its last error is one for all threads */
     cJSON *header = cJSON_ParseWithOpts(text, &end, 0);
     core_lock_end(CORE_LOCK_JSON);
-    while (header && (*end == ' ' || *end == '\n'))
-        end++;
+    if (header)
+        end += strspn(end, " \t\r\n"); /* JSON's blanks */
     if (cJSON_IsObject(header) && end == text + length)
         return header;
     if (header)
@@ -389,6 +389,16 @@ static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
     return t;
 }
 
+/* A dtype of the file's that tern does not have, like F8_E4M3. */
+static void refuse_dtype(tern_site_t site, const tern_safetensors *file, const char *name)
+{
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(file->header, name);
+    tern_fail_at(site, TERN_ERR_DTYPE, "safetensors_read",
+                 "%s: the tensor '%.80s' is of %.20s, which tern does not have\n  try "
+                 "tern_safetensors_read for others of the file",
+                 file->source.name, name, only_member(entry, "dtype")->valuestring);
+}
+
 tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
 {
     const tern_safetensors_info_t *info = tern_safetensors_entry(file, place);
@@ -397,6 +407,10 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
     if (!info) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "safetensors_read", "there is no tensor %lld",
                      (long long)place);
+        return NULL;
+    }
+    if (info->dtype == TERN_DTYPE_NONE) {
+        refuse_dtype(site, file, info->name);
         return NULL;
     }
     const bool owned = tern_set_owned_mode(false);

@@ -355,6 +355,13 @@ def load(path):
         _lib.tern_state_free(state)
 
 
+def _bytes(what, text):
+    """A text for C, which would end at a NUL: two names could become one."""
+    if "\0" in text:
+        raise Error(f"{_site().value.decode()}: save: a NUL in {what} {text!r}")
+    return text.encode()
+
+
 def save(path, tensors, texts=None):
     """Writes {name: Tensor, or anything with __dlpack__} to a safetensors file, whole or not at all."""
     state = _lib.tern_state_create_at(_site())
@@ -362,10 +369,11 @@ def save(path, tensors, texts=None):
     try:
         for name, value in tensors.items():
             value = value if isinstance(value, Tensor) else from_dlpack(value)
-            _lib.tern_state_set_at(_site(), state, name.encode(), value.handle)
+            _lib.tern_state_set_at(_site(), state, _bytes("the name", name), value.handle)
             _check()
         for key, text in (texts or {}).items():
-            _lib.tern_state_set_text_at(_site(), state, key.encode(), text.encode())
+            _lib.tern_state_set_text_at(_site(), state, _bytes("the key", key),
+                                        _bytes("the text", text))
             _check()
         _lib.tern_state_save_at(_site(), state, os.fsencode(path))
         _check()

@@ -106,7 +106,8 @@ TERN_API tern_status_t tern_generator_restore_at(tern_site_t site, tern_generato
 TERN_API tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state,
                                           const char *path);
 #define tern_state_save(state, path) tern_state_save_at(TERN_HERE, state, path)
-/* The state in a file, its tensors on the CPU. NULL on failure. */
+/* The state in a file, its tensors on the CPU. NULL on failure, also for a tensor of a dtype that tern
+ * does not have: tern_safetensors_read gives the others. */
 TERN_API tern_state *tern_state_load_at(tern_site_t site, const char *path);
 #define tern_state_load(path) tern_state_load_at(TERN_HERE, path)
 
@@ -128,7 +129,7 @@ TERN_API void tern_safetensors_close(tern_safetensors *file); /* NULL is fine */
 
 typedef struct tern_safetensors_info {
     const char *name;
-    tern_dtype_t dtype;
+    tern_dtype_t dtype; /* NONE: one that tern does not have (F8_E4M3, U16, ...); not to be read */
     tern_shape_t shape;
     int64_t offset_bytes, size_bytes; /* in the data that follows the header */
 } tern_safetensors_info_t;

@@ -48,6 +48,19 @@ class Files(unittest.TestCase):
         self.assertIn("nowhere.safetensors", str(caught.exception))
         self.assertFalse(tern._lib.tern_failed())
 
+    def test_names_with_a_nul_are_refused(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+        t = tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "nul.safetensors")
+            for tensors, texts in (({"a": t, "a\0b": t}, {}), ({"a": t}, {"k\0": "v"}),
+                                   ({"a": t}, {"k": "v\0w"})):
+                with self.assertRaises(tern.Error) as caught:
+                    tern.save(path, tensors, texts)
+                self.assertIn("test_tern.py:", str(caught.exception))
+                self.assertIn("a NUL in the ", str(caught.exception))
+                self.assertFalse(os.path.exists(path))
+
 
 class Protocol(unittest.TestCase):
     """tern on both sides: no package needed."""

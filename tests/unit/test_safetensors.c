@@ -183,6 +183,39 @@ static void test_a_foreign_file_is_read(void **unused)
     file_bytes_free(&bytes);
 }
 
+/* One tensor of a dtype that tern does not have leaves the others. */
+static void test_a_foreign_dtype_is_listed_and_not_read(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    file_bytes bytes =
+        with_header("{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                    "\"ok\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}\r\n\t ",
+                    5);
+    tern_safetensors *file =
+        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "eight");
+    assert_no_error();
+    assert_int_equal(tern_safetensors_count(file), 2);
+    const tern_safetensors_info_t *info = tern_safetensors_entry(file, 0);
+    assert_string_equal(info->name, "w");
+    assert_int_equal(info->dtype, TERN_DTYPE_NONE);
+    assert_int_equal(info->size_bytes, 3);
+    assert_int_equal(tern_numel(tern_safetensors_read(file, 1)), 2);
+    assert_null(tern_safetensors_read(file, 0));
+    assert_error(TERN_ERR_DTYPE, "eight: the tensor 'w' is of F8_E4M3, which tern does not have");
+    tern_safetensors_close(file);
+    FILE *out = fopen(file_path("eight"), "wb");
+    assert_int_equal(fwrite(bytes.data, 1, bytes.count, out), bytes.count);
+    (void)fclose(out);
+    assert_null(tern_state_load(file_path("eight")));
+    assert_error(TERN_ERR_DTYPE, "the tensor 'w' is of F8_E4M3");
+    file_bytes_free(&bytes);
+    refuse("{\"w\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 3,
+           "outside the file");
+    refuse("{\"w\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 3,
+           "behind the last");
+}
+
 static void test_bools_of_a_file_are_zero_or_one(void **unused)
 {
     (void)unused;
@@ -292,8 +325,6 @@ static void test_entries_that_lack_something_are_refused(void **unused)
     refuse("{\"a\":{\"dtype\":1,\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "no dtype");
     refuse("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0,
            "no dtype");
-    refuse("{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0,
-           "does not have: 'F8_E4M3'");
     refuse("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,0]}}", 0, "no shape");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}", 0, "no pair of data_offsets");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0]}}", 0, "no pair");
@@ -400,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_names_and_texts_keep_order_and_characters),
         cmocka_unit_test(test_data_starts_at_a_multiple_of_eight),
         cmocka_unit_test(test_a_foreign_file_is_read),
+        cmocka_unit_test(test_a_foreign_dtype_is_listed_and_not_read),
         cmocka_unit_test(test_bools_of_a_file_are_zero_or_one),
         cmocka_unit_test(test_a_file_that_is_cut_short_is_refused),
         cmocka_unit_test(test_a_giant_header_is_refused_before_memory_is_asked_for),
