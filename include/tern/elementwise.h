@@ -42,6 +42,16 @@ static inline tern_operand tern_operand_int(int64_t v)
     o.kind_ = TERN_NUMBER_INT;
     return o;
 }
+static inline tern_operand tern_operand_long_double(long double v)
+{
+    return tern_operand_float((double)v);
+}
+/* Above INT64_MAX it is a float, as no integer dtype holds it. */
+static inline tern_operand tern_operand_unsigned(unsigned long long v)
+{
+    return v <= (unsigned long long)INT64_MAX ? tern_operand_int((int64_t)v)
+                                              : tern_operand_float((double)v);
+}
 static inline tern_operand tern_operand_bool(bool v)
 {
     tern_operand o;
@@ -51,7 +61,9 @@ static inline tern_operand tern_operand_bool(bool v)
 }
 #define TERN_OPERAND(x)                                                                        \
     _Generic((x), tern_tensor *: tern_operand_tensor, float: tern_operand_float,               \
-             double: tern_operand_float, bool: tern_operand_bool, default: tern_operand_int)(x)
+             double: tern_operand_float, long double: tern_operand_long_double,                \
+             bool: tern_operand_bool, unsigned long: tern_operand_unsigned,                    \
+             unsigned long long: tern_operand_unsigned, default: tern_operand_int)(x)
 
 /* ---- elementwise, one operand ------------------------------------------------------------------
  * The dtype is kept, but integers and bool become the default float where the result is not whole: all

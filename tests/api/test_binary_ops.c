@@ -1,4 +1,5 @@
 /* Division with a whole quotient, bits and truth, and what is written in place: PyTorch's rules. */
+#include <limits.h>
 #include <math.h>
 
 #include "tests/support/check.h"
@@ -164,6 +165,23 @@ static void test_dtypes_of_results(void **state)
 /* ---- in place ----------------------------------------------------------------------------------- */
 
 /* i8 and i64 meet in i64: 100 by 300 is 0 there, and 2 where 300 has become 44. */
+static void test_numbers_of_every_c_type(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(3, TERN_SCALAR_SHAPE), *i = tern_cast(x, TERN_I64);
+    assert_true(tern_item(tern_add(x, 0.5L)) == 3.5);
+    assert_int_equal(tern_dtype(tern_add(i, 0.5L)), TERN_F32);
+    assert_true(tern_item(tern_mul(x, UINT64_MAX)) == (double)(3 * 0x1p64f));
+    assert_true(tern_item(tern_mul(x, ULLONG_MAX)) == (double)(3 * 0x1p64f));
+    assert_int_equal(tern_dtype(tern_add(i, (size_t)2)), TERN_I64);
+    assert_int_equal(tern_item_int(tern_add(i, (uint64_t)INT64_MAX - 3)), INT64_MAX);
+    assert_true(tern_item(tern_add(x, 1u << 31)) == 0x1p31); /* 3 is less than a bit of f32 there */
+    assert_true(tern_item(tern_add(x, 'a')) == 100);
+    assert_int_equal(tern_dtype(tern_add(tern_gt(x, 1), (bool)true)), TERN_BOOL);
+    assert_no_error();
+}
+
 static void test_integers_in_place_are_computed_where_they_meet(void **state)
 {
     (void)state;
@@ -463,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_quotients_that_f32_cannot_hold),
         cmocka_unit_test(test_zeros_keep_their_signs),
         cmocka_unit_test(test_dtypes_of_results),
+        cmocka_unit_test(test_numbers_of_every_c_type),
         cmocka_unit_test(test_integers_in_place_are_computed_where_they_meet),
         cmocka_unit_test(test_truth_in_place_is_0_and_1),
         cmocka_unit_test(test_what_cannot_be_held_in_place),
