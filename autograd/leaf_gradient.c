@@ -46,6 +46,17 @@ static bool fits_leaf(const engine *e, const core_node *node, const tern_tensor 
     return false;
 }
 
+/* What is recorded is not added in place. */
+static bool replace_by_sum(const engine *e, tern_tensor *leaf, tern_tensor *grad)
+{
+    tern_tensor *sum = core_op2(TERN_OP_add, NULL, NULL, leaf->grad, grad);
+    if (sum == NULL)
+        return false;
+    core_release(e->self, leaf->grad);
+    leaf->grad = core_retain(sum);
+    return true;
+}
+
 /* The leaf, or who asked for its gradient, has what fits it. A gradient is a tensor of its own, dense and of the
  * leaf's dtype: neither the caller's nor another leaf's, which in-place changes of one would change as well. */
 static bool leaf_has(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
@@ -56,11 +67,10 @@ static bool leaf_has(engine *e, const core_node *node, tern_tensor *leaf, tern_t
         return false;
     if (e->plan->captures != NULL)
         return autograd_capture_leaf(e->plan, leaf, grad);
-    if (leaf->grad != NULL) {
-        if (e->plan->create_graph)
-            return accumulate(e, &leaf->grad, grad);
+    if (leaf->grad != NULL && !e->plan->create_graph)
         return core_op_inplace(TERN_OP_add, NULL, NULL, leaf->grad, grad) != NULL;
-    }
+    if (leaf->grad != NULL)
+        return replace_by_sum(e, leaf, grad);
     if (steals(e, node, leaf, grad)) {
         leaf->grad = take(e, grad);
         return true;

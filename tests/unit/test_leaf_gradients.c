@@ -120,7 +120,12 @@ static void test_a_leaf_that_is_the_root_has_its_hooks(void **state)
     calls = 0;
     tern_backward(w, tern_full(5, TERN_SHAPE(4)));
     assert_true(first(tern_grad_of(w)) == 1 && calls == 1 && complete == 1);
+    tern_tensor *v = leaf(1), *g = tern_full(5, TERN_SHAPE(4), .requires_grad = true), *of_g;
+    tern_backward(v, g, .create_graph = true);
+    tern_backward(v, g, .create_graph = true);
+    tern_grad(tern_sum(tern_grad_of(v)), &g, 1, &of_g);
     assert_no_error();
+    assert_true(first(tern_grad_of(v)) == 10 && first(of_g) == 2);
 }
 
 static tern_tensor *shrink(tern_tensor *t, tern_tensor *grad, void *user)
