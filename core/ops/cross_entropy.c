@@ -36,13 +36,10 @@ static bool check_target(core_call *call)
     if (tern_dtype_is_float(dtype))
         return core_fail(
             call, TERN_ERR_DTYPE, "tern_cast(target, TERN_I64) where these are class numbers",
-            "the target is %s; class numbers are i64, and probabilities of classes have "
+            "the target is %s; class numbers are i64 or u8, and probabilities of classes have "
             "the logits' shape",
             tern_dtype_name(dtype));
-    if (dtype != TERN_I64)
-        return core_fail(call, TERN_ERR_DTYPE, "tern_cast(target, TERN_I64)",
-                         "the target is %s; class numbers are i64", tern_dtype_name(dtype));
-    return check_target_shape(call);
+    return core_check_classes(call, 1) && check_target_shape(call);
 }
 
 static int64_t classes_of(const tern_view *logits)
@@ -69,10 +66,10 @@ static tern_dtype_t statistics_dtype(const tern_view *x)
 bool rule_cross_entropy(core_call *call)
 {
     const tern_view *x = core_view(call, 0);
-    const tern_view *target = core_view(call, 1);
     const tern_attr_loss *attr = core_attr(call);
     if (!core_check_dtype(call, 0, DT_FLOATS) || !check_target(call) || !check_weight(call, 2, x))
         return false;
+    const tern_view *target = core_view(call, 1);
     const int ndim = attr->reduction == TERN_REDUCTION_NONE ? target->ndim : 0;
     return core_out(call, 0, (tern_dtype_t)x->dtype, ndim, target->shape) &&
            core_out(call, 1, statistics_dtype(x), target->ndim, target->shape);

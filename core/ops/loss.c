@@ -19,6 +19,15 @@ bool core_check_reduction(core_call *call, int reduction, int last)
                      "%d is no reduction", reduction);
 }
 
+bool core_check_classes(core_call *call, int i)
+{
+    const tern_dtype_t dtype = (tern_dtype_t)core_view(call, i)->dtype;
+    if (dtype == TERN_I64 || dtype == TERN_U8)
+        return core_cast_input(call, i, TERN_I64);
+    return core_fail(call, TERN_ERR_DTYPE, "tern_cast(target, TERN_I64)",
+                     "the target is %s; class numbers are i64 or u8", tern_dtype_name(dtype));
+}
+
 tern_tensor *core_reduce_loss(tern_tensor *each, int reduction)
 {
     if (each == NULL || reduction == TERN_NONE)

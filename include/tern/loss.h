@@ -21,8 +21,8 @@ enum { TERN_MEAN = 1, TERN_SUM = 2, TERN_NONE = 3, TERN_BATCH_MEAN = 4 };
 typedef struct tern_cross_entropy_args {
     size_t size_;
     tern_tensor *logits;  /* [C] or [N, C] or [N, C, ...] */
-    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...]; or probabilities of the classes, floats of
-                           * the logits' shape, which take a gradient, too */
+    tern_tensor *target;  /* i64 or u8 class numbers: [] or [N] or [N, ...]; or probabilities of the classes,
+                           * floats of the logits' shape, which take a gradient, too */
     tern_tensor *weight;  /* [C] or NULL */
     int reduction;        /* default TERN_MEAN: over the weights of the targets that count; of probabilities, over
                            * all places */
@@ -31,7 +31,8 @@ typedef struct tern_cross_entropy_args {
     bool ignore;
 } tern_cross_entropy_args;
 /* -log of softmax(logits) along C at the target: torch.nn.functional.cross_entropy. A target outside of
- * 0 .. C - 1 that is not ignored is an error, on a device at the next wait. */
+ * 0 .. C - 1 that is not ignored is an error, on a device at the next wait. PyTorch takes u8 for [] and [N]
+ * alone, here it goes with all shapes and options. */
 TERN_API tern_tensor *tern_cross_entropy_at(tern_site_t, const tern_cross_entropy_args *args);
 #define tern_cross_entropy(...) \
     tern_cross_entropy_at(TERN_HERE, TERN_OPTIONS_(tern_cross_entropy_args, __VA_ARGS__))
@@ -40,7 +41,7 @@ TERN_API tern_tensor *tern_cross_entropy_at(tern_site_t, const tern_cross_entrop
 typedef struct tern_nll_loss_args {
     size_t size_;
     tern_tensor *x;       /* [C] or [N, C] or [N, C, ...] */
-    tern_tensor *target;  /* i64 class numbers: [] or [N] or [N, ...] */
+    tern_tensor *target;  /* i64 or u8 class numbers: [] or [N] or [N, ...] */
     tern_tensor *weight;  /* [C] or NULL; a constant */
     int reduction;        /* mean: over the weights of the targets that count */
     int64_t ignore_index; /* used when `ignore` is set; default -100 */

@@ -89,6 +89,51 @@ static void test_backward_gives_probabilities_less_one_at_the_target(void **stat
     }
 }
 
+/* u8 is what i64 is: with every option, 200 as ignored class, and no wrap of -100 to a class. */
+static void check_same_loss(tern_tensor *x, tern_tensor *classes, tern_tensor *weight,
+                            double smoothing)
+{
+    const tern_dtype_t dtypes[] = { TERN_I64, TERN_U8 };
+    float loss[2], grad[2][24];
+    const int64_t bytes = tern_numel(x) * (int64_t)sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *t = tern_cast(classes, dtypes[i]);
+        tern_tensor *leaf = tern_set_requires_grad(tern_clone(x), true);
+        tern_tensor *both = tern_cross_entropy(leaf, t, weight, .label_smoothing = smoothing,
+                                               .ignore = weight != NULL, .ignore_index = 200);
+        both = tern_add(
+            both, tern_nll_loss(leaf, t, weight, .ignore = weight != NULL, .ignore_index = 200));
+        tern_backward(both);
+        assert_no_error();
+        loss[i] = (float)tern_item(both);
+        tern_read(tern_grad_of(leaf), TERN_F32, grad[i], bytes);
+    }
+    assert_memory_equal(&loss[0], &loss[1], sizeof loss[0]);
+    assert_memory_equal(grad[0], grad[1], (size_t)bytes);
+}
+
+static void test_class_numbers_of_u8(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t some[] = { 200, 0, 2, 1, 200, 2, 0, 1 };
+    tern_seed(5);
+    tern_tensor *weight = tern_add(tern_rand(TERN_SHAPE(3)), 0.5);
+    tern_tensor *classes = tern_from_data(some, .shape = TERN_SHAPE(2, 4), .dtype = TERN_I64);
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 4));
+    check_same_loss(x, classes, weight, 0);
+    check_same_loss(x, classes, weight, 0.2);
+    tern_tensor *column = tern_select(classes, 1, 1), *rows = tern_select(x, 2, 1);
+    check_same_loss(rows, tern_select(classes, 1, 3), NULL, 0);
+    check_same_loss(rows, tern_abs(tern_sub(column, 1)), NULL, 0.2);
+    check_same_loss(tern_select(rows, 0, 0), tern_select(tern_select(classes, 0, 0), 0, 2), NULL,
+                    0);
+    assert_null(tern_cross_entropy(rows, tern_cast(column, TERN_I32)));
+    assert_error(TERN_ERR_DTYPE, "the target is i32; class numbers are i64 or u8");
+    assert_null(tern_nll_loss(rows, tern_cast(column, TERN_I8)));
+    assert_error(TERN_ERR_DTYPE, "the target is i8; class numbers are i64 or u8");
+}
+
 /* ---- second order ---------------------------------------------------------------------------- */
 
 typedef struct loss_options {
@@ -375,7 +420,7 @@ static void test_options_of_other_losses_are_checked(void **state)
     assert_null(tern_kl_div(x, whole));
     assert_error(TERN_ERR_DTYPE, "kl_div");
     assert_null(tern_nll_loss(x, tern_cast(target(), TERN_F32)));
-    assert_error(TERN_ERR_DTYPE, "nll_loss: the target is f32; class numbers are i64");
+    assert_error(TERN_ERR_DTYPE, "nll_loss: the target is f32; class numbers are i64 or u8");
     assert_null(tern_nll_loss(x, x));
     assert_error(TERN_ERR_DTYPE, "nll_loss");
     assert_null(tern_nll_loss(x, tern_slice(target(), .end = 1)));
@@ -411,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_smoothing_and_ignored_targets),
         cmocka_unit_test(test_one_row_and_many_dimensions),
         cmocka_unit_test(test_backward_gives_probabilities_less_one_at_the_target),
+        cmocka_unit_test(test_class_numbers_of_u8),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
         cmocka_unit_test(test_probabilities_of_classes),
         cmocka_unit_test(test_probabilities_have_gradients_and_rules),

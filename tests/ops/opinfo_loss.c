@@ -85,6 +85,10 @@ static value ref_nll_options(const value *in)
 {
     return ref_nll_loss(&in[0], &in[1], &in[2], TERN_MEAN, 2);
 }
+static tern_tensor *run_nll_u8(tern_tensor **in)
+{
+    return tern_nll_loss(in[0], tern_cast(in[1], TERN_U8), in[2], .ignore = true, .ignore_index = 2);
+}
 static tern_tensor *run_cosine(tern_tensor **in)
 {
     return tern_cosine_similarity(in[0], in[1], 1, 0);
@@ -119,6 +123,9 @@ const opinfo opinfo_loss[] = {
     { OPINFO(nll_loss), .label = "weights, one class ignored",
       .in = { REAL(2, 5, 3), INDEX(5, 2, 3), RANGE(0.5, 2, 5) },
       .run = run_nll_options, .ref = ref_nll_options, .differentiable = 1, .order = 2, .floor = 4 },
+    { OPINFO(nll_loss), .label = "u8, weights, one class ignored",
+      .in = { REAL(2, 5, 3), INDEX(5, 2, 3), RANGE(0.5, 2, 5) },
+      .run = run_nll_u8, .ref = ref_nll_options, .differentiable = 1, .order = 2, .floor = 4 },
     CASE(cosine_similarity, "rows", REAL(3, 5), REAL(3, 5), run_cosine, ref_cosine),
     CASE(cosine_similarity, "with one", REAL(3, 5), REAL(5), run_cosine, ref_cosine),
 };

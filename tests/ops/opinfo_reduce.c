@@ -103,6 +103,11 @@ static tern_tensor *run_cross_entropy_options(tern_tensor **in)
     return tern_cross_entropy(in[0], in[1], in[2], .label_smoothing = 0.1, .ignore_index = 2,
                               .ignore = true);
 }
+static tern_tensor *run_cross_entropy_u8(tern_tensor **in)
+{
+    return tern_cross_entropy(in[0], tern_cast(in[1], TERN_U8), in[2], .label_smoothing = 0.1,
+                              .ignore_index = 2, .ignore = true);
+}
 static value ref_xent_options(const value *in)
 {
     return ref_cross_entropy(&in[0], &in[1], &in[2], TERN_MEAN, 0.1, 2);
@@ -253,6 +258,9 @@ const opinfo opinfo_reduce[] = {
     { OPINFO(cross_entropy), .label = "options",
       .in = { REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_REAL, 1, { 5 }, 0.5, 2 } },
       .run = run_cross_entropy_options, .ref = ref_xent_options, .differentiable = 1, .order = 2 },
+    { OPINFO(cross_entropy), .label = "u8, options",
+      .in = { REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_REAL, 1, { 5 }, 0.5, 2 } },
+      .run = run_cross_entropy_u8, .ref = ref_xent_options, .differentiable = 1, .order = 2 },
     { OPINFO(cross_entropy_grad), .label = "",
       .in = { { .kind = INPUT_F32 }, REAL(2, 5, 3), INDEX(5, 2, 3), { INPUT_F32, 2, { 2, 3 }, 2, 4 } },
       .run = run_cross_entropy_grad, .ref = ref_cross_entropy_grad, .floor = 4,
