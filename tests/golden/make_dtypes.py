@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes dtypes.txt: the dtypes that PyTorch's ops take on the CPU and on CUDA, forward and backward, for
 each row of core/ops.def, from PyTorch's own op metadata (torch.testing._internal: op_db). Needs no GPU.
+The metadata knows the first operand alone: dtypes_index.txt has those of numbers, class numbers and masks,
+which are tried on the CPU.
 
     python3 -m venv venv && venv/bin/pip install torch==2.15.0 expecttest
     venv/bin/python tests/golden/make_dtypes.py
@@ -11,6 +13,7 @@ Where the metadata asks the hardware, the answer of a device of compute capabili
 
 import os
 import re
+import warnings
 
 import torch
 import torch.testing._internal.common_cuda as common_cuda
@@ -93,6 +96,38 @@ def columns(entry, backward):
     return " : ".join(names(d) for d in (entry.dtypes, on_cpu, entry.dtypesIfCUDA, on_cuda))
 
 
+def takes(function, dtype):
+    """Numbers, masks where the dtype is taken as one: 0 and 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is deprecated (masks of u8) is not asked for
+        try:
+            function(torch.tensor([[0, 1], [1, 0]]).to(dtype))
+        except (RuntimeError, IndexError, TypeError, UserWarning):
+            return False
+    return True
+
+
+def index_lines():
+    x = torch.ones(2, 2)
+    calls = {
+        "embedding": lambda i: torch.nn.functional.embedding(i, x),
+        "gather": lambda i: torch.gather(x, 1, i),
+        "scatter": lambda i: torch.scatter(x, 1, i, x),
+        "scatter_add": lambda i: torch.scatter_add(x, 1, i, x),
+        "index_select": lambda i: torch.index_select(x, 1, i[0]),
+        "index": lambda i: x[i],
+        "index_put": lambda i: x.index_put((i,), torch.tensor(1.0)),
+        "one_hot": lambda i: torch.nn.functional.one_hot(i, 2),
+        "where": lambda i: torch.where(i, x, x),
+        "masked_fill": lambda i: x.masked_fill(i, 0),
+        "masked_select": lambda i: x.masked_select(i),
+        "cross_entropy": lambda i: torch.nn.functional.cross_entropy(x, i[0]),
+        "nll_loss": lambda i: torch.nn.functional.nll_loss(x, i[0]),
+    }
+    for row, function in calls.items():
+        yield f"{row}: {names([d for d in NAMES if takes(function, d)])}"
+
+
 def main():
     assert torch.__version__.startswith(PINNED), torch.__version__
     entries = {f"{o.name} {o.variant_test_name}".strip(): o for o in op_db}
@@ -114,6 +149,10 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "dtypes.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+    with open(os.path.join(here, "dtypes_index.txt"), "w", encoding="utf-8") as file:
+        file.write(f"# Made by make_dtypes.py with PyTorch {PINNED}; do not edit.\n"
+                   "# row: dtypes of its numbers or of its mask on the CPU\n")
+        file.write("\n".join(index_lines()) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* Each op takes the dtypes that PyTorch's takes on the same device, the CPU or CUDA, forward and backward:
  * tests/golden/dtypes.txt, made from PyTorch's own metadata. What is left out has a reason in
- * missing_dtypes.def. */
+ * missing_dtypes.def. The metadata knows the first operand of an op alone; numbers of rows, classes and masks are
+ * tried, in PyTorch on the CPU: dtypes_index.txt. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -174,16 +175,23 @@ static void check_list(void)
     }
 }
 
+static FILE *open_golden(const char *name)
+{
+    const char *source = getenv("TERN_TEST_SOURCE");
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/tests/golden/%s", source ? source : ".", name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    return file;
+}
+
 static void test_rows_take_pytorchs_dtypes(void **state)
 {
     (void)state;
-    const char *source = getenv("TERN_TEST_SOURCE");
-    char path[512], line[512];
+    char line[512];
     bool listed[TERN_OP_COUNT] = { false };
     int lines = 0;
-    (void)snprintf(path, sizeof path, "%s/tests/golden/dtypes.txt", source ? source : ".");
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
+    FILE *file = open_golden("dtypes.txt");
     for (; fgets(line, sizeof line, file) != NULL; lines++)
         if (line[0] != '#')
             check_line(line, listed);
@@ -197,8 +205,105 @@ static void test_rows_take_pytorchs_dtypes(void **state)
     assert_true(taken > 400 && gradients > 150);
 }
 
+/* ---- numbers, class numbers, masks ------------------------------------------------------------- */
+
+typedef tern_tensor *(*lookup_fn)(tern_tensor *x, tern_tensor *i);
+
+#define LOOKUP(row, expression)                                    \
+    static tern_tensor *with_##row(tern_tensor *x, tern_tensor *i) \
+    {                                                              \
+        (void)x;                                                   \
+        return expression;                                         \
+    }
+LOOKUP(embedding, tern_embedding(x, i))
+LOOKUP(gather, tern_gather(x, 1, i))
+LOOKUP(scatter, tern_scatter(x, 1, i, x))
+LOOKUP(scatter_add, tern_scatter_add(x, 1, i, x))
+LOOKUP(index_select, tern_index_select(x, 1, tern_select(i, 0, 0)))
+LOOKUP(index, tern_index(x, i))
+LOOKUP(index_put, tern_index_put(x, 1, false, i))
+LOOKUP(one_hot, tern_one_hot(i, 2))
+LOOKUP(where, tern_where(i, x, x))
+LOOKUP(masked_fill, tern_masked_fill(x, i, 0))
+LOOKUP(masked_select, tern_masked_select(x, i))
+LOOKUP(cross_entropy, tern_cross_entropy(x, tern_select(i, 0, 0)))
+LOOKUP(nll_loss, tern_nll_loss(x, tern_select(i, 0, 0)))
+
+/* more: dtypes that PyTorch's does not take */
+static const struct lookup {
+    const char *row;
+    lookup_fn run;
+    uint32_t more;
+} lookups[] = {
+    { "embedding", with_embedding, 0 },
+    { "gather", with_gather, 0 },
+    { "scatter", with_scatter, 0 },
+    { "scatter_add", with_scatter_add, 0 },
+    { "index_select", with_index_select, 0 },
+    { "index", with_index, 0 },
+    { "index_put", with_index_put, 0 },
+    { "one_hot", with_one_hot, B(TERN_I32) },
+    { "where", with_where, 0 },
+    { "masked_fill", with_masked_fill, 0 },
+    { "masked_select", with_masked_select, 0 },
+    { "cross_entropy", with_cross_entropy, 0 },
+    { "nll_loss", with_nll_loss, 0 },
+};
+enum { LOOKUPS = sizeof lookups / sizeof *lookups };
+
+static uint32_t dtypes_of(const char *field)
+{
+    char name[16];
+    int used = 0;
+    uint32_t dtypes = 0;
+    for (const char *at = field; sscanf(at, "%15s%n", name, &used) == 1; at += used)
+        dtypes |= B(tern_dtype_parse(name));
+    return dtypes;
+}
+
+/* The calls of make_dtypes.py. */
+static void check_lookup(const struct lookup *l, uint32_t dtypes)
+{
+    const int64_t places[] = { 0, 1, 1, 0 };
+    for (int d = 1; d < TERN_DTYPES; d++) {
+        TERN_SCOPE;
+        const tern_dev_t dev = tern_default_device();
+        tern_tensor *x = tern_ones(TERN_SHAPE(2, 2), .device = dev);
+        tern_tensor *i = tern_from_data(places, .shape = TERN_SHAPE(2, 2), .dtype = TERN_I64);
+        const tern_tensor *out = l->run(x, tern_cast(tern_to(i, dev), (tern_dtype_t)d));
+        if (out != NULL)
+            (void)tern_dev_synchronize(dev);
+        const bool taken_here = out != NULL && !tern_failed();
+        if (taken_here != ((dtypes & B(d)) != 0))
+            complain(l->row, (tern_dtype_t)d, taken_here ? "is taken as a number" : "is no number");
+        tern_error_clear();
+    }
+}
+
+static void test_numbers_and_masks_have_pytorchs_dtypes(void **state)
+{
+    (void)state;
+    char line[256], row[48], field[128];
+    int lines = 0;
+    failures = 0;
+    FILE *file = open_golden("dtypes_index.txt");
+    for (; fgets(line, sizeof line, file) != NULL; lines += line[0] != '#') {
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%47[^:]:%127[^\n]", row, field), 2);
+        for (int k = 0; k < LOOKUPS; k++)
+            if (strcmp(lookups[k].row, row) == 0)
+                check_lookup(&lookups[k], dtypes_of(field) | lookups[k].more);
+    }
+    (void)fclose(file);
+    assert_int_equal(lines, LOOKUPS);
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_take_pytorchs_dtypes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_take_pytorchs_dtypes),
+                                        cmocka_unit_test(
+                                            test_numbers_and_masks_have_pytorchs_dtypes) };
     return check_run(tests, NULL, NULL);
 }
