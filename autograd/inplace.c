@@ -4,7 +4,8 @@
  * producer of the tensor that owns the memory: a node `written` with two edges, to what was there before
  * (its gradient has zeros in the part) and to the call's own node (its gradient is the part). The owner
  * counts such rebases; a view with another count gets its history anew, when somebody asks, as a part of
- * the owner. */
+ * the owner. What is replaced as a whole, by a constant or by a copy from elsewhere, gets such a node, too: what
+ * was there before has a gradient, of zeros. */
 #include "autograd/node.h"
 #include "core/rules.h"
 #include "tern/ops.h"
@@ -171,8 +172,25 @@ static const tern_op clear_part = { .name = "written_grad",
                                     .backward = clear_backward,
                                     .attr_size = sizeof(geometry) };
 
+/* Is the part all of the whole, as it lies there? */
+static bool is_whole(const geometry *g)
+{
+    const size_t bytes = sizeof g->dims[0] * (size_t)g->ndim;
+    return g->ndim == g->whole_ndim && g->offset == 0 &&
+           memcmp(g->dims, g->whole_dims, bytes) == 0 &&
+           memcmp(g->strides, g->whole_strides, bytes) == 0;
+}
+
 static void written_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
+    const geometry *g = tern_op_attr(ctx);
+    if (is_whole(g)) {
+        if (tern_needs_grad(ctx, 0))
+            grad_in[0] = tern_zeros(tern_shape(grad), .dtype = tern_dtype(grad),
+                                    .device = tern_device(grad));
+        grad_in[1] = grad;
+        return;
+    }
     if (tern_needs_grad(ctx, 0))
         apply(ctx, &clear_part, grad, &grad_in[0]);
     if (tern_needs_grad(ctx, 1))
@@ -247,13 +265,20 @@ static void link_part(core_node *whole, core_node *part)
     whole->edges[1].output = 0;
 }
 
+/* A copy over a tensor from elsewhere: what was there does not lead to what comes. */
+static bool replaces(const core_call *call)
+{
+    const tern_attr_copy *attr = call->attr;
+    return call->op->id_ == TERN_OP_copy && attr != NULL && attr->replaces;
+}
+
 /* Does the call change what the gradient of t's values is, beyond becoming its producer? */
 static bool needs_written(const core_call *call, const tern_tensor *out, bool recorded)
 {
     if (!call->preset || !tern_dtype_is_float((tern_dtype_t)out->view.dtype))
         return false;
     return out->base != NULL ? recorded || out->base->requires_grad
-                             : !recorded && out->requires_grad;
+                             : out->requires_grad && (!recorded || replaces(call));
 }
 
 bool core_tape_write_begin(core_call *call, core_tape_write *write)

@@ -174,7 +174,7 @@ tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
     tern_tensor *dst = args->dst, *src = args->src;
     if (!may_run(self, site, "copy", src))
         return NULL;
-    tern_attr_copy attr = { .non_blocking = args->non_blocking };
+    tern_attr_copy attr = { .non_blocking = args->non_blocking, .replaces = true };
     return core_op_into(TERN_OP_copy, site, &attr, dst, src) == TERN_OK ? dst : NULL;
 }
 

@@ -30,6 +30,7 @@ typedef struct tern_attr_numbers {
 /* copy: optional, and of no meaning to kernels; the library's part between devices reads it */
 typedef struct tern_attr_copy {
     bool non_blocking;
+    bool replaces; /* what comes was not made of what was there */
 } tern_attr_copy;
 
 /* fill: out = value */

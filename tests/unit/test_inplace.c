@@ -262,6 +262,46 @@ static void test_constants_stop_gradients(void **state)
     assert_gradient(y, x, 2, 0, 0, 2);
 }
 
+/* What was there has a gradient, of zeros: also where what comes has a history. */
+static void test_what_is_replaced_has_zeros(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(), *w = leaf(), *u = leaf(), *y = doubled(x), *g[2];
+    tern_copy(y, tern_mul(w, 3));
+    assert_gradient(y, x, 0, 0, 0, 0);
+    assert_values(tern_grad_of(w), 3, 3, 3, 3);
+    y = doubled(x);
+    tern_tensor *v = two(y), *z = tern_add(y, 1), *one = tern_set_requires_grad(NUMBERS(1), true);
+    tern_copy(y, one); /* broadcast */
+    assert_gradient(tern_add(tern_sum(v), tern_sum(z)), x, 2, 2, 2, 2);
+    assert_values(tern_grad_of(one), 2);
+    x = leaf();
+    y = doubled(x);
+    tern_copy(y, tern_cast(w, TERN_F16));
+    tern_copy(y, u);
+    assert_gradient(y, u, 1, 1, 1, 1);
+    assert_values(tern_grad_of(x), 0, 0, 0, 0);
+    assert_values(tern_grad_of(w), 3, 3, 3, 3);
+    x = leaf();
+    y = doubled(x);
+    tern_copy(y, tern_mul(y, 3)); /* one way leads on, the other ends */
+    assert_gradient(y, x, 6, 6, 6, 6);
+    y = doubled(x);
+    tern_copy(y, tern_mul(tern_mul(w, w), w));
+    tern_grad(tern_sum(y), (tern_tensor *[]){ x, w }, 2, g, .create_graph = true);
+    assert_values(g[0], 0, 0, 0, 0);
+    assert_false(tern_requires_grad(g[0]));
+    tern_grad(tern_sum(g[1]), &w, 1, g);
+    assert_values(g[0], 6, 12, 18, 24);
+    x = tern_set_requires_grad(NUMBERS(0, 1), true);
+    y = tern_log(x);
+    tern_copy(y, NUMBERS(5, 5)); /* zeros go on: 0 / 0 is what PyTorch has, too */
+    (void)tern_backward(tern_sum(y));
+    assert_true(isnan(tern_item(tern_slice(tern_grad_of(x), 0, 0, 1))));
+    assert_values(tern_slice(tern_grad_of(x), 0, 1, 2), 0);
+}
+
 static void test_detached_memory_is_its_own(void **state)
 {
     (void)state;
@@ -348,6 +388,19 @@ static void test_hooks_belong_to_what_was_there(void **state)
     assert_memory_equal(seen, ((double[]){ 3, 3, 1, 1 }), sizeof seen);
 }
 
+static void test_a_hook_hears_of_what_is_replaced(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hooked = 0;
+    tern_tensor *x = leaf(), *y = doubled(x);
+    tern_add_hook(y, listen, NULL);
+    tern_copy(y, tern_mul(leaf(), 3));
+    assert_gradient(y, x, 0, 0, 0, 0);
+    assert_int_equal(hooked, 1);
+    assert_memory_equal(seen, ((double[]){ 0, 0, 0, 0 }), sizeof seen);
+}
+
 static void test_a_view_is_not_what_its_owner_is_made_of(void **state)
 {
     (void)state;
@@ -399,11 +452,13 @@ int main(void)
         TEST(test_many_writes),
         TEST(test_columns_in_a_loop),
         TEST(test_constants_stop_gradients),
+        TEST(test_what_is_replaced_has_zeros),
         TEST(test_detached_memory_is_its_own),
         TEST(test_views_whose_elements_lie_on_each_other),
         TEST(test_gradients_of_gradients),
         TEST(test_another_dtype),
         TEST(test_hooks_belong_to_what_was_there),
+        TEST(test_a_hook_hears_of_what_is_replaced),
         TEST(test_a_view_is_not_what_its_owner_is_made_of),
         TEST(test_nothing_is_left_alive),
     };
