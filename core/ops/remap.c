@@ -129,8 +129,37 @@ static bool bad_pad(core_call *call, int d, int64_t before, int64_t after, int64
         call, TERN_ERR_SHAPE, NULL,
         "%lld and %lld elements at the ends of dimension %d, which has %lld: what is "
         "taken away has to be there, a mirrored end is shorter than the dimension, and one "
-        "from the other end no longer (nor negative)",
+        "from the other end no longer than what is left of it",
         (long long)before, (long long)after, d, (long long)extent);
+}
+
+static int64_t taken(int64_t amount)
+{
+    return amount < 0 ? -amount : 0;
+}
+
+/* Is what is added there? A mirror and a repeated end are those of all of x, also where more is taken away
+ * at the one end than x has; what is from the other end is from what is left. */
+static bool pad_reaches(int mode, int64_t before, int64_t after, int64_t extent)
+{
+    const int64_t longer = before > after ? before : after;
+    if (mode == TERN_PAD_REFLECT)
+        return longer < extent;
+    if (mode == TERN_PAD_REPLICATE)
+        return extent > 0;
+    return before >= -extent && after >= -extent &&
+           (mode == TERN_PAD_CONSTANT || longer <= extent - taken(before) - taken(after));
+}
+
+/* Where x begins in the result, negative: before it. Of a repeated end no further away than the result is
+ * long; from what is left of x where that is what is added. */
+static int64_t pad_start(int mode, int64_t before, int64_t extent, int64_t size)
+{
+    if (mode == TERN_PAD_CIRCULAR)
+        return before > 0 ? -before : 0;
+    if (mode == TERN_PAD_REPLICATE && before < -extent)
+        return extent;
+    return mode == TERN_PAD_REPLICATE && before > size ? -size : -before;
 }
 
 /* One dimension's part of the attributes. */
@@ -139,23 +168,17 @@ static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t e
 {
     const int from_end = call->in[0]->view.ndim - 1 - d;
     const int64_t before = args->pad[2 * from_end], after = args->pad[2 * from_end + 1];
-    const int64_t longer = before > after ? before : after;
     int64_t size;
     if (before == 0 && after == 0)
         return true;
     const bool fits = !__builtin_add_overflow(extent, before, &size) &&
                       !__builtin_add_overflow(size, after, &size) && size >= 0;
-    const bool reaches = args->mode == TERN_PAD_CONSTANT  ? true
-                         : args->mode == TERN_PAD_REFLECT ? longer < extent
-                         : args->mode == TERN_PAD_REPLICATE
-                             ? extent > 0
-                             : longer <= extent && before >= 0 && after >= 0;
-    if (!fits || !reaches || before < -extent || after < -extent)
+    if (!fits || !pad_reaches(args->mode, before, after, extent))
         return bad_pad(call, d, before, after, extent);
     static const uint8_t rules[] = { TERN_OUTSIDE_VALUE, TERN_OUTSIDE_REFLECT, TERN_OUTSIDE_NEAREST,
                                      TERN_OUTSIDE_WRAP };
     attr->outside[d] = rules[args->mode];
-    attr->start[d] = -before;
+    attr->start[d] = pad_start(args->mode, before, extent, size);
     attr->size[d] = size;
     return true;
 }
@@ -180,14 +203,36 @@ static bool pad_attr(core_call *call, const tern_pad_args *args, tern_attr_remap
     return true;
 }
 
+static tern_tensor *part_of(tern_tensor *x, int d, int64_t start, int64_t length)
+{
+    tern_attr_slice part = { .dim = d, .start = start, .length = length, .step = 1 };
+    return core_op1(TERN_OP_slice, TERN_HERE, &part, x);
+}
+
+/* What goes on at the other end goes on in what is left of x. */
+static tern_tensor *what_is_left(tern_tensor *x, const tern_pad_args *args)
+{
+    const int ndim = x->view.ndim;
+    for (int d = 0; d < ndim && x != NULL; d++) {
+        const int64_t *pad = &args->pad[2 * (ndim - 1 - d)];
+        const int64_t first = taken(pad[0]), last = taken(pad[1]);
+        if (first > 0 || last > 0)
+            x = part_of(x, d, first, x->view.shape[d] - first - last);
+    }
+    return x;
+}
+
 tern_tensor *tern_pad_at(tern_site_t site, const tern_pad_args *args)
 {
     core_frame frame;
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_remap attr;
     core_compose_begin(&frame, TERN_OP_pad, site, 1, &x);
-    if (core_compose_check(&frame) && pad_attr(&frame.call, args, &attr))
-        out = core_op1(TERN_OP_pad, site, &attr, x);
+    if (core_compose_check(&frame) && pad_attr(&frame.call, args, &attr)) {
+        if (args->mode == TERN_PAD_CIRCULAR)
+            x = what_is_left(x, args);
+        out = x != NULL ? core_op1(TERN_OP_pad, site, &attr, x) : NULL;
+    }
     return core_compose_end(&frame, out);
 }
 
@@ -208,12 +253,6 @@ static tern_tensor *centre(tern_tensor *grad, const pad_grad_attr *attr, int onl
             back.size[d] = attr->extents[d];
         }
     return core_op1(TERN_OP_pad, TERN_HERE, &back, grad);
-}
-
-static tern_tensor *part_of(tern_tensor *x, int d, int64_t start, int64_t length)
-{
-    tern_attr_slice part = { .dim = d, .start = start, .length = length, .step = 1 };
-    return core_op1(TERN_OP_slice, TERN_HERE, &part, x);
 }
 
 /* Adds grad's elements from .. from + count - 1, all outside of x on one side, to where they came from. */

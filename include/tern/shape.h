@@ -120,13 +120,14 @@ enum {
     TERN_PAD_CONSTANT = 0,
     TERN_PAD_REFLECT = 1,   /* mirrored, the outermost element once; less than the extent */
     TERN_PAD_REPLICATE = 2, /* the outermost element */
-    TERN_PAD_CIRCULAR = 3   /* from the other end; at most the extent */
+    TERN_PAD_CIRCULAR = 3   /* from the other end of what is left; at most that */
 };
 typedef struct tern_pad_args {
     size_t size_;
     tern_tensor *x;
     /* How many elements are added before and after the last dimension, before and after the one in
-     * front of it, and so on; negative: taken away. torch.nn.functional.pad's order. */
+     * front of it, and so on; negative: taken away, of mirrored and repeated ends also more than there is.
+     * torch.nn.functional.pad's order. */
     int64_t pad[2 * TERN_MAX_DIMS];
     int mode;     /* TERN_PAD_*: what is added */
     double value; /* TERN_PAD_CONSTANT */

@@ -231,12 +231,56 @@ static void test_pad(void **state)
     assert_false(tern_shares_storage(same, x));
     refused(tern_pad(x, { 4, 0 }, TERN_PAD_REFLECT) != NULL, "4 and 0 elements");
     refused(tern_pad(x, { 5, 0 }, TERN_PAD_CIRCULAR) != NULL, "no longer");
+    refused(tern_pad(x, { -2, 3 }, TERN_PAD_CIRCULAR) != NULL, "no longer than what is left");
+    refused(tern_pad(x, { -3, -2 }, TERN_PAD_CIRCULAR) != NULL, "-3 and -2 elements");
+    refused(tern_pad(x, { -4, 4 }, TERN_PAD_CIRCULAR) != NULL, "-4 and 4 elements");
+    refused(tern_pad(x, { -5, 5 }) != NULL, "has to be there");
+    refused(tern_pad(x, { -8, 3 }, TERN_PAD_REFLECT) != NULL, "-8 and 3 elements");
+    refused(tern_pad(x, { INT64_MIN, INT64_MIN }, TERN_PAD_REPLICATE) != NULL, "elements at the");
     refused(tern_pad(x, { -3, -2 }) != NULL, "-3 and -2 elements");
     refused(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, TERN_PAD_REPLICATE) != NULL, "has 0");
     refused(tern_pad(x, { INT64_MAX, INT64_MAX }) != NULL, "elements at the ends");
     refused(tern_pad(x, { 0, 0, 0, 0, 1 }) != NULL, "pad[4] is 1");
     refused(tern_pad(x, { 1 }, .mode = 7) != NULL, "7 is no mode");
     refused(tern_pad(NULL, { 1 }) != NULL, "NULL");
+}
+
+/* Each as PyTorch 2.15 has it. */
+static void test_pad_takes_away_and_adds(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(1, 5);
+    expect(tern_pad(x, { -1, 2 }, TERN_PAD_CIRCULAR), (const float[]){ 1, 2, 3, 4, 1, 2 }, 6);
+    expect(tern_pad(x, { 2, -1 }, TERN_PAD_CIRCULAR), (const float[]){ 2, 3, 0, 1, 2, 3 }, 6);
+    expect(tern_pad(x, { -2, 3 }, TERN_PAD_CIRCULAR), (const float[]){ 2, 3, 4, 2, 3, 4 }, 6);
+    expect(tern_pad(x, { -1, -1 }, TERN_PAD_CIRCULAR), (const float[]){ 1, 2, 3 }, 3);
+    expect(tern_pad(x, { -2, -3 }, TERN_PAD_CIRCULAR), NULL, 0);
+    expect(tern_pad(x, { -7, 4 }, TERN_PAD_REFLECT), (const float[]){ 1, 0 }, 2);
+    expect(tern_pad(x, { 4, -8 }, TERN_PAD_REFLECT), (const float[]){ 4 }, 1);
+    expect(tern_pad(x, { -6, 6 }, TERN_PAD_REPLICATE), (const float[]){ 4, 4, 4, 4, 4 }, 5);
+    expect(tern_pad(x, { 8, -9 }, TERN_PAD_REPLICATE), (const float[]){ 0, 0, 0, 0 }, 4);
+    expect(tern_pad(x, { INT64_MIN, INT64_MAX }, TERN_PAD_REPLICATE), /* -1 in all */
+           (const float[]){ 4, 4, 4, 4 }, 4);
+    expect(tern_pad(x, { INT64_MAX - 5, -INT64_MAX }, TERN_PAD_REPLICATE), NULL, 0);
+    const struct {
+        int64_t before, after;
+        int mode;
+        float grad[5];
+    } rows[] = {
+        { -1, 2, TERN_PAD_CIRCULAR, { 0, 6, 8, 3, 4 } },
+        { 2, -1, TERN_PAD_CIRCULAR, { 3, 4, 6, 8, 0 } },
+        { -6, 4, TERN_PAD_REFLECT, { 3, 2, 1, 0, 0 } },
+        { 3, -7, TERN_PAD_REFLECT, { 0, 0, 0, 1, 0 } },
+        { -7, 8, TERN_PAD_REPLICATE, { 0, 0, 0, 0, 21 } },
+        { 8, -7, TERN_PAD_REPLICATE, { 21, 0, 0, 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        x = tern_set_requires_grad(tern_clone(numbers(1, 5)), true);
+        tern_tensor *y = tern_pad(x, { rows[i].before, rows[i].after }, rows[i].mode);
+        tern_backward(y, tern_reshape(tern_add(numbers(1, tern_numel(y)), 1), tern_shape(y)));
+        expect(tern_grad_of(x), rows[i].grad, 5);
+    }
 }
 
 /* As much is put before an extent of 1 as is taken behind it: the one element is gone. */
@@ -393,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_channels_last_image_stays_one),
         cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_pad),
+        cmocka_unit_test(test_pad_takes_away_and_adds),
         cmocka_unit_test(test_pad_moves_a_single_element_out),
         cmocka_unit_test(test_linspace_and_eye),
         cmocka_unit_test(test_randint),

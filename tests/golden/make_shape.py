@@ -80,10 +80,20 @@ def stacked():
     golden.case("arange_down", "7 to -2 in steps of -3", y=torch.arange(7, -2, -3))
 
 
+def pads_cut():
+    golden.op("pad_circular_cut", "2-D, of what is left",
+              lambda x: F.pad(x, (-1, 2, 1, -2), mode="circular"), x=draw(1, 2, 4, 4))
+    golden.op("pad_reflect_beyond", "more than all is taken away",
+              lambda x: F.pad(x, (-6, 4, 3, -5), mode="reflect"), x=draw(1, 2, 4, 5))
+    golden.op("pad_replicate_beyond", "more than all is taken away",
+              lambda x: F.pad(x, (-6, 7, 8, -7), mode="replicate"), x=draw(1, 2, 4, 5))
+
+
 views()
 repeats()
 turns()
 pads()
 made()
 stacked()
+pads_cut()
 golden.write("shape")

@@ -34,6 +34,12 @@ MOVE(pad_replicate, tern_pad(x, { 5, 2, 1, 7 }, .mode = TERN_PAD_REPLICATE),
      ref_pad(x, NUMBERS(0, 1, 5), NUMBERS(0, 7, 2), TERN_PAD_REPLICATE))
 MOVE(pad_circular, tern_pad(x, { 3, 4, 1, 0 }, .mode = TERN_PAD_CIRCULAR),
      ref_pad(x, NUMBERS(1, 3), NUMBERS(0, 4), TERN_PAD_CIRCULAR))
+MOVE(pad_circular_cut, tern_pad(x, { -1, 3, 2, -2 }, .mode = TERN_PAD_CIRCULAR),
+     ref_pad(x, NUMBERS(2, -1), NUMBERS(-2, 3), TERN_PAD_CIRCULAR))
+MOVE(pad_reflect_beyond, tern_pad(x, { -7, 4, 3, -5 }, .mode = TERN_PAD_REFLECT),
+     ref_pad(x, NUMBERS(3, -7), NUMBERS(-5, 4), TERN_PAD_REFLECT))
+MOVE(pad_replicate_beyond, tern_pad(x, { -7, 8, 9, -6 }, .mode = TERN_PAD_REPLICATE),
+     ref_pad(x, NUMBERS(9, -7), NUMBERS(-6, 8), TERN_PAD_REPLICATE))
 MOVE(tril, tern_tril(x, 0), ref_triangle(x, 0, false))
 MOVE(tril_above, tern_tril(x, 2), ref_triangle(x, 2, false))
 MOVE(triu, tern_triu(x, 0), ref_triangle(x, 0, true))
@@ -130,6 +136,9 @@ const opinfo opinfo_moves[] = {
     CASE(pad, "reflect, cut", pad_reflect_cut, REAL(2, 5)),
     CASE(pad, "replicate", pad_replicate, REAL(2, 3, 4)),
     CASE(pad, "circular", pad_circular, REAL(3, 4)),
+    CASE(pad, "circular, cut", pad_circular_cut, REAL(4, 5)),
+    CASE(pad, "reflect, more than all cut", pad_reflect_beyond, REAL(4, 5)),
+    CASE(pad, "replicate, more than all cut", pad_replicate_beyond, REAL(4, 5)),
     MAKE(pad, "of nothing", pad_image, REAL(1, 1, 0, 0)),
     CASE(tril, "", tril, REAL(3, 4)),
     CASE(tril, "batch", tril_above, REAL(2, 2, 5, 4)),

@@ -64,6 +64,9 @@ GOLDEN_OP(pad_replicate, tern_pad(in[0], { 2, 5 }, TERN_PAD_REPLICATE))
 GOLDEN_OP(pad_replicate_2d, tern_pad(in[0], { 4, 1, -2, 2 }, TERN_PAD_REPLICATE))
 GOLDEN_OP(pad_replicate_3d, tern_pad(in[0], { 1, 1, 0, 2, 1, 0 }, TERN_PAD_REPLICATE))
 GOLDEN_OP(pad_circular, tern_pad(in[0], { 2, 3, 1, 0 }, TERN_PAD_CIRCULAR))
+GOLDEN_OP(pad_circular_cut, tern_pad(in[0], { -1, 2, 1, -2 }, TERN_PAD_CIRCULAR))
+GOLDEN_OP(pad_reflect_beyond, tern_pad(in[0], { -6, 4, 3, -5 }, TERN_PAD_REFLECT))
+GOLDEN_OP(pad_replicate_beyond, tern_pad(in[0], { -6, 7, 8, -7 }, TERN_PAD_REPLICATE))
 
 /* ---- made from nothing ---- */
 
@@ -119,6 +122,9 @@ static const golden_row rows[] = {
     ROW(pad_replicate_2d),
     ROW(pad_replicate_3d),
     ROW(pad_circular),
+    ROW(pad_circular_cut),
+    ROW(pad_reflect_beyond),
+    ROW(pad_replicate_beyond),
     MADE(linspace),
     MADE(linspace_i64),
     MADE(linspace_i32),

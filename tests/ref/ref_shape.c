@@ -74,9 +74,19 @@ value ref_roll(const value *x, const int64_t *shifts)
 }
 
 typedef struct padding {
-    const int64_t *before;
+    const int64_t *before, *dims; /* dims: of the result */
     int mode;
 } padding;
+
+/* j in first .. end - 1, which come again and again */
+static int64_t wrapped_in(int64_t j, int64_t first, int64_t end)
+{
+    while (j < first)
+        j += end - first;
+    while (j >= end)
+        j -= end - first;
+    return j;
+}
 
 static bool padded(const value *x, const int64_t *at, int64_t *from, const void *user)
 {
@@ -84,13 +94,14 @@ static bool padded(const value *x, const int64_t *at, int64_t *from, const void 
     bool inside = true;
     for (int d = 0; d < x->ndim; d++) {
         const int64_t n = x->dims[d];
+        const int64_t after = p->dims[d] - n - p->before[d];
         int64_t j = at[d] - p->before[d];
         if (p->mode == TERN_PAD_REFLECT)
             j = j < 0 ? -j : j >= n ? 2 * n - 2 - j : j;
         else if (p->mode == TERN_PAD_REPLICATE)
             j = j < 0 ? 0 : j >= n ? n - 1 : j;
         else if (p->mode == TERN_PAD_CIRCULAR)
-            j = (j + n) % n;
+            j = wrapped_in(j, p->before[d] < 0 ? -p->before[d] : 0, after < 0 ? n + after : n);
         inside = inside && j >= 0 && j < n;
         from[d] = j;
     }
@@ -102,7 +113,7 @@ value ref_pad(const value *x, const int64_t *before, const int64_t *after, int m
     int64_t dims[TERN_MAX_DIMS];
     for (int d = 0; d < x->ndim; d++)
         dims[d] = before[d] + x->dims[d] + after[d];
-    return ref_taken(x, x->ndim, dims, padded, &(padding){ before, mode });
+    return ref_taken(x, x->ndim, dims, padded, &(padding){ before, dims, mode });
 }
 
 typedef struct side {
