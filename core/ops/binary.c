@@ -226,27 +226,52 @@ PUBLIC_INPLACE_TRUTH(logical_and)
 PUBLIC_INPLACE_TRUTH(logical_or)
 PUBLIC_INPLACE_TRUTH(logical_xor)
 
-/* False, with the error recorded, for a negative number to which integers are raised. */
+/* False, with the error recorded, for a negative number to which integers are raised, and for one that the
+ * tensor's dtype cannot hold: wrapped, or infinite in a half type, it would be another power. In f32 that is
+ * no error, as in PyTorch. */
 static bool check_power(tern_site_t site, const tern_tensor *base, tern_operand b)
 {
-    if (b.kind_ != TERN_NUMBER_INT || b.value_.i >= 0 || base == NULL ||
-        tern_dtype_is_float((tern_dtype_t)base->view.dtype))
+    tern_thread *self = core_self();
+    if (b.kind_ == 0 || base == NULL)
         return true;
-    return tern_fail_at(site, TERN_ERR_ARGUMENT, "pow",
-                        "integers have no negative integer powers: %s tensor to the power %lld\n"
-                        "  try tern_cast(x, TERN_F32) first",
-                        tern_dtype_name((tern_dtype_t)base->view.dtype),
-                        (long long)b.value_.i) == TERN_OK;
+    if (self->error_code != TERN_OK)
+        return false;
+    const tern_dtype_t dtype = (tern_dtype_t)base->view.dtype;
+    const bool whole = b.kind_ == TERN_NUMBER_INT && !tern_dtype_is_float(dtype);
+    if (whole && b.value_.i < 0)
+        return tern_fail_at(
+                   site, TERN_ERR_ARGUMENT, "pow",
+                   "integers have no negative integer powers: %s tensor to the power %lld\n"
+                   "  try tern_cast(x, TERN_F32) first",
+                   tern_dtype_name(dtype), (long long)b.value_.i) == TERN_OK;
+    return !(whole || is_half(base)) || core_require_number(self, site, "pow", b, dtype);
+}
+
+/* Truth to the power of a number that is truth, too: x, or true. Of two tensors that is an error, as in
+ * PyTorch. */
+static bool is_truth(const tern_tensor *base, tern_operand b)
+{
+    return b.kind_ == TERN_NUMBER_BOOL && base != NULL && base->view.dtype == TERN_BOOL;
+}
+
+static tern_operand negated(tern_operand truth)
+{
+    truth.value_.i = truth.value_.i == 0;
+    return truth;
 }
 
 tern_tensor *tern_pow_at(tern_site_t site, tern_operand a, tern_operand b)
 {
     const tern_tensor *base = a.kind_ == 0 ? a.value_.tensor : NULL;
+    if (is_truth(base, b))
+        return binary(TERN_OP_logical_or, site, a, negated(b));
     return check_power(site, base, b) ? binary(TERN_OP_pow, site, a, b) : NULL;
 }
 
 tern_tensor *tern_pow_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b)
 {
+    if (is_truth(a, b))
+        return inplace_truth(TERN_OP_logical_or, site, a, negated(b));
     return check_power(site, a, b) ? inplace(TERN_OP_pow, site, a, b) : NULL;
 }
 

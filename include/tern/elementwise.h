@@ -273,7 +273,9 @@ TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_op
  * less than 0 or by the width or more leave nothing but the copies of the sign that come from the right.
  * None of floor_div, logical_* and bitwise_* is differentiable.
  * Beside f16 and bf16 a number is rounded first, but in mul and div, which keep it in f32. Beside integers a
- * whole number wraps into their dtype, but in div and atan2, which make floats of both. */
+ * whole number wraps into their dtype, but in div and atan2, which make floats of both. A number to which
+ * integers or half types are raised has to fit their dtype, and integers have no negative integer powers; truth to
+ * the power of a bool is truth, of two bool tensors there is no pow. */
 #define TERN_DECLARE_BINARY_(name) \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_operand a, tern_operand b);
 #define TERN_DECLARE_INPLACE_(name) \

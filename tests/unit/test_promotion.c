@@ -113,6 +113,59 @@ static void test_division_is_true_and_comparisons_are_bool(void **state)
     assert_int_equal(tern_item_int(tern_eq(three, 3.5)), 0);
 }
 
+static bool same(tern_tensor *a, tern_tensor *b)
+{
+    return tern_dtype(a) == tern_dtype(b) && tern_item(tern_all(tern_eq(a, b))) == 1;
+}
+
+/* What PyTorch 2.15's pow does with numbers, for each dtype. */
+static void test_powers_by_numbers(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double values[] = { 1, 0, 2, 3 };
+    for (int d = 1; d <= 10; d++) {
+        const tern_dtype_t dtype = (tern_dtype_t)d;
+        const bool truth = dtype == TERN_BOOL, real = tern_dtype_is_float(dtype);
+        const tern_dtype_t whole = truth ? TERN_I64 : dtype, fraction = real ? dtype : TERN_F32;
+        tern_tensor *x = tern_cast(tern_from_data(values, TERN_SHAPE(4), TERN_F64), dtype);
+        assert_int_equal(tern_dtype(tern_pow(x, (bool)1)), dtype);
+        assert_int_equal(tern_dtype(tern_pow(x, (bool)0)), dtype);
+        assert_true(same(tern_pow(x, (bool)1), x));
+        assert_true(same(tern_pow(x, (bool)0), tern_ones(TERN_SHAPE(4), dtype)));
+        assert_int_equal(tern_dtype(tern_pow(x, 2)), whole);
+        assert_int_equal(tern_dtype(tern_pow(x, -1.0)), fraction);
+        assert_int_equal(tern_dtype(tern_pow(2, x)), whole);
+        assert_int_equal(tern_dtype(tern_pow(0.5, x)), fraction);
+        assert_no_error();
+        assert_true((tern_pow(x, -1) != NULL) == real);
+        tern_error_clear();
+        assert_true((tern_pow(x, 300) != NULL) == (dtype != TERN_U8 && dtype != TERN_I8));
+        tern_error_clear();
+        assert_true((tern_pow(x, 70000) != NULL) ==
+                    (truth || tern_dtype_size(dtype) > 2 || dtype == TERN_BF16));
+        tern_error_clear();
+        assert_true((tern_pow_(x, 2) != NULL) == !truth);
+        tern_error_clear();
+        assert_true((tern_pow_(x, 0.5) != NULL) == real);
+        tern_error_clear();
+        assert_ptr_equal(tern_pow_(x, (bool)0), x);
+        assert_true(same(x, tern_ones(TERN_SHAPE(4), dtype)));
+    }
+    tern_tensor *b = tern_ones(TERN_SHAPE(2), TERN_BOOL),
+                *half = tern_ones(TERN_SHAPE(2), TERN_BF16);
+    assert_null(tern_pow(b, b));
+    assert_error(TERN_ERR_DTYPE, "pow: input 0 is bool");
+    assert_null(tern_pow((bool)1, b));
+    assert_error(TERN_ERR_DTYPE, "pow: input 0 is bool");
+    assert_null(tern_pow(half, 1e39));
+    assert_error(TERN_ERR_ARGUMENT, "pow: 1e+39 is beyond what bf16 can be");
+    assert_null(tern_pow(tern_ones(TERN_SHAPE(2), TERN_I16), 40000));
+    assert_error(TERN_ERR_ARGUMENT, "pow: 40000 is beyond what i16 can be");
+    assert_non_null(tern_pow(tern_ones(TERN_SHAPE(2)), 1e39));
+    assert_no_error();
+}
+
 static void test_in_place_needs_a_kind_that_holds_the_result(void **state)
 {
     (void)state;
@@ -183,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_a_number_changes_the_kind_only),
         cmocka_unit_test(test_numbers_take_the_default_float),
         cmocka_unit_test(test_division_is_true_and_comparisons_are_bool),
+        cmocka_unit_test(test_powers_by_numbers),
         cmocka_unit_test(test_in_place_needs_a_kind_that_holds_the_result),
         cmocka_unit_test(test_elements_convert_both_ways),
         cmocka_unit_test(test_halves_round_to_nearest_even),
