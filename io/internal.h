@@ -20,6 +20,8 @@ typedef struct io_names {
 int64_t io_names_find(const io_names *set, const char *name);
 /* Adds a name that is not there yet; its place, -1 without memory. The text must outlive the set. */
 int64_t io_names_add(io_names *set, const char *name);
+/* Those behind it move up. */
+void io_names_remove(io_names *set, int64_t place);
 void io_names_clear(io_names *set);
 
 /* Is it UTF-8 (no overlong forms, no surrogates) without a NUL? */

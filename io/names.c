@@ -64,6 +64,15 @@ int64_t io_names_add(io_names *set, const char *name)
     return set->count - 1;
 }
 
+void io_names_remove(io_names *set, int64_t place)
+{
+    memmove((void *)(set->names + place), set->names + place + 1,
+            (size_t)(--set->count - place) * sizeof *set->names);
+    memset(set->buckets, 0, (size_t)set->bucket_count * sizeof *set->buckets);
+    for (int64_t i = 0; i < set->count; i++)
+        *find_bucket(set, set->names[i]) = i + 1;
+}
+
 void io_names_clear(io_names *set)
 {
     free((void *)set->names);

@@ -390,13 +390,18 @@ static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
 }
 
 /* A dtype of the file's that tern does not have, like F8_E4M3. */
-static void refuse_dtype(tern_site_t site, const tern_safetensors *file, const char *name)
+static const char *foreign_dtype(const tern_safetensors *file, const char *name)
 {
     const cJSON *entry = cJSON_GetObjectItemCaseSensitive(file->header, name);
+    return only_member(entry, "dtype")->valuestring;
+}
+
+static void refuse_dtype(tern_site_t site, const tern_safetensors *file, const char *name)
+{
     tern_fail_at(site, TERN_ERR_DTYPE, "safetensors_read",
                  "%s: the tensor '%.80s' is of %.20s, which tern does not have\n  try "
                  "tern_safetensors_read for others of the file",
-                 file->source.name, name, only_member(entry, "dtype")->valuestring);
+                 file->source.name, name, foreign_dtype(file, name));
 }
 
 tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
@@ -432,10 +437,15 @@ static bool fill_state(tern_site_t site, tern_state *state, tern_safetensors *fi
     const bool owned = tern_set_owned_mode(false);
     state->source = io_copy_text(site, what, file->source.name);
     for (int64_t i = 0; i < file->names.count && !tern_failed(); i++) {
+        const char *name = file->entries[i].name;
+        if (file->entries[i].dtype == TERN_DTYPE_NONE) {
+            (void)io_state_note_unread(site, state, name, foreign_dtype(file, name));
+            continue;
+        }
         TERN_SCOPE;
         tern_tensor *t = tern_safetensors_read_at(site, file, i);
         if (t)
-            (void)tern_state_set_at(site, state, file->entries[i].name, t);
+            (void)tern_state_set_at(site, state, name, t);
     }
     tern_set_owned_mode(owned);
     for (int64_t i = 0; i < file->keys.count && !tern_failed(); i++)

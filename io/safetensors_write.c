@@ -163,5 +163,14 @@ tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state, cons
 {
     if (!state && !tern_failed())
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the state is NULL");
+    const tern_names_t unread = tern_state_unread(state);
+    if (unread.count > 0 && !tern_failed())
+        return tern_fail_at(
+            site, TERN_ERR_DTYPE, what,
+            "'%.80s' of %s is of %.20s, which tern does not have: the new file would "
+            "lack it\n  try tern_safetensors_save(tern_state_tensors(state), path) "
+            "where that is meant",
+            unread.names[0], tern_state_source(state),
+            tern_state_unread_dtype(state, unread.names[0]));
     return save(site, tern_state_tensors(state), state, path);
 }

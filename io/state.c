@@ -21,8 +21,14 @@ static void state_clear(void *object)
         free(state->texts[i]);
         free((void *)state->keys.names[i]);
     }
+    for (int64_t i = 0; i < state->unread.count; i++) {
+        free(state->dtypes[i]);
+        free((void *)state->unread.names[i]);
+    }
     io_names_clear(&state->names);
     io_names_clear(&state->keys);
+    io_names_clear(&state->unread);
+    free(state->dtypes);
     free(state->tensors);
     free(state->texts);
     free(state->source);
@@ -103,6 +109,31 @@ static bool check_name(tern_site_t site, const tern_state *state, const char *na
     return !tern_failed();
 }
 
+/* A name that has a tensor now is no longer one that could not be read. */
+static void forget_unread(tern_state *state, const char *name)
+{
+    const int64_t place = io_names_find(&state->unread, name);
+    if (place < 0)
+        return;
+    char *held = (char *)(uintptr_t)state->unread.names[place];
+    free(state->dtypes[place]);
+    memmove(state->dtypes + place, state->dtypes + place + 1,
+            (size_t)(state->unread.count - 1 - place) * sizeof *state->dtypes);
+    io_names_remove(&state->unread, place);
+    free(held);
+}
+
+bool io_state_note_unread(tern_site_t site, tern_state *state, const char *name, const char *dtype)
+{
+    char *copy = io_copy_text(site, what, dtype);
+    const int64_t place = copy ? place_of(site, &state->unread, (void **)&state->dtypes, name) : -1;
+    if (place >= 0)
+        state->dtypes[place] = copy;
+    else
+        free(copy);
+    return place >= 0;
+}
+
 tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name,
                                 tern_tensor *t)
 {
@@ -116,6 +147,7 @@ tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char 
     tern_retain(t);
     tern_release(state->tensors[place]);
     state->tensors[place] = t;
+    forget_unread(state, name);
     return TERN_OK;
 }
 
@@ -189,6 +221,19 @@ tern_tensors_t tern_state_tensors(const tern_state *state)
     const tern_tensors_t all = { state ? state->tensors : NULL, state ? state->names.names : NULL,
                                  state ? state->names.count : 0 };
     return state ? all : none;
+}
+
+tern_names_t tern_state_unread(const tern_state *state)
+{
+    const tern_names_t names = { state ? state->unread.names : NULL,
+                                 state ? state->unread.count : 0 };
+    return names;
+}
+
+const char *tern_state_unread_dtype(const tern_state *state, const char *name)
+{
+    const int64_t place = state && name ? io_names_find(&state->unread, name) : -1;
+    return place >= 0 ? state->dtypes[place] : NULL;
 }
 
 tern_names_t tern_state_text_keys(const tern_state *state)

@@ -79,7 +79,16 @@ static tern_tensor *find_source(const restore *r, const char *name)
     return found;
 }
 
-/* A shared tensor may come under any of its names. */
+/* The dtype of a tensor that the file has and tern does not read; NULL: there is none of this name. */
+static const char *unread_dtype(const restore *r, const char *name)
+{
+    char *full = nn_join(r->site, r->prefix, NULL, name);
+    const char *found = full ? tern_state_unread_dtype(r->state, full) : NULL;
+    free(full);
+    return found;
+}
+
+/* A shared tensor may come under any of its names. One that cannot be read is not missing. */
 static void find_sources(restore *r)
 {
     for (int64_t i = 0; i < r->index->count; i++) {
@@ -89,7 +98,8 @@ static void find_sources(restore *r)
             r->sources[target] = find_source(r, entry->name);
     }
     for (int64_t i = 0; i < r->index->count; i++)
-        if (r->index->entries[i].alias_of < 0 && !r->sources[i])
+        if (r->index->entries[i].alias_of < 0 && !r->sources[i] &&
+            !unread_dtype(r, r->index->entries[i].name))
             r->names[r->missing++] = r->index->entries[i].name;
 }
 
@@ -101,14 +111,21 @@ static bool is_known(const nn_index *index, const char *name)
     return false;
 }
 
-static void find_unexpected(restore *r)
+static void note_unexpected(restore *r, const char *const *names, int64_t count)
 {
-    const tern_tensors_t all = tern_state_tensors(r->state);
-    for (int64_t i = 0; i < all.count; i++) {
-        const char *name = strip(r->prefix, all.names[i]);
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = strip(r->prefix, names[i]);
         if (name && !is_known(r->index, name))
             r->names[r->missing + r->unexpected++] = name;
     }
+}
+
+static void find_unexpected(restore *r)
+{
+    const tern_tensors_t all = tern_state_tensors(r->state);
+    const tern_names_t unread = tern_state_unread(r->state);
+    note_unexpected(r, all.names, all.count);
+    note_unexpected(r, unread.names, unread.count);
 }
 
 /* ---- restore: what is wrong ------------------------------------------------------------------- */
@@ -156,6 +173,20 @@ static bool same_shape(const tern_tensor *a, const tern_tensor *b)
     for (int i = 0; same && i < tern_ndim(a); i++)
         same = tern_size(a, i) == tern_size(b, i);
     return same;
+}
+
+/* What is wanted has to be read, also where not all has to be there. */
+static void check_read(const restore *r)
+{
+    for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
+        const nn_entry *entry = &r->index->entries[i];
+        const int64_t target = entry->alias_of >= 0 ? entry->alias_of : i;
+        const char *dtype = r->sources[target] ? NULL : unread_dtype(r, entry->name);
+        if (dtype)
+            tern_fail_at(r->site, TERN_ERR_DTYPE, "module_restore",
+                         "%s: '%.80s' is of %.20s, which tern does not have",
+                         tern_state_source(r->state), entry->name, dtype);
+    }
 }
 
 static void check_tensors(const restore *r)
@@ -237,6 +268,7 @@ static void run(restore *r, tern_module *m, const tern_restore_args *args)
         report(r, m, args);
     if (!args->partial)
         check_names(r);
+    check_read(r);
     check_tensors(r);
     if (!tern_failed() && !args->check_only)
         convert(r);
@@ -254,7 +286,8 @@ tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const ter
     if (!index)
         return tern_error_code();
     restore r = { site, index, state, args.from, NULL, NULL, 0, 0 };
-    const int64_t names = index->count + tern_state_tensors(state).count;
+    const int64_t names =
+        index->count + tern_state_tensors(state).count + tern_state_unread(state).count;
     r.sources = nn_alloc(site, "module_restore", index->count, sizeof *r.sources);
     r.names = nn_alloc(site, "module_restore", names, sizeof *r.names);
     if (r.sources && r.names) {

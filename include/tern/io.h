@@ -87,6 +87,11 @@ TERN_API tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_stat
 /* All tensors in the order in which they came, and all keys of texts; until the next change. */
 TERN_API tern_tensors_t tern_state_tensors(const tern_state *state);
 TERN_API tern_names_t tern_state_text_keys(const tern_state *state);
+/* Tensors of the file that the state lacks, because tern does not have their dtypes, until some are set: all
+ * names, until the next change, and the dtype as the file has it (F8_E4M3, ...), NULL for any other name. Who
+ * restores from the state fails where such a one is wanted; a state that has any is not saved. */
+TERN_API tern_names_t tern_state_unread(const tern_state *state);
+TERN_API const char *tern_state_unread_dtype(const tern_state *state, const char *name);
 /* The file that the state was loaded from, for messages; "state" for any other. */
 TERN_API const char *tern_state_source(const tern_state *state);
 
@@ -106,8 +111,8 @@ TERN_API tern_status_t tern_generator_restore_at(tern_site_t site, tern_generato
 TERN_API tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state,
                                           const char *path);
 #define tern_state_save(state, path) tern_state_save_at(TERN_HERE, state, path)
-/* The state in a file, its tensors on the CPU. NULL on failure, also for a tensor of a dtype that tern
- * does not have: tern_safetensors_read gives the others. */
+/* The state in a file, its tensors on the CPU; of those of dtypes that tern does not have the names alone
+ * (tern_state_unread). NULL on failure. */
 TERN_API tern_state *tern_state_load_at(tern_site_t site, const char *path);
 #define tern_state_load(path) tern_state_load_at(TERN_HERE, path)
 

@@ -112,6 +112,45 @@ static void test_a_shared_parameter_is_saved_once(void **unused)
 
 /* ---- what does not fit ------------------------------------------------------------------------ */
 
+/* A file's tensor of a dtype that tern does not have is in the way only where it is wanted. */
+static void test_what_cannot_be_read_may_be_left(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    static const char header[] =
+        "{\"bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        "\"m.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]},"
+        "\"m.weight\":{\"dtype\":\"F8_E5M2\",\"shape\":[2,1],"
+        "\"data_offsets\":[16,18]},"
+        "\"scale\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],"
+        "\"data_offsets\":[18,20]}}";
+    const float data[] = { 5, 6, 7, 8 };
+    const unsigned char head[8] = { (sizeof header - 1) & 0xff, (sizeof header - 1) >> 8 };
+    FILE *out = fopen(file_path("foreign"), "wb");
+    assert_true(fwrite(head, 1, 8, out) == 8 && fwrite(header, 1, sizeof header - 1, out) > 0 &&
+                fwrite(data, 1, 16, out) == 16 && fwrite("abcd", 1, 4, out) == 4);
+    (void)fclose(out);
+    tern_module *net = tern_linear_layer(1, 2);
+    tern_names_t missing, unexpected;
+    assert_int_equal(tern_module_load(net, file_path("foreign"), .partial = true,
+                                      .out_missing = &missing, .out_unexpected = &unexpected),
+                     TERN_OK);
+    assert_true(missing.count == 1 && unexpected.count == 3);
+    assert_string_equal(missing.names[0], "weight");
+    assert_string_equal(unexpected.names[2], "scale");
+    assert_true(tern_item(tern_select(tern_parameters(net).tensors[1], 0, 1)) == 6);
+    tern_module_load(net, file_path("foreign"));
+    assert_error(TERN_ERR_STATE, "unexpected  m.bias, m.weight, scale");
+    tern_state *state = tern_state_load(file_path("foreign"));
+    tern_module_restore(net, state, "m", .partial = true, .out_missing = &missing,
+                        .out_unexpected = &unexpected);
+    assert_error(TERN_ERR_DTYPE, "'weight' is of F8_E5M2, which tern does not have");
+    assert_true(missing.count == 0 && unexpected.count == 0);
+    assert_true(tern_item(tern_select(tern_parameters(net).tensors[1], 0, 1)) == 6);
+    tern_state_free(state);
+    tern_module_free(net);
+}
+
 static void test_names_must_agree_unless_partial(void **unused)
 {
     (void)unused;
@@ -304,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_a_prefix_keeps_two_modules_apart),
         cmocka_unit_test(test_values_take_the_dtype_of_the_module),
         cmocka_unit_test(test_a_shared_parameter_is_saved_once),
+        cmocka_unit_test(test_what_cannot_be_read_may_be_left),
         cmocka_unit_test(test_names_must_agree_unless_partial),
         cmocka_unit_test(test_a_wrong_shape_changes_nothing),
         cmocka_unit_test(test_what_is_missing_altogether_is_named),
