@@ -1,4 +1,5 @@
 /* Looking at a tensor without touching its elements. NULL has no dimensions and no dtype. */
+#include "core/rules.h"
 #include "core/tensor.h"
 
 int tern_ndim(const tern_tensor *t)
@@ -57,6 +58,11 @@ bool tern_is_contiguous(const tern_tensor *t)
 bool tern_is_channels_last(const tern_tensor *t)
 {
     return t != NULL && core_view_channels_last(&t->view);
+}
+
+bool tern_overlaps_itself(const tern_tensor *t)
+{
+    return t != NULL && core_view_overlaps_itself(&t->view);
 }
 
 bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b)

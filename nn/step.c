@@ -79,31 +79,11 @@ static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
     return true;
 }
 
-/* Do several elements lie in one place? By stride, each dimension has to lead past all that the ones
- * before it reach. */
-static bool shares_places(const tern_tensor *t)
-{
-    const int ndim = tern_ndim(t);
-    bool seen[TERN_MAX_DIMS] = { false };
-    int64_t reached = 0;
-    for (int n = 0; n < ndim && !tern_is_contiguous(t); n++) {
-        int least = -1;
-        for (int d = 0; d < ndim; d++)
-            if (!seen[d] && (least < 0 || tern_stride(t, d) < tern_stride(t, least)))
-                least = d;
-        seen[least] = true;
-        if (tern_size(t, least) > 1 && tern_stride(t, least) <= reached)
-            return true;
-        reached += tern_stride(t, least) * (tern_size(t, least) - 1);
-    }
-    return false;
-}
-
 /* `writes`: the step divides the gradient where it lies. */
 static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const tern_tensor *grad,
                         bool writes)
 {
-    if (writes && shares_places(grad)) {
+    if (writes && tern_overlaps_itself(grad)) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "step",
                      "elements of the gradient of parameter '%s', which is written, share one "
                      "place in memory\n  try tern_contiguous first",

@@ -131,9 +131,13 @@ TERN_API tern_shape_t tern_shape(const tern_tensor *t);
 TERN_API tern_dtype_t tern_dtype(const tern_tensor *t);
 /* A CUDA tensor's device always has an index, a CPU tensor's has none (D014). */
 TERN_API tern_dev_t tern_device(const tern_tensor *t);
-/* Row-major without gaps; 4-D with channels innermost; is there one storage below both? */
+/* Row-major without gaps; 4-D with channels innermost. */
 TERN_API bool tern_is_contiguous(const tern_tensor *t);
 TERN_API bool tern_is_channels_last(const tern_tensor *t);
+/* Do several elements lie in one place (of expanded tensors, of windows of tern_unfold)? Such a tensor is
+ * not written. Strides decide: some that cross each other without meeting count, too. */
+TERN_API bool tern_overlaps_itself(const tern_tensor *t);
+/* Is there one storage below both? */
 TERN_API bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b);
 /* Grows with every in-place change of the storage. */
 TERN_API uint32_t tern_version(const tern_tensor *t);

@@ -121,6 +121,23 @@ static void test_windows_that_cannot_be(void **state)
     assert_non_null(tern_add_(tern_unfold(x, 1, 2, 2), 1)); /* windows apart may be written */
 }
 
+static void test_which_tensors_meet_themselves(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = numbers(2, 5);
+    assert_false(tern_overlaps_itself(NULL));
+    assert_false(tern_overlaps_itself(x));
+    assert_false(tern_overlaps_itself(tern_transpose(x, 0, 1)));
+    assert_false(tern_overlaps_itself(tern_slice(x, 1, 0, 5, 2)));
+    assert_false(tern_overlaps_itself(tern_unfold(x, 1, 2, 2)));
+    assert_true(tern_overlaps_itself(tern_unfold(x, 1, 3, 1)));
+    assert_true(tern_overlaps_itself(tern_expand(x, TERN_SHAPE(3, 2, 5))));
+    assert_false(tern_overlaps_itself(tern_expand(x, TERN_SHAPE(1, 2, 5))));
+    assert_false(tern_overlaps_itself(tern_expand(numbers(1, 1), TERN_SHAPE(0, 1))));
+    assert_no_error();
+}
+
 /* ---- repeat, movedim ----------------------------------------------------------------------------- */
 
 static void test_repeat_copies(void **state)
@@ -430,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_parts_belong_to_who_owns_results),
         cmocka_unit_test(test_windows_share_elements),
         cmocka_unit_test(test_windows_that_cannot_be),
+        cmocka_unit_test(test_which_tensors_meet_themselves),
         cmocka_unit_test(test_repeat_copies),
         cmocka_unit_test(test_repeat_of_eight_dimensions),
         cmocka_unit_test(test_movedim_keeps_the_order_of_the_others),
