@@ -1,13 +1,12 @@
-/* Making tensors: empty, filled, random, ranges, from the caller's data. */
+/* Making tensors: empty, filled, random, ranges. */
 #include <math.h>
-#include <string.h>
 
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/device_memory.h"
 #include "core/error.h"
-#include "core/memory.h"
 #include "core/op_table.h"
+#include "core/ops/create.h"
 #include "core/option.h"
 #include "core/promote.h"
 #include "core/rules.h"
@@ -15,42 +14,31 @@
 
 /* ---- what all share ---------------------------------------------------------------------------- */
 
-/* A creation in progress. */
-typedef struct maker {
-    tern_thread *self;
-    tern_site_t site;
-    const char *what; /* for messages */
-    const tern_new_args *args;
-    tern_dtype_t dtype;
-    tern_dev_t dev;
-} maker;
-
-static bool refuse(const maker *m, tern_status_t code, const char *text)
+bool core_maker_refuse(const core_maker *m, tern_status_t code, const char *text)
 {
     core_error(m->self, m->site, code, m->what, "%s", text);
     return false;
 }
 
-static bool check_args(const maker *m)
+static bool check_args(const core_maker *m)
 {
     const tern_new_args *args = m->args;
     if (!args->shape.set_)
-        return refuse(m, TERN_ERR_ARGUMENT,
-                      "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
+        return core_maker_refuse(m, TERN_ERR_ARGUMENT,
+                                 "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
     if (args->shape.ndim < 0 || args->shape.ndim > TERN_MAX_DIMS)
-        return refuse(m, TERN_ERR_SHAPE, "a tensor has 0 to 8 dimensions");
+        return core_maker_refuse(m, TERN_ERR_SHAPE, "a tensor has 0 to 8 dimensions");
     if ((int)m->dtype <= TERN_DTYPE_NONE || m->dtype >= TERN_DTYPES)
-        return refuse(m, TERN_ERR_DTYPE, "the dtype is none of tern's");
+        return core_maker_refuse(m, TERN_ERR_DTYPE, "the dtype is none of tern's");
     if (args->requires_grad && !tern_dtype_is_float(m->dtype))
-        return refuse(m, TERN_ERR_GRAD, "only floats can require a gradient");
+        return core_maker_refuse(m, TERN_ERR_GRAD, "only floats can require a gradient");
     if (args->format == TERN_FORMAT_CHANNELS_LAST && args->shape.ndim != 4)
-        return refuse(m, TERN_ERR_SHAPE, "channels_last is for 4 dimensions");
+        return core_maker_refuse(m, TERN_ERR_SHAPE, "channels_last is for 4 dimensions");
     return true;
 }
 
-/* False with the error recorded. `dtype`: where the arguments name none; NONE: the default float. */
-static bool maker_begin(maker *m, tern_site_t site, const char *what, const tern_new_args *args,
-                        tern_dtype_t dtype)
+bool core_maker_begin(core_maker *m, tern_site_t site, const char *what, const tern_new_args *args,
+                      tern_dtype_t dtype)
 {
     m->self = core_self();
     m->site = core_site(m->self, site);
@@ -64,7 +52,7 @@ static bool maker_begin(maker *m, tern_site_t site, const char *what, const tern
     return check_args(m) && core_dev_resolve(m->self, m->site, what, args->device, &m->dev);
 }
 
-static tern_tensor *maker_tensor_on(const maker *m, tern_dev_t dev)
+static tern_tensor *maker_tensor_on(const core_maker *m, tern_dev_t dev)
 {
     const tern_shape_t *shape = &m->args->shape;
     const int64_t *d = shape->dims;
@@ -74,8 +62,7 @@ static tern_tensor *maker_tensor_on(const maker *m, tern_dev_t dev)
     return core_tensor_new_strided(m->self, m->site, dev, m->dtype, 4, d, strides);
 }
 
-/* Reference count 1, owned by no scope. On the CPU when the device has no room and TERN_OOM says so. */
-static tern_tensor *maker_tensor(const maker *m)
+tern_tensor *core_maker_tensor(const core_maker *m)
 {
     tern_tensor *t = maker_tensor_on(m, m->dev);
     if (t == NULL && core_oom_to_cpu(m->self, m->site, m->what, m->dev))
@@ -83,7 +70,7 @@ static tern_tensor *maker_tensor(const maker *m)
     return t;
 }
 
-static tern_tensor *maker_end(const maker *m, tern_tensor *t, bool ok)
+tern_tensor *core_maker_end(const core_maker *m, tern_tensor *t, bool ok)
 {
     if (t == NULL)
         return NULL;
@@ -96,10 +83,10 @@ static tern_tensor *maker_end(const maker *m, tern_tensor *t, bool ok)
 }
 
 /* A tensor that a row without inputs fills. */
-static tern_tensor *made_by(const maker *m, tern_op_id id, void *attr)
+static tern_tensor *made_by(const core_maker *m, tern_op_id id, void *attr)
 {
-    tern_tensor *t = maker_tensor(m);
-    return maker_end(m, t, t != NULL && core_op_into(id, m->site, attr, t, NULL) == TERN_OK);
+    tern_tensor *t = core_maker_tensor(m);
+    return core_maker_end(m, t, t != NULL && core_op_into(id, m->site, attr, t, NULL) == TERN_OK);
 }
 
 /* ---- filled ------------------------------------------------------------------------------------ */
@@ -113,7 +100,7 @@ tern_attr_fill core_fill_attr(double value)
                                         whole ? (int64_t)value : 0 } };
 }
 
-static tern_tensor *filled(const maker *m, double value)
+static tern_tensor *filled(const core_maker *m, double value)
 {
     tern_attr_fill attr = core_fill_attr(value);
     return made_by(m, TERN_OP_fill, &attr);
@@ -129,7 +116,7 @@ static const int64_t counts_to[TERN_DTYPES] = {
 };
 
 /* Deterministic algorithms are in use: what is read before it is written repeats, and shows. */
-static tern_tensor *filled_known(const maker *m)
+static tern_tensor *filled_known(const core_maker *m)
 {
     if (tern_dtype_is_float(m->dtype))
         return filled(m, (double)NAN);
@@ -140,8 +127,8 @@ static tern_tensor *filled_known(const maker *m)
 
 tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args)
 {
-    maker m;
-    if (!maker_begin(&m, site, "empty", args, TERN_DTYPE_NONE))
+    core_maker m;
+    if (!core_maker_begin(&m, site, "empty", args, TERN_DTYPE_NONE))
         return NULL;
     if (__builtin_expect(tern_deterministic_algorithms(), 0) && tern_fill_uninitialized_memory())
         return filled_known(&m);
@@ -151,26 +138,26 @@ tern_tensor *tern_empty_at(tern_site_t site, const tern_new_args *args)
     if (tern_dtype_is_float(m.dtype) && kernels != NULL && kernels[TERN_OP_fill] != NULL)
         return filled(&m, (double)NAN);
 #endif
-    return maker_end(&m, maker_tensor(&m), true);
+    return core_maker_end(&m, core_maker_tensor(&m), true);
 }
 
 tern_tensor *tern_zeros_at(tern_site_t site, const tern_new_args *args)
 {
-    maker m;
-    return maker_begin(&m, site, "zeros", args, TERN_DTYPE_NONE) ? filled(&m, 0.0) : NULL;
+    core_maker m;
+    return core_maker_begin(&m, site, "zeros", args, TERN_DTYPE_NONE) ? filled(&m, 0.0) : NULL;
 }
 
 tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args)
 {
-    maker m;
-    return maker_begin(&m, site, "ones", args, TERN_DTYPE_NONE) ? filled(&m, 1.0) : NULL;
+    core_maker m;
+    return core_maker_begin(&m, site, "ones", args, TERN_DTYPE_NONE) ? filled(&m, 1.0) : NULL;
 }
 
 tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args)
 {
-    maker m;
+    core_maker m;
     const bool fits =
-        maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) &&
+        core_maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) &&
         core_require_number(m.self, m.site, m.what, tern_operand_float(value), m.dtype);
     return fits ? filled(&m, value) : NULL;
 }
@@ -184,7 +171,7 @@ tern_tensor *core_zeros_like(const tern_view *v)
 
 /* ---- random ------------------------------------------------------------------------------------ */
 
-static tern_generator *generator_of(const maker *m)
+static tern_generator *generator_of(const core_maker *m)
 {
     return m->args->generator != NULL ? m->args->generator : &m->self->generator;
 }
@@ -197,7 +184,7 @@ static tern_tensor *counted(tern_generator *generator, tern_tensor *t)
     return t;
 }
 
-static tern_tensor *drawn(const maker *m, tern_op_id id)
+static tern_tensor *drawn(const core_maker *m, tern_op_id id)
 {
     tern_generator *generator = generator_of(m);
     tern_attr_random attr = { .seed = generator->seed, .call = generator->call };
@@ -206,14 +193,16 @@ static tern_tensor *drawn(const maker *m, tern_op_id id)
 
 tern_tensor *tern_rand_at(tern_site_t site, const tern_new_args *args)
 {
-    maker m;
-    return maker_begin(&m, site, "rand", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_rand) : NULL;
+    core_maker m;
+    return core_maker_begin(&m, site, "rand", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_rand)
+                                                                     : NULL;
 }
 
 tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args)
 {
-    maker m;
-    return maker_begin(&m, site, "randn", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_randn) : NULL;
+    core_maker m;
+    return core_maker_begin(&m, site, "randn", args, TERN_DTYPE_NONE) ? drawn(&m, TERN_OP_randn)
+                                                                      : NULL;
 }
 
 tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p, tern_generator *generator)
@@ -233,10 +222,10 @@ bool rule_bernoulli(core_call *call)
 
 tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args)
 {
-    maker m;
+    core_maker m;
     tern_new_args with_shape = *args;
     with_shape.shape = TERN_SHAPE(n);
-    if (!maker_begin(&m, site, "randperm", &with_shape, TERN_I64))
+    if (!core_maker_begin(&m, site, "randperm", &with_shape, TERN_I64))
         return NULL;
     if (n - 1 > counts_to[m.dtype]) {
         core_error(
@@ -265,8 +254,8 @@ static bool holds(tern_dtype_t dtype, int64_t low, int64_t high)
 
 tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high, const tern_new_args *args)
 {
-    maker m;
-    if (!maker_begin(&m, site, "randint", args, TERN_I64))
+    core_maker m;
+    if (!core_maker_begin(&m, site, "randint", args, TERN_I64))
         return NULL;
     if (low >= high || !holds(m.dtype, low, high - 1)) {
         core_error(m.self, m.site, TERN_ERR_ARGUMENT, m.what,
@@ -289,10 +278,10 @@ static bool is_whole(double v)
 }
 
 /* How many elements, or -1 after recording why the range cannot be. */
-static int64_t range_count(const maker *m, double start, double end, double step)
+static int64_t range_count(const core_maker *m, double start, double end, double step)
 {
     if (!isfinite(start) || !isfinite(end) || !isfinite(step)) {
-        refuse(m, TERN_ERR_ARGUMENT, "start, end and step have to be finite");
+        core_maker_refuse(m, TERN_ERR_ARGUMENT, "start, end and step have to be finite");
         return -1;
     }
     if ((end - start) * step < 0) {
@@ -303,26 +292,26 @@ static int64_t range_count(const maker *m, double start, double end, double step
     const double count = ceil((end - start) / step);
     if (count < 9e18)
         return (int64_t)count;
-    refuse(m, TERN_ERR_SHAPE, "the range has too many elements");
+    core_maker_refuse(m, TERN_ERR_SHAPE, "the range has too many elements");
     return -1;
 }
 
 tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 {
-    maker m;
+    core_maker m;
     const double step = core_given(args->step, 1);
     const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
     tern_new_args as_new = {
         .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype, .device = args->device
     };
-    if (!maker_begin(&m, site, "arange", &as_new, whole ? TERN_I64 : TERN_DTYPE_NONE))
+    if (!core_maker_begin(&m, site, "arange", &as_new, whole ? TERN_I64 : TERN_DTYPE_NONE))
         return NULL;
     const bool cut = !tern_dtype_is_float(m.dtype); /* integers count in whole numbers */
     const double start = cut ? trunc(args->start) : args->start;
     const double end = cut ? trunc(args->end) : args->end;
     const double by = cut ? trunc(step) : step;
     if (by == 0) {
-        refuse(&m, TERN_ERR_ARGUMENT, "the step is 0 as an integer");
+        core_maker_refuse(&m, TERN_ERR_ARGUMENT, "the step is 0 as an integer");
         return NULL;
     }
     const int64_t count = range_count(&m, start, end, by);
@@ -337,13 +326,13 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 
 tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
 {
-    maker m;
+    core_maker m;
     const tern_new_args as_new = { .size_ = sizeof as_new,
                                    .shape = TERN_SHAPE(args->steps),
                                    .dtype = args->dtype,
                                    .device = args->device,
                                    .requires_grad = args->requires_grad };
-    if (!maker_begin(&m, site, "linspace", &as_new, TERN_DTYPE_NONE))
+    if (!core_maker_begin(&m, site, "linspace", &as_new, TERN_DTYPE_NONE))
         return NULL;
     if (args->steps < 0) {
         core_error(m.self, m.site, TERN_ERR_ARGUMENT, m.what, "%lld steps were asked for",
@@ -355,14 +344,15 @@ tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
                                 .end = cut ? trunc(args->end) : args->end,
                                 .steps = args->steps };
     if (cut && !(fabs(attr.start) < 0x1p63 && fabs(attr.end) < 0x1p63)) {
-        refuse(&m, TERN_ERR_ARGUMENT, "start and end have to be numbers that the dtype holds");
+        core_maker_refuse(&m, TERN_ERR_ARGUMENT,
+                          "start and end have to be numbers that the dtype holds");
         return NULL;
     }
     return made_by(&m, TERN_OP_linspace, &attr);
 }
 
 /* Every columns + 1-th element of a tensor of zeros is written. */
-static bool fill_diagonal(const maker *m, tern_tensor *t, int64_t rows, int64_t columns)
+static bool fill_diagonal(const core_maker *m, tern_tensor *t, int64_t rows, int64_t columns)
 {
     const int64_t length = rows < columns ? rows : columns;
     if (length == 0)
@@ -382,7 +372,7 @@ static bool fill_diagonal(const maker *m, tern_tensor *t, int64_t rows, int64_t 
 
 tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
 {
-    maker m;
+    core_maker m;
     const int64_t columns = args->columns == 0           ? args->rows
                             : args->columns == TERN_ZERO ? 0
                                                          : args->columns;
@@ -392,112 +382,11 @@ tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
                                    .device = args->device,
                                    .requires_grad = args->requires_grad };
     tern_attr_fill zero = core_fill_attr(0.0);
-    if (!maker_begin(&m, site, "eye", &as_new, TERN_DTYPE_NONE))
+    if (!core_maker_begin(&m, site, "eye", &as_new, TERN_DTYPE_NONE))
         return NULL;
-    tern_tensor *t = maker_tensor(&m);
-    return maker_end(&m, t,
-                     t != NULL && core_op_into(TERN_OP_fill, m.site, &zero, t, NULL) == TERN_OK &&
-                         fill_diagonal(&m, t, args->rows, columns));
-}
-
-/* ---- from memory -------------------------------------------------------------------------------- */
-
-static void nothing_to_release(void *user)
-{
-    (void)user;
-}
-
-/* A CPU tensor over memory of the caller's, in the arguments' shape and format; reference count 1. */
-static tern_tensor *wrapped(const maker *m, void *data, void (*release)(void *user), void *user,
-                            bool row_major)
-{
-    const tern_shape_t *shape = &m->args->shape;
-    const int64_t *d = shape->dims, numel = core_numel(shape->ndim, d);
-    int64_t bytes;
-    if (numel < 0 || __builtin_mul_overflow(numel, tern_dtype_size(m->dtype), &bytes)) {
-        refuse(m, TERN_ERR_SHAPE, "the shape has a negative extent or too many elements");
-        return NULL;
-    }
-    /* always with a release function, so that nobody takes the memory for the library's own */
-    core_storage *storage = core_storage_foreign(
-        m->self, data, bytes, release != NULL ? release : nothing_to_release, user);
-    tern_tensor *t = storage == NULL
-                         ? NULL
-                         : core_tensor_adopt(m->self, m->site, storage, m->dtype, shape->ndim, d);
-    if (t == NULL) {
-        if (storage != NULL) {
-            storage->release =
-                nothing_to_release; /* a call that fails leaves the caller's memory */
-            core_storage_release(m->self, storage);
-        }
-        refuse(m, TERN_ERR_OOM, "no host memory for a tensor");
-        return NULL;
-    }
-    if (!row_major && m->args->format == TERN_FORMAT_CHANNELS_LAST) {
-        const int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[1] * d[3], d[1] };
-        memcpy(t->view.stride, strides, sizeof strides);
-        core_view_update(&t->view);
-    }
-    return t;
-}
-
-/* A bool of the caller's is any byte, one of tern's is 0 or 1. */
-static void take_bools(uint8_t *to, const uint8_t *from, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i] != 0;
-}
-
-/* Reads row-major data into t, wherever it lies. */
-static bool read_data(const maker *m, tern_tensor *t, const void *data)
-{
-    if (t->view.dev.kind == TERN_KIND_CPU && (t->view.flags & TERN_VIEW_CONTIGUOUS)) {
-        if (m->dtype == TERN_BOOL)
-            take_bools(t->view.data, data, t->view.numel);
-        else if (t->view.numel > 0)
-            memcpy(t->view.data, data, (size_t)(t->view.numel * tern_dtype_size(m->dtype)));
-        return true;
-    }
-    /* the wrapper is only read */
-    maker as_read = *m;
-    if (m->dtype == TERN_BOOL)
-        as_read.dtype = TERN_U8; /* any byte; copying makes it 0 or 1 */
-    tern_tensor *source = wrapped(&as_read, (void *)(uintptr_t)data, NULL, NULL, true);
-    if (source == NULL)
-        return false;
-    const bool ok = core_op_into(TERN_OP_copy, m->site, NULL, t, source) == TERN_OK;
-    core_release(m->self, source);
-    return ok;
-}
-
-static bool check_data(const maker *m, const void *data)
-{
-    if (data != NULL || core_numel(m->args->shape.ndim, m->args->shape.dims) == 0)
-        return true;
-    return refuse(m, TERN_ERR_ARGUMENT, "the data is NULL");
-}
-
-tern_tensor *tern_from_data_at(tern_site_t site, const void *data, const tern_new_args *args)
-{
-    maker m;
-    if (!maker_begin(&m, site, "from_data", args, TERN_F32) || !check_data(&m, data))
-        return NULL;
-    tern_tensor *t = maker_tensor(&m);
-    return maker_end(&m, t, t != NULL && read_data(&m, t, data));
-}
-
-tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
-                                 void *user, const tern_new_args *args)
-{
-    maker m;
-    tern_new_args on_cpu = *args;
-    if (on_cpu.device.kind == TERN_KIND_NONE)
-        on_cpu.device = TERN_CPU;
-    if (!maker_begin(&m, site, "from_memory", &on_cpu, TERN_F32) || !check_data(&m, data))
-        return NULL;
-    if (m.dev.kind != TERN_KIND_CPU) {
-        refuse(&m, TERN_ERR_DEVICE, "the memory is the host's\n  try tern_from_data, which copies");
-        return NULL;
-    }
-    return maker_end(&m, wrapped(&m, data, release, user, false), true);
+    tern_tensor *t = core_maker_tensor(&m);
+    return core_maker_end(&m, t,
+                          t != NULL &&
+                              core_op_into(TERN_OP_fill, m.site, &zero, t, NULL) == TERN_OK &&
+                              fill_diagonal(&m, t, args->rows, columns));
 }
