@@ -189,3 +189,16 @@ double kernel_tolerance(tern_dtype_t dtype, double f32_tolerance)
     const double rounding = dtype == TERN_F16 ? 0x1p-10 : dtype == TERN_BF16 ? 0x1p-7 : 0;
     return dtype == TERN_F64 ? 1e-12 : rounding > f32_tolerance ? rounding : f32_tolerance;
 }
+
+double kernel_product_limit(tern_dtype_t dtype)
+{
+    return dtype == TERN_F64            ? 1e-12
+           : tern_dtype_is_float(dtype) ? kernel_tolerance(dtype, 2e-6)
+                                        : 0;
+}
+
+karray kernel_operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_t seed)
+{
+    const double reach = tern_dtype_is_float(dtype) ? 1 : 3;
+    return karray_random(dtype, ndim, dims, dtype == TERN_U8 ? 0 : -reach, reach, seed);
+}

@@ -48,5 +48,9 @@ void kernel_expect(const char *what, int64_t i, double got, double want, double 
 /* A tolerance for a result stored in `dtype`: the given one, or what rounding to a half type
  * costs. */
 double kernel_tolerance(tern_dtype_t dtype, double f32_tolerance);
+/* What a product of few terms may be off by; none of integers. */
+double kernel_product_limit(tern_dtype_t dtype);
+/* Numbers for products, random: up to 1, of integers up to 3. */
+karray kernel_operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_t seed);
 
 #endif

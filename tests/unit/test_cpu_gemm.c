@@ -1,4 +1,4 @@
-/* gemm and linear kernels against double loops: every dtype, layout and instruction set, sizes
+/* The gemm kernel against double loops: every dtype, layout and instruction set, sizes
  * around the edges of tiles and blocks. */
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
@@ -16,19 +16,6 @@ typedef struct product_case {
     int threads;
 } product_case;
 
-static double limit(tern_dtype_t dtype)
-{
-    return dtype == TERN_F64            ? 1e-12
-           : tern_dtype_is_float(dtype) ? kernel_tolerance(dtype, 2e-6)
-                                        : 0;
-}
-
-static karray operand(tern_dtype_t dtype, int ndim, const int64_t *dims, uint64_t seed)
-{
-    const double reach = tern_dtype_is_float(dtype) ? 1 : 3;
-    return karray_random(dtype, ndim, dims, dtype == TERN_U8 ? 0 : -reach, reach, seed);
-}
-
 static void expect_product(const product_case *c, const karray *a, const karray *b,
                            const karray *out)
 {
@@ -39,7 +26,8 @@ static void expect_product(const product_case *c, const karray *a, const karray 
         for (int64_t k = 0; k < c->k; k++)
             sum += karray_at_place(a, (p * c->m + row) * c->k + k) *
                    karray_at_place(b, (p * c->k + k) * c->n + column);
-        kernel_expect("gemm", i, karray_at(out, i), sum, limit(c->dtype) * (1 + (double)c->k / 64));
+        kernel_expect("gemm", i, karray_at(out, i), sum,
+                      kernel_product_limit(c->dtype) * (1 + (double)c->k / 64));
     }
 }
 
@@ -48,8 +36,8 @@ static void check_product(const product_case *c)
     const int64_t a_dims[3] = { c->batch, c->m, c->k }, b_dims[3] = { c->batch, c->k, c->n };
     const int64_t out_dims[3] = { c->batch, c->m, c->n };
     const int skip = c->batch == 0, ndim = 3 - skip;
-    karray a = operand(c->dtype, ndim, a_dims + skip, 1);
-    karray b = operand(c->dtype, ndim, b_dims + skip, 2);
+    karray a = kernel_operand(c->dtype, ndim, a_dims + skip, 1);
+    karray b = kernel_operand(c->dtype, ndim, b_dims + skip, 2);
     karray out = karray_filled(c->dtype, ndim, out_dims + skip, 7);
     karray_relayout(&a, c->a_layout);
     karray_relayout(&b, c->b_layout);
@@ -235,7 +223,7 @@ static void test_gemm_own_tiles(void **state)
 static int64_t scratch_of_columns(int64_t m, int64_t k, int64_t n)
 {
     const int64_t a_dims[2] = { m, k }, b_dims[2] = { k, 256 }, out_dims[2] = { m, n };
-    karray a = operand(TERN_F32, 2, a_dims, 1), b = operand(TERN_F32, 2, b_dims, 2);
+    karray a = kernel_operand(TERN_F32, 2, a_dims, 1), b = kernel_operand(TERN_F32, 2, b_dims, 2);
     karray out = karray_filled(TERN_F32, 2, out_dims, 7);
     b.view.shape[1] = n;
     b.view.numel = k * n;
@@ -352,7 +340,7 @@ static void test_gemm_infinity_times_zero(void **state)
 static void expect_same_bits(tern_dtype_t dtype, int64_t m, int64_t k, int64_t n, bool transposed)
 {
     const int64_t a_dims[2] = { m, k }, b_dims[2] = { k, n }, out_dims[2] = { m, n };
-    karray a = operand(dtype, 2, a_dims, 1), b = operand(dtype, 2, b_dims, 2);
+    karray a = kernel_operand(dtype, 2, a_dims, 1), b = kernel_operand(dtype, 2, b_dims, 2);
     karray out[3];
     if (transposed)
         karray_relayout(&b, KARRAY_SWAPPED);
@@ -424,74 +412,6 @@ static void test_gemm_same_bits_with_any_threads(void **state)
     kernel_each_isa(same_bits, NULL);
 }
 
-/* ---- linear ---------------------------------------------------------------------------------- */
-
-typedef struct linear_case {
-    tern_dtype_t dtype;
-    int64_t rows, in, out;
-    bool bias;
-    karray_layout x_layout, weight_layout, bias_layout;
-} linear_case;
-
-static void check_linear(const linear_case *c)
-{
-    const int64_t x_dims[2] = { c->rows, c->in }, w_dims[2] = { c->out, c->in };
-    const int64_t out_dims[2] = { c->rows, c->out };
-    karray x = operand(c->dtype, 2, x_dims, 1), w = operand(c->dtype, 2, w_dims, 2);
-    karray b = operand(c->dtype, 1, &c->out, 3), out = karray_filled(c->dtype, 2, out_dims, 7);
-    karray_relayout(&x, c->x_layout);
-    karray_relayout(&w, c->weight_layout);
-    karray_relayout(&b, c->bias_layout);
-    const kernel_run run = { .kernel = cpu_linear,
-                             .threads = 2,
-                             .in = { &x, &w, c->bias ? &b : NULL },
-                             .out = { &out },
-                             .n_in = 3,
-                             .n_out = 1 };
-    if (kernel_call(&run) != TERN_OK)
-        fail_msg("linear: %s", kernel_message());
-    for (int64_t i = 0; i < c->rows * c->out; i++) {
-        double sum = c->bias ? karray_at_place(&b, i % c->out) : 0;
-        for (int64_t k = 0; k < c->in; k++)
-            sum += karray_at_place(&x, i / c->out * c->in + k) *
-                   karray_at_place(&w, i % c->out * c->in + k);
-        kernel_expect("linear", i, karray_at(&out, i), sum,
-                      limit(c->dtype) * (1 + (double)c->in / 64));
-    }
-    karray_free(&x);
-    karray_free(&w);
-    karray_free(&b);
-    karray_free(&out);
-}
-
-static void linears(void *context)
-{
-    (void)context;
-    static const int64_t sizes[][3] = { { 8, 4, 16 },     { 8, 16, 4 }, { 64, 128, 10 },
-                                        { 1, 50, 30 },    { 3, 7, 5 },  { 70, 90, 33 },
-                                        { 64, 300, 120 }, { 5, 0, 3 } };
-    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16, TERN_I16 };
-    for (int i = 0; i < 8; i++)
-        for (int d = 0; d < 5; d++)
-            for (int way = 0; way < 4; way++) {
-                const linear_case c = { dtypes[d],
-                                        sizes[i][0],
-                                        sizes[i][1],
-                                        sizes[i][2],
-                                        .bias = way != 1,
-                                        .x_layout = way == 2 ? KARRAY_SWAPPED : 0,
-                                        .weight_layout = way == 3 ? KARRAY_SWAPPED : 0,
-                                        .bias_layout = way == 2 ? KARRAY_GAPS : 0 };
-                check_linear(&c);
-            }
-}
-
-static void test_linear(void **state)
-{
-    (void)state;
-    kernel_each_isa(linears, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,7 +430,6 @@ int main(void)
         cmocka_unit_test(test_gemm_infinity_times_zero),
         cmocka_unit_test(test_gemm_same_bits_with_any_threads),
         cmocka_unit_test(test_gemm_long_dot),
-        cmocka_unit_test(test_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
