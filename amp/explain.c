@@ -168,6 +168,7 @@ static void put_cpu(long_text *t, const struct core_autocast *amp)
 int64_t tern_amp_explain(char *out_text, size_t bytes)
 {
     const struct core_autocast *amp = core_self()->amp;
+    bytes = out_text != NULL ? bytes : 0;
     long_text t = { { out_text, bytes, 0 }, 0 };
     if (bytes > 0)
         out_text[0] = '\0';

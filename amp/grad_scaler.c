@@ -88,8 +88,9 @@ static bool wants_scaling(tern_site_t site, const tern_grad_scaler_args *args)
 tern_grad_scaler *tern_grad_scaler_create_at(tern_site_t site, const tern_grad_scaler_args *args)
 {
     static const char what[] = "grad_scaler";
-    if (args == NULL || args->size_ < sizeof *args) {
-        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are NULL or too short");
+    args = core_options(args);
+    if (args->size_ < sizeof *args) {
+        (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are too short");
         return NULL;
     }
     tern_grad_scaler *scaler = core_fault() ? NULL : calloc(1, sizeof *scaler);

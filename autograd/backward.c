@@ -1,5 +1,6 @@
 /* tern_backward and tern_grad: what the engine is asked. */
 #include "autograd/engine.h"
+#include "core/option.h"
 
 #include <stdlib.h>
 
@@ -136,6 +137,7 @@ static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root,
 
 tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args)
 {
+    args = core_options(args);
     const backward_plan plan = { .retain_graph = args->retain_graph || args->create_graph,
                                  .create_graph = args->create_graph };
     return run(site, "backward", args->root, args->gradient, &plan);
@@ -181,6 +183,7 @@ tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
 {
     tern_thread *self = core_self();
     const tern_site_t here = core_site(self, site);
+    args = core_options(args);
     if (self->error_code != TERN_OK)
         return (tern_status_t)self->error_code;
     if (args->inputs == NULL || args->out_grads == NULL || args->count < 1)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/autocast.h"
+#include "core/option.h"
 
 typedef struct slot {
     tern_tensor *tensor; /* owned; NULL until computed again, and after it was used */
@@ -420,6 +421,7 @@ tern_tensor *tern_checkpoint_at(tern_site_t site, const tern_checkpoint_args *ar
 {
     tern_thread *self = core_self();
     const tern_site_t here = core_site(self, site);
+    args = core_options(args);
     if (!check(self, here, args)) {
         if (args->release != NULL)
             args->release(args->user);

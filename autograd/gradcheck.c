@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "autograd/node.h"
+#include "core/option.h"
 
 enum { MAX_CHECKED = 16 };
 
@@ -134,6 +135,7 @@ static tern_status_t check_order(const check_run *run, int order)
 
 tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args)
 {
+    args = core_options(args);
     const check_run run = { args, site, args->step > 0 ? args->step : 1e-6,
                             args->tolerance > 0 ? args->tolerance : 1e-5 };
     if (args->fn == NULL || args->inputs == NULL || args->count < 1 || args->count > MAX_CHECKED)

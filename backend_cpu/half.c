@@ -284,6 +284,8 @@ void cpu_half_describe(const cpu_half_cpu *cpu, const char *wanted, char *text, 
 
 void tern_cpu_half(tern_cpu_half_t *out_half)
 {
+    if (out_half == NULL)
+        return;
     const cpu_half_cpu cpu = cpu_half_this();
     memset(out_half, 0, sizeof *out_half);
     out_half->native = counted[CPU_HALF_OWN];

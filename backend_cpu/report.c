@@ -44,6 +44,8 @@ static int name_and_version(const char *config)
 void tern_cpu_report(tern_cpu_report_t *out_report)
 {
     cpu_blas_report bridge;
+    if (out_report == NULL)
+        return;
     cpu_blas_get_report(&bridge);
     memset(out_report, 0, sizeof *out_report);
     read_model(out_report->model);

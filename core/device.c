@@ -34,6 +34,8 @@ static const char *kind_name(int kind)
 
 const char *tern_dev_name(tern_dev_t dev, char buffer[TERN_DEV_NAME_BYTES])
 {
+    if (buffer == NULL)
+        return "";
     if (dev.index < 0)
         (void)snprintf(buffer, TERN_DEV_NAME_BYTES, "%.20s", kind_name(dev.kind));
     else

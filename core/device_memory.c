@@ -7,6 +7,7 @@
 #include "core/cpu_memory.h"
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/option.h"
 #include "core/tally.h"
 #include "core/thread_cache.h"
 
@@ -372,6 +373,7 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
     tern_thread *self = core_self();
     const char *what = "set_raw_allocator";
     tern_dev_t real;
+    raw = core_options(raw);
     if (!core_dev_resolve(self, site, what, dev, &real))
         return (tern_status_t)self->error_code;
     if (raw->alloc == NULL || raw->free == NULL)

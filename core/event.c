@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/option.h"
 #include "core/stream.h"
 #include "core/transfers.h"
 
@@ -30,7 +31,7 @@ tern_event *tern_event_create_at(tern_site_t site, const tern_event_args *args)
         return NULL;
     }
     event->live = true;
-    event->timing = args->timing;
+    event->timing = core_options(args)->timing;
     return event;
 }
 

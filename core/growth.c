@@ -235,8 +235,9 @@ static void describe(const tern_growth *growth, core_text *text)
 const char *tern_growth_text(const tern_growth *growth, char *buffer, size_t bytes)
 {
     core_text text = { buffer, bytes, 0 };
-    if (bytes > 0)
-        buffer[0] = '\0';
+    if (buffer == NULL || bytes == 0)
+        return "";
+    buffer[0] = '\0';
     if (growth == NULL || growth->marks < 3)
         core_text_add(&text, "growth: three marks at least are needed\n");
     else if (tern_growth_report(growth, NULL, 0) == 0)

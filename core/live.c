@@ -303,7 +303,7 @@ int64_t tern_live_sites_at(tern_site_t site, tern_live_t *out, int64_t capacity)
         return -1;
     }
     const int64_t count = list.count, given = count < capacity ? count : capacity;
-    if (given > 0)
+    if (out != NULL && given > 0)
         memcpy(out, list.items, (size_t)given * sizeof *out);
     core_live_free(&list);
     return count;
@@ -313,8 +313,9 @@ const char *tern_live_text_at(tern_site_t site, char *buffer, size_t bytes)
 {
     core_text text = { buffer, bytes, 0 };
     core_live_list list;
-    if (bytes > 0)
-        buffer[0] = '\0';
+    if (buffer == NULL || bytes == 0)
+        return "";
+    buffer[0] = '\0';
     if (core_live_count(&list))
         core_live_describe(&list, &text);
     else

@@ -6,6 +6,7 @@
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/option.h"
 
 /* NULL after recording an error. */
 static core_alloc *allocator_for(tern_thread *self, tern_site_t site, const char *what,
@@ -118,6 +119,7 @@ tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory
 {
     tern_thread *self = core_self();
     tern_dev_t dev;
+    args = core_options(args);
     core_alloc *a = allocator_for(self, site, "memory_pool_create", args->device, &dev);
     if (a == NULL)
         return NULL;
@@ -166,10 +168,10 @@ tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
 
 int64_t tern_memory_pool_users(const tern_memory_pool *pool)
 {
-    return core_alloc_pool_users(pool->allocator, pool->id);
+    return pool != NULL ? core_alloc_pool_users(pool->allocator, pool->id) : 0;
 }
 
 uint64_t tern_memory_pool_id(const tern_memory_pool *pool)
 {
-    return pool->id;
+    return pool != NULL ? pool->id : 0;
 }

@@ -274,7 +274,7 @@ int64_t tern_memory_summary(tern_dev_t dev, bool abbreviated, char *buffer, int6
     core_alloc_stats stats;
     char name[TERN_DEV_NAME_BYTES], row[INSIDE];
     (void)stats_of(dev, &stats);
-    table t = { buffer, bytes, 0 };
+    table t = { buffer, buffer != NULL ? bytes : 0, 0 };
     say_line(&t, '=');
     say(&t, "|%20stern memory summary, device %-*s|\n", "", INSIDE - 48, tern_dev_name(dev, name));
     say_line(&t, '-');
@@ -299,6 +299,9 @@ tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int64_t *out
 {
     tern_thread *self = core_self();
     tern_dev_t real;
+    if (out_free == NULL || out_total == NULL)
+        return core_error(self, site, TERN_ERR_ARGUMENT, "memory_info",
+                          "out_free or out_total is NULL");
     if (!core_dev_resolve(self, site, "memory_info", dev, &real))
         return (tern_status_t)self->error_code;
     const tern_backend *b = core_backend_of(real.kind);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/option.h"
 #include "tern/numerics.h"
 
 enum { SCOPES = TERN_FP32_CUDNN_CONV + 1, FILL = 1u << 30 /* of core alone */ };
@@ -92,6 +93,7 @@ static tern_status_t set_reduction(tern_site_t site, const char *what,
                                    uint32_t splitk)
 {
     tern_reduction_args args = { 0 };
+    given = core_options(given);
     memcpy(&args, given, given->size_ < sizeof args ? given->size_ : sizeof args);
     if (args.allow && args.no_splitk)
         return core_error(core_self(), site, TERN_ERR_ARGUMENT, what,
@@ -162,6 +164,7 @@ void tern_use_deterministic_algorithms_at(tern_site_t site, const tern_determini
 {
     (void)site;
     tern_deterministic_args args = { 0 };
+    given = core_options(given);
     memcpy(&args, given, given->size_ < sizeof args ? given->size_ : sizeof args);
     set(TERN_NUMERICS_WARN_ONLY, args.on && args.warn_only);
     set(TERN_NUMERICS_DETERMINISTIC, args.on);

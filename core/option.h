@@ -1,8 +1,22 @@
-/* Options whose default is not 0. */
+/* Options: those that are not given at all, and those whose default is not 0. */
 #ifndef TERN_CORE_OPTION_H
 #define TERN_CORE_OPTION_H
 
 #include <math.h>
+#include <stddef.h>
+
+/* Zeros, which is what options are that nobody gives. */
+extern const struct core_no_options {
+    _Alignas(16) size_t size_;
+    char zeros[256 - sizeof(size_t)];
+} core_no_options;
+
+/* The options of a call: NULL stands for none. For each public function that takes a struct of them. */
+#define core_options(args)                                                   \
+    ((args) != NULL                                                          \
+         ? (args)                                                            \
+         : (__typeof__(args))(const void *)((const char *)&core_no_options + \
+                                            0 * sizeof(char[sizeof *(args) <= 256 ? 1 : -1])))
 
 /* An option that is given, or its default; -0.0 is a zero that is meant (tern/base.h) and comes back as
  * 0, so a function that hands an option on to another public one hands on what it was given. */

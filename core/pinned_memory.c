@@ -275,6 +275,8 @@ static const struct {
 
 int64_t tern_host_memory_stat(const char *key)
 {
+    if (key == NULL)
+        return -1;
     core_pinned *p = pinned_cache();
     const core_pinned_stats stats = p != NULL ? core_pinned_stats_of(p) : (core_pinned_stats){ 0 };
     for (size_t i = 0; i < sizeof host_keys / sizeof *host_keys; i++)

@@ -7,7 +7,8 @@
 
 void tern_philox(uint64_t seed, uint64_t call, uint64_t block, uint32_t out_bits[4])
 {
-    core_philox(seed, call, block, out_bits);
+    if (out_bits != NULL)
+        core_philox(seed, call, block, out_bits);
 }
 
 void tern_seed(uint64_t seed)

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include "core/transfers.h"
 
 enum { POOL_STREAMS = 32, POOL_LEVELS = 4 };
@@ -125,6 +126,7 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
 {
     tern_thread *self = core_self();
     const char *what = "stream_from_pool";
+    args = core_options(args);
     tern_stream_t stream = { .device = TERN_CPU };
     const int priority = args->priority == INT32_MIN ? -POOL_LEVELS : args->priority;
     if (!core_dev_resolve(self, site, what, args->device, &stream.device))
@@ -228,6 +230,8 @@ tern_device_guard tern_device_enter_at(tern_site_t site, tern_dev_t dev)
 
 void tern_device_leave(tern_device_guard *guard)
 {
+    if (guard == NULL)
+        return;
     if (guard->kind_ != TERN_KIND_NONE)
         core_self()->current_index[guard->kind_] = guard->index_;
     guard->kind_ = TERN_KIND_NONE;
@@ -254,6 +258,8 @@ tern_stream_guard tern_stream_enter_at(tern_site_t site, tern_stream_t stream)
 
 void tern_stream_leave(tern_stream_guard *guard)
 {
+    if (guard == NULL)
+        return;
     tern_thread *self = core_self();
     const int16_t kind = guard->device_.kind_;
     if (kind != TERN_KIND_NONE) {

@@ -180,7 +180,7 @@ int64_t tern_transfers_at(tern_site_t site, tern_transfers_t *out, int64_t capac
     const int64_t count = collect(&items), given = count < capacity ? count : capacity;
     if (count < 0)
         return no_memory(site, "transfers");
-    if (given > 0)
+    if (out != NULL && given > 0)
         memcpy(out, items, (size_t)given * sizeof *out);
     free(items);
     return count;
@@ -244,10 +244,11 @@ const char *tern_transfers_text_at(tern_site_t site, char *buffer, size_t bytes)
 {
     core_text text = { buffer, bytes, 0 };
     tern_transfers_t *items;
+    if (buffer == NULL || bytes == 0)
+        return "";
     const int64_t count = collect(&items);
     const tern_transfers_t total = tern_transfers_total();
-    if (bytes > 0)
-        buffer[0] = '\0';
+    buffer[0] = '\0';
     if (count < 0) {
         (void)no_memory(site, "transfers_text");
         return buffer;

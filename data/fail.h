@@ -8,7 +8,7 @@
 #define DATA_FAIL(code, what, ...) ((void)tern_fail_at(NULL, code, what, __VA_ARGS__))
 
 /* Copies an option struct of the caller's, which may be older and shorter than ours, over the zeros
- * in `out`. False after an error for options that are NULL or without their size. */
+ * in `out`; NULL leaves them. False after an error for options without their size. */
 bool data_take_args(const char *what, void *out, const void *args, size_t bytes);
 
 #endif

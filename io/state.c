@@ -267,12 +267,20 @@ static bool is_byte(tern_dtype_t dtype)
     return dtype == TERN_U8;
 }
 
+static bool has_place(tern_site_t site, const void *out_value)
+{
+    if (!out_value)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the place for the value is NULL");
+    return out_value != NULL;
+}
+
 tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
                                     int64_t *out_value)
 {
     tern_tensor *t = find(site, state, name, 1, tern_dtype_is_int, "one whole number");
     int64_t value;
-    if (t && tern_read_at(site, t, TERN_I64, &value, sizeof value) == TERN_OK)
+    if (t && has_place(site, out_value) &&
+        tern_read_at(site, t, TERN_I64, &value, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }
@@ -282,7 +290,8 @@ tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state
 {
     tern_tensor *t = find(site, state, name, 1, is_number, "one number");
     double value;
-    if (t && tern_read_at(site, t, TERN_F64, &value, sizeof value) == TERN_OK)
+    if (t && has_place(site, out_value) &&
+        tern_read_at(site, t, TERN_F64, &value, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }

@@ -56,6 +56,10 @@ tern_tensor *tern_checkpoint_sequential_at(tern_site_t site, tern_module *sequen
                      (long long)segments, sequential->type, (long long)count);
         return NULL;
     }
+    if (!x) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "checkpoint_sequential", "the input is NULL");
+        return NULL;
+    }
     const int64_t size = count / segments;
     for (int64_t k = 0; k + 1 < segments; k++)
         x = checkpointed(site, (segment){ sequential, k * size, (k + 1) * size }, x);

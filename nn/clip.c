@@ -63,6 +63,16 @@ static void scale_all(tern_tensors_t params, tern_tensor *norm, double max_norm)
     }
 }
 
+static bool check_params(tern_site_t site, const char *what, tern_tensors_t params)
+{
+    if (params.count > 0 && !params.tensors)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of parameters is NULL");
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++)
+        if (!params.tensors[i])
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", (long long)i);
+    return !tern_failed();
+}
+
 static bool check(tern_site_t site, const tern_clip_args *args)
 {
     static const char what[] = "clip_grad_norm";
@@ -72,10 +82,7 @@ static bool check(tern_site_t site, const tern_clip_args *args)
     if (!(args->norm_type > 0))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "norm_type = %g: it must be positive",
                      args->norm_type);
-    for (int64_t i = 0; i < args->params.count; i++)
-        if (!args->params.tensors[i])
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", (long long)i);
-    return !tern_failed();
+    return check_params(site, what, args->params);
 }
 
 static tern_tensor *clip(const tern_clip_args *args)
@@ -128,10 +135,12 @@ tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params, d
     if (!(value > 0))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "clip_grad_value",
                             "value = %g: it must be positive", value);
+    if (!check_params(site, "clip_grad_value", params))
+        return tern_error_code();
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
-        tern_tensor *grad = params.tensors[i] ? tern_grad_of(params.tensors[i]) : NULL;
+        tern_tensor *grad = tern_grad_of(params.tensors[i]);
         if (!grad)
             continue;
         tern_tensor *limited = tern_minimum(tern_maximum(grad, -value), value);

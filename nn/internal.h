@@ -45,8 +45,8 @@ static inline tern_tensor *nn_leave_with(nn_frame *frame, tern_tensor *t)
     return t;
 }
 
-/* Copies an option struct of a caller, who may have an older and shorter one, over zeros. False, with
- * an error, for NULL. */
+/* Copies an option struct of a caller, who may have an older and shorter one, over zeros; NULL leaves
+ * them. False, with an error, for one without its size. */
 bool nn_take_args(tern_site_t site, const char *what, void *out, const void *args, size_t bytes);
 #define NN_ARGS(site, what, type, local, args) \
     type local = { 0 };                        \

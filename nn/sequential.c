@@ -46,7 +46,9 @@ tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, i
 {
     nn_frame frame = nn_enter(site);
     tern_module *m = tern_module_create_at(site, sizeof *m, "sequential", forward);
-    for (int64_t i = 0; m && i < count; i++)
+    if (m && count > 0 && !modules)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "sequential", "the list of modules is NULL");
+    for (int64_t i = 0; m && !tern_failed() && i < count; i++)
         tern_sequential_add_at(site, m, NULL, modules[i]);
     if (m && tern_failed())
         nn_module_let_go(m);

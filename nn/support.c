@@ -7,11 +7,11 @@
 bool nn_take_args(tern_site_t site, const char *what, void *out, const void *args, size_t bytes)
 {
     size_t given = 0;
-    if (args)
-        memcpy(&given, args, sizeof given);
+    if (!args)
+        return true;
+    memcpy(&given, args, sizeof given);
     if (given < sizeof given) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are %s",
-                     args ? "without their size_" : "NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the options are without their size_");
         return false;
     }
     memcpy(out, args, given < bytes ? given : bytes);

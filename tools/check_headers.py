@@ -3,10 +3,13 @@
 
 An internal header without an include guard is a body that its includer completes, and is left out.
 tests/headers/ uses the public macros in all their lengths: as C17 and C++17, with gcc and with clang.
+
+Each public function that takes a pointer has a call in tests/api/null_arguments.def, which hands it NULL.
 """
 
 import concurrent.futures
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +19,11 @@ import checks
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 COMPILE = ["-fsyntax-only", "-Iinclude", *WARNINGS]
 INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
+
+FUNCTION = re.compile(r'visibility\("default"\)\)\)[^;{}]*?\b(tern_\w+) ?\(([^;]*)\)[^;]*;')
+# What a call with NULL would leave behind or print; contexts of ops come from the library alone.
+NEVER_NULL = {"tern_print_at", "tern_retain", "tern_path_push"}
+CONTEXT = "tern_op_ctx *"
 
 
 def compile_alone(command, file):
@@ -45,8 +53,30 @@ def jobs():
         yield [c, "-x", "c", "-std=c17", *internal, *COMPILE], path
 
 
+def preprocessed(source):
+    command = [os.environ.get("CC", "gcc"), "-E", "-P", "-D_GNU_SOURCE=", "-Iinclude", "-I.", "-xc", "-"]
+    done = subprocess.run(command, input=source, text=True, capture_output=True, cwd=checks.ROOT,
+                          check=True)
+    return done.stdout
+
+
+def without_null():
+    """Public functions with a pointer that no test hands NULL."""
+    headers = "".join(f'#include "{os.path.relpath(path, "include")}"\n'
+                      for path in checks.sources(("include",), (".h",)))
+    called = set(re.findall(r"\bcall_(tern_\w+)", preprocessed(
+        '#include "tests/api/test_null_arguments.c"\n')))
+    for name, arguments in FUNCTION.findall(preprocessed(headers)):
+        if ("*" in arguments or "[" in arguments) and CONTEXT not in arguments \
+                and name not in called | NEVER_NULL:
+            yield name
+
+
 def main():
     bad = 0
+    for name in sorted(set(without_null())):
+        print(f"{name} takes a pointer and has no call in tests/api/null_arguments.def")
+        bad += 1
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for complaint in pool.map(lambda job: compile_alone(*job), list(jobs())):
             if complaint:

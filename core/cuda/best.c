@@ -113,6 +113,8 @@ static void fill(const tern_backend *b, int index, tern_dev_info_t *out)
 
 bool tern_dev_info(tern_dev_t dev, tern_dev_info_t *out_info)
 {
+    if (out_info == NULL)
+        return false;
     memset(out_info, 0, sizeof *out_info);
     if (dev.kind <= TERN_KIND_NONE || !tern_dev_available(dev))
         return false;
@@ -151,6 +153,8 @@ bool tern_bf16_supported(tern_dev_t dev, bool including_emulation)
 void tern_cuda_report(tern_cuda_report_t *out_report)
 {
     tern_fallback_t why = { "", "", "" };
+    if (out_report == NULL)
+        return;
     (void)tern_dev_fallback(&why);
     const bool off = strncmp(why.code, "disabled-", 9) == 0;
     static const core_cuda_state nothing;

@@ -28,9 +28,7 @@ static tern_attr_numbers numbers(double p, double q)
         tern_site_t site, const tern_##name##_args *args,                                   \
         tern_tensor *(*run)(tern_op_id, tern_site_t, void *, tern_tensor *))                \
     {                                                                                       \
-        tern_##name##_args a = { .size_ = 0 };                                              \
-        if (args != NULL)                                                                   \
-            a = *args;                                                                      \
+        const tern_##name##_args a = *core_options(args);                                   \
         tern_attr_numbers attr = options;                                                   \
         return run(TERN_OP_##name, site, &attr, a.x);                                       \
     }                                                                                       \

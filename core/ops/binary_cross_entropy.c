@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/loss.h"
+#include "core/option.h"
 #include "core/rules.h"
 #include "core/tape.h"
 
@@ -64,10 +65,8 @@ static tern_tensor *more_positive(const tern_binary_cross_entropy_args *args, te
 static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross_entropy_args *args)
 {
     core_frame frame;
-    tern_tensor *none[2] = { NULL, NULL }, *out = NULL;
-    tern_tensor *const in[2] = { args != NULL ? args->x : NULL,
-                                 args != NULL ? args->target : NULL };
-    core_compose_begin(&frame, id, site, 2, args != NULL ? in : none);
+    tern_tensor *out = NULL;
+    core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ args->x, args->target });
     if (core_compose_check(&frame) && check(&frame.call, args)) {
         out = core_op2(id, frame.call.site, NULL, args->x, args->target);
         if (args->pos_weight != NULL && out != NULL)
@@ -82,7 +81,8 @@ static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross
 tern_tensor *tern_binary_cross_entropy_at(tern_site_t site,
                                           const tern_binary_cross_entropy_args *args)
 {
-    if (args != NULL && args->pos_weight != NULL) {
+    args = core_options(args);
+    if (args->pos_weight != NULL) {
         (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "binary_cross_entropy",
                            "pos_weight belongs to logits\n  try "
                            "tern_binary_cross_entropy_with_logits");
@@ -94,5 +94,5 @@ tern_tensor *tern_binary_cross_entropy_at(tern_site_t site,
 tern_tensor *tern_binary_cross_entropy_with_logits_at(tern_site_t site,
                                                       const tern_binary_cross_entropy_args *args)
 {
-    return run(TERN_OP_binary_cross_entropy_with_logits, site, args);
+    return run(TERN_OP_binary_cross_entropy_with_logits, site, core_options(args));
 }

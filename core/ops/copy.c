@@ -4,6 +4,7 @@
 #include "core/device_memory.h"
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/promote.h"
 #include "core/rules.h"
 #include "core/tape.h"
@@ -142,6 +143,7 @@ static tern_tensor *moved(tern_thread *self, tern_site_t site, tern_tensor *t, t
 tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)
 {
     tern_thread *self = core_self();
+    args = core_options(args);
     if (!may_run(self, site, "to", t) || !check_to(site, &t->view, args))
         return NULL;
     const tern_view *v = &t->view;
@@ -171,6 +173,7 @@ void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
 {
     tern_thread *self = core_self();
+    args = core_options(args);
     tern_tensor *dst = args->dst, *src = args->src;
     if (!may_run(self, site, "copy", src))
         return NULL;

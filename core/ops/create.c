@@ -43,7 +43,7 @@ bool core_maker_begin(core_maker *m, tern_site_t site, const char *what, const t
     m->self = core_self();
     m->site = core_site(m->self, site);
     m->what = what;
-    m->args = args;
+    m->args = args = core_options(args);
     if (m->self->error_code != TERN_OK)
         return false;
     m->dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype
@@ -223,7 +223,7 @@ bool rule_bernoulli(core_call *call)
 tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args)
 {
     core_maker m;
-    tern_new_args with_shape = *args;
+    tern_new_args with_shape = *core_options(args);
     with_shape.shape = TERN_SHAPE(n);
     if (!core_maker_begin(&m, site, "randperm", &with_shape, TERN_I64))
         return NULL;
@@ -299,6 +299,7 @@ static int64_t range_count(const core_maker *m, double start, double end, double
 tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 {
     core_maker m;
+    args = core_options(args);
     const double step = core_given(args->step, 1);
     const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
     tern_new_args as_new = {
@@ -327,6 +328,7 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
 {
     core_maker m;
+    args = core_options(args);
     const tern_new_args as_new = { .size_ = sizeof as_new,
                                    .shape = TERN_SHAPE(args->steps),
                                    .dtype = args->dtype,
@@ -373,6 +375,7 @@ static bool fill_diagonal(const core_maker *m, tern_tensor *t, int64_t rows, int
 tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
 {
     core_maker m;
+    args = core_options(args);
     const int64_t columns = args->columns == 0           ? args->rows
                             : args->columns == TERN_ZERO ? 0
                                                          : args->columns;

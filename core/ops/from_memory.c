@@ -94,7 +94,7 @@ tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(v
                                  void *user, const tern_new_args *args)
 {
     core_maker m;
-    tern_new_args on_cpu = *args;
+    tern_new_args on_cpu = *core_options(args);
     if (on_cpu.device.kind == TERN_KIND_NONE)
         on_cpu.device = TERN_CPU;
     if (!core_maker_begin(&m, site, "from_memory", &on_cpu, TERN_F32) || !check_data(&m, data))

@@ -129,9 +129,7 @@ static bool width(tern_site_t site, const char *op, const char *name, double *gi
 
 tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_args *args)
 {
-    tern_smooth_l1_loss_args a = { .size_ = 0 };
-    if (args != NULL)
-        a = *args;
+    tern_smooth_l1_loss_args a = *core_options(args);
     if (!width(site, "smooth_l1_loss", "beta", &a.beta))
         return NULL;
     return of_pairs(TERN_OP_smooth_l1_loss, site, a.x, a.target, a.reduction, smooth, a.beta);
@@ -139,9 +137,7 @@ tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_
 
 tern_tensor *tern_huber_loss_at(tern_site_t site, const tern_huber_loss_args *args)
 {
-    tern_huber_loss_args a = { .size_ = 0 };
-    if (args != NULL)
-        a = *args;
+    tern_huber_loss_args a = *core_options(args);
     if (!width(site, "huber_loss", "delta", &a.delta))
         return NULL;
     return of_pairs(TERN_OP_huber_loss, site, a.x, a.target, a.reduction, huber, a.delta);
@@ -175,9 +171,7 @@ static tern_tensor *divergence(core_frame *frame, const tern_kl_div_args *args)
 tern_tensor *tern_kl_div_at(tern_site_t site, const tern_kl_div_args *args)
 {
     core_frame frame;
-    tern_kl_div_args a = { .size_ = 0 };
-    if (args != NULL)
-        a = *args;
+    tern_kl_div_args a = *core_options(args);
     core_compose_begin(&frame, TERN_OP_kl_div, site, 2, (tern_tensor *[]){ a.x, a.target });
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) &&

@@ -4,6 +4,7 @@
 
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 
 /* Weights are numbers >= 0 and each row has one above 0: the host reads three numbers to know. total: the
  * sum of each row, which is not finite where a weight is not. */
@@ -77,6 +78,7 @@ static tern_tensor *draw_once(core_call *call, tern_tensor *weights, int64_t cou
 
 tern_tensor *tern_multinomial_at(tern_site_t site, const tern_multinomial_args *args)
 {
+    args = core_options(args);
     tern_tensor *x = args->weights, *out = NULL;
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_multinomial, site, 1, &x);

@@ -1,6 +1,7 @@
 /* nll_loss: the log-probability of each target's class, picked, weighed and reduced by simple ops. */
 #include "core/op_table.h"
 #include "core/ops/loss.h"
+#include "core/option.h"
 
 static bool check_target(core_call *call)
 {
@@ -54,9 +55,7 @@ static tern_tensor *losses(core_call *call, int64_t ignored, int reduction)
 tern_tensor *tern_nll_loss_at(tern_site_t site, const tern_nll_loss_args *args)
 {
     core_frame frame;
-    tern_nll_loss_args a = { .size_ = 0 };
-    if (args != NULL)
-        a = *args;
+    tern_nll_loss_args a = *core_options(args);
     core_compose_begin(&frame, TERN_OP_nll_loss, site, 3,
                        (tern_tensor *[]){ a.x, a.target, a.weight });
     tern_tensor *out = NULL;

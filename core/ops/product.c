@@ -153,6 +153,7 @@ static tern_tensor *addmm(tern_tensor **in, const addmm_attr *factors)
 tern_tensor *tern_addmm_at(tern_site_t site, const tern_addmm_args *args)
 {
     core_frame frame;
+    args = core_options(args);
     core_compose_begin(&frame, TERN_OP_addmm, site, 3,
                        (tern_tensor *[]){ args->input, args->mat1, args->mat2 });
     tern_tensor *out = NULL;

@@ -139,6 +139,7 @@ static tern_tensor *one_row(tern_op_id id, tern_site_t site, tern_attr_reduce *a
 static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
                               const tern_reduce_args *args)
 {
+    args = core_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_reduce attr = { .keepdim = args->keepdim, .correction = args->correction };
     if (id == TERN_OP_var || id == TERN_OP_std)

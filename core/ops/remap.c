@@ -3,6 +3,7 @@
 
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/rules.h"
 
 /* Nothing moves. */
@@ -225,6 +226,7 @@ static tern_tensor *what_is_left(tern_tensor *x, const tern_pad_args *args)
 tern_tensor *tern_pad_at(tern_site_t site, const tern_pad_args *args)
 {
     core_frame frame;
+    args = core_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_remap attr;
     core_compose_begin(&frame, TERN_OP_pad, site, 1, &x);

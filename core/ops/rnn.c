@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "core/call.h"
+#include "core/error.h"
 #include "core/stream.h"
 
 enum { X, H0, C0, WEIGHTS, OUT, RESERVE, GRADIENT };
@@ -139,7 +140,7 @@ static const tern_op backward_op = {
 int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev)
 {
     const tern_backend_rnn *library = library_of(dev);
-    if (library == NULL)
+    if (library == NULL || how == NULL)
         return -1;
     tern_thread *self = core_self();
     const tern_call record = { .size = sizeof record,
@@ -153,14 +154,22 @@ int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev)
 }
 
 /* A record of one of the two ops; false after an error. */
-static bool dispatch(const tern_op *op, tern_site_t site, tern_attr_rnn *attr,
-                     tern_tensor *const *in, core_call *call)
+static bool dispatch(const tern_op *op, tern_site_t site, const tern_attr_rnn *how,
+                     tern_tensor *const *in, bool *out_done, core_call *call)
 {
     memset(call, 0, sizeof *call);
     call->self = core_self();
+    if (how == NULL || in == NULL || out_done == NULL) {
+        core_error(call->self, site, TERN_ERR_ARGUMENT, op->name,
+                   "the sizes, the tensors or out_done are NULL");
+        return false;
+    }
+    tern_attr_rnn attr = *how;
+    attr.out_done = out_done;
+    *out_done = false;
     call->op = op;
     call->site = site;
-    call->attr = attr;
+    call->attr = &attr;
     call->n_in = op->inputs;
     call->n_out = op->outputs == OUT_NONE ? 0 : op->outputs;
     for (int i = 0; i < call->n_in; i++)
@@ -172,11 +181,9 @@ tern_status_t tern_rnn_forward_at(tern_site_t site, const tern_attr_rnn *how,
                                   tern_tensor *const in[6], bool *out_done)
 {
     core_call call;
-    tern_attr_rnn attr = *how;
-    attr.out_done = out_done;
-    *out_done = false;
-    return dispatch(&forward_op, site, &attr, in, &call) ? TERN_OK
-                                                         : (tern_status_t)call.self->error_code;
+    return dispatch(&forward_op, site, how, in, out_done, &call)
+               ? TERN_OK
+               : (tern_status_t)call.self->error_code;
 }
 
 tern_status_t tern_rnn_backward_at(tern_site_t site, const tern_attr_rnn *how,
@@ -184,10 +191,9 @@ tern_status_t tern_rnn_backward_at(tern_site_t site, const tern_attr_rnn *how,
                                    bool *out_done)
 {
     core_call call;
-    tern_attr_rnn attr = *how;
-    attr.out_done = out_done;
-    *out_done = false;
-    const bool ok = dispatch(&backward_op, site, &attr, in, &call);
+    if (out_grads == NULL)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, backward_op.name, "out_grads is NULL");
+    const bool ok = dispatch(&backward_op, site, how, in, out_done, &call);
     for (int i = 0; i < 3; i++)
         out_grads[i] = ok ? core_scope_add(call.self, call.out[i]) : NULL;
     return ok ? TERN_OK : (tern_status_t)call.self->error_code;

@@ -1,6 +1,7 @@
 /* slice and select: parts of a tensor along one dimension. */
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/rules.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ static int64_t clamp(int64_t value, int64_t size)
 
 tern_tensor *tern_slice_at(tern_site_t site, const tern_slice_args *args)
 {
+    args = core_options(args);
     const int64_t size = tern_size(args->x, args->dim); /* -1: the rule says why */
     const int64_t step = args->step == 0 ? 1 : args->step;
     const int64_t start = clamp(args->start, size > 0 ? size : 0);

@@ -25,6 +25,7 @@ static bool check_p(core_call *call, double p)
 
 tern_tensor *tern_norm_at(tern_site_t site, const tern_norm_args *args)
 {
+    args = core_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_vector_norm attr = { .keepdim = args->keepdim };
     attr.p = args->p == (double)TERN_ZERO ? 0 : core_given(args->p, 2);

@@ -3,9 +3,12 @@
  * Conventions of the whole API, said once here:
  * - value types end in _t and are passed by value; objects do not and are passed by pointer;
  * - every public call is a macro over an `_at` function that also takes the caller's site; bindings
- *   call the `_at` functions, options by pointer in a struct that begins with its size;
+ *   call the `_at` functions, options by pointer in a struct that begins with its size; NULL is a struct
+ *   of zeros;
  * - in an option struct zero means "not given", so enums of things that can be chosen start at 1; a
- *   zero that is meant, where that is something else, is TERN_ZERO (in a double: -0.0);
+ *   zero that is meant, where that is something else, is TERN_ZERO (in a double: -0.0); a number that
+ *   names none of an enum's values is an error;
+ * - NULL for what a call needs is an error (TERN_ERR_ARGUMENT); a call without a site does nothing then;
  * - a call that returns a tensor returns NULL on failure and records the error (tern/error.h); the
  *   tensor belongs to the innermost open scope (tern/tensor.h);
  * - sizes and counts are int64_t; strides count elements, never bytes. */

@@ -29,7 +29,7 @@ typedef struct tern_live_t {
 } tern_live_t;
 
 /* Fills `out` with up to `capacity` sites, most bytes first, and returns how many there are; -1 with an
- * error recorded when there is no memory for the count. `out` may be NULL when capacity is 0. */
+ * error recorded when there is no memory for the count. `out` may be NULL: only the count is wanted. */
 TERN_API int64_t tern_live_sites_at(tern_site_t site, tern_live_t *out, int64_t capacity);
 #define tern_live_sites(out, capacity) tern_live_sites_at(TERN_HERE, out, capacity)
 /* The same as text: a line for all, then one for each site, as many as fit; returns `buffer`. */

@@ -26,7 +26,7 @@ typedef struct tern_transfers_t {
 } tern_transfers_t;
 
 /* Fills `out` with up to `capacity` lines, most bytes first, then most often, and returns how many there
- * are; -1 with an error recorded without memory. `out` may be NULL when capacity is 0. Each number is
+ * are; -1 with an error recorded without memory. `out` may be NULL: only the count is wanted. Each number is
  * exact by itself; while other threads transfer, some may be newer than others. */
 TERN_API int64_t tern_transfers_at(tern_site_t site, tern_transfers_t *out, int64_t capacity);
 #define tern_transfers(out, capacity) tern_transfers_at(TERN_HERE, out, capacity)

@@ -1,0 +1,3 @@
+#include "core/option.h"
+
+const struct core_no_options core_no_options = { .size_ = sizeof core_no_options };
