@@ -52,10 +52,10 @@ static bool check_leaf(tern_thread *self, tern_site_t site, const char *what, co
 tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on)
 {
     tern_thread *self = core_self();
-    if (!check_leaf(self, site, "requires_grad", t))
+    if (!check_leaf(self, site, "set_requires_grad", t))
         return NULL;
     if (on && !tern_dtype_is_float((tern_dtype_t)t->view.dtype)) {
-        core_error(self, site, TERN_ERR_DTYPE, "requires_grad", "%s tensors have no gradients",
+        core_error(self, site, TERN_ERR_DTYPE, "set_requires_grad", "%s tensors have no gradients",
                    tern_dtype_name((tern_dtype_t)t->view.dtype));
         return NULL;
     }
@@ -110,7 +110,7 @@ tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook 
     tern_thread *self = core_self();
     refresh(t);
     if (t == NULL || hook == NULL || !t->requires_grad)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "hook",
+        return core_error(self, site, TERN_ERR_ARGUMENT, "add_hook",
                           "a hook needs a function and a tensor that requires a gradient");
     tern_tensor *alias = NULL;
     if (t->node != NULL) {
@@ -135,10 +135,10 @@ tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tensor *leaf,
                                            tern_accumulated_hook hook, void *user)
 {
     tern_thread *self = core_self();
-    if (!check_leaf(self, site, "accumulated hook", leaf))
+    if (!check_leaf(self, site, "add_accumulated_hook", leaf))
         return (tern_status_t)self->error_code;
     if (hook == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, "accumulated hook",
+        return core_error(self, site, TERN_ERR_ARGUMENT, "add_accumulated_hook",
                           "the function is NULL");
     core_hook *h = hook_new(self, site, &leaf->hooks);
     if (h == NULL)

@@ -151,7 +151,10 @@ static tern_tensor *run_one(core_call *outer, tern_op_id id, void *attr, tern_te
     core_fill(&call, outer->self, id, outer->site, attr);
     call.n_in = 1;
     call.in[0] = in;
-    return core_dispatch(&call) ? call.out[0] : NULL;
+    const char *name = core_calling_begin(outer->self, outer->op->name);
+    const bool ok = core_dispatch(&call);
+    core_calling_end(outer->self, name);
+    return ok ? call.out[0] : NULL;
 }
 
 /* A recorded copy of t in another dtype, with the caller's reference. */
@@ -169,7 +172,12 @@ static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
                                                v->shape, v->stride)
                      : core_tensor_new(outer->self, outer->site, v->dev, dtype, v->ndim, v->shape);
     call.out[0] = out;
-    if (out == NULL || core_dispatch(&call))
+    if (out == NULL)
+        return NULL;
+    const char *name = core_calling_begin(outer->self, outer->op->name);
+    const bool ok = core_dispatch(&call);
+    core_calling_end(outer->self, name);
+    if (ok)
         return out;
     core_release(outer->self, out);
     return NULL;

@@ -2,6 +2,7 @@
 #include "core/compose.h"
 
 #include "core/autocast.h"
+#include "core/error.h"
 
 void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int64_t n_in,
                         tern_tensor *const *in)
@@ -20,6 +21,7 @@ void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int6
     for (int i = 0; i < call->n_in; i++)
         call->in[i] = in[i];
     frame->outer_site = tern_site_begin(site);
+    frame->outer_name = core_calling_begin(self, call->op->name);
     frame->mark = self->scope.top;
     frame->owned_mode = tern_set_owned_mode(false);
 }
@@ -53,6 +55,7 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
             core_release(self, frame->call.in[i]);
     core_scope_unwind(self, frame->mark);
     tern_set_owned_mode(frame->owned_mode);
+    core_calling_end(self, frame->outer_name);
     tern_site_end(frame->outer_site);
     if (result == NULL)
         return NULL;

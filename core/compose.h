@@ -1,6 +1,6 @@
 /* Public functions made of other ops.
  *
- * Between begin and end, calls carry the caller's site, results belong to a scope of the frame (also
+ * Between begin and end, calls carry the caller's site and errors its name, results belong to a scope of the frame (also
  * in owned mode), and only the one result leaves it:
  *
  *     core_frame frame;
@@ -18,6 +18,7 @@ typedef struct core_frame {
     core_call call; /* self, op, site, inputs; it is never dispatched */
     tern_site_t outer_site;
     int64_t mark;
+    const char *outer_name;
     bool owned_mode;
 } core_frame;
 

@@ -90,6 +90,15 @@ static void add_head(core_text *text, const tern_thread *self, tern_site_t site,
         core_text_add(text, ": ");
 }
 
+/* The same inside a function made of others, which comes first. */
+static void add_heads(core_text *text, const tern_thread *self, tern_site_t site, const char *what)
+{
+    const char *calling = self->calling != NULL ? self->calling : what;
+    add_head(text, self, site, calling);
+    if (calling != NULL && what != NULL && strcmp(calling, what) != 0)
+        core_text_add(text, "in %s: ", what);
+}
+
 core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code,
                            const char *what)
 {
@@ -97,7 +106,7 @@ core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t co
     self->error_site = site;
     core_text text = { self->error_text, sizeof self->error_text - 2, 0 };
     self->error_text[0] = '\0';
-    add_head(&text, self, site, what);
+    add_heads(&text, self, site, what);
     return text;
 }
 

@@ -25,4 +25,18 @@ core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t co
                            const char *what);
 void core_error_end(tern_thread *self, core_text *text);
 
+/* Between begin and end, errors name the function that the program called in front of the one inside that
+ * fails: "conv1d: in conv2d: ...". `begin` returns what `end` wants back. */
+static inline const char *core_calling_begin(tern_thread *self, const char *name)
+{
+    const char *outer = self->calling;
+    if (outer == NULL)
+        self->calling = name;
+    return outer;
+}
+static inline void core_calling_end(tern_thread *self, const char *outer)
+{
+    self->calling = outer;
+}
+
 #endif

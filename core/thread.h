@@ -95,6 +95,7 @@ typedef struct tern_thread {
     bool anomaly;              /* backward looks for NaN */
     struct core_autocast *amp; /* cached casts and counts (amp/autocast.c); NULL until needed */
 
+    const char *calling; /* the outermost function made of others that is open, else NULL */
     tern_site_t error_site;
     int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */
     const char *path[CORE_PATH_DEPTH]; /* of the module that runs */

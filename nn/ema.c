@@ -196,6 +196,8 @@ tern_status_t tern_ema_store_at(tern_site_t site, const tern_ema *ema, tern_stat
 {
     if (!check_ready(site, "ema_store", ema, false))
         return tern_error_code();
+    if (!state)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "ema_store", "the state is NULL");
     char *name = nn_join(site, prefix, NULL, "n_averaged");
     if (name)
         tern_state_set_int_at(site, state, name, ema->updates);

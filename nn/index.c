@@ -121,9 +121,9 @@ static bool build(tern_site_t site, tern_module *m, nn_index *index)
     return true;
 }
 
-const nn_index *nn_module_index(tern_site_t site, tern_module *m)
+const nn_index *nn_module_index(tern_site_t site, const char *what, tern_module *m)
 {
-    if (!nn_module_check(site, "parameters", m) || tern_failed())
+    if (!nn_module_check(site, what, m) || tern_failed())
         return NULL;
     nn_index *index = &m->members_->index;
     const uint64_t revision = tree_revision(m);
@@ -137,7 +137,7 @@ const nn_index *nn_module_index(tern_site_t site, tern_module *m)
 
 static tern_tensors_t list(tern_site_t site, tern_module *m, int kind)
 {
-    const nn_index *index = nn_module_index(site, m);
+    const nn_index *index = nn_module_index(site, kind == BUFFERS ? "buffers" : "parameters", m);
     return index ? index->lists[kind] : (tern_tensors_t){ NULL, NULL, 0 };
 }
 
@@ -153,7 +153,7 @@ tern_tensors_t tern_buffers_at(tern_site_t site, tern_module *m)
 
 tern_tensor *tern_module_tensor(tern_module *m, const char *name)
 {
-    const nn_index *index = m && name ? nn_module_index(NULL, m) : NULL;
+    const nn_index *index = m && name ? nn_module_index(NULL, "module_tensor", m) : NULL;
     for (int64_t i = 0; index && i < index->count; i++)
         if (!strcmp(index->entries[i].name, name))
             return index->entries[i].tensor;

@@ -103,8 +103,8 @@ struct tern_module_members {
 
 /* False, with an error, when m is NULL (unless one is pending that explains it). */
 bool nn_module_check(tern_site_t site, const char *what, const tern_module *m);
-/* The index, made again when the tree has changed; NULL on failure. */
-const nn_index *nn_module_index(tern_site_t site, tern_module *m);
+/* The index, made again when the tree has changed; NULL on failure. `what` is the call that errors name. */
+const nn_index *nn_module_index(tern_site_t site, const char *what, tern_module *m);
 void nn_index_clear(nn_index *index);
 /* Releases m and its tree without asking for parents; for constructors that fail. */
 void nn_module_destroy(tern_module *m);

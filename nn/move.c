@@ -53,7 +53,7 @@ static void move_all(tern_site_t site, const nn_index *index, const tern_to_args
 tern_status_t tern_module_to_at(tern_site_t site, tern_module *m, const tern_to_args *given)
 {
     NN_ARGS(site, "module_to", tern_to_args, args, given);
-    const nn_index *index = args_given ? nn_module_index(site, m) : NULL;
+    const nn_index *index = args_given ? nn_module_index(site, "module_to", m) : NULL;
     if (!index)
         return tern_error_code();
     if (args.dtype && !tern_dtype_is_float(args.dtype))

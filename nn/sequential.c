@@ -27,19 +27,26 @@ bool nn_is_sequential(const tern_module *m)
     return m->forward == forward;
 }
 
-tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, const char *name,
-                                    tern_module *module)
+static tern_module *add(tern_site_t site, const char *what, tern_module *sequential,
+                        const char *name, tern_module *module)
 {
-    if (!nn_module_check(site, "sequential_add", sequential))
+    if (!nn_module_check(site, what, sequential))
         return NULL;
     if (sequential->forward != forward) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "sequential_add", "the module is a %s",
-                     sequential->type);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the module is a %s", sequential->type);
         return NULL;
     }
     char number[24];
     snprintf(number, sizeof number, "%lld", (long long)sequential->members_->child_count);
-    return tern_module_add_child_at(site, sequential, name ? name : number, module);
+    if (!module)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "child '%s' is NULL", name ? name : number);
+    return module ? tern_module_add_child_at(site, sequential, name ? name : number, module) : NULL;
+}
+
+tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, const char *name,
+                                    tern_module *module)
+{
+    return add(site, "sequential_add", sequential, name, module);
 }
 
 tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, int64_t count)
@@ -49,7 +56,7 @@ tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, i
     if (m && count > 0 && !modules)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "sequential", "the list of modules is NULL");
     for (int64_t i = 0; m && !tern_failed() && i < count; i++)
-        tern_sequential_add_at(site, m, NULL, modules[i]);
+        add(site, "sequential", m, NULL, modules[i]);
     if (m && tern_failed())
         nn_module_let_go(m);
     return nn_layer_done(&frame, m);

@@ -27,7 +27,9 @@ char *nn_join(tern_site_t site, const char *prefix, const char *middle, const ch
 tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state *state,
                                    const char *prefix)
 {
-    const nn_index *index = nn_module_index(site, m);
+    const nn_index *index = nn_module_index(site, "module_store", m);
+    if (index && !state)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "module_store", "the state is NULL");
     if (!index)
         return tern_error_code();
     for (int64_t i = 0; i < index->count && !tern_failed(); i++) {
@@ -43,6 +45,8 @@ tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state 
 
 tern_status_t tern_module_save_at(tern_site_t site, tern_module *m, const char *path)
 {
+    if (!nn_module_check(site, "module_save", m))
+        return tern_error_code();
     tern_state *state = tern_state_create_at(site);
     if (state && tern_module_store_at(site, m, state, NULL) == TERN_OK)
         tern_state_save_at(site, state, path);
@@ -282,7 +286,7 @@ tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const ter
     NN_ARGS(site, "module_restore", tern_restore_args, args, given);
     if (args_given && !state)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "module_restore", "the state is NULL");
-    const nn_index *index = args_given ? nn_module_index(site, m) : NULL;
+    const nn_index *index = args_given ? nn_module_index(site, "module_restore", m) : NULL;
     if (!index)
         return tern_error_code();
     restore r = { site, index, state, args.from, NULL, NULL, 0, 0 };

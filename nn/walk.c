@@ -31,6 +31,8 @@ void tern_module_apply(tern_module *m, void (*fn)(tern_module *m, void *user), v
 
 tern_status_t tern_module_zero_grad_at(tern_site_t site, tern_module *m)
 {
+    if (!nn_module_check(site, "module_zero_grad", m))
+        return tern_error_code();
     const tern_tensors_t all = tern_parameters_at(site, m);
     for (int64_t i = 0; i < all.count; i++)
         tern_set_grad_at(site, all.tensors[i], NULL);
@@ -39,6 +41,8 @@ tern_status_t tern_module_zero_grad_at(tern_site_t site, tern_module *m)
 
 tern_status_t tern_module_requires_grad_at(tern_site_t site, tern_module *m, bool on)
 {
+    if (!nn_module_check(site, "module_requires_grad", m))
+        return tern_error_code();
     const tern_tensors_t all = tern_parameters_at(site, m);
     for (int64_t i = 0; i < all.count; i++)
         tern_set_requires_grad_at(site, all.tensors[i], on);

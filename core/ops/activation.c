@@ -56,16 +56,25 @@ static tern_attr_numbers ends(double min, double max)
 }
 PUBLIC_WITH_OPTIONS(hardtanh, ends(core_given(a.min, -1), core_given(a.max, 1)))
 
+static tern_tensor *relu6_of(tern_site_t site, tern_tensor *x,
+                             tern_tensor *(*run)(tern_op_id, tern_site_t, void *, tern_tensor *))
+{
+    tern_thread *self = core_self();
+    tern_attr_numbers attr = ends(0, 6);
+    const char *outer = core_calling_begin(self, "relu6");
+    tern_tensor *y = run(TERN_OP_hardtanh, site, &attr, x);
+    core_calling_end(self, outer);
+    return y;
+}
+
 tern_tensor *tern_relu6_at(tern_site_t site, tern_tensor *x)
 {
-    tern_attr_numbers attr = ends(0, 6);
-    return core_op1(TERN_OP_hardtanh, site, &attr, x);
+    return relu6_of(site, x, core_op1);
 }
 
 tern_tensor *tern_relu6_inplace_at(tern_site_t site, tern_tensor *x)
 {
-    tern_attr_numbers attr = ends(0, 6);
-    return core_op1_inplace(TERN_OP_hardtanh, site, &attr, x);
+    return relu6_of(site, x, core_op1_inplace);
 }
 
 static void set_limit(tern_attr_numbers *attr, int k, tern_operand limit)

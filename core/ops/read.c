@@ -196,7 +196,7 @@ const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, siz
         return "";
     core_text text = { buffer, bytes, 0 };
     buffer[0] = '\0';
-    if (!may_read(self, site, "print", t)) {
+    if (!may_read(self, site, "describe", t)) {
         core_text_add(&text, "no tensor: an error is pending");
         return buffer;
     }

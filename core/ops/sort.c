@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/compose.h"
+#include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/reduce.h"
 
@@ -63,7 +64,11 @@ tern_tensor *tern_argsort_at(tern_site_t site, tern_tensor *x, int dim, bool des
 {
     tern_attr_sort attr = { .dim = dim, .descending = descending, .all = 1 };
     tern_tensor *places = NULL, **out[] = { NULL, &places };
-    return core_opn(TERN_OP_sort, site, &attr, 1, &x, 2, out) ? places : NULL;
+    tern_thread *self = core_self();
+    const char *outer = core_calling_begin(self, "argsort");
+    (void)core_opn(TERN_OP_sort, site, &attr, 1, &x, 2, out); /* NULL after an error */
+    core_calling_end(self, outer);
+    return places;
 }
 
 /* The row under the name of `id`, which also says what is wrong. */

@@ -53,6 +53,38 @@ static void test_shapes(void **state)
     FAILS_HERE(tern_zeros(TERN_SHAPE(-1)));
 }
 
+/* The call is an error of `name`, whatever it is made of. */
+#define FAILS_AS(name, call)                                                        \
+    do {                                                                            \
+        char head[160];                                                             \
+        (void)(call);                                                               \
+        (void)snprintf(head, sizeof head, "%s:%d: %s: ", __FILE__, __LINE__, name); \
+        if (strncmp(tern_error_text(), head, strlen(head)) != 0)                    \
+            fail_msg("expected '%s', got '%s'", head, tern_error_text());           \
+        check_line(__LINE__, false);                                                \
+    } while (0)
+
+static void test_ops_made_of_others(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = ones(2, 3), *line = tern_ones(TERN_SHAPE(1, 2, 5));
+    tern_tensor *far = tern_full(7, TERN_SHAPE(2), .dtype = TERN_I64);
+    FAILS_AS("conv1d", tern_conv1d(line, tern_ones(TERN_SHAPE(3, 4, 2))));
+    FAILS_AS("conv_transpose1d", tern_conv_transpose1d(line, tern_ones(TERN_SHAPE(5, 4, 2))));
+    FAILS_AS("interpolate", tern_interpolate(line, { -1 }));
+    FAILS_AS("copy", tern_copy(a, ones(2, 4)));
+    FAILS_AS("index", tern_index(a, far));
+    FAILS_AS("index_put", tern_index_put(a, ones(2, 4), false, far));
+    FAILS_AS("add", tern_add_(a, ones(2, 4)));
+    FAILS_AS("relu6", tern_relu6(tern_ones(TERN_SHAPE(2), .dtype = TERN_BOOL)));
+    tern_tensor *mean = tern_zeros(TERN_SHAPE(2));
+    FAILS_AS("instance_norm", tern_instance_norm(line, .running_mean = mean));
+    FAILS_AS("module_save", tern_module_save(NULL, "net.safetensors"));
+    FAILS_AS("matmul", tern_matmul(a, tern_ones(TERN_SHAPE(3, 2), .dtype = TERN_F64)));
+    FAILS_AS("mul", tern_mul(a, ones(2, 4)));
+}
+
 static void test_dtypes_and_values(void **state)
 {
     (void)state;
@@ -151,9 +183,13 @@ static void test_data_and_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_dtypes_and_values),
-        cmocka_unit_test(test_nothing_given),  cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_autograd),       cmocka_unit_test(test_modules_and_optimizers),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_dtypes_and_values),
+        cmocka_unit_test(test_ops_made_of_others),
+        cmocka_unit_test(test_nothing_given),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_autograd),
+        cmocka_unit_test(test_modules_and_optimizers),
         cmocka_unit_test(test_data_and_files),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
