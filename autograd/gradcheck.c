@@ -141,6 +141,10 @@ tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *arg
     if (args->fn == NULL || args->inputs == NULL || args->count < 1 || args->count > MAX_CHECKED)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "gradcheck",
                             "a function and 1 to %d inputs are needed", MAX_CHECKED);
+    if (args->order < 0 || args->order > 2)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "gradcheck",
+                            "order = %d: 1 checks gradients, 2 gradients of gradients, too",
+                            args->order);
     for (int64_t i = 0; i < args->count; i++)
         if (tern_requires_grad(args->inputs[i]) && tern_dtype(args->inputs[i]) != TERN_F64)
             return tern_fail_at(site, TERN_ERR_DTYPE, "gradcheck",

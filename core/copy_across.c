@@ -23,7 +23,8 @@ static _Atomic int sync_debug; /* tern_sync_debug_t */
 
 void tern_set_sync_debug_mode(tern_sync_debug_t mode)
 {
-    atomic_store_explicit(&sync_debug, (int)mode, memory_order_relaxed);
+    if ((unsigned)mode <= TERN_SYNC_ERROR)
+        atomic_store_explicit(&sync_debug, (int)mode, memory_order_relaxed);
 }
 
 tern_sync_debug_t tern_sync_debug_mode(void)

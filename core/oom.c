@@ -360,8 +360,8 @@ tern_oom_policy_t tern_get_oom_policy(void)
 
 void tern_set_oom_policy(tern_oom_policy_t chosen)
 {
-    atomic_store_explicit(&policy, chosen == TERN_OOM_CPU ? TERN_OOM_CPU : TERN_OOM_ERROR,
-                          memory_order_relaxed);
+    if (chosen == TERN_OOM_ERROR || chosen == TERN_OOM_CPU)
+        atomic_store_explicit(&policy, chosen, memory_order_relaxed);
 }
 
 int64_t tern_oom_fallback_count(void)

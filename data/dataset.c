@@ -1,6 +1,7 @@
 /* Making and freeing datasets. */
 #include "data/dataset.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -253,6 +254,18 @@ static double for_channel(const double *values, int count, int64_t channel)
     return values[count == 1 ? 0 : channel];
 }
 
+static bool check_finite(const tern_normalize_args *args, const char *what)
+{
+    bool finite = isfinite(args->scale);
+    for (int64_t c = 0; c < TERN_MAX_CHANNELS; c++) {
+        finite = finite && isfinite(args->mean[c]) && isfinite(args->deviation[c]);
+    }
+    if (!finite) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "scale, means and deviations have to be finite");
+    }
+    return finite;
+}
+
 static tern_dataset *normalize(const tern_normalize_args *args, const char *what)
 {
     tern_dataset *dataset = args->dataset;
@@ -269,6 +282,9 @@ static tern_dataset *normalize(const tern_normalize_args *args, const char *what
     if (means > dataset->channels || deviations > dataset->channels) {
         DATA_FAIL(TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels", means,
                   deviations, (long long)dataset->channels);
+        return NULL;
+    }
+    if (!check_finite(args, what)) {
         return NULL;
     }
     double scale = args->scale != 0.0 ? args->scale : 1.0 / 255.0;

@@ -60,6 +60,9 @@ tern_status_t tern_module_to_at(tern_site_t site, tern_module *m, const tern_to_
         return tern_fail_at(site, TERN_ERR_DTYPE, "module_to",
                             "the dtype of a module's parameters must be a float, not %s",
                             tern_dtype_name(args.dtype));
+    if ((unsigned)args.format > TERN_FORMAT_CHANNELS_LAST)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "module_to", "%d is no memory format",
+                            (int)args.format);
     args.size_ = sizeof args;
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);

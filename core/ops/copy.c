@@ -104,6 +104,9 @@ static bool check_to(tern_site_t site, const tern_view *v, const tern_to_args *a
     if ((int)args->dtype < 0 || args->dtype >= TERN_DTYPES)
         return tern_fail_at(site, TERN_ERR_DTYPE, "to", "%d is no dtype", (int)args->dtype) ==
                TERN_OK;
+    if ((unsigned)args->format > TERN_FORMAT_CHANNELS_LAST)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, "to", "%d is no memory format",
+                            (int)args->format) == TERN_OK;
     if (args->format == TERN_FORMAT_CHANNELS_LAST && v->ndim != 4)
         return tern_fail_at(site, TERN_ERR_SHAPE, "to",
                             "channels_last is for 4 dimensions; this tensor has %d",

@@ -32,6 +32,8 @@ static bool check_args(const core_maker *m)
         return core_maker_refuse(m, TERN_ERR_DTYPE, "the dtype is none of tern's");
     if (args->requires_grad && !tern_dtype_is_float(m->dtype))
         return core_maker_refuse(m, TERN_ERR_GRAD, "only floats can require a gradient");
+    if ((unsigned)args->format > TERN_FORMAT_CHANNELS_LAST)
+        return core_maker_refuse(m, TERN_ERR_ARGUMENT, "the memory format is none of tern's");
     if (args->format == TERN_FORMAT_CHANNELS_LAST && args->shape.ndim != 4)
         return core_maker_refuse(m, TERN_ERR_SHAPE, "channels_last is for 4 dimensions");
     return true;

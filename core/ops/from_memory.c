@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include "core/ops/create.h"
 
 static void nothing_to_release(void *user)

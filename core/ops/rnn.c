@@ -47,6 +47,8 @@ static int64_t results_of(const tern_attr_rnn *a)
 static bool check(core_call *call)
 {
     const tern_attr_rnn *a = core_attr(call);
+    if (a->kind < TERN_RNN_RELU || a->kind > TERN_RNN_GRU)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%d is no kind of layer", (int)a->kind);
     const int64_t states = places(a) * a->batch * a->hidden;
     const int64_t wanted[] = { a->length * a->batch * a->features,
                                states,
