@@ -35,6 +35,8 @@ static struct {
     lane lanes[SIM_THREADS];
     int order[SIM_THREADS];
     int threads, next_new, alive, at_barrier, in_warp;
+    int stopped[SIM_THREADS /
+                32];        /* of each warp: lanes that wait for others of it, or have ended */
     int ready[SIM_THREADS]; /* a ring */
     int ready_first, ready_count;
     lane *current;
@@ -259,9 +261,13 @@ static bool finish_group(lane *warp, int lanes, const lane *group)
     return true;
 }
 
-/* Lets a group of the warp go on if each lane of its mask has come or has ended. */
+/* Lets a group of the warp go on if each lane of its mask has come or has ended. Each lane that comes
+ * asks; the count spares all but the last a look at every other. */
 static void try_group(lane *warp, int lanes, const lane *group)
 {
+    int *stopped = &b.stopped[(warp - b.lanes) / 32];
+    if (*stopped < __builtin_popcount(group->mask & (uint32_t)(((uint64_t)1 << lanes) - 1)))
+        return;
     for (int i = 0; i < lanes; i++)
         if ((group->mask >> i & 1u) && warp[i].state != LANE_DONE && !waits_with(&warp[i], group))
             return;
@@ -271,6 +277,7 @@ static void try_group(lane *warp, int lanes, const lane *group)
     for (int i = 0; i < lanes; i++)
         if ((members.mask >> i & 1u) && waits_with(&warp[i], &members)) {
             b.in_warp--;
+            (*stopped)--;
             make_ready(&warp[i]);
         }
 }
@@ -299,6 +306,7 @@ uint64_t sim_warp(const sim_site *site, int kind, uint32_t mask, uint64_t value,
     l->width = width;
     wait_as(LANE_WARP, site);
     b.in_warp++;
+    b.stopped[first / 32]++;
     try_group(&b.lanes[first], lanes_of(first), l);
     leave(b.running);
     return l->result;
@@ -310,6 +318,7 @@ static void thread_ends(lane *l)
 {
     look_at_uses();
     l->state = LANE_DONE;
+    b.stopped[(l - b.lanes) / 32]++;
     b.alive--;
     if (b.at_barrier > 0 && b.at_barrier == b.alive)
         release_barrier();
@@ -371,6 +380,7 @@ static void run_block(void)
         b.lanes[t].state = LANE_NEW;
     b.uses = sim_undefined_uses();
     b.next_new = b.at_barrier = b.in_warp = b.ready_count = 0;
+    memset(b.stopped, 0, sizeof b.stopped);
     b.alive = b.threads;
     if (b.grid->dynamic_bytes > 0) {
         memset(dyn_smem, 0xFF, b.grid->dynamic_bytes); /* NaN: nobody wrote it */
