@@ -93,6 +93,12 @@ static tern_tensor *run_case(tern_tensor *const *in, void *user)
     return info->run(copy);
 }
 
+/* Of larger inputs not each element, but all of them along one direction. */
+static bool is_large(int64_t elements)
+{
+    return elements > 256 && getenv("TERN_TEST_FULL") == NULL;
+}
+
 static void check_gradients(const opinfo *info, layout l)
 {
     TERN_SCOPE;
@@ -100,19 +106,19 @@ static void check_gradients(const opinfo *info, layout l)
     opinfo_values(info, TERN_F64, values);
     tern_tensor *all[MAX_IN], *in[MAX_IN];
     opinfo_tensors(info, TERN_F64, l, values, all);
-    int n = 0;
+    int64_t n = 0, elements = 0;
     for (int i = 0; i < MAX_IN; i++) {
         value_free(&values[i]);
         if (all[i] == NULL)
             continue;
         if (info->differentiable & (1u << i))
-            tern_set_requires_grad(all[i], true);
+            elements += tern_numel(tern_set_requires_grad(all[i], true));
         in[n++] = all[i];
     }
     grad_case user = { info };
     checks++;
-    if (tern_gradcheck(run_case, in, n, &user, .order = info->order, .tolerance = 2e-5) !=
-        TERN_OK) {
+    if (tern_gradcheck(run_case, in, n, &user, .order = info->order, .tolerance = 2e-5,
+                       .fast_mode = is_large(elements)) != TERN_OK) {
         complain(info, layout_name(l), tern_error_text());
         tern_error_clear();
     }
@@ -283,6 +289,36 @@ static void check_empty(const opinfo *info)
         complain(&empty, "not_empty.def", "passes");
 }
 
+static tern_dtype_t any_dtype(const tern_op *row)
+{
+    int dtype = TERN_F32;
+    while (!(row->dtypes & B(dtype)))
+        dtype = dtype % (TERN_DTYPES - 1) + 1;
+    return (tern_dtype_t)dtype;
+}
+
+/* NULL in place of an operand is an error, or stands for none where the op can do without. */
+static void check_null_operands(const opinfo *info)
+{
+    const tern_op *row = opinfo_row(info->op);
+    for (int i = 0; i < MAX_IN; i++) {
+        TERN_SCOPE;
+        value values[MAX_IN];
+        tern_tensor *in[MAX_IN];
+        opinfo_values(info, any_dtype(row), values);
+        opinfo_tensors(info, any_dtype(row), LAYOUT_ROW_MAJOR, values, in);
+        for (int k = 0; k < MAX_IN; k++)
+            value_free(&values[k]);
+        if (in[i] == NULL)
+            continue;
+        in[i] = NULL;
+        checks++;
+        if (info->run(in) == NULL && !tern_failed())
+            complain(info, "NULL for an operand", "gives nothing and no error");
+        tern_error_clear();
+    }
+}
+
 static void test_every_row_agrees_with_its_reference(void **state)
 {
     (void)state;
@@ -291,6 +327,7 @@ static void test_every_row_agrees_with_its_reference(void **state)
         if (only == NULL || strcmp(only, opinfo_at(i)->op) == 0) {
             check_case(opinfo_at(i));
             check_empty(opinfo_at(i));
+            check_null_operands(opinfo_at(i));
         }
     print_message("%d checks, %d of them refused: the CPU's dtypes\n", checks, refusals);
     assert_int_equal(failures, 0);
