@@ -4,6 +4,7 @@
  * the weighted sum of the first gradients, and the same comparison runs on that. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "autograd/node.h"
 #include "core/option.h"
@@ -52,27 +53,15 @@ static tern_tensor *evaluate(const check_run *run, tern_tensor *const *in, int o
     return sum;
 }
 
-/* The number with element k of input i moved by `delta`. NaN after an error. */
-static double moved(const check_run *run, int64_t i, const double *values, int64_t k, double delta,
-                    int order)
+/* The number with `values` in place of input i's. NaN after an error. */
+static double number_at(const check_run *run, int64_t i, const double *values, int order)
 {
     TERN_SCOPE;
     const tern_gradcheck_args *args = run->args;
     tern_tensor *in[MAX_CHECKED];
     for (int64_t j = 0; j < args->count; j++)
         in[j] = args->inputs[j];
-    const int64_t numel = tern_numel(in[i]);
-    double *copy = malloc((size_t)numel * sizeof *copy);
-    if (copy == NULL) {
-        tern_fail_at(run->site, TERN_ERR_OOM, "gradcheck", "no memory for a copy of input %lld",
-                     (long long)i);
-        return NAN;
-    }
-    for (int64_t e = 0; e < numel; e++)
-        copy[e] = values[e];
-    copy[k] += delta;
-    tern_tensor *t = tern_from_data(copy, tern_shape(in[i]), .dtype = TERN_F64);
-    free(copy);
+    tern_tensor *t = tern_from_data(values, tern_shape(in[i]), .dtype = TERN_F64);
     t = tern_to(t, tern_device(in[i]));
     in[i] = tern_set_requires_grad(t, true);
     if (in[i] == NULL)
@@ -81,31 +70,88 @@ static double moved(const check_run *run, int64_t i, const double *values, int64
     return s == NULL ? (tern_failed() ? NAN : 0.0) : tern_item(s);
 }
 
-static tern_status_t compare_input(const check_run *run, int64_t i, tern_tensor *grad, int order)
+/* Input i: its elements, what backward gives for them, and room for as many that are moved. */
+typedef struct checked_input {
+    int64_t i, numel;
+    double *values, *analytic, *point;
+} checked_input;
+
+static bool differ(const check_run *run, double analytic, double numeric)
 {
-    const int64_t numel = tern_numel(run->args->inputs[i]);
-    const size_t bytes = (size_t)numel * sizeof(double);
-    double *values = malloc(bytes + 1), *analytic = calloc(bytes + 1, 1);
-    if (values == NULL || analytic == NULL)
-        tern_fail_at(run->site, TERN_ERR_OOM, "gradcheck", "no memory to check input %lld",
-                     (long long)i);
-    else if (tern_read(run->args->inputs[i], TERN_F64, values, (int64_t)bytes) == TERN_OK &&
-             grad != NULL)
-        (void)tern_read(grad, TERN_F64, analytic, (int64_t)bytes);
-    for (int64_t k = 0; k < numel && !tern_failed(); k++) {
-        const double h = run->step * fmax(1.0, fabs(values[k]));
-        const double up = moved(run, i, values, k, h, order);
-        const double down = moved(run, i, values, k, -h, order);
+    const double bound = run->tolerance * fmax(1.0, fmax(fabs(numeric), fabs(analytic)));
+    return !(fabs(numeric - analytic) <= bound) && !tern_failed();
+}
+
+static double step_of(const check_run *run, const checked_input *in, int64_t k)
+{
+    return run->step * fmax(1.0, fabs(in->values[k]));
+}
+
+/* One element after the other. */
+static void compare_elements(const check_run *run, const checked_input *in, int order)
+{
+    for (int64_t k = 0; k < in->numel && !tern_failed(); k++) {
+        const double h = step_of(run, in, k);
+        in->point[k] = in->values[k] + h;
+        const double up = number_at(run, in->i, in->point, order);
+        in->point[k] = in->values[k] - h;
+        const double down = number_at(run, in->i, in->point, order);
+        in->point[k] = in->values[k];
         const double numeric = (up - down) / (2 * h);
-        const double bound = run->tolerance * fmax(1.0, fmax(fabs(numeric), fabs(analytic[k])));
-        if (!(fabs(numeric - analytic[k]) <= bound) && !tern_failed())
+        if (differ(run, in->analytic[k], numeric))
             tern_fail_at(
                 run->site, TERN_ERR_GRAD, "gradcheck",
                 "order %d: input %lld, element %lld: backward gives %.10g, differences %.10g",
-                order, (long long)i, (long long)k, analytic[k], numeric);
+                order, (long long)in->i, (long long)k, in->analytic[k], numeric);
     }
-    free(values);
-    free(analytic);
+}
+
+/* All elements at once, each by a random part of its step: the derivative along that direction. */
+static void compare_direction(const check_run *run, const checked_input *in, int order)
+{
+    tern_generator *generator = tern_generator_create(47 + (uint64_t)in->i);
+    tern_tensor *direction = tern_rand(TERN_SHAPE(in->numel), .dtype = TERN_F64, .device = TERN_CPU,
+                                       .generator = generator);
+    tern_generator_free(generator);
+    const double *part = tern_data(direction);
+    double side[2], analytic = 0;
+    if (part == NULL)
+        return;
+    for (int sign = 0; sign < 2; sign++) {
+        for (int64_t k = 0; k < in->numel; k++)
+            in->point[k] =
+                in->values[k] + (sign == 0 ? 1 : -1) * (2 * part[k] - 1) * step_of(run, in, k);
+        side[sign] = number_at(run, in->i, in->point, order);
+    }
+    for (int64_t k = 0; k < in->numel; k++)
+        analytic += in->analytic[k] * (2 * part[k] - 1) * step_of(run, in, k) / run->step;
+    const double numeric = (side[0] - side[1]) / (2 * run->step);
+    if (differ(run, analytic, numeric))
+        tern_fail_at(run->site, TERN_ERR_GRAD, "gradcheck",
+                     "order %d: input %lld, along a random direction: backward gives %.10g, "
+                     "differences %.10g; without .fast_mode the element is named",
+                     order, (long long)in->i, analytic, numeric);
+}
+
+static tern_status_t compare_input(const check_run *run, int64_t i, tern_tensor *grad, int order)
+{
+    TERN_SCOPE;
+    const int64_t numel = tern_numel(run->args->inputs[i]);
+    const int64_t bytes = numel * (int64_t)sizeof(double);
+    double *room = calloc(3 * (size_t)numel + 1, sizeof *room);
+    const checked_input in = { i, numel, room, room + numel, room + 2 * numel };
+    if (room == NULL)
+        tern_fail_at(run->site, TERN_ERR_OOM, "gradcheck", "no memory to check input %lld",
+                     (long long)i);
+    else if (tern_read(run->args->inputs[i], TERN_F64, in.values, bytes) == TERN_OK &&
+             (grad == NULL || tern_read(grad, TERN_F64, in.analytic, bytes) == TERN_OK)) {
+        memcpy(in.point, in.values, (size_t)bytes);
+        if (run->args->fast_mode)
+            compare_direction(run, &in, order);
+        else
+            compare_elements(run, &in, order);
+    }
+    free(room);
     return tern_error_code();
 }
 

@@ -176,9 +176,12 @@ typedef struct tern_gradcheck_args {
     int order;   /* 1 (default): gradients; 2: gradients of gradients too */
     double step; /* default 1e-6 */
     double tolerance; /* default 1e-5, relative and absolute */
+    /* Moves all elements of an input at once, along a random direction: two evaluations for each input
+     * instead of two for each element, as torch.autograd.gradcheck(fast_mode=True). */
+    bool fast_mode;
 } tern_gradcheck_args;
 /* Compares gradients with central differences. On disagreement the error names input, element, both
- * values. */
+ * values; with fast_mode the input alone. */
 TERN_API tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args);
 #define tern_gradcheck(...) \
     tern_gradcheck_at(TERN_HERE, TERN_OPTIONS_(tern_gradcheck_args, __VA_ARGS__))

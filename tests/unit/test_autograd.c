@@ -265,6 +265,43 @@ static void test_gradcheck_finds_a_wrong_gradient(void **state)
     assert_error(TERN_ERR_GRAD, "input 0, element 0");
 }
 
+/* The wrong gradient lies in one of many elements. */
+static void one_wrong_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *two =
+        tern_full(2, tern_shape(grad), .dtype = tern_dtype(grad), .device = tern_device(grad));
+    tern_fill(tern_select(two, 0, 700), 2.1);
+    grad_in[0] = tern_mul(tern_mul(grad, two), tern_saved(ctx, 0));
+}
+static tern_tensor *apply_one_wrong(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    static const tern_op op = { "one_wrong", .inputs = 1, .forward = wrong_square_forward,
+                                .backward = one_wrong_backward };
+    return tern_apply(&op, in[0]);
+}
+static tern_tensor *cubes(tern_tensor *const *in, void *calls)
+{
+    ++*(int *)calls;
+    return tern_mul(tern_mul(in[0], in[0]), tern_mul(in[0], in[1]));
+}
+
+static void test_gradcheck_along_one_direction(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(5);
+    int calls = 0;
+    tern_tensor *in[] = { tern_randn(TERN_SHAPE(1000), .dtype = TERN_F64, .requires_grad = true),
+                          tern_randn(TERN_SHAPE(1000), .dtype = TERN_F64, .requires_grad = true) };
+    assert_int_equal(tern_gradcheck(cubes, in, 2, &calls, .order = 2, .fast_mode = true), TERN_OK);
+    assert_int_equal(calls, 2 * (1 + 2 * 2)); /* for each order: once, and twice for each input */
+    assert_int_equal(tern_gradcheck(apply_one_wrong, in, 1, .fast_mode = true), TERN_ERR_GRAD);
+    assert_error(TERN_ERR_GRAD, "input 0, along a random direction");
+    assert_int_equal(tern_gradcheck(apply_one_wrong, in, 1), TERN_ERR_GRAD);
+    assert_error(TERN_ERR_GRAD, "input 0, element 700");
+}
+
 static tern_tensor *identity_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
     (void)ctx;
@@ -364,6 +401,7 @@ int main(void)
         TEST(test_gradient_may_be_a_view_of_a_buffer),
         TEST(test_roots_are_checked),
         TEST(test_gradcheck_finds_a_wrong_gradient),
+        TEST(test_gradcheck_along_one_direction),
         TEST(test_a_gradient_of_another_shape_is_an_error),
         TEST(test_hooks_and_gradients_want_the_right_tensors),
         TEST(test_ops_of_ones_own_are_checked),
