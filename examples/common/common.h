@@ -133,6 +133,8 @@ tern_dataset *example_pictures(int64_t count, uint64_t seed);
 void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64_t count);
 /* Writes the results, whole or not at all; false after a message. */
 bool example_write_json(const example *run);
+/* Whether all that was printed so far could be written to stdout; false after a message. */
+bool example_arrived(const example *run);
 /* How many epochs have an entry. */
 int64_t example_entries(const example *run);
 

@@ -100,6 +100,9 @@ static void find_data(example *run)
         return;
     }
     run->data = set.drawn;
+    if (tern_failed()) { /* what went wrong before is all that is to be said */
+        return;
+    }
     fprintf(stderr,
             "%s: no %s in data/%s, $TERN_DATA/%s or ~/.cache/tern/%s: using drawn %s\n"
             "  try --data DIR%s\n",
@@ -142,10 +145,13 @@ tern_text *example_text(example *run)
 {
     if (!run->data && !is_found(run, TEXT_NAME)) {
         run->data = "tales";
-        fprintf(stderr,
-                "%s: no " TEXT_NAME " in data, $TERN_DATA or ~/.cache/tern: using made-up tales\n"
-                "  try --data FILE with a text of your own\n",
-                run->program);
+        if (!tern_failed()) {
+            fprintf(stderr,
+                    "%s: no " TEXT_NAME
+                    " in data, $TERN_DATA or ~/.cache/tern: using made-up tales\n"
+                    "  try --data FILE with a text of your own\n",
+                    run->program);
+        }
     }
     const bool is_drawn = strcmp(run->data, "tales") == 0;
     if (!run->quiet && !tern_failed()) {

@@ -26,7 +26,8 @@ typedef enum option_type {
     OPTION_RATE,   /* double above 0 */
     OPTION_DEVICE,
     OPTION_AMP,
-    OPTION_TARGET /* a file that the end of the run writes */
+    OPTION_TARGET, /* a file, pipe or device that the end of the run writes */
+    OPTION_STORE   /* a file that it replaces */
 } option_type;
 
 /* What a kind of program takes: name, argument (NULL: none), meaning; then where it goes. */
@@ -59,7 +60,7 @@ static const option_row options[] = {
     { ALL, "threads", "N", "of the CPU", OPTION_NUMBER, MEMBER(threads), 1, 4096 },
     { ALL, "amp", "off|bf16|fp16", "forward in half precision, where that is safe", OPTION_AMP,
       MEMBER(amp), 0, 0 },
-    { ALL, "save", "FILE", "store the whole run", OPTION_TARGET, MEMBER(save), 0, 0 },
+    { ALL, "save", "FILE", "store the whole run", OPTION_STORE, MEMBER(save), 0, 0 },
     { ALL, "load", "FILE", "go on with a stored run", OPTION_TEXT, MEMBER(load), 0, 0 },
     { ALL, "json", "FILE", "write the results", OPTION_TARGET, MEMBER(json), 0, 0 },
     { ALL, "quiet", NULL, "no progress", OPTION_FLAG, MEMBER(quiet), 0, 0 },
@@ -149,16 +150,20 @@ static tern_dev_t read_device(const example *run, const char *text)
 }
 
 /* A file that the end of a long run will write: found out before the run. */
-static const char *read_target(const example *run, const char *option, const char *text)
+static const char *read_target(const example *run, const option_row *o, const char *text)
 {
     char folder[EXAMPLE_PATH_BYTES];
     struct stat info;
     const char *slash = strrchr(text, '/');
     const int length = slash ? (int)(slash - text) + 1 : 0;
     snprintf(folder, sizeof folder, "%.*s", length, text);
-    const bool is_folder = stat(text, &info) == 0 && S_ISDIR(info.st_mode);
+    const bool is_there = stat(text, &info) == 0;
+    const bool is_folder = is_there && S_ISDIR(info.st_mode);
     if (text[0] == '\0' || is_folder || access(length > 0 ? folder : ".", W_OK) != 0) {
-        refuse(run, option, "a file in a folder that can be written", text);
+        refuse(run, o->name, "a file in a folder that can be written", text);
+    }
+    if (o->type == OPTION_STORE && is_there && !S_ISREG(info.st_mode)) {
+        refuse(run, o->name, "a regular file, which it replaces", text);
     }
     return text;
 }
@@ -187,11 +192,12 @@ static void read_option(example *run, const option_row *o, const char *text)
         run->amp = read_amp(run, o->name, text);
         break;
     case OPTION_TARGET:
-        *(const char **)member = read_target(run, o->name, text);
+    case OPTION_STORE:
+        *(const char **)member = read_target(run, o, text);
         break;
     case OPTION_HELP:
         print_usage(run, stdout);
-        exit(0);
+        exit(!example_arrived(run));
     }
 }
 
@@ -228,6 +234,9 @@ void example_parse(example *run, int argc, char **argv)
     if (optind < argc) {
         fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);
         exit(2);
+    }
+    if (run->save && run->json && strcmp(run->save, run->json) == 0) {
+        refuse(run, "json", "another file than --save", run->json);
     }
     if (run->device.kind == TERN_KIND_NONE) {
         run->device = tern_dev_auto();

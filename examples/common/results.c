@@ -39,6 +39,14 @@ static void add_epochs(cJSON *root, const example *run)
     }
 }
 
+/* cJSON's numbers are doubles, which do not hold every seed. */
+static void add_whole(cJSON *root, const char *key, int64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    cJSON_AddRawToObject(root, key, digits);
+}
+
 /* Writes the text and closes the file; errno says why not. */
 static bool write_and_close(FILE *file, const char *text)
 {
@@ -114,7 +122,7 @@ bool example_write_json(const example *run)
     }
     cJSON_AddNumberToObject(root, "peak_allocated_bytes",
                             (double)tern_memory(used).peak_allocated_bytes);
-    cJSON_AddNumberToObject(root, "seed", (double)run->seed);
+    add_whole(root, "seed", run->seed);
     cJSON_AddStringToObject(root, "amp", run->amp);
     cJSON_AddNumberToObject(root, "skipped_steps", (double)tern_scaler_skip_count(run->scaler));
     char *text = cJSON_Print(root);
@@ -125,5 +133,17 @@ bool example_write_json(const example *run)
     }
     bool done = write_text(run, text);
     cJSON_free(text);
+    return done;
+}
+
+/* A full disk or a closed stdout is no run that went well, though the training was. */
+bool example_arrived(const example *run)
+{
+    const bool is_broken = ferror(stdout) != 0;
+    const bool done = fflush(stdout) == 0 && !is_broken;
+    if (!done) {
+        fprintf(stderr, "%s: cannot write to stdout: %s\n", run->program,
+                is_broken ? "an earlier line was lost" : strerror(errno));
+    }
     return done;
 }

@@ -28,6 +28,23 @@ static void take_int(const example *run, const char *option, int64_t none, int64
     *value = stored;
 }
 
+static const char *kind_name(const example *run)
+{
+    static const char *const names[] = { "images", "text", "pictures" };
+    return names[run->kind];
+}
+
+/* A run of another kind of program has another model, and names data that this one has not. */
+static void check_kind(const example *run)
+{
+    const char *stored = tern_state_text(run->loaded, "run.kind");
+    if (stored && strcmp(stored, kind_name(run)) != 0) {
+        fprintf(stderr, "%s: the run in '%s' is one on %s; this program's are on %s\n",
+                run->program, run->load, stored, kind_name(run));
+        exit(2);
+    }
+}
+
 static void take_augment(example *run)
 {
     const bool stored = stored_int(run, "run.augment") != 0;
@@ -42,6 +59,7 @@ static void take_augment(example *run)
 static void take_options(example *run)
 {
     double lr = 0;
+    check_kind(run);
     take_int(run, "batch", 0, &run->batch);
     take_int(run, "seed", -1, &run->seed);
     tern_state_get_number(run->loaded, "run.lr", &lr);
@@ -157,6 +175,7 @@ static void store_run(const example *run)
     tern_state_set_number(state, "run.lr", run->lr);
     tern_state_set_text(state, "run.data", run->data);
     tern_state_set_text(state, "run.amp", run->amp);
+    tern_state_set_text(state, "run.kind", kind_name(run));
     tern_state_save(state, run->save);
     tern_state_free(state);
 }
@@ -252,5 +271,6 @@ int example_finish(example *run, tern_module *net, tern_dataset *test)
     if (run->save && !tern_failed()) {
         store_run(run);
     }
+    is_written = example_arrived(run) && is_written;
     return tern_finish() != 0 || !is_written;
 }

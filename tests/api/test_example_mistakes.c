@@ -1,6 +1,7 @@
 /* What the examples say of options, files and folders that are wrong or missing. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/check.h"
 #include "tests/support/examples.h"
@@ -22,6 +23,8 @@ static void test_bad_options_end_with_2(void **state)
         { "--nonsense", "usage: " },
         { "--data", "usage: " },
         { "mnist", "'mnist' is no option" },
+        { "--save a --json a", "--json wants another file than --save, not 'a'" },
+        { "--save /dev/null", "--save wants a regular file, which it replaces, not '/dev/null'" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         example_expect(2, "cnn_mnist", bad[i][0]);
@@ -34,6 +37,20 @@ static void test_help_is_no_mistake(void **state)
     (void)state;
     example_expect(0, "cnn_mnist", "--help");
     example_says(example_out, "--threads N");
+}
+
+/* Without its last line a run has no result, though it has stored itself. */
+static void test_results_that_do_not_arrive_are_an_error(void **state)
+{
+    (void)state;
+    const char *full = "sh -c 'exec \"$@\" >/dev/full' sh", *closed = "sh -c 'exec \"$@\" >&-' sh";
+    const char *plan = "--data . --steps 1 --quiet --save a.run";
+    assert_int_equal(example_run(full, "mlp_mnist", plan), 1);
+    example_says(example_err, "mlp_mnist: cannot write to stdout: No space left on device");
+    assert_int_equal(example_run(closed, "mlp_mnist", "--data . --steps 1 --quiet"), 1);
+    example_says(example_err, "mlp_mnist: cannot write to stdout: Bad file descriptor");
+    assert_int_equal(example_run(full, "cnn_mnist", "--help"), 1);
+    example_expect(0, "mlp_mnist", "--load a.run --steps 1 --quiet");
 }
 
 static void in_folder(const char *command)
@@ -51,6 +68,11 @@ static void test_bad_files_end_with_1_and_their_path(void **state)
     example_says(example_err, "try the folder with MNIST's four files");
     example_expect(1, "mlp_mnist", "--data . --load nowhere.run --quiet");
     example_says(example_err, "nowhere.run");
+    const char *homeless = "env -u TERN_DATA -u XDG_CACHE_HOME HOME=.";
+    assert_int_equal(example_run(homeless, "mlp_mnist", "--load nowhere.run --quiet"), 1);
+    assert_null(strstr(example_err, "no MNIST")); /* nobody came to look for it */
+    assert_int_equal(example_run(homeless, "char_gpt", "--load nowhere.run --quiet"), 1);
+    assert_null(strstr(example_err, "made-up tales"));
     example_expect(1, "mlp_mnist", "--data . --load err.txt --quiet");
     example_says(example_err, "err.txt");
     in_folder("mkdir cut && head -c 100 train-images-idx3-ubyte >cut/train-images-idx3-ubyte");
@@ -142,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_options_end_with_2),
         cmocka_unit_test(test_help_is_no_mistake),
+        cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
