@@ -260,6 +260,10 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
              ${PROJECT_SOURCE_DIR})
     tern_test_properties(front/${part} front)
   endforeach()
+  add_test(NAME front/without_openmp COMMAND sh
+           ${PROJECT_SOURCE_DIR}/tests/front/test_without_openmp.sh ${PROJECT_SOURCE_DIR}
+           ${CMAKE_C_COMPILER})
+  tern_test_properties(front/without_openmp front)
   add_test(NAME front/links COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_links.sh
            ${PROJECT_BINARY_DIR})
   tern_test_properties(front/links front)

@@ -80,14 +80,16 @@ void bench_streams_pass(const bench_streams *s, int variant, int threads)
 {
     nothing = no_number;
     const int64_t share = (s->n / threads + GRAIN - 1) / GRAIN * GRAIN;
+#ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#endif
     for (int t = 0; t < threads; t++) {
         const int64_t end = (t + 1) * share;
         run_range(s, t * share, end < s->n ? end : s->n, variant);
     }
 }
 
-#if defined(CPU_SETSIZE)
+#if defined(CPU_SETSIZE) && defined(_OPENMP)
 /* The number-th CPU of a set that has it. */
 static size_t cpu_of(const cpu_set_t *set, int number)
 {
