@@ -17,6 +17,7 @@ expect() {
     shift 2
     status=0
     "$@" >output 2>&1 </dev/null || status=$?
+    [ -n "$text" ] || echo >>output
     if [ "$status" != "$want" ] || ! grep -qF -- "$text" output; then
         echo "memory_report: '$*' gave status $status, wanted $want and '$text':"
         head -c 2000 output | sed 's/^/    /'
@@ -52,6 +53,13 @@ expect 0 'tern 0.' "$tern" --version
 expect 2 "'nonsense' is no command" "$tern" nonsense
 expect 2 "'nonsense' is no command" "$tern" help nonsense
 expect 2 "'x' is one argument too many" "$tern" version x
+for command in version env 'explain ok' help 'help env'; do
+    # shellcheck disable=SC2016
+    expect 1 'tern: cannot write to stdout: No space left' \
+        sh -c '"$1" $2 >/dev/full' sh "$tern" "$command"
+done
+# shellcheck disable=SC2016
+expect 1 'tern: cannot write to stdout: Bad file descriptor' sh -c '"$1" devices >&-' sh "$tern"
 
 # ---- arguments ----
 
@@ -154,5 +162,27 @@ if command -v python3 >/dev/null 2>&1; then
 fi
 expect 1 'nowhere/out.html: No such file or directory' \
     "$tern" memory-report in.json -o nowhere/out.html
+
+# ---- where it is written ----
+
+report 0 'in.html: ' '{"segments":[]}'
+cp in.json kept.json
+expect 2 "-o names 'in.json' itself, which is to be read" "$tern" memory-report in.json -o ./in.json
+expect 0 '' cmp in.json kept.json
+echo old >page.html
+chmod 600 page.html
+ln page.html old.html
+ln -s page.html link.html
+expect 0 'link.html: ' "$tern" memory-report in.json -o link.html
+expect 0 '-rw-------' ls -l page.html
+expect 0 'old' cat old.html
+expect 0 'The snapshot is empty' cat page.html
+expect 0 '' test -h link.html
+mkfifo pipe
+cat pipe >through.html &
+expect 0 'pipe: ' "$tern" memory-report in.json -o pipe
+wait
+expect 0 '' test -p pipe
+expect 0 '' cmp through.html page.html
 
 exit $failed

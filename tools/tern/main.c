@@ -1,7 +1,9 @@
 /* The `tern` command: a table of subcommands. */
 #include "tools/tern/command.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <tern/tern.h>
@@ -103,7 +105,7 @@ static bool asks_for_help(const char *text)
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         list_commands(stderr);
@@ -119,4 +121,16 @@ int main(int argc, char **argv)
         return COMMAND_OK;
     }
     return found->run(argc - 1, argv + 1);
+}
+
+/* What does not arrive (a full disk, a closed stdout) has not been said. */
+int main(int argc, char **argv)
+{
+    const int status = run(argc, argv);
+    const bool is_broken = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !is_broken)
+        return status;
+    fprintf(stderr, "tern: cannot write to stdout: %s\n",
+            is_broken ? "a line was lost" : strerror(errno));
+    return status == COMMAND_OK ? COMMAND_FAILED : status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tern/command.h"
+#include "tools/tern/output.h"
 #include "tools/tern/page.h"
 
 enum { PATH_LIMIT = 4096 };
@@ -65,24 +66,9 @@ static int read_options(int argc, char **argv, options *o)
         strcpy(o->out, out);
     else
         default_out(o);
+    if (strcmp(o->in, "-") != 0 && output_is_same(o->in, o->out))
+        return command_usage(name, "-o names '%s' itself, which is to be read", o->in);
     return COMMAND_OK;
-}
-
-/* A temporary file that is renamed: a page is whole or not there. */
-static int write_page(const char *path, const text *html)
-{
-    char temporary[PATH_LIMIT + 16];
-    snprintf(temporary, sizeof temporary, "%s.new", path);
-    FILE *stream = fopen(temporary, "wb");
-    if (stream == NULL)
-        return command_fail(name, "%s: %s", path, strerror(errno));
-    const bool written = fwrite(html->bytes, 1, (size_t)html->size, stream) == (size_t)html->size;
-    const bool closed = fclose(stream) == 0;
-    if (written && closed && rename(temporary, path) == 0)
-        return COMMAND_OK;
-    const int reason = errno;
-    remove(temporary);
-    return command_fail(name, "%s: %s", path, strerror(reason));
 }
 
 static int put_page(const options *o, const snapshot *s, const text *html)
@@ -93,8 +79,8 @@ static int put_page(const options *o, const snapshot *s, const text *html)
             return command_fail(name, "standard output: %s", strerror(errno));
         return COMMAND_OK;
     }
-    if (write_page(o->out, html) != COMMAND_OK)
-        return COMMAND_FAILED;
+    if (!output_replace(o->out, html->bytes, (size_t)html->size))
+        return command_fail(name, "%s: %s", o->out, strerror(errno));
     char size[TEXT_SIZE_BYTES];
     int64_t events = 0;
     for (int32_t d = 0; d < s->device_count; d++)

@@ -1,0 +1,14 @@
+/* Files that a command writes. */
+#ifndef TOOLS_TERN_OUTPUT_H
+#define TOOLS_TERN_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The file has the old bytes or all of the new ones, whatever happens in between; links stay links. What is no
+ * regular file (a pipe, /dev/stdout) is written to. False with errno. */
+bool output_replace(const char *path, const void *bytes, size_t size);
+/* Whether both names are of one file that is there. */
+bool output_is_same(const char *path, const char *other);
+
+#endif
