@@ -255,7 +255,7 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
            ${PROJECT_SOURCE_DIR})
   tern_test_properties(front/door front)
-  foreach(part deps demo fetch gpu_report)
+  foreach(part run deps demo fetch gpu_report)
     add_test(NAME front/${part} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_${part}.sh
              ${PROJECT_SOURCE_DIR})
     tern_test_properties(front/${part} front)

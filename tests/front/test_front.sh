@@ -31,9 +31,9 @@ chmod +x "$work/tree/build/release/examples/cnn_mnist"
 cd "$work/tree"
 
 expect 0 'usage: ./run COMMAND' ./run help
-expect 1 "unknown command 'nonsense'" ./run nonsense
+expect 2 "unknown command 'nonsense'" ./run nonsense
 expect 2 "unknown argument '--wrong'" ./run deps --wrong
-expect 1 '--prefix wants a folder' ./run install --prefix
+expect 2 '--prefix wants a folder' ./run install --prefix
 
 HOME=$work/home
 export HOME

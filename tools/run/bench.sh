@@ -26,7 +26,7 @@ done
 [ $found = yes ] || {
     echo "bench: no program of that name in $programs; there are:" >&2
     for program in "$programs"/bench_*; do
-        printf '  %s\n' "${program##*/bench_}" >&2
+        [ ! -x "$program" ] || printf '  %s\n' "${program##*/bench_}" >&2
     done
     exit 1
 }

@@ -8,6 +8,7 @@
 set -eu
 
 mode=${1:-default}
+[ $# -le 1 ] || mode="$*"
 case $mode in
 default) ;;
 full) export TERN_TEST_FULL=1 ;; # tests that draw at random draw more
