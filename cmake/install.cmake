@@ -1,5 +1,8 @@
 # cmake --install BUILD --prefix ANY. Everything finds its neighbours relative to itself, so the
 # tree may be moved.
+if(NOT TERN_INSTALL)
+  return()
+endif()
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tern EXPORT tern-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -252,6 +252,9 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME install/hello COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_install.sh
            ${CMAKE_COMMAND} ${CMAKE_GENERATOR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
   tern_test_properties(install/hello install)
+  add_test(NAME install/subproject COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_subproject.sh
+           ${CMAKE_COMMAND} ${CMAKE_GENERATOR} ${CMAKE_C_COMPILER})
+  tern_test_properties(install/subproject install)
   add_test(NAME front/door COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_front.sh
            ${PROJECT_SOURCE_DIR})
   tern_test_properties(front/door front)

@@ -39,7 +39,7 @@ tree="$work/-a tree/ä"
 mkdir -p "$work/bin" "$work/else where" "$tree/build/release/examples" "$tree/tools/cuda"
 cp -R "$root/run" "$root/tools" "$root/CMakePresets.json" "$tree/"
 # shellcheck disable=SC2016
-stub cmake 'printf "cmake in %s:" "$PWD"' 'for a; do printf " [%s]" "$a"; done' 'echo " DESTDIR=$DESTDIR"'
+stub cmake 'printf "cmake in %s:" "$PWD"' 'for a; do printf " [%s]" "$a"; done' 'echo " DESTDIR=$DESTDIR umask=$(umask)"'
 stub dpkg-query 'echo installed'
 stub apt-get 'echo "apt-get is called" >&2' 'exit 1'
 stub ldconfig 'echo "ldconfig is called"'
@@ -71,6 +71,8 @@ expect 0 "[--prefix] [$work/else where/my prefix]" "$run" install --prefix 'my p
 expect 0 "PKG_CONFIG_PATH='$work/else where/p/lib/pkgconfig'" "$run" install --prefix=p
 expect 0 "[--prefix] [$work/p]" "$run" install "--prefix=$work/p"
 expect 0 "DESTDIR=$work/else where/stage" env DESTDIR=stage "$run" install
+# shellcheck disable=SC2016
+expect 0 'umask=0022' sh -c 'umask 077 && exec "$1" install --prefix p' sh "$run"
 expect 2 '--prefix wants a folder' "$run" install --prefix ''
 expect 2 '--prefix wants a folder' "$run" install --prefix=
 echo file >file
