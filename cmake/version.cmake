@@ -1,6 +1,7 @@
-# The version has one source: include/tern/base.h where that says it.
+# The version has one source: include/tern/base.h where that says it. The soname is 1 for all of 1.x, and 0.1 for
+# 0.1.x: before 1.0 a minor version may change the interface, as find_package(tern) knows, too.
 set(TERN_VERSION 0.1.0)
-set(TERN_SOVERSION 0)
+set(TERN_SOVERSION 0.1)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/include/tern/base.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/tern/base.h)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/include/tern/base.h version_text)
@@ -14,5 +15,9 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/include/tern/base.h)
   if(count EQUAL 3)
     list(JOIN parts "." TERN_VERSION)
     list(GET parts 0 TERN_SOVERSION)
+    if(TERN_SOVERSION EQUAL 0)
+      list(GET parts 1 minor)
+      set(TERN_SOVERSION 0.${minor})
+    endif()
   endif()
 endif()

@@ -26,6 +26,28 @@ if [ -x "$build/bin/tern" ]; then
     "$prefix/bin/tern" version
 fi
 
+# What the loader, and no other library, sees: a soname for each version that may differ, tern_ names alone, no
+# stack that can be executed.
+fail() {
+    echo "install: $*" >&2
+    exit 1
+}
+if command -v readelf >/dev/null 2>&1; then
+    library=$prefix/lib/libtern.so
+    readelf -d "$library" >"$work/dynamic"
+    readelf -lW "$library" >"$work/segments"
+    nm -D --defined-only "$library" | awk '$3 !~ /^tern_/ { print $3 }' >"$work/foreign"
+    version=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")$/\1/p' "$prefix/lib/cmake/tern/tern-config-version.cmake")
+    case $version in
+    0.*) soname=libtern.so.${version%.*} ;;
+    *) soname=libtern.so.${version%%.*} ;;
+    esac
+    grep -qF "[$soname]" "$work/dynamic" || fail "the soname is not $soname: $(grep SONAME "$work/dynamic")"
+    ! grep -qE 'TEXTREL|RPATH|RUNPATH' "$work/dynamic" || fail "$(grep -E 'TEXTREL|PATH' "$work/dynamic")"
+    grep -qE 'GNU_STACK.* RW ' "$work/segments" || fail "an executable stack: $(grep STACK "$work/segments")"
+    [ ! -s "$work/foreign" ] || fail "names that are not tern's: $(cat "$work/foreign")"
+fi
+
 run_hello() {
     echo "$1"
     "$2" >"$work/output" || {
