@@ -23,6 +23,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+#include <omp.h>
+#endif
 
 enum { MOST_REASONS = 12, REASON_BYTES = 1400, PATH_BYTES = 1024 };
 
@@ -144,6 +150,29 @@ static const cpu_blas_table *table_of(void *library, const char *path)
     return table;
 }
 
+static long library_threads(void)
+{
+#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+    return omp_get_max_threads();
+#else
+    return sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+}
+
+/* Where addresses are limited (ulimit -v): OpenBLAS takes 128 MiB for each thread while it is loaded, and where it
+ * does not get them tries for ever, or crashes. One more for its code and oneDNN's. */
+static bool has_room(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    const size_t bytes = ((size_t)library_threads() + 1) << 27;
+    void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED)
+        (void)munmap(room, bytes);
+    return room != MAP_FAILED;
+}
+
 /* Never unloaded: OpenBLAS and OpenMP keep threads inside it. */
 static const cpu_blas_table *open_bridge(const char *path)
 {
@@ -256,6 +285,11 @@ static void search(void)
     found.reason_count = 0;
     if (choice && strcmp(choice, "off") == 0) {
         add_reason(bridge_file, "TERN_CPU_BLAS=off");
+        say_core(NULL, "OpenBLAS is not used");
+    } else if (!has_room()) {
+        add_reason(bridge_file,
+                   "the limit of the process's memory (ulimit -v) leaves less than its "
+                   "libraries take: 128 MiB a thread, and as much for themselves");
         say_core(NULL, "OpenBLAS is not used");
     } else {
         choose_core();

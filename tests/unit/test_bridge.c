@@ -337,6 +337,32 @@ static void test_off_is_a_reason(void **state)
     assert_non_null(strstr(text, "reason libtern_blas.so: TERN_CPU_BLAS=off"));
 }
 
+/* OpenBLAS of Debian 12 does not come back from being loaded where its threads' memory is not to be had. */
+static void test_too_little_room_is_a_reason(void **state)
+{
+    (void)state;
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    print_message("skipped: a sanitizer takes more addresses than the limits of this test leave\n");
+    skip();
+#endif
+#endif
+    char text[8192], self[512] = "";
+    char command[1024];
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    for (int mib = 160; mib <= 640; mib += 80) {
+        snprintf(command, sizeof command, "ulimit -v %d; OMP_NUM_THREADS=2 timeout 60 '%s' report",
+                 mib * 1024, self);
+        FILE *pipe = popen(command, "r");
+        assert_non_null(pipe);
+        text[fread(text, 1, sizeof text - 1, pipe)] = 0;
+        assert_int_equal(pclose(pipe), 0);
+        if (mib < 256)
+            assert_non_null(
+                strstr(text, "reason libtern_blas.so: the limit of the process's memory"));
+    }
+}
+
 static void test_every_failed_candidate_has_a_reason(void **state)
 {
     (void)state;
@@ -386,6 +412,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gemm_leaves_small_products_whole),
         cmocka_unit_test(test_threads_get_the_same_bits),
         cmocka_unit_test(test_off_is_a_reason),
+        cmocka_unit_test(test_too_little_room_is_a_reason),
         cmocka_unit_test(test_every_failed_candidate_has_a_reason),
         cmocka_unit_test(test_choice_of_the_user_stands),
         cmocka_unit_test(test_kernels_fit_the_cpu),
