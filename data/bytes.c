@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/fail.h"
 
@@ -18,6 +19,22 @@ bool data_file_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+const char *data_folder_problem(const char *folder, char text[DATA_PROBLEM_BYTES])
+{
+    struct stat info;
+    errno = 0;
+    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        errno = ENOTDIR;
+    } else if (errno == 0) {
+        (void)access(folder, X_OK);
+    }
+    text[0] = '\0';
+    if (errno != 0) {
+        (void)snprintf(text, DATA_PROBLEM_BYTES, " (%s)", strerror(errno));
+    }
+    return text;
 }
 
 /* A file that shrinks or grows while it is read is an error, not a short result. */

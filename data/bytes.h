@@ -18,8 +18,12 @@ typedef struct data_file {
  * held. `path` is borrowed and must outlive the file. */
 bool data_file_read(data_file *file, const char *what, const char *path);
 void data_file_free(data_file *file);
+enum { DATA_PROBLEM_BYTES = 128 };
+
 /* True when a regular file of that name can be seen. */
 bool data_file_exists(const char *path);
+/* " (Permission denied)" and the like, when the folder itself is why nothing is found in it; else "". */
+const char *data_folder_problem(const char *folder, char text[DATA_PROBLEM_BYTES]);
 
 typedef struct data_stream {
     const uint8_t *bytes;

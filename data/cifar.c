@@ -65,8 +65,10 @@ static bool find_folder(char found[PATH_BYTES], const char *folder)
             return true;
         }
     }
+    char problem[DATA_PROBLEM_BYTES];
     DATA_FAIL(TERN_ERR_IO, what,
-              "'%s' holds no test_batch.bin, and no cifar-10-batches-bin with it", folder);
+              "'%s' holds no test_batch.bin, and no cifar-10-batches-bin with it%s", folder,
+              data_folder_problem(folder, problem));
     return false;
 }
 

@@ -21,11 +21,12 @@ static bool find_file(char path[PATH_BYTES], const char *folder, const char *nam
             return true;
         }
     }
+    char problem[DATA_PROBLEM_BYTES];
     DATA_FAIL(TERN_ERR_IO, what,
-              "'%s' holds neither %s nor %s.gz\n"
+              "'%s' holds neither %s nor %s.gz%s\n"
               "  try the folder with MNIST's four files (train- and t10k-, images-idx3-ubyte and "
               "labels-idx1-ubyte), packed by gzip or not",
-              folder, name, name);
+              folder, name, name, data_folder_problem(folder, problem));
     return false;
 }
 

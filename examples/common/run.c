@@ -189,7 +189,11 @@ int64_t example_entries(const example *run)
 
 int64_t example_planned_steps(example *run, const tern_dataset *train)
 {
-    const int64_t all = (tern_dataset_count(train) + run->batch - 1) / run->batch;
+    const int64_t count = tern_dataset_count(train);
+    const int64_t all = (count + run->batch - 1) / run->batch;
+    if (count == 0 && !tern_failed()) {
+        tern_fail(TERN_ERR_ARGUMENT, "data", "'%s' holds nothing to train on", run->data);
+    }
     run->pass_steps = run->pass_steps > 0 && run->pass_steps < all ? run->pass_steps : all;
     return run->epochs * run->pass_steps;
 }
@@ -238,6 +242,9 @@ void example_end_epoch(example *run, tern_loader *batches, tern_module *net, ter
         if (!run->no_test) {
             run->score = example_score(run, net, test);
             example_score_text(run, score, sizeof score);
+        }
+        if (tern_failed()) {
+            return;
         }
         printf("%s: loss %.4f%s%s, %.1f s, %.0f samples/s\n", run->label, entry->loss,
                run->no_test                ? ""

@@ -82,6 +82,25 @@ static void test_bad_files_end_with_1_and_their_path(void **state)
     in_folder("rm -r cut");
 }
 
+/* Four files of IDX, as printf writes them, that hold no images, or images to test of another size. */
+static void test_files_that_do_not_fit_end_with_1(void **state)
+{
+    (void)state;
+    in_folder("mkdir odd && cp *-ubyte odd && "
+              "printf '\\0\\0\\10\\3\\0\\0\\0\\2\\0\\0\\0\\1\\0\\0\\0\\1ab' "
+              ">odd/t10k-images-idx3-ubyte && "
+              "printf '\\0\\0\\10\\1\\0\\0\\0\\2\\1\\1' >odd/t10k-labels-idx1-ubyte");
+    example_expect(1, "mlp_mnist", "--data odd --steps 1");
+    example_says(example_err, "x has 1 features (its last dimension) and the weight takes 784");
+    assert_null(strstr(example_out, "nan"));
+    in_folder("printf '\\0\\0\\10\\3\\0\\0\\0\\0\\0\\0\\0\\34\\0\\0\\0\\34' "
+              ">odd/train-images-idx3-ubyte && "
+              "printf '\\0\\0\\10\\1\\0\\0\\0\\0' >odd/train-labels-idx1-ubyte");
+    example_expect(1, "mlp_mnist", "--data odd --steps 1");
+    example_says(example_err, "'odd' holds nothing to train on");
+    in_folder("rm -r odd");
+}
+
 /* Before the run, not at its end. */
 static void test_what_cannot_be_written_is_found_out_first(void **state)
 {
@@ -166,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_help_is_no_mistake),
         cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
+        cmocka_unit_test(test_files_that_do_not_fit_end_with_1),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
         cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),

@@ -112,7 +112,14 @@ static void test_mnist_says_what_is_wrong_with_a_folder(void **state)
 {
     (void)state;
     assert_null(tern_mnist("/nowhere", TERN_TRAIN));
-    expect_error(TERN_ERR_IO, "'/nowhere' holds neither train-images-idx3-ubyte nor");
+    expect_error(TERN_ERR_IO, "'/nowhere' holds neither train-images-idx3-ubyte nor "
+                              "train-images-idx3-ubyte.gz (No such file or directory)");
+    assert_null(tern_mnist("/dev/null", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "train-images-idx3-ubyte.gz (Not a directory)");
+    assert_null(tern_mnist("/", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "train-images-idx3-ubyte.gz\n");
+    assert_null(tern_cifar10("/nowhere", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "no cifar-10-batches-bin with it (No such file or directory)");
     write_split("train", 3, 2, 7);
     assert_null(tern_mnist(file_folder(), TERN_TRAIN));
     expect_error(TERN_ERR_FORMAT, "2 labels for 3 images");
