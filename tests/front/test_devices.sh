@@ -68,17 +68,19 @@ fi
 
 # A program that asked for CUDA: one line, the CPU, success, and the reason in its results.
 if [ -x "$examples/mlp_mnist" ]; then
-    run="$examples/mlp_mnist --data digits --device cuda --steps 3 --quiet --json r.json"
-    # shellcheck disable=SC2086
-    env CUDA_VISIBLE_DEVICES= $run >output 2>said || wrong "a run without CUDA failed:"
+    # run_example NAME=VALUE...: with these in its environment, too.
+    run_example() {
+        env CUDA_VISIBLE_DEVICES= "$@" "$examples/mlp_mnist" --data digits --device cuda --steps 3 \
+            --quiet --json r.json
+    }
+    run_example >output 2>said || wrong "a run without CUDA failed:"
     [ "$(wc -l <said)" = 1 ] || { cp said output; wrong "not one line on stderr:"; }
     grep -q '^tern: CUDA was asked for.*\[hidden-by-empty-list\]' said || wrong "another line"
     if ! grep -q '"device":.*"cpu"' r.json || ! grep -q 'hidden-by-empty-list' r.json; then
         cp r.json output
         wrong "the results do not name the reason:"
     fi
-    # shellcheck disable=SC2086
-    if env CUDA_VISIBLE_DEVICES= TERN_DEVICE_POLICY=require $run >output 2>&1; then
+    if run_example TERN_DEVICE_POLICY=require >output 2>&1; then
         wrong "require was no error:"
     fi
     grep -q 'hidden-by-empty-list' output || wrong "require gave another reason:"
