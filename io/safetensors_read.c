@@ -106,6 +106,7 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
     out->name = item->string;
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype))
         return bad(site, file, "no dtype for the tensor", item->string);
+    out->dtype_text = dtype->valuestring;
     out->dtype = io_dtype_of(dtype->valuestring); /* NONE is an error for who reads the tensor */
     if (!read_shape(only_member(item, "shape"), &out->shape, &numel))
         return bad(site, file, "no shape of at most 8 whole numbers for", item->string);
@@ -390,18 +391,13 @@ static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
 }
 
 /* A dtype of the file's that tern does not have, like F8_E4M3. */
-static const char *foreign_dtype(const tern_safetensors *file, const char *name)
-{
-    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(file->header, name);
-    return only_member(entry, "dtype")->valuestring;
-}
-
-static void refuse_dtype(tern_site_t site, const tern_safetensors *file, const char *name)
+static void refuse_dtype(tern_site_t site, const tern_safetensors *file,
+                         const tern_safetensors_info_t *info)
 {
     tern_fail_at(site, TERN_ERR_DTYPE, "safetensors_read",
                  "%s: the tensor '%.80s' is of %.20s, which tern does not have\n  try "
                  "tern_safetensors_read for others of the file",
-                 file->source.name, name, foreign_dtype(file, name));
+                 file->source.name, info->name, info->dtype_text);
 }
 
 tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
@@ -415,7 +411,7 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
         return NULL;
     }
     if (info->dtype == TERN_DTYPE_NONE) {
-        refuse_dtype(site, file, info->name);
+        refuse_dtype(site, file, info);
         return NULL;
     }
     const bool owned = tern_set_owned_mode(false);
@@ -437,15 +433,15 @@ static bool fill_state(tern_site_t site, tern_state *state, tern_safetensors *fi
     const bool owned = tern_set_owned_mode(false);
     state->source = io_copy_text(site, what, file->source.name);
     for (int64_t i = 0; i < file->names.count && !tern_failed(); i++) {
-        const char *name = file->entries[i].name;
-        if (file->entries[i].dtype == TERN_DTYPE_NONE) {
-            (void)io_state_note_unread(site, state, name, foreign_dtype(file, name));
+        const tern_safetensors_info_t *info = &file->entries[i];
+        if (info->dtype == TERN_DTYPE_NONE) {
+            (void)io_state_note_unread(site, state, info->name, info->dtype_text);
             continue;
         }
         TERN_SCOPE;
         tern_tensor *t = tern_safetensors_read_at(site, file, i);
         if (t)
-            (void)tern_state_set_at(site, state, name, t);
+            (void)tern_state_set_at(site, state, info->name, t);
     }
     tern_set_owned_mode(owned);
     for (int64_t i = 0; i < file->keys.count && !tern_failed(); i++)

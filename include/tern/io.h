@@ -137,6 +137,7 @@ typedef struct tern_safetensors_info {
     tern_dtype_t dtype; /* NONE: one that tern does not have (F8_E4M3, U16, ...); not to be read */
     tern_shape_t shape;
     int64_t offset_bytes, size_bytes; /* in the data that follows the header */
+    const char *dtype_text;           /* as the file has it, also where `dtype` is NONE */
 } tern_safetensors_info_t;
 TERN_API int64_t tern_safetensors_count(const tern_safetensors *file);
 /* In the order of the header; NULL for a place that there is not. */

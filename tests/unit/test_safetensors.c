@@ -220,6 +220,8 @@ static void test_a_foreign_dtype_is_listed_and_not_read(void **unused)
     const tern_safetensors_info_t *info = tern_safetensors_entry(file, 0);
     assert_string_equal(info->name, "w");
     assert_int_equal(info->dtype, TERN_DTYPE_NONE);
+    assert_string_equal(info->dtype_text, "F8_E4M3");
+    assert_string_equal(tern_safetensors_entry(file, 1)->dtype_text, "U8");
     assert_int_equal(info->size_bytes, 3);
     assert_int_equal(tern_numel(tern_safetensors_read(file, 1)), 2);
     assert_null(tern_safetensors_read(file, 0));
