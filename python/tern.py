@@ -105,6 +105,8 @@ _SIGNATURES = {  # name: (result, arguments); sites are strings that stay
     "tern_state_save_at": (_I, [_S, _P, _S]),
     "tern_state_load_at": (_P, [_S, _S]),
     "tern_state_tensors": (_Tensors, [_P]),
+    "tern_state_unread": (_Names, [_P]),
+    "tern_state_unread_dtype": (_S, [_P, _S]),
     "tern_state_text": (_S, [_P, _S]),
     "tern_state_text_keys": (_Names, [_P]),
 }
@@ -344,10 +346,16 @@ def _nested(values, shape):
 
 
 def load(path):
-    """{name: Tensor} of a safetensors file, on the CPU."""
+    """{name: Tensor} of a safetensors file, on the CPU: of all of it, so one tensor of a dtype that tern
+    does not have is an error."""
     state = _lib.tern_state_load_at(_site(), os.fsencode(path))
     _check()
     try:
+        unread = _lib.tern_state_unread(state)
+        if unread.count:
+            dtype = _lib.tern_state_unread_dtype(state, unread.names[0]).decode()
+            raise Error(f"{_site().value.decode()}: load: {os.fspath(path)}: the tensor "
+                        f"'{unread.names[0].decode()}' is of {dtype}, which tern does not have")
         entries = _lib.tern_state_tensors(state)
         return {entries.names[i].decode(): Tensor(_lib.tern_retain(entries.tensors[i]))
                 for i in range(entries.count)}

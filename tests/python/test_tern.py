@@ -48,6 +48,19 @@ class Files(unittest.TestCase):
         self.assertIn("nowhere.safetensors", str(caught.exception))
         self.assertFalse(tern._lib.tern_failed())
 
+    def test_a_dtype_that_tern_does_not_have_is_an_error(self):
+        header = (b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+                  b'"w":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[1,4]}}')
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "eight.safetensors")
+            with open(path, "wb") as file:
+                file.write(len(header).to_bytes(8, "little") + header + b"1234")
+            with self.assertRaises(tern.Error) as caught:
+                tern.load(path)
+        self.assertIn("test_tern.py:", str(caught.exception))
+        self.assertIn("eight.safetensors: the tensor 'w' is of F8_E4M3, which tern does not have",
+                      str(caught.exception))
+
     def test_names_with_a_nul_are_refused(self):
         golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
         t = tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
