@@ -56,7 +56,8 @@ static bool is_empty(const tern_state *state, const char *prefix)
 {
     char name[NAME_BYTES];
     for (int i = 0; i < MEMBERS; i++)
-        if (tern_state_get(state, member(prefix, i, name)) != NULL)
+        if (tern_state_get(state, member(prefix, i, name)) != NULL ||
+            tern_state_unread_dtype(state, name) != NULL)
             return false;
     return true;
 }

@@ -249,7 +249,11 @@ static tern_tensor *find(tern_site_t site, const tern_state *state, const char *
     if (tern_failed())
         return NULL;
     tern_tensor *t = tern_state_get(state, name);
-    if (!t)
+    const char *unread = tern_state_unread_dtype(state, name);
+    if (unread)
+        tern_fail_at(site, TERN_ERR_DTYPE, what, "%s: '%s' is of %.20s, which tern does not have",
+                     tern_state_source(state), name, unread);
+    else if (!t)
         tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is missing", tern_state_source(state),
                      name ? name : "(NULL)");
     else if (tern_numel(t) != count || !accepted(tern_dtype(t)))

@@ -221,7 +221,7 @@ static tern_tensor *read_average(tern_site_t site, const tern_ema *ema, int64_t 
                 tern_dtype_is_float(tern_dtype(source));
     for (int d = 0; same && d < tern_ndim(source); d++)
         same = tern_size(source, d) == tern_size(ema->averages[i], d);
-    if (name && !same)
+    if (nn_check_read(site, "ema_restore", state, name) && name && !same)
         tern_fail_at(site, TERN_ERR_STATE, "ema_restore", "%s: '%s' %s", tern_state_source(state),
                      name, source ? "has another shape, or is no float" : "is missing");
     free(name);

@@ -84,5 +84,9 @@ bool nn_state_fits(const tern_tensor *state, const tern_tensor *p);
 
 /* Names in states: "<prefix>.<middle>.<name>"; empty parts are left out. NULL without memory. */
 char *nn_join(tern_site_t site, const char *prefix, const char *middle, const char *name);
+/* Does the file have a tensor of this name, be it one that cannot be read? */
+bool nn_is_stored(const tern_state *state, const char *name);
+/* False, with an error, where it is of a dtype that tern does not have: that is not missing. */
+bool nn_check_read(tern_site_t site, const char *what, const tern_state *state, const char *name);
 
 #endif

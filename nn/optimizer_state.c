@@ -159,12 +159,13 @@ static void read_group(restore *r, int64_t place)
     for (int i = 0; i < NUMBERS && !tern_failed(); i++) {
         char *name = option_name(r->site, r->prefix, place, numbers[i].name);
         *number_of(options, i) = 0;
-        if (name && (!numbers[i].rare || tern_state_get(r->state, name)))
+        if (name && (!numbers[i].rare || nn_is_stored(r->state, name)))
             tern_state_get_number_at(r->site, r->state, name, number_of(options, i));
         free(name);
     }
     char *centered = option_name(r->site, r->prefix, place, "centered");
     options->centered = centered && tern_state_get(r->state, centered);
+    nn_check_read(r->site, "optimizer_restore", r->state, centered);
     free(centered);
     options->nesterov = read_int(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
     options->maximize = read_int(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
@@ -181,7 +182,7 @@ static void read_group(restore *r, int64_t place)
 static void check_group_count(const restore *r)
 {
     char *name = option_name(r->site, r->prefix, r->opt->group_count, "lr");
-    if (name && tern_state_get(r->state, name))
+    if (name && nn_is_stored(r->state, name))
         tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
                      "%s: more groups of parameters than the optimizer's %lld",
                      tern_state_source(r->state), (long long)r->opt->group_count);
@@ -209,6 +210,8 @@ static tern_tensor *copy_state(const restore *r, tern_tensor *source, const tern
 static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)
 {
     tern_tensor *source = tern_state_get(r->state, name);
+    if (!nn_check_read(r->site, "optimizer_restore", r->state, name))
+        return NULL;
     if (!source)
         fail_format(r, name, "is missing");
     else if (!same_shape(source, r->opt->params[i]))
@@ -226,7 +229,7 @@ static void read_slot(restore *r, int64_t i)
     nn_slot *slot = &r->slots[i];
     slot->group = r->opt->slots[i].group;
     char *name = state_name(r->site, r->prefix, param, kind->state_names[0]);
-    const bool there = name && tern_state_get(r->state, name);
+    const bool there = name && nn_is_stored(r->state, name);
     free(name);
     if (!there)
         return;
@@ -246,15 +249,26 @@ static void read_slot(restore *r, int64_t i)
         fail_format(r, param, "has a number of steps below 1");
 }
 
-/* State that belongs to no parameter means that names have changed: going on would lose it. */
+static int64_t count_names(const char *const *names, int64_t count, const char *start)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        found += !strncmp(names[i], start, strlen(start));
+    return found;
+}
+
+/* State that belongs to no parameter means that names have changed: going on would lose it. So does one
+ * that cannot be read. */
 static void check_used(const restore *r)
 {
     char *start = nn_join(r->site, r->prefix, NULL, "state.");
+    if (!start)
+        return;
     const tern_tensors_t all = tern_state_tensors(r->state);
-    int64_t there = 0;
-    for (int64_t i = 0; start && i < all.count; i++)
-        there += !strncmp(all.names[i], start, strlen(start));
-    if (start && there != r->used)
+    const tern_names_t unread = tern_state_unread(r->state);
+    const int64_t there =
+        count_names(all.names, all.count, start) + count_names(unread.names, unread.count, start);
+    if (there != r->used)
         tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
                      "%s: %lld entries of '%s' belong to no parameter of the optimizer",
                      tern_state_source(r->state), (long long)(there - r->used), start);

@@ -238,7 +238,7 @@ static bool read_base(tern_site_t site, const tern_schedule *schedule, const ter
         char *name = base_name(site, prefix, i);
         if (name && i < schedule->groups)
             tern_state_get_number_at(site, state, name, &base[i]);
-        else if (name && tern_state_get(state, name))
+        else if (name && nn_is_stored(state, name))
             tern_fail_at(site, TERN_ERR_STATE, "schedule_restore",
                          "%s: '%s' is there, but the schedule has %lld groups",
                          tern_state_source(state), name, (long long)schedule->groups);

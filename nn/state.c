@@ -24,6 +24,21 @@ char *nn_join(tern_site_t site, const char *prefix, const char *middle, const ch
     return joined;
 }
 
+bool nn_is_stored(const tern_state *state, const char *name)
+{
+    return tern_state_get(state, name) || tern_state_unread_dtype(state, name);
+}
+
+bool nn_check_read(tern_site_t site, const char *what, const tern_state *state, const char *name)
+{
+    const char *dtype = tern_state_unread_dtype(state, name);
+    if (dtype)
+        tern_fail_at(site, TERN_ERR_DTYPE, what,
+                     "%s: '%.80s' is of %.20s, which tern does not have", tern_state_source(state),
+                     name, dtype);
+    return !dtype;
+}
+
 tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state *state,
                                    const char *prefix)
 {
@@ -61,7 +76,8 @@ typedef struct restore {
     const nn_index *index;
     const tern_state *state;
     const char *prefix;
-    tern_tensor **sources; /* per entry; NULL: missing, or an alias */
+    tern_tensor **sources; /* per entry; NULL: missing, unread, or an alias */
+    bool *unread;          /* per entry: under one of its names is what tern does not read */
     const char **names;    /* missing, then unexpected ones */
     int64_t missing, unexpected;
 } restore;
@@ -75,21 +91,13 @@ static const char *strip(const char *prefix, const char *name)
     return !strncmp(name, prefix, bytes) && name[bytes] == '.' ? name + bytes + 1 : NULL;
 }
 
-static tern_tensor *find_source(const restore *r, const char *name)
+static void find_source(restore *r, int64_t target, const char *name)
 {
     char *full = nn_join(r->site, r->prefix, NULL, name);
-    tern_tensor *found = full ? tern_state_get(r->state, full) : NULL;
+    if (!r->sources[target])
+        r->sources[target] = full ? tern_state_get(r->state, full) : NULL;
+    r->unread[target] |= tern_state_unread_dtype(r->state, full) != NULL;
     free(full);
-    return found;
-}
-
-/* The dtype of a tensor that the file has and tern does not read; NULL: there is none of this name. */
-static const char *unread_dtype(const restore *r, const char *name)
-{
-    char *full = nn_join(r->site, r->prefix, NULL, name);
-    const char *found = full ? tern_state_unread_dtype(r->state, full) : NULL;
-    free(full);
-    return found;
 }
 
 /* A shared tensor may come under any of its names. One that cannot be read is not missing. */
@@ -97,13 +105,10 @@ static void find_sources(restore *r)
 {
     for (int64_t i = 0; i < r->index->count; i++) {
         const nn_entry *entry = &r->index->entries[i];
-        const int64_t target = entry->alias_of >= 0 ? entry->alias_of : i;
-        if (!r->sources[target])
-            r->sources[target] = find_source(r, entry->name);
+        find_source(r, entry->alias_of >= 0 ? entry->alias_of : i, entry->name);
     }
     for (int64_t i = 0; i < r->index->count; i++)
-        if (r->index->entries[i].alias_of < 0 && !r->sources[i] &&
-            !unread_dtype(r, r->index->entries[i].name))
+        if (r->index->entries[i].alias_of < 0 && !r->sources[i] && !r->unread[i])
             r->names[r->missing++] = r->index->entries[i].name;
 }
 
@@ -185,11 +190,11 @@ static void check_read(const restore *r)
     for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
         const nn_entry *entry = &r->index->entries[i];
         const int64_t target = entry->alias_of >= 0 ? entry->alias_of : i;
-        const char *dtype = r->sources[target] ? NULL : unread_dtype(r, entry->name);
-        if (dtype)
-            tern_fail_at(r->site, TERN_ERR_DTYPE, "module_restore",
-                         "%s: '%.80s' is of %.20s, which tern does not have",
-                         tern_state_source(r->state), entry->name, dtype);
+        if (r->sources[target] || !r->unread[target])
+            continue;
+        char *full = nn_join(r->site, r->prefix, NULL, entry->name);
+        nn_check_read(r->site, "module_restore", r->state, full);
+        free(full);
     }
 }
 
@@ -289,12 +294,13 @@ tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const ter
     const nn_index *index = args_given ? nn_module_index(site, "module_restore", m) : NULL;
     if (!index)
         return tern_error_code();
-    restore r = { site, index, state, args.from, NULL, NULL, 0, 0 };
+    restore r = { site, index, state, args.from, NULL, NULL, NULL, 0, 0 };
     const int64_t names =
         index->count + tern_state_tensors(state).count + tern_state_unread(state).count;
     r.sources = nn_alloc(site, "module_restore", index->count, sizeof *r.sources);
+    r.unread = nn_alloc(site, "module_restore", index->count, sizeof *r.unread);
     r.names = nn_alloc(site, "module_restore", names, sizeof *r.names);
-    if (r.sources && r.names) {
+    if (r.sources && r.unread && r.names) {
         nn_frame frame = nn_enter(site);
         const bool recording = tern_set_grad_enabled(false);
         run(&r, m, &args);
@@ -302,6 +308,7 @@ tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const ter
         nn_leave(&frame);
     }
     free(r.sources);
+    free(r.unread);
     free(r.names);
     return tern_error_code();
 }
