@@ -68,8 +68,10 @@ nn_statistics nn_add_statistics(tern_module *m, int64_t features, nn_origin orig
 static tern_module *make(tern_site_t site, const char *type, int images,
                          const tern_batch_norm_layer_args *given)
 {
-    NN_ARGS(site, type, tern_batch_norm_layer_args, args, given);
-    if (!args_given || !nn_require_positive(site, type, "features", args.features))
+    char what[32];
+    (void)snprintf(what, sizeof what, "%s_layer", type);
+    NN_ARGS(site, what, tern_batch_norm_layer_args, args, given);
+    if (!args_given || !nn_require_positive(site, what, "features", args.features))
         return NULL;
     nn_frame frame = nn_enter(site);
     batch_norm_layer *layer =

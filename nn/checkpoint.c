@@ -14,6 +14,10 @@ tern_tensor *tern_checkpoint_forward_at(tern_site_t site, tern_module *m, tern_t
 {
     if (tern_failed() || !nn_module_check(site, "checkpoint_forward", m))
         return NULL;
+    if (!x) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "checkpoint_forward", "the input is NULL");
+        return NULL;
+    }
     return tern_checkpoint_at(site, TERN_OPTIONS_(tern_checkpoint_args, .fn = forward_of,
                                                   .inputs = &x, .count = 1, .user = m));
 }

@@ -145,11 +145,13 @@ static void describe_transposed(const tern_module *self, char *buffer, size_t by
 static tern_module *make_transposed(tern_site_t site, const char *type, int dims,
                                     const tern_conv_transpose_layer_args *given)
 {
-    NN_ARGS(site, type, tern_conv_transpose_layer_args, args, given);
+    char what[32];
+    (void)snprintf(what, sizeof what, "%s_layer", type);
+    NN_ARGS(site, what, tern_conv_transpose_layer_args, args, given);
     conv_options o = { args.in,      args.out,      args.kernel,         args.stride,
                        args.padding, args.dilation, args.output_padding, args.groups,
                        true };
-    if (!args_given || !check(site, type, &o))
+    if (!args_given || !check(site, what, &o))
         return NULL;
     nn_frame frame = nn_enter(site);
     conv_transpose_layer *layer = (conv_transpose_layer *)tern_module_create_at(

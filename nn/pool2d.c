@@ -31,12 +31,12 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
              (long long)nn_given(op->padding[1], 0));
 }
 
-static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *args, bool is_max)
+static bool check(tern_site_t site, const char *what, tern_pool2d_layer_args *args, bool is_max)
 {
     if (!is_max && (args->dilation || args->dilation_w))
-        tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'dilation' is for max pooling only");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "'dilation' is for max pooling only");
     if (is_max && args->exclude_pad)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, type, "'exclude_pad' is for average pooling only");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "'exclude_pad' is for average pooling only");
     args->kernel_w = nn_given(args->kernel_w, args->kernel);
     args->stride_w = nn_given(args->stride_w, nn_given(args->stride, args->kernel_w));
     args->stride = nn_given(args->stride, args->kernel);
@@ -44,15 +44,15 @@ static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *ar
     args->dilation_w = nn_given(args->dilation_w, args->dilation);
     args->padding = nn_given(args->padding, 0);
     args->padding_w = nn_given(args->padding_w, args->padding);
-    nn_require_positive(site, type, "kernel", args->kernel);
-    nn_require_positive(site, type, "kernel_w", args->kernel_w);
-    nn_require_positive(site, type, "stride", args->stride);
-    nn_require_positive(site, type, "stride_w", args->stride_w);
-    nn_require_positive(site, type, "dilation", args->dilation);
-    nn_require_positive(site, type, "dilation_w", args->dilation_w);
+    nn_require_positive(site, what, "kernel", args->kernel);
+    nn_require_positive(site, what, "kernel_w", args->kernel_w);
+    nn_require_positive(site, what, "stride", args->stride);
+    nn_require_positive(site, what, "stride_w", args->stride_w);
+    nn_require_positive(site, what, "dilation", args->dilation);
+    nn_require_positive(site, what, "dilation_w", args->dilation_w);
     if (args->padding < 0 || args->padding > args->kernel / 2 || args->padding_w < 0 ||
         args->padding_w > args->kernel_w / 2)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, type,
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "'padding' must be from 0 to half of the kernel");
     return !tern_failed();
 }
@@ -60,8 +60,10 @@ static bool check(tern_site_t site, const char *type, tern_pool2d_layer_args *ar
 static tern_module *make(tern_site_t site, const char *type, tern_forward_fn forward,
                          const tern_pool2d_layer_args *given)
 {
-    NN_ARGS(site, type, tern_pool2d_layer_args, args, given);
-    if (!args_given || !check(site, type, &args, forward == forward_max))
+    char what[32];
+    (void)snprintf(what, sizeof what, "%s_layer", type);
+    NN_ARGS(site, what, tern_pool2d_layer_args, args, given);
+    if (!args_given || !check(site, what, &args, forward == forward_max))
         return NULL;
     pool2d_layer *layer = (pool2d_layer *)tern_module_create_at(site, sizeof *layer, type, forward);
     if (!layer)

@@ -3,6 +3,7 @@
  * Backward functions see operands of the result's own shape and dtype: the rules broadcast and promote
  * by recorded calls. An operand that needs no gradient may be 0-dim instead. */
 #include "core/compose.h"
+#include "core/error.h"
 #include "core/op_table.h"
 #include "core/promote.h"
 #include "core/rules.h"
@@ -254,24 +255,31 @@ static bool is_truth(const tern_tensor *base, tern_operand b)
     return b.kind_ == TERN_NUMBER_BOOL && base != NULL && base->view.dtype == TERN_BOOL;
 }
 
-static tern_operand negated(tern_operand truth)
+/* x or not b: x where b is true, and true where it is not. */
+static tern_tensor *power_of_truth(tern_site_t site, tern_operand x, tern_operand truth,
+                                   bool in_place)
 {
+    tern_thread *self = core_self();
     truth.value_.i = truth.value_.i == 0;
-    return truth;
+    const char *outer = core_calling_begin(self, "pow");
+    tern_tensor *out = in_place ? inplace_truth(TERN_OP_logical_or, site, x.value_.tensor, truth)
+                                : binary(TERN_OP_logical_or, site, x, truth);
+    core_calling_end(self, outer);
+    return out;
 }
 
 tern_tensor *tern_pow_at(tern_site_t site, tern_operand a, tern_operand b)
 {
     const tern_tensor *base = a.kind_ == 0 ? a.value_.tensor : NULL;
     if (is_truth(base, b))
-        return binary(TERN_OP_logical_or, site, a, negated(b));
+        return power_of_truth(site, a, b, false);
     return check_power(site, base, b) ? binary(TERN_OP_pow, site, a, b) : NULL;
 }
 
 tern_tensor *tern_pow_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b)
 {
     if (is_truth(a, b))
-        return inplace_truth(TERN_OP_logical_or, site, a, negated(b));
+        return power_of_truth(site, tern_operand_tensor(a), b, true);
     return check_power(site, a, b) ? inplace(TERN_OP_pow, site, a, b) : NULL;
 }
 

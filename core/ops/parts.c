@@ -1,5 +1,6 @@
 /* split, chunk, unbind: views of all the parts of a tensor along one dimension. */
 #include "core/compose.h"
+#include "core/error.h"
 #include "core/op_table.h"
 
 /* What is asked for; the parts' extents are `size` each, or sizes[]. */
@@ -118,8 +119,11 @@ int64_t tern_split_sizes_at(tern_site_t site, tern_tensor *x, const int64_t *siz
 {
     core_frame frame;
     parts p = { .dim = dim, .sizes = sizes, .count = count };
+    const char *outer = core_calling_begin(core_self(), "split_sizes");
     const bool fine = begin(&frame, TERN_OP_split, site, &x, &p) && check_sizes(&frame, &p);
-    return finish(&frame, &p, fine, out_parts, room);
+    const int64_t made = finish(&frame, &p, fine, out_parts, room);
+    core_calling_end(frame.call.self, outer);
+    return made;
 }
 
 int64_t tern_chunk_at(tern_site_t site, tern_tensor *x, int64_t chunks, int dim,

@@ -22,14 +22,14 @@ static bool may_read(tern_thread *self, tern_site_t site, const char *what, cons
 /* ---- one element -------------------------------------------------------------------------------- */
 
 /* Copies the element to the host; false with the error recorded. */
-static bool fetch(tern_site_t site, tern_tensor *t, char out_bytes[8])
+static bool fetch(tern_site_t site, const char *what, tern_tensor *t, char out_bytes[8])
 {
     tern_thread *self = core_self();
     char shape[160];
-    if (!may_read(self, site, "item", t))
+    if (!may_read(self, site, what, t))
         return false;
     if (t->view.numel != 1) {
-        core_error(self, core_site(self, site), TERN_ERR_SHAPE, "item",
+        core_error(self, core_site(self, site), TERN_ERR_SHAPE, what,
                    "a tensor of shape %s has not one element but %lld\n  try tern_read",
                    core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
                    (long long)t->view.numel);
@@ -48,21 +48,22 @@ static bool fetch(tern_site_t site, tern_tensor *t, char out_bytes[8])
     const char *why =
         self->message_code != TERN_OK ? self->message : "the element could not be copied";
     self->message_code = TERN_OK;
-    core_error(self, core_site(self, site), code, "item", "%s", why);
+    core_error(self, core_site(self, site), code, what, "%s", why);
     return false;
 }
 
 double tern_item_at(tern_site_t site, tern_tensor *t)
 {
     char bytes[8];
-    return fetch(site, t, bytes) ? core_load_double(bytes, (tern_dtype_t)t->view.dtype)
-                                 : (double)NAN;
+    return fetch(site, "item", t, bytes) ? core_load_double(bytes, (tern_dtype_t)t->view.dtype)
+                                         : (double)NAN;
 }
 
 int64_t tern_item_int_at(tern_site_t site, tern_tensor *t)
 {
     char bytes[8];
-    return fetch(site, t, bytes) ? core_load_int(bytes, (tern_dtype_t)t->view.dtype) : 0;
+    return fetch(site, "item_int", t, bytes) ? core_load_int(bytes, (tern_dtype_t)t->view.dtype)
+                                             : 0;
 }
 
 /* ---- all elements ------------------------------------------------------------------------------- */
@@ -188,7 +189,9 @@ static tern_tensor *on_host(tern_thread *self, tern_site_t site, tern_tensor *t)
     return copy;
 }
 
-const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, size_t bytes)
+/* The text for `what`, which errors name. */
+static const char *describe(tern_site_t site, const char *what, tern_tensor *t, char *buffer,
+                            size_t bytes)
 {
     tern_thread *self = core_self();
     char shape[160], name[TERN_DEV_NAME_BYTES];
@@ -196,7 +199,7 @@ const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, siz
         return "";
     core_text text = { buffer, bytes, 0 };
     buffer[0] = '\0';
-    if (!may_read(self, site, "describe", t)) {
+    if (!may_read(self, site, what, t)) {
         core_text_add(&text, "no tensor: an error is pending");
         return buffer;
     }
@@ -212,8 +215,13 @@ const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, siz
     return buffer;
 }
 
+const char *tern_describe_at(tern_site_t site, tern_tensor *t, char *buffer, size_t bytes)
+{
+    return describe(site, "describe", t, buffer, bytes);
+}
+
 void tern_print_at(tern_site_t site, tern_tensor *t)
 {
     char text[4096];
-    (void)printf("%s\n", tern_describe_at(site, t, text, sizeof text));
+    (void)printf("%s\n", describe(site, "print", t, text, sizeof text));
 }

@@ -116,6 +116,7 @@ tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
 {
     tern_tensor *out = NULL;
     core_frame frame;
+    const char *outer = core_calling_begin(core_self(), "median_all");
     core_compose_begin(&frame, TERN_OP_median, site, 1, &x);
     if (core_compose_check(&frame)) {
         if (x->view.numel == 0 && tern_dtype_is_float(tern_dtype(x)))
@@ -125,7 +126,9 @@ tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
         else
             out = middle_of_all(x);
     }
-    return core_compose_end(&frame, out);
+    out = core_compose_end(&frame, out);
+    core_calling_end(frame.call.self, outer);
+    return out;
 }
 
 /* Elements go back to where they were: each place takes one. */

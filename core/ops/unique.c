@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "core/compose.h"
+#include "core/error.h"
 #include "core/op_table.h"
 
 typedef struct groups {
@@ -202,5 +203,9 @@ tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_
 tern_tensor *tern_unique_dim_at(tern_site_t site, tern_tensor *x, int dim,
                                 tern_tensor **out_inverse, tern_tensor **out_counts)
 {
-    return unique(site, x, dim, out_inverse, out_counts);
+    tern_thread *self = core_self();
+    const char *outer = core_calling_begin(self, "unique_dim");
+    tern_tensor *values = unique(site, x, dim, out_inverse, out_counts);
+    core_calling_end(self, outer);
+    return values;
 }

@@ -260,22 +260,54 @@ typedef struct progress {
     int row, gone, wrong;
 } progress;
 
-/* Does the error name the function that was called? What files and states are made of has names of its own. */
+/* Names of errors that are not those of the calls: of a form of a call beside the usual one, of a macro,
+ * of a row that programs may call, of what files and states are made of. */
+static const struct {
+    const char *function, *name; /* NULL: any function */
+} other_names[] = {
+    { "tern_step_scaled_at", "step" },
+    { "tern_scaler_scale_all_at", "scaler_scale" },
+    { "tern_module_create_args_at", "module_create" },
+    { "tern_forward_args_at", "forward" },
+    { "tern_autocast_begin_at", "autocast" },
+    { "tern_rmsprop_step_at", "rmsprop_step_scaled" },
+    { "tern_adagrad_step_at", "adagrad_step_scaled" },
+    { "tern_lion_step_at", "lion_step_scaled" },
+    { NULL, "state" },
+    { NULL, "safetensors_open" },
+    { NULL, "safetensors_read" },
+    { NULL, "safetensors_save" },
+    { NULL, "from_data" },
+    { NULL, "read" },
+    { NULL, "device" },
+    { NULL, "sgd" },
+};
+
+static bool is_text(const char *text, size_t length, const char *expected)
+{
+    return strlen(expected) == length && strncmp(text, expected, length) == 0;
+}
+
+/* Does the error name the function that was called? tern_add_inplace_at, of tern_add_, is "add". */
 static bool names_the_call(const char *function)
 {
-    static const char *const parts[] = { "safetensors_", "state: ",  "from_data: ",
-                                         "read: ",       "device: ", "sgd: " };
     const char *what = tern_error_text() + strlen(SITE ": ");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strncmp(what, parts[i], strlen(parts[i])) == 0)
-            return true;
     const size_t length = strcspn(what, ": (");
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if ((other_names[i].function == NULL || strcmp(other_names[i].function, function) == 0) &&
+            is_text(what, length, other_names[i].name))
+            return true;
+    static const char *const ends[] = { "_inplace_at", "_at" };
+    size_t whole = strlen(function);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t bytes = strlen(ends[i]);
+        if (whole > bytes && strcmp(function + whole - bytes, ends[i]) == 0) {
+            whole -= bytes;
+            break;
+        }
+    }
     const char *name = function + (strncmp(what, "tern_", 5) == 0 ? 0 : 5);
-    const char *inplace = strstr(name, "_inplace_at"), *at = strstr(name, "_at");
-    const size_t whole = inplace != NULL ? (size_t)(inplace - name)
-                         : at != NULL    ? (size_t)(at - name)
-                                         : strlen(name);
-    return strncmp(what, name, length < whole ? length : whole) == 0;
+    return length == whole - (size_t)(name - function) && strncmp(what, name, length) == 0;
 }
 
 /* What is wrong with the outcome of a call; NULL: nothing. */
