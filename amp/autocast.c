@@ -109,6 +109,14 @@ bool core_autocast_inputs(core_call *call)
     return true;
 }
 
+bool core_autocast_widens(const tern_thread *self, const tern_op *op, const tern_tensor *t)
+{
+    const tern_dev_t dev = t->view.dev;
+    const int rule = dev.kind == TERN_KIND_CPU ? op->cast_cpu : op->cast_cuda;
+    return (self->autocast & B(dev.kind)) != 0 && rule == TERN_CAST_F32 &&
+           (t->view.dtype == TERN_F16 || t->view.dtype == TERN_BF16);
+}
+
 bool core_autocast_list(core_call *call, tern_tensor *const *tensors, int64_t count)
 {
     call->dev = tensors[0]->view.dev;

@@ -15,6 +15,9 @@ static inline bool core_autocast_wants(const core_call *call)
     return __builtin_expect(call->self->autocast != 0, 0) && !call->preset;
 }
 
+/* Outside of a record: does a region make an f32 of this input of the op, whatever the others are? */
+bool core_autocast_widens(const tern_thread *self, const tern_op *op, const tern_tensor *t);
+
 /* cat and stack, whose tensors are not all in a record: false, with the error recorded, for dtypes that
  * do not meet in the region. */
 bool core_autocast_list(core_call *call, tern_tensor *const *tensors, int64_t count);

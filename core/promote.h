@@ -20,7 +20,8 @@ tern_dtype_t core_number_dtype(const tern_thread *self, const tern_view *other, 
 bool core_dtype_can_hold(tern_dtype_t to, tern_dtype_t from);
 
 /* Can an element of the dtype be the number? As PyTorch: 2.5 becomes 2 among integers, -1 becomes 255 in
- * u8, bool is truth. What no element can be wraps or saturates where nobody asks. */
+ * u8, bool is truth, and no number is beyond the greatest of a float dtype, also where it would be rounded
+ * to that. What no element can be wraps or saturates where nobody asks. */
 bool core_number_fits(tern_operand number, tern_dtype_t dtype);
 /* The same, and an error of `what` where it does not. True for a tensor. */
 bool core_require_number(tern_thread *self, tern_site_t site, const char *what, tern_operand number,

@@ -167,11 +167,11 @@ bool core_number_fits(tern_operand number, tern_dtype_t dtype)
     case TERN_F64:
         return true;
     case TERN_F32:
-        return !isfinite(v) || fabs(v) < 0x1.ffffffp127;
+        return !isfinite(v) || fabs(v) <= 0x1.fffffep127;
     case TERN_F16:
-        return !isfinite(v) || fabs(v) < 65520;
+        return !isfinite(v) || fabs(v) <= 65504;
     case TERN_BF16:
-        return !isfinite(v) || fabs(v) < 0x1.ffp127;
+        return !isfinite(v) || fabs(v) <= 0x1.fep127;
     case TERN_U8:
         return v > -256 && v < 256;
     case TERN_I64:

@@ -2,6 +2,7 @@
  *
  * Backward functions see operands of the result's own shape and dtype: the rules broadcast and promote
  * by recorded calls. An operand that needs no gradient may be 0-dim instead. */
+#include "core/autocast.h"
 #include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
@@ -36,6 +37,21 @@ static tern_tensor *begin_operand(tern_thread *self, tern_op_id id, tern_site_t 
     return core_operand_begin(self, site, operand, other);
 }
 
+/* Does the call compute in f32, because a region says so, what `t` has in a half type? */
+static bool is_widened(tern_op_id id, const tern_tensor *t)
+{
+    return t != NULL && core_autocast_widens(core_self(), &core_op_table[id], t);
+}
+
+/* The same for a call that makes its result, which autocast looks at: a number comes as it will be read. */
+static tern_tensor *begin_cast_operand(tern_thread *self, tern_op_id id, tern_site_t site,
+                                       tern_operand operand, tern_operand other)
+{
+    if (operand.kind_ != 0 && other.kind_ == 0 && is_widened(id, other.value_.tensor))
+        return core_number_new(self, site, operand, TERN_F32);
+    return begin_operand(self, id, site, operand, other);
+}
+
 /* A number over a half tensor. Kernels take an f32 scalar beside it as their second operand only, so the
  * tensor is widened instead, and the quotient rounded once. */
 static tern_tensor *divide_number(tern_site_t site, tern_operand number, tern_tensor *b)
@@ -63,8 +79,8 @@ static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_s
     }
     if (id == TERN_OP_div && a.kind_ != 0 && b.kind_ == 0 && is_half(b.value_.tensor))
         return divide_number(site, a, b.value_.tensor);
-    tern_tensor *x = begin_operand(self, id, site, a, b);
-    tern_tensor *y = begin_operand(self, id, site, b, a);
+    tern_tensor *x = begin_cast_operand(self, id, site, a, b);
+    tern_tensor *y = begin_cast_operand(self, id, site, b, a);
     tern_tensor *out = core_op2(id, site, NULL, x, y);
     core_operand_end(self, a, x);
     core_operand_end(self, b, y);
@@ -228,9 +244,9 @@ PUBLIC_INPLACE_TRUTH(logical_or)
 PUBLIC_INPLACE_TRUTH(logical_xor)
 
 /* False, with the error recorded, for a negative number to which integers are raised, and for one that the
- * tensor's dtype cannot hold: wrapped, or infinite in a half type, it would be another power. In f32 that is
- * no error, as in PyTorch. */
-static bool check_power(tern_site_t site, const tern_tensor *base, tern_operand b)
+ * dtype of the power cannot hold: wrapped, or infinite in a half type, it would be another power. In f32 that
+ * is no error, as in PyTorch; `widened`: there the power of a half tensor is one of f32. */
+static bool check_power(tern_site_t site, const tern_tensor *base, tern_operand b, bool widened)
 {
     tern_thread *self = core_self();
     if (b.kind_ == 0 || base == NULL)
@@ -245,7 +261,8 @@ static bool check_power(tern_site_t site, const tern_tensor *base, tern_operand 
                    "integers have no negative integer powers: %s tensor to the power %lld\n"
                    "  try tern_cast(x, TERN_F32) first",
                    tern_dtype_name(dtype), (long long)b.value_.i) == TERN_OK;
-    return !(whole || is_half(base)) || core_require_number(self, site, "pow", b, dtype);
+    return !(whole || (is_half(base) && !widened)) ||
+           core_require_number(self, site, "pow", b, dtype);
 }
 
 /* Truth to the power of a number that is truth, too: x, or true. Of two tensors that is an error, as in
@@ -273,14 +290,16 @@ tern_tensor *tern_pow_at(tern_site_t site, tern_operand a, tern_operand b)
     const tern_tensor *base = a.kind_ == 0 ? a.value_.tensor : NULL;
     if (is_truth(base, b))
         return power_of_truth(site, a, b, false);
-    return check_power(site, base, b) ? binary(TERN_OP_pow, site, a, b) : NULL;
+    return check_power(site, base, b, is_widened(TERN_OP_pow, base))
+               ? binary(TERN_OP_pow, site, a, b)
+               : NULL;
 }
 
 tern_tensor *tern_pow_inplace_at(tern_site_t site, tern_tensor *a, tern_operand b)
 {
     if (is_truth(a, b))
         return power_of_truth(site, tern_operand_tensor(a), b, true);
-    return check_power(site, a, b) ? inplace(TERN_OP_pow, site, a, b) : NULL;
+    return check_power(site, a, b, false) ? inplace(TERN_OP_pow, site, a, b) : NULL;
 }
 
 /* ---- gradients --------------------------------------------------------------------------------- */

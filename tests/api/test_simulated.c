@@ -65,6 +65,26 @@ static void test_a_bad_index_is_reported_at_the_next_wait(void **state)
     assert_close(tern_item(tern_sum(table)), 40, 0);
 }
 
+/* A number of what a region computes in f32 is one of f32, too. Row A028. */
+static void test_numbers_beside_what_autocast_widens(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(2, TERN_SHAPE(1), .dtype = TERN_F16, .device = TERN_CUDA(0));
+    tern_tensor *ones = tern_ones(TERN_SHAPE(1), .dtype = TERN_F16, .device = TERN_CUDA(0));
+    assert_null(tern_pow(ones, 1e5));
+    assert_error(TERN_ERR_ARGUMENT, "pow: 100000 is beyond what f16 can be");
+    TERN_AUTOCAST(TERN_CUDA(0), TERN_F16);
+    tern_tensor *far = tern_pow(ones, 1e5);
+    assert_no_error();
+    assert_int_equal(tern_dtype(far), TERN_F32);
+    assert_close(tern_item(far), 1, 0);
+    assert_close(tern_item(tern_pow(x, 0.1)), 1.0717734625, 1e-6);
+    assert_close(tern_item(tern_pow(1.1, x)), 1.21, 1e-6);
+    assert_null(tern_pow_(ones, 1e5)); /* stays f16 */
+    assert_error(TERN_ERR_ARGUMENT, "pow: 100000 is beyond what f16 can be");
+}
+
 static void test_empty_batches_have_results(void **state)
 {
     (void)state;
@@ -239,6 +259,7 @@ int main(void)
         TEST(test_every_dtype_survives_the_way),
         TEST(test_random_numbers_are_the_cpus),
         TEST(test_a_bad_index_is_reported_at_the_next_wait),
+        TEST(test_numbers_beside_what_autocast_widens),
         TEST(test_empty_batches_have_results),
         TEST(test_host_numbers_of_every_dtype),
         TEST(test_what_is_too_large_is_said),

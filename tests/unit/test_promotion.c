@@ -166,6 +166,33 @@ static void test_powers_by_numbers(void **state)
     assert_no_error();
 }
 
+/* Up to the greatest, though some numbers above it would be rounded to it. */
+static void test_a_number_is_at_most_the_greatest_of_a_float_dtype(void **state)
+{
+    (void)state;
+    static const struct {
+        tern_dtype_t dtype;
+        double greatest, above;
+    } ends[] = { { TERN_F16, 65504, 65505 },
+                 { TERN_BF16, 0x1.fep127, 0x1.fe8p127 },
+                 { TERN_F32, 0x1.fffffep127, 0x1.fffffe8p127 } };
+    TERN_SCOPE;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .dtype = ends[i].dtype);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            assert_non_null(tern_pow(x, sign * ends[i].greatest));
+            assert_non_null(tern_full(sign * ends[i].greatest, TERN_SHAPE(2), ends[i].dtype));
+            assert_no_error();
+            assert_null(tern_full(sign * ends[i].above, TERN_SHAPE(2), ends[i].dtype));
+            assert_error(TERN_ERR_ARGUMENT, "is beyond what");
+            assert_true((tern_pow(x, sign * ends[i].above) != NULL) == (ends[i].dtype == TERN_F32));
+            tern_error_clear();
+        }
+    }
+    assert_null(tern_pow(tern_ones(TERN_SHAPE(2), .dtype = TERN_F16), 65505));
+    assert_error(TERN_ERR_ARGUMENT, "pow: 65505 is beyond what f16 can be");
+}
+
 static void test_in_place_needs_a_kind_that_holds_the_result(void **state)
 {
     (void)state;
@@ -237,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_numbers_take_the_default_float),
         cmocka_unit_test(test_division_is_true_and_comparisons_are_bool),
         cmocka_unit_test(test_powers_by_numbers),
+        cmocka_unit_test(test_a_number_is_at_most_the_greatest_of_a_float_dtype),
         cmocka_unit_test(test_in_place_needs_a_kind_that_holds_the_result),
         cmocka_unit_test(test_elements_convert_both_ways),
         cmocka_unit_test(test_halves_round_to_nearest_even),
