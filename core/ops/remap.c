@@ -130,7 +130,8 @@ static bool bad_pad(core_call *call, int d, int64_t before, int64_t after, int64
         call, TERN_ERR_SHAPE, NULL,
         "%lld and %lld elements at the ends of dimension %d, which has %lld: what is "
         "taken away has to be there, a mirrored end is shorter than the dimension, and one "
-        "from the other end no longer than what is left of it",
+        "from the other end no longer than what is left of it; with mirrored and repeated ends at "
+        "least one element is left",
         (long long)before, (long long)after, d, (long long)extent);
 }
 
@@ -163,6 +164,12 @@ static int64_t pad_start(int mode, int64_t before, int64_t extent, int64_t size)
     return mode == TERN_PAD_REPLICATE && before > size ? -size : -before;
 }
 
+/* The least extent of a result: of none there are no ends to mirror or repeat, as in PyTorch. */
+static int64_t least_size(int mode)
+{
+    return mode == TERN_PAD_REFLECT || mode == TERN_PAD_REPLICATE;
+}
+
 /* One dimension's part of the attributes. */
 static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t extent,
                     tern_attr_remap *attr)
@@ -173,7 +180,7 @@ static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t e
     if (before == 0 && after == 0)
         return true;
     const bool fits = !__builtin_add_overflow(extent, before, &size) &&
-                      !__builtin_add_overflow(size, after, &size) && size >= 0;
+                      !__builtin_add_overflow(size, after, &size) && size >= least_size(args->mode);
     if (!fits || !pad_reaches(args->mode, before, after, extent))
         return bad_pad(call, d, before, after, extent);
     static const uint8_t rules[] = { TERN_OUTSIDE_VALUE, TERN_OUTSIDE_REFLECT, TERN_OUTSIDE_NEAREST,

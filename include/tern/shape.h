@@ -126,8 +126,8 @@ typedef struct tern_pad_args {
     size_t size_;
     tern_tensor *x;
     /* How many elements are added before and after the last dimension, before and after the one in
-     * front of it, and so on; negative: taken away, of mirrored and repeated ends also more than there is.
-     * torch.nn.functional.pad's order. */
+     * front of it, and so on; negative: taken away, of mirrored and repeated ends also more than there is,
+     * but for one element of the result. torch.nn.functional.pad's order. */
     int64_t pad[2 * TERN_MAX_DIMS];
     int mode;     /* TERN_PAD_*: what is added */
     double value; /* TERN_PAD_CONSTANT */

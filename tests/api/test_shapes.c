@@ -279,7 +279,9 @@ static void test_pad_takes_away_and_adds(void **state)
     expect(tern_pad(x, { 8, -9 }, TERN_PAD_REPLICATE), (const float[]){ 0, 0, 0, 0 }, 4);
     expect(tern_pad(x, { INT64_MIN, INT64_MAX }, TERN_PAD_REPLICATE), /* -1 in all */
            (const float[]){ 4, 4, 4, 4 }, 4);
-    expect(tern_pad(x, { INT64_MAX - 5, -INT64_MAX }, TERN_PAD_REPLICATE), NULL, 0);
+    refused(tern_pad(x, { INT64_MAX - 5, -INT64_MAX }, TERN_PAD_REPLICATE) != NULL, "at least one");
+    refused(tern_pad(x, { -2, -3 }, TERN_PAD_REPLICATE) != NULL, "at least one");
+    refused(tern_pad(x, { -5, 0 }, TERN_PAD_REFLECT) != NULL, "-5 and 0 elements");
     const struct {
         int64_t before, after;
         int mode;
