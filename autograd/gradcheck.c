@@ -197,9 +197,11 @@ tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *arg
                                 "input %lld is %s: differences need f64", (long long)i,
                                 tern_dtype_name(tern_dtype(args->inputs[i])));
     const tern_site_t outer = tern_site_begin(site);
+    const bool owned_mode = tern_set_owned_mode(false); /* scopes end what is made here */
     for (int order = 1; order <= (args->order == 2 ? 2 : 1); order++)
         if (check_order(&run, order) != TERN_OK)
             break;
+    tern_set_owned_mode(owned_mode);
     tern_site_end(outer);
     return tern_error_code();
 }

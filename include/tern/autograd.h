@@ -169,7 +169,7 @@ TERN_API tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_te
 typedef tern_tensor *(*tern_gradcheck_fn)(tern_tensor *const *in, void *user);
 typedef struct tern_gradcheck_args {
     size_t size_;
-    tern_gradcheck_fn fn;        /* f64 tensors in, one tensor out */
+    tern_gradcheck_fn fn;        /* f64 tensors in, one tensor out; in a scope, also in owned mode */
     tern_tensor *const *inputs;  /* f64; those that require a gradient are checked */
     int64_t count;
     void *user;

@@ -201,7 +201,8 @@ typedef struct tern_copy_args {
 } tern_copy_args;
 /* tern_copy(dst, src) or tern_copy(dst, src, .non_blocking = true) writes src into dst (broadcast,
  * converted, across devices); returns dst. Differentiable in src; what dst was made of
- * has a gradient of zeros, as in PyTorch. */
+ * has a gradient of zeros, as in PyTorch: dst keeps that history, too. A buffer that each step of a loop
+ * writes goes on without it as buffer = tern_detach(buffer), or is made in a scope of each step. */
 TERN_API tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args);
 #define tern_copy(...) tern_copy_at(TERN_HERE, TERN_OPTIONS_(tern_copy_args, __VA_ARGS__))
 /* A copy with a storage of its own, laid out as t where t has no gaps; differentiable. */

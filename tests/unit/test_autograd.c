@@ -239,6 +239,27 @@ static void test_roots_are_checked(void **state)
     assert_error(TERN_ERR_DTYPE, "i64");
 }
 
+/* A copy over a buffer goes on from what was there, as in PyTorch; a detached one begins anew. */
+static void test_a_buffer_written_again_has_the_history_of_before(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = leaf(3), *buffer = tern_zeros(tern_shape(w), .dtype = tern_dtype(w));
+    tern_copy(buffer, tern_mul(w, w));
+    assert_int_equal(tern_backward(tern_sum(buffer)), TERN_OK);
+    tern_copy(buffer, tern_mul(w, w));
+    tern_backward(tern_sum(buffer));
+    assert_error(TERN_ERR_GRAD, "backward goes through the graph a second time");
+    tern_set_grad(w, NULL);
+    for (int step = 0; step < 3; step++) {
+        buffer = tern_detach(buffer);
+        tern_copy(buffer, tern_mul(w, w));
+        assert_int_equal(tern_backward(tern_sum(buffer)), TERN_OK);
+    }
+    assert_close(first(tern_grad_of(w)), 3 * 6, 0);
+    assert_no_error();
+}
+
 static tern_tensor *wrong_square_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
     tern_save(ctx, in[0]);
@@ -284,6 +305,22 @@ static tern_tensor *cubes(tern_tensor *const *in, void *calls)
 {
     ++*(int *)calls;
     return tern_mul(tern_mul(in[0], in[0]), tern_mul(in[0], in[1]));
+}
+
+/* What it makes belongs to its scopes, also where results are the caller's. */
+static void test_gradcheck_leaves_nothing_in_owned_mode(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    int calls = 0;
+    tern_tensor *const in[] = { leaf(2), leaf(3) };
+    const int64_t before = tern_live_tensors();
+    assert_false(tern_set_owned_mode(true));
+    for (int fast = 0; fast < 2; fast++)
+        assert_int_equal(tern_gradcheck(cubes, in, 2, &calls, .order = 2, .fast_mode = fast != 0),
+                         TERN_OK);
+    assert_true(tern_set_owned_mode(false));
+    assert_int_equal(tern_live_tensors(), before);
 }
 
 static void test_gradcheck_along_one_direction(void **state)
@@ -400,7 +437,9 @@ int main(void)
         TEST(test_a_million_nodes_do_not_recurse),
         TEST(test_gradient_may_be_a_view_of_a_buffer),
         TEST(test_roots_are_checked),
+        TEST(test_a_buffer_written_again_has_the_history_of_before),
         TEST(test_gradcheck_finds_a_wrong_gradient),
+        TEST(test_gradcheck_leaves_nothing_in_owned_mode),
         TEST(test_gradcheck_along_one_direction),
         TEST(test_a_gradient_of_another_shape_is_an_error),
         TEST(test_hooks_and_gradients_want_the_right_tensors),
