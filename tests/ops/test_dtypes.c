@@ -261,6 +261,14 @@ static uint32_t dtypes_of(const char *field)
     return dtypes;
 }
 
+static int place_of_lookup(const char *row)
+{
+    for (int k = 0; k < LOOKUPS; k++)
+        if (strcmp(lookups[k].row, row) == 0)
+            return k;
+    return -1;
+}
+
 /* The calls of make_dtypes.py. */
 static void check_lookup(const struct lookup *l, uint32_t dtypes)
 {
@@ -284,6 +292,7 @@ static void test_numbers_and_masks_have_pytorchs_dtypes(void **state)
 {
     (void)state;
     char line[256], row[48], field[128];
+    bool checked[LOOKUPS] = { false };
     int lines = 0;
     failures = 0;
     FILE *file = open_golden("dtypes_index.txt");
@@ -291,9 +300,11 @@ static void test_numbers_and_masks_have_pytorchs_dtypes(void **state)
         if (line[0] == '#')
             continue;
         assert_int_equal(sscanf(line, "%47[^:]:%127[^\n]", row, field), 2);
-        for (int k = 0; k < LOOKUPS; k++)
-            if (strcmp(lookups[k].row, row) == 0)
-                check_lookup(&lookups[k], dtypes_of(field) | lookups[k].more);
+        const int k = place_of_lookup(row);
+        if (k < 0 || checked[k])
+            fail_msg("the row '%s' has no lookup here, or is there twice", row);
+        checked[k] = true;
+        check_lookup(&lookups[k], dtypes_of(field) | lookups[k].more);
     }
     (void)fclose(file);
     assert_int_equal(lines, LOOKUPS);
