@@ -148,7 +148,8 @@ static void record(tern_thread *self, tern_site_t site, tern_status_t code, cons
     if (self->error_code != TERN_OK)
         return;
     core_text text = core_error_begin(self, core_site(self, site), code, what);
-    core_text_addv(&text, format, arguments);
+    if (format != NULL)
+        core_text_addv(&text, format, arguments);
     core_error_end(self, &text);
 }
 
