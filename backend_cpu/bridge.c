@@ -24,11 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
-#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
-#include <omp.h>
-#endif
 
 enum { MOST_REASONS = 12, REASON_BYTES = 1400, PATH_BYTES = 1024 };
 
@@ -150,24 +146,37 @@ static const cpu_blas_table *table_of(void *library, const char *path)
     return table;
 }
 
-static long library_threads(void)
+/* A number of threads as OpenBLAS reads it; 0 where there is none. */
+static long threads_in(const char *variable)
 {
-#if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
-    return omp_get_max_threads();
-#else
-    return sysconf(_SC_NPROCESSORS_ONLN);
-#endif
+    const char *text = getenv(variable);
+    const long number = text ? strtol(text, NULL, 10) : 0;
+    return number > 0 ? number : 0;
 }
 
-/* Where addresses are limited (ulimit -v): OpenBLAS takes 128 MiB for each thread while it is loaded, and where it
- * does not get them tries for ever, or crashes. One more for its code and oneDNN's. */
+/* The most threads that OpenBLAS starts with; what the program asked OpenMP for is nothing to it. Its OpenMP builds of
+ * old know OMP_NUM_THREADS alone and count all processors, those that the process may not use, too; the others take
+ * their own variables first. Which of them will be loaded is not known yet. */
+static size_t library_threads(void)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    const long most = processors > 0 ? processors : 2;
+    const long omp = threads_in("OMP_NUM_THREADS");
+    const long goto_own = threads_in("GOTO_NUM_THREADS"),
+               blas_own = threads_in("OPENBLAS_NUM_THREADS");
+    const long own = blas_own ? blas_own : goto_own;
+    const long asked = omp && own > omp ? own : omp;
+    return (size_t)(asked && asked < most ? asked : most);
+}
+
+/* OpenBLAS takes 128 MiB for each thread while it is loaded, and where it does not get them (ulimit -v, ulimit -d, a
+ * kernel that promises no more than it has) tries for ever, or crashes. One more for its code and oneDNN's. Tried
+ * writable, as there: the limit of data counts nothing else. No page is touched. */
 static bool has_room(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return true;
-    const size_t bytes = ((size_t)library_threads() + 1) << 27;
-    void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t bytes = (library_threads() + 1) << 27;
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room != MAP_FAILED)
         (void)munmap(room, bytes);
     return room != MAP_FAILED;
@@ -288,8 +297,9 @@ static void search(void)
         say_core(NULL, "OpenBLAS is not used");
     } else if (!has_room()) {
         add_reason(bridge_file,
-                   "the limit of the process's memory (ulimit -v) leaves less than its "
-                   "libraries take: 128 MiB a thread, and as much for themselves");
+                   "the limit of the process's memory (ulimit -v, ulimit -d) leaves less than its "
+                   "libraries take: 128 MiB a thread (OMP_NUM_THREADS), and as much for "
+                   "themselves");
         say_core(NULL, "OpenBLAS is not used");
     } else {
         choose_core();

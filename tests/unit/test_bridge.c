@@ -16,6 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Weak: there where tern has OpenMP. */
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+
 static const cpu_blas_table *blas_or_skip(void)
 {
     const cpu_blas_table *blas = cpu_blas();
@@ -337,30 +340,78 @@ static void test_off_is_a_reason(void **state)
     assert_non_null(strstr(text, "reason libtern_blas.so: TERN_CPU_BLAS=off"));
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+
+static void skip_under_a_sanitizer(void)
+{
+#ifdef IS_SANITIZED
+    print_message("skipped: a sanitizer takes more memory than the limits of this test leave\n");
+    skip();
+#endif
+}
+
+/* What `mode` of this program writes in a fresh process, after `shell` ("ulimit -v 1000; A=1"). */
+static void limited_report(const char *shell, const char *mode, char *out, size_t size)
+{
+    char self[512] = "";
+    char command[1024];
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(command, sizeof command, "%s timeout 60 '%s' %s", shell, self, mode);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    out[fread(out, 1, size - 1, pipe)] = 0;
+    if (pclose(pipe) != 0)
+        fail_msg("%s: it did not come back", command);
+}
+
 /* OpenBLAS of Debian 12 does not come back from being loaded where its threads' memory is not to be had. */
 static void test_too_little_room_is_a_reason(void **state)
 {
     (void)state;
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    print_message("skipped: a sanitizer takes more addresses than the limits of this test leave\n");
-    skip();
-#endif
-#endif
-    char text[8192], self[512] = "";
-    char command[1024];
-    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    char text[8192], shell[128];
+    skip_under_a_sanitizer();
     for (int mib = 160; mib <= 640; mib += 80) {
-        snprintf(command, sizeof command, "ulimit -v %d; OMP_NUM_THREADS=2 timeout 60 '%s' report",
-                 mib * 1024, self);
-        FILE *pipe = popen(command, "r");
-        assert_non_null(pipe);
-        text[fread(text, 1, sizeof text - 1, pipe)] = 0;
-        assert_int_equal(pclose(pipe), 0);
-        if (mib < 256)
-            assert_non_null(
-                strstr(text, "reason libtern_blas.so: the limit of the process's memory"));
+        for (const char *limit = "vd"; *limit; limit++) {
+            snprintf(shell, sizeof shell, "ulimit -%c %d; OMP_NUM_THREADS=2", *limit, mib * 1024);
+            limited_report(shell, "report", text, sizeof text);
+            if (mib < 256)
+                assert_non_null(
+                    strstr(text, "reason libtern_blas.so: the limit of the process's memory"));
+        }
     }
+}
+
+/* It counts its threads by the environment and the processors, whatever the program asks OpenMP for, */
+static void test_room_is_for_the_threads_of_the_environment(void **state)
+{
+    (void)state;
+    char text[8192], shell[128];
+    skip_under_a_sanitizer();
+    for (int mib = 280; mib <= 640; mib += 40) {
+        snprintf(shell, sizeof shell, "unset OMP_NUM_THREADS; ulimit -v %d; OPENBLAS_NUM_THREADS=1",
+                 mib * 1024);
+        limited_report(shell, "report-of-one", text, sizeof text);
+    }
+}
+
+/* and starts no more than there are processors. */
+static void test_room_is_for_no_more_threads_than_processors(void **state)
+{
+    (void)state;
+    char text[8192], shell[128];
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    skip_under_a_sanitizer();
+    blas_or_skip();
+    snprintf(shell, sizeof shell, "ulimit -v %ld; OMP_NUM_THREADS=%ld", (processors + 8) << 17,
+             processors + 32);
+    limited_report(shell, "report", text, sizeof text);
+    assert_non_null(strstr(text, "loaded 1"));
 }
 
 static void test_every_failed_candidate_has_a_reason(void **state)
@@ -399,7 +450,9 @@ static void test_kernels_fit_the_cpu(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "report") == 0) {
+    if (argc > 1 && strcmp(argv[1], "report-of-one") == 0 && omp_set_num_threads)
+        omp_set_num_threads(1);
+    if (argc > 1 && strncmp(argv[1], "report", 6) == 0) {
         print_report();
         return 0;
     }
@@ -413,6 +466,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_threads_get_the_same_bits),
         cmocka_unit_test(test_off_is_a_reason),
         cmocka_unit_test(test_too_little_room_is_a_reason),
+        cmocka_unit_test(test_room_is_for_the_threads_of_the_environment),
+        cmocka_unit_test(test_room_is_for_no_more_threads_than_processors),
         cmocka_unit_test(test_every_failed_candidate_has_a_reason),
         cmocka_unit_test(test_choice_of_the_user_stands),
         cmocka_unit_test(test_kernels_fit_the_cpu),
