@@ -184,5 +184,26 @@ expect 0 'pipe: ' "$tern" memory-report in.json -o pipe
 wait
 expect 0 '' test -p pipe
 expect 0 '' cmp through.html page.html
+# shellcheck disable=SC2016
+expect 0 '' sh -c '(echo header; "$1" memory-report in.json -o "$2"; echo trailer) >all' sh "$tern" /dev/stdout
+expect 0 'header' sed -n '1p' all
+expect 0 'The snapshot is empty' cat all
+expect 0 'trailer' tail -n 1 all
+# shellcheck disable=SC2016
+expect 0 'fd/3: ' sh -c '{ echo header >&3; "$1" memory-report in.json -o /dev/fd/3; } 3>all' sh "$tern"
+expect 0 'header' sed -n '1p' all
+expect 0 'The snapshot is empty' cat all
+mkdir other
+ln -s new.html other/two
+ln -s other/two one
+expect 0 'one: ' "$tern" memory-report in.json -o one
+expect 0 '' test -h one
+expect 0 '' cmp other/new.html page.html
+ln -s nowhere/new.html lost
+expect 1 'lost: No such file or directory' "$tern" memory-report in.json -o lost
+# What a process of the same number has left.
+# shellcheck disable=SC2016
+expect 0 'page.html: ' sh -c ': >page.html.tmp-$$ && : >page.html.tmp-$$-0 && exec "$1" memory-report in.json -o page.html' \
+    sh "$tern"
 
 exit $failed

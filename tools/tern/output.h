@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The file has the old bytes or all of the new ones, whatever happens in between; links stay links. What is no
- * regular file (a pipe, /dev/stdout) is written to. False with errno. */
+ * regular file (a pipe) is written to; where stdout or another descriptor goes, behind what stands there. False with errno. */
 bool output_replace(const char *path, const void *bytes, size_t size);
 /* Whether both names are of one file that is there. */
 bool output_is_same(const char *path, const char *other);
