@@ -1,6 +1,7 @@
 /* The command line of the examples. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,17 +150,46 @@ static tern_dev_t read_device(const example *run, const char *text)
     return device;
 }
 
+/* The folder of a file; its name begins where the result says. */
+static const char *folder_of(const char *path, char folder[EXAMPLE_PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) + 1 : 0;
+    snprintf(folder, EXAMPLE_PATH_BYTES, "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
+    return path + length;
+}
+
+/* The one name of a file that need not be there yet. */
+static bool real_path(const char *path, char real[PATH_MAX])
+{
+    char folder[EXAMPLE_PATH_BYTES];
+    if (realpath(path, real)) {
+        return true;
+    }
+    const char *name = folder_of(path, folder);
+    if (!realpath(folder, real)) {
+        return false;
+    }
+    const size_t length = strlen(real), rest = PATH_MAX - length;
+    return snprintf(real + length, rest, "/%s", name) < (int)rest;
+}
+
+/* However they are spelled. */
+static bool is_one_file(const char *path, const char *other)
+{
+    char one[PATH_MAX], two[PATH_MAX];
+    return real_path(path, one) && real_path(other, two) && strcmp(one, two) == 0;
+}
+
 /* A file that the end of a long run will write: found out before the run. */
 static const char *read_target(const example *run, const option_row *o, const char *text)
 {
     char folder[EXAMPLE_PATH_BYTES];
     struct stat info;
-    const char *slash = strrchr(text, '/');
-    const int length = slash ? (int)(slash - text) + 1 : 0;
-    snprintf(folder, sizeof folder, "%.*s", length, text);
+    (void)folder_of(text, folder);
     const bool is_there = stat(text, &info) == 0;
     const bool is_folder = is_there && S_ISDIR(info.st_mode);
-    if (text[0] == '\0' || is_folder || access(length > 0 ? folder : ".", W_OK) != 0) {
+    if (text[0] == '\0' || is_folder || access(folder, W_OK) != 0) {
         refuse(run, o->name, "a file in a folder that can be written", text);
     }
     if (o->type == OPTION_STORE && is_there && !S_ISREG(info.st_mode)) {
@@ -235,7 +265,7 @@ void example_parse(example *run, int argc, char **argv)
         fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);
         exit(2);
     }
-    if (run->save && run->json && strcmp(run->save, run->json) == 0) {
+    if (run->save && run->json && is_one_file(run->save, run->json)) {
         refuse(run, "json", "another file than --save", run->json);
     }
     if (run->device.kind == TERN_KIND_NONE) {

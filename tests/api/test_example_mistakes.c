@@ -7,6 +7,13 @@
 #include "tests/support/examples.h"
 #include "tests/support/files.h"
 
+static void in_folder(const char *command)
+{
+    char line[2 * FILE_PATH_BYTES];
+    (void)snprintf(line, sizeof line, "cd '%s' && %s", file_folder(), command);
+    assert_int_equal(system(line), 0);
+}
+
 static void test_bad_options_end_with_2(void **state)
 {
     (void)state;
@@ -24,12 +31,18 @@ static void test_bad_options_end_with_2(void **state)
         { "--data", "usage: " },
         { "mnist", "'mnist' is no option" },
         { "--save a --json a", "--json wants another file than --save, not 'a'" },
+        { "--save ./a --json a", "--json wants another file than --save, not 'a'" },
+        { "--save a --json \"$PWD/a\"", "--json wants another file than --save" },
+        { "--save ../../../../../../../../proc/self/cwd/a --json .//a", "not './/a'" },
+        { "--save link --json linked", "not 'linked'" },
         { "--save /dev/null", "--save wants a regular file, which it replaces, not '/dev/null'" },
     };
+    in_folder("echo old >linked && ln -s linked link");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         example_expect(2, "cnn_mnist", bad[i][0]);
         example_says(example_err, bad[i][1]);
     }
+    in_folder("rm link linked");
 }
 
 static void test_help_is_no_mistake(void **state)
@@ -51,13 +64,6 @@ static void test_results_that_do_not_arrive_are_an_error(void **state)
     example_says(example_err, "mlp_mnist: cannot write to stdout: Bad file descriptor");
     assert_int_equal(example_run(full, "cnn_mnist", "--help"), 1);
     example_expect(0, "mlp_mnist", "--load a.run --steps 1 --quiet");
-}
-
-static void in_folder(const char *command)
-{
-    char line[2 * FILE_PATH_BYTES];
-    (void)snprintf(line, sizeof line, "cd '%s' && %s", file_folder(), command);
-    assert_int_equal(system(line), 0);
 }
 
 static void test_bad_files_end_with_1_and_their_path(void **state)
