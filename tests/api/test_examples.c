@@ -355,9 +355,9 @@ static void test_loaded_run_refuses_other_options(void **state)
     example_expect(2, "mlp_mnist", "--load c.run --lr 0.5");
     example_says(example_err, "--lr 0.5 differs");
     example_expect(1, "cnn_mnist", "--load c.run --quiet"); /* another model's */
+    example_says(example_err, "c.run");
     example_expect(2, "char_gpt", "--load c.run --quiet");
     example_says(example_err, "the run in 'c.run' is one on images; this program's are on text");
-    example_says(example_err, "c.run");
 }
 
 static void test_show_prints_digits_with_answers(void **state)
