@@ -70,6 +70,7 @@ expect 0 "cmake in $tree: [--preset] [release]" ../outer build
 expect 0 "[--prefix] [$work/else where/my prefix]" "$run" install --prefix 'my prefix'
 expect 0 "PKG_CONFIG_PATH='$work/else where/p/lib/pkgconfig'" "$run" install --prefix=p
 expect 0 "[--prefix] [$work/p]" "$run" install "--prefix=$work/p"
+expect 0 "[--prefix] [/]" env DESTDIR=stage "$run" install --prefix //
 expect 0 "DESTDIR=$work/else where/stage" env DESTDIR=stage "$run" install
 # shellcheck disable=SC2016
 expect 0 'umask=0022' sh -c 'umask 077 && exec "$1" install --prefix p' sh "$run"
@@ -81,7 +82,12 @@ if grep -q cmake "$work/output"; then
     echo "run: a prefix that cannot be written is found out after the build"
     failed=1
 fi
-[ ! -w /usr/local ] || expect 0 'ldconfig is called' "$run" install
+if [ -w /usr/local ]; then
+    expect 0 'ldconfig is called' "$run" install
+    expect 0 'ldconfig is called' "$run" install --prefix /usr/local//
+    stub ldconfig 'exit 1'
+    expect 0 'installed in /usr/local; programs find it after, as root: ldconfig' "$run" install
+fi
 mkdir mnist
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
     : >"mnist/$name-ubyte"
