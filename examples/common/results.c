@@ -57,38 +57,48 @@ static bool write_and_close(FILE *file, const char *text)
     return done && closed;
 }
 
-/* Opens a new file beside `path`, with the mode of the one that it will replace. */
+/* Opens a new file beside `path`, of a name that nobody else has, with the mode of the one that it will replace. */
 static FILE *open_beside(const char *path, const struct stat *old, char *beside, size_t bytes)
 {
-    if (snprintf(beside, bytes, "%s.tmp-%ld", path, (long)getpid()) >= (int)bytes) {
-        errno = ENAMETOOLONG;
-        return NULL;
+    int number = -1;
+    errno = EEXIST;
+    for (int attempt = 0; attempt < 100 && number < 0 && errno == EEXIST; attempt++) {
+        const int n = snprintf(beside, bytes, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+        if (n >= (int)bytes) {
+            errno = ENAMETOOLONG;
+            return NULL;
+        }
+        number = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
-    const int number = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (number < 0) {
         return NULL;
     }
     if (old) {
         (void)fchmod(number, old->st_mode & 0777);
     }
-    return fdopen(number, "w");
+    FILE *file = fdopen(number, "w");
+    if (!file) {
+        const int reason = errno;
+        close(number);
+        unlink(beside);
+        errno = reason;
+    }
+    return file;
 }
 
-/* A results file has the old results or all of the new ones, whatever happens in between: the text
- * is written beside it, and renamed. Through links; what is no file (a pipe) is written to. */
-static bool replace_text(const char *name, const char *text)
+/* Whether stdout goes there: then the text belongs behind what the run has printed. */
+static bool is_stdout(const struct stat *info)
 {
-    char path[PATH_MAX], beside[PATH_MAX + 32];
-    struct stat old;
-    const bool is_there = stat(name, &old) == 0;
-    if (is_there && !S_ISREG(old.st_mode)) {
-        FILE *file = fopen(name, "w");
-        return file && write_and_close(file, text);
-    }
-    if (!is_there || !realpath(name, path)) {
-        snprintf(path, sizeof path, "%s", name);
-    }
-    FILE *file = open_beside(path, is_there ? &old : NULL, beside, sizeof beside);
+    struct stat out;
+    return fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == info->st_dev &&
+           out.st_ino == info->st_ino;
+}
+
+/* Writes the text to a file beside `path`, and renames that. */
+static bool replace_file(const char *path, const struct stat *old, const char *text)
+{
+    char beside[PATH_MAX + 32];
+    FILE *file = open_beside(path, old, beside, sizeof beside);
     if (!file) {
         return false;
     }
@@ -99,6 +109,41 @@ static bool replace_text(const char *name, const char *text)
     unlink(beside);
     errno = reason;
     return false;
+}
+
+/* A results file has the old results or all of the new ones, whatever happens in between. Through
+ * links; what is no file (a pipe) is written to. */
+static bool replace_text(const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    struct stat old;
+    const bool is_there = stat(name, &old) == 0;
+    if (is_there && is_stdout(&old)) {
+        return fputs(text, stdout) >= 0 && fputc('\n', stdout) != EOF && fflush(stdout) == 0;
+    }
+    if (is_there && !S_ISREG(old.st_mode)) {
+        FILE *file = fopen(name, "w");
+        return file && write_and_close(file, text);
+    }
+    struct stat link;
+    if (lstat(name, &link) != 0 || !S_ISLNK(link.st_mode)) {
+        return replace_file(name, is_there ? &old : NULL, text);
+    }
+    /* A link to nothing: whatever it says, the system follows it. */
+    const int made = is_there ? -1 : open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (made >= 0) {
+        close(made);
+    }
+    if (stat(name, &old) != 0 || !realpath(name, path)) {
+        return false;
+    }
+    const bool done = replace_file(path, &old, text);
+    const int reason = errno;
+    if (!done && made >= 0) {
+        unlink(path);
+    }
+    errno = reason;
+    return done;
 }
 
 static bool write_text(const example *run, const char *text)

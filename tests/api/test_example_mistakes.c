@@ -141,6 +141,16 @@ static void test_results_are_written_beside_the_old_ones(void **state)
     in_folder("mkfifo pipe && (cat pipe >/dev/null &)"); /* no file to be replaced */
     example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json pipe");
     in_folder("test -p pipe && rm r.json kept link.json pipe");
+    const char *into = "sh -c '(echo first; \"$@\"; echo last) >all' sh";
+    (void)example_run(into, "mlp_mnist", "--data . --steps 1 --quiet --json /dev/stdout");
+    in_folder("head -n 1 all | grep first && grep -q test_accuracy all && tail -n 1 all | grep "
+              "last && rm all");
+    (void)example_run("sh -c ': >r.json.tmp-$$-0 && : >r.json.tmp-$$ && exec \"$@\"' sh",
+                      "mlp_mnist", "--data . --steps 1 --quiet --json r.json");
+    in_folder("grep -q test_accuracy r.json && rm r.json r.json.tmp-*");
+    in_folder("mkdir to && ln -s to/new.json link.json");
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json link.json");
+    in_folder("test -h link.json && grep -q test_accuracy to/new.json && rm -r link.json to");
 }
 
 /* Files end after 1024 or 2048 bytes, by the shell's unit: LLVM's OpenMP wants one of 1024 for itself. Counts of a
