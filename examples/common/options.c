@@ -181,19 +181,35 @@ static bool is_one_file(const char *path, const char *other)
     return real_path(path, one) && real_path(other, two) && strcmp(one, two) == 0;
 }
 
-/* A file that the end of a long run will write: found out before the run. */
-static const char *read_target(const example *run, const option_row *o, const char *text)
+/* Whether a file can be made, replaced or, where it is a pipe or stdout's, written to. */
+static bool can_write(const option_row *o, const char *path)
 {
     char folder[EXAMPLE_PATH_BYTES];
     struct stat info;
-    (void)folder_of(text, folder);
-    const bool is_there = stat(text, &info) == 0;
-    const bool is_folder = is_there && S_ISDIR(info.st_mode);
-    if (text[0] == '\0' || is_folder || access(folder, W_OK) != 0) {
-        refuse(run, o->name, "a file in a folder that can be written", text);
+    const bool is_there = stat(path, &info) == 0;
+    if (path[0] == '\0' || (is_there && S_ISDIR(info.st_mode))) {
+        return false;
     }
-    if (o->type == OPTION_STORE && is_there && !S_ISREG(info.st_mode)) {
+    if (o->type == OPTION_TARGET && is_there && example_is_stdout(&info)) {
+        return true;
+    }
+    if (o->type == OPTION_TARGET && is_there && !S_ISREG(info.st_mode)) {
+        return access(path, W_OK) == 0;
+    }
+    (void)folder_of(path, folder);
+    return access(folder, W_OK) == 0;
+}
+
+/* A file that the end of a long run will write: found out before the run. */
+static const char *read_target(const example *run, const option_row *o, const char *text)
+{
+    struct stat info;
+    const bool is_there = stat(text, &info) == 0;
+    if (o->type == OPTION_STORE && is_there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
         refuse(run, o->name, "a regular file, which it replaces", text);
+    }
+    if (!can_write(o, text)) {
+        refuse(run, o->name, "a file in a folder that can be written", text);
     }
     return text;
 }

@@ -86,8 +86,7 @@ static FILE *open_beside(const char *path, const struct stat *old, char *beside,
     return file;
 }
 
-/* Whether stdout goes there: then the text belongs behind what the run has printed. */
-static bool is_stdout(const struct stat *info)
+bool example_is_stdout(const struct stat *info)
 {
     struct stat out;
     return fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == info->st_dev &&
@@ -118,7 +117,7 @@ static bool replace_text(const char *name, const char *text)
     char path[PATH_MAX];
     struct stat old;
     const bool is_there = stat(name, &old) == 0;
-    if (is_there && is_stdout(&old)) {
+    if (is_there && example_is_stdout(&old)) { /* behind what the run has printed */
         return fputs(text, stdout) >= 0 && fputc('\n', stdout) != EOF && fflush(stdout) == 0;
     }
     if (is_there && !S_ISREG(old.st_mode)) {

@@ -141,6 +141,9 @@ static void test_results_are_written_beside_the_old_ones(void **state)
     in_folder("mkfifo pipe && (cat pipe >/dev/null &)"); /* no file to be replaced */
     example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json pipe");
     in_folder("test -p pipe && rm r.json kept link.json pipe");
+    in_folder("mkdir shut && mkfifo shut/pipe && chmod 555 shut && (cat shut/pipe >/dev/null &)");
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json shut/pipe");
+    in_folder("chmod 755 shut && rm -r shut");
     const char *into = "sh -c '(echo first; \"$@\"; echo last) >all' sh";
     (void)example_run(into, "mlp_mnist", "--data . --steps 1 --quiet --json /dev/stdout");
     in_folder("head -n 1 all | grep first && grep -q test_accuracy all && tail -n 1 all | grep "
