@@ -11,14 +11,8 @@
 #include <stdlib.h>
 
 #include "tests/alloc/script.h"
+#include "tests/support/sanitizer.h"
 
-#if defined(__has_feature)
-#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
 #if HAS_SANITIZER || !defined(NDEBUG)
 static const int64_t MANY = 100000;
 #else

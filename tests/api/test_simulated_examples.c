@@ -7,25 +7,14 @@
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
+#include "tests/support/sanitizer.h"
 
 enum { COMMAND = 4096 };
 
-/* Convolutions are some fifty times slower there; the release build has this test. */
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SLOW 1
-#endif
-#endif
-#ifndef IS_SLOW
-#define IS_SLOW 0
-#endif
-
-/* The full run takes the time. */
+/* Convolutions are some fifty times slower there: the release build has these tests, and the full run. */
 static bool is_slow(void)
 {
-    return IS_SLOW && getenv("TERN_TEST_FULL") == NULL;
+    return HAS_ADDRESS_SANITIZER && getenv("TERN_TEST_FULL") == NULL;
 }
 
 /* One stretch of a run, that ends at step `steps`: from the beginning, or from where the last ended. The
@@ -103,7 +92,7 @@ static void test_cnn_trains_as_on_the_cpu(void **state)
 static void test_resnet_trains_as_on_the_cpu(void **state)
 {
     (void)state;
-    if (IS_SLOW) {
+    if (HAS_ADDRESS_SANITIZER) {
         print_message("skipped: a sanitizer is at work\n");
         skip();
     }

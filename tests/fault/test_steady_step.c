@@ -3,6 +3,7 @@
  * while `counting` is on, and may refuse one. OpenBLAS and oneDNN take buffers of their own for some
  * products: their calls are told apart, and must be served from what the process has already.
  * Sanitizers have the same place as this file; there its tests are skipped. */
+#include "tests/support/sanitizer.h"
 #include "tests/support/check.h"
 
 #include <dlfcn.h>
@@ -24,15 +25,7 @@ static atomic_long memory_calls, lock_calls,
 static atomic_long foreign_calls;
 static atomic_long refuse_in; /* the memory call, counted from now, that gets nothing; 0: none */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifndef SANITIZED
+#if !HAS_SANITIZER
 
 enum { INTERPOSED = 1 };
 #define CALLER __builtin_return_address(0)

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/sanitizer.h"
+
 /* Weak: there where tern has OpenMP. */
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 
@@ -340,20 +342,12 @@ static void test_off_is_a_reason(void **state)
     assert_non_null(strstr(text, "reason libtern_blas.so: TERN_CPU_BLAS=off"));
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-
 static void skip_under_a_sanitizer(void)
 {
-#ifdef IS_SANITIZED
+    if (!HAS_SANITIZER)
+        return;
     print_message("skipped: a sanitizer takes more memory than the limits of this test leave\n");
     skip();
-#endif
 }
 
 /* What `mode` of this program writes in a fresh process, after `shell` ("ulimit -v 1000; A=1"). */

@@ -10,19 +10,11 @@
 
 #include "core/lock.h"
 #include "tests/support/check.h"
+#include "tests/support/sanitizer.h"
 
 /* The sanitizers do not hold the locks of their own malloc over a fork: a child whose parent's other thread was
  * in malloc hangs in it, so there no moment is left to chance. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MALLOC_FORKS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MALLOC_FORKS 0
-#endif
-#endif
-#ifndef MALLOC_FORKS
-#define MALLOC_FORKS 1
-#endif
+#define MALLOC_FORKS (!HAS_SANITIZER)
 
 enum { LIMIT_SECONDS = 20 };
 
