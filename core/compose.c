@@ -61,3 +61,22 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
         return NULL;
     return inside ? core_scope_add(self, result) : core_same(self, result);
 }
+
+tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n,
+                                   tern_tensor *const *more, tern_tensor **const *out)
+{
+    tern_thread *self = frame->call.self;
+    const bool made = result != NULL;
+    for (int i = 0; i < n; i++)
+        if (made && out[i] != NULL)
+            core_retain(more[i]);
+    result = core_compose_end(frame, result);
+    for (int i = 0; i < n; i++) {
+        if (out[i] == NULL)
+            continue;
+        *out[i] = result != NULL ? core_scope_add(self, more[i]) : NULL;
+        if (made && result == NULL)
+            core_release(self, more[i]);
+    }
+    return result;
+}

@@ -32,6 +32,10 @@ bool core_compose_check(core_frame *frame);
 bool core_compose_cast(core_frame *frame);
 /* Closes the frame and hands out `result`: a tensor of the frame's scope, an input, or NULL. */
 tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
+/* The same with one or two more results, tensors of the frame's scope: `out[i]` gets more[i], or NULL without a
+ * result; NULL in `out`: nobody asks for it. Places may be the same: the last one stands there then. */
+tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n,
+                                   tern_tensor *const *more, tern_tensor **const *out);
 
 /* A call that returns its own argument: in owned mode that is one reference more for the caller. */
 static inline tern_tensor *core_same(tern_thread *self, tern_tensor *t)

@@ -77,16 +77,10 @@ static tern_tensor *part_of_order(tern_op_id id, tern_site_t site, tern_tensor *
 {
     tern_tensor *values = NULL, *places = NULL, **out[] = { &values, &places };
     core_frame frame;
-    if (out_indices != NULL)
-        *out_indices = NULL;
     core_compose_begin(&frame, id, site, 1, &x);
-    if (core_compose_check(&frame) && check_order(&frame.call, &attr) &&
-        core_opn(TERN_OP_sort, frame.call.site, &attr, 1, &x, 2, out) && out_indices != NULL)
-        core_retain(places);
-    values = core_compose_end(&frame, values);
-    if (values != NULL && out_indices != NULL)
-        *out_indices = core_scope_add(frame.call.self, places);
-    return values;
+    if (core_compose_check(&frame) && check_order(&frame.call, &attr))
+        (void)core_opn(TERN_OP_sort, frame.call.site, &attr, 1, &x, 2, out); /* or both NULL */
+    return core_compose_end_with(&frame, values, 1, &places, &out_indices);
 }
 
 tern_tensor *tern_topk_at(tern_site_t site, tern_tensor *x, int64_t k, int dim, bool largest,

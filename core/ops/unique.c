@@ -58,28 +58,22 @@ static tern_tensor *counts_of(const groups *g)
     return tern_sub(end, g->first);
 }
 
-/* NULL stays NULL; else the frame's end leaves it. */
-static tern_tensor *kept(tern_tensor *t)
-{
-    return t != NULL ? core_retain(t) : NULL;
-}
-
 static tern_tensor *run(tern_tensor *x, tern_tensor **inverse, tern_tensor **counts)
 {
     const tern_dev_t dev = tern_device(x);
     groups g = { 0 };
     if (x->view.numel == 0) {
         if (inverse != NULL)
-            *inverse = kept(tern_zeros(tern_shape(x), .dtype = TERN_I64, .device = dev));
+            *inverse = tern_zeros(tern_shape(x), .dtype = TERN_I64, .device = dev);
         if (counts != NULL)
-            *counts = kept(tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = dev));
+            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = dev);
         return tern_zeros(TERN_SHAPE(0), .dtype = tern_dtype(x), .device = dev);
     }
     tern_tensor *values = group(tern_reshape(tern_detach(x), TERN_SHAPE(-1)), &g);
     if (values != NULL && inverse != NULL)
-        *inverse = kept(inverse_of(&g, x));
+        *inverse = inverse_of(&g, x);
     if (values != NULL && counts != NULL)
-        *counts = kept(counts_of(&g));
+        *counts = counts_of(&g);
     return tern_failed() ? NULL : values;
 }
 
@@ -144,54 +138,42 @@ static tern_tensor *run_along(tern_tensor *x, int dim, tern_tensor **inverse, te
     groups g = { 0 };
     if (tern_size(x, dim) == 0) {
         if (inverse != NULL)
-            *inverse = kept(tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x)));
+            *inverse = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x));
         if (counts != NULL)
-            *counts = kept(tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x)));
+            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x));
         return tern_clone(tern_detach(x));
     }
     tern_tensor *keys = keys_of(rows_of(x, dim));
     if (keys == NULL || group(keys, &g) == NULL)
         return NULL;
     if (inverse != NULL)
-        *inverse = kept(inverse_of(&g, keys));
+        *inverse = inverse_of(&g, keys);
     if (counts != NULL)
-        *counts = kept(counts_of(&g));
+        *counts = counts_of(&g);
     tern_tensor *places = tern_gather(g.order, 0, g.first);
     return tern_failed() ? NULL : tern_index_select(tern_detach(x), dim, places);
 }
 
 /* ---- public functions ---------------------------------------------------------------------------- */
 
-static void hand_out(tern_thread *self, tern_tensor **t, bool failed)
-{
-    if (t != NULL && *t != NULL && failed)
-        core_release(self, *t);
-    if (t != NULL)
-        *t = failed ? NULL : core_scope_add(self, *t);
-}
-
 enum { NO_DIM = INT_MIN };
 
 static tern_tensor *unique(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_inverse,
                            tern_tensor **out_counts)
 {
-    tern_tensor *values = NULL;
+    tern_tensor **const out[] = { out_inverse, out_counts };
+    tern_tensor *values = NULL, *more[2] = { NULL, NULL };
+    tern_tensor **inverse = out_inverse != NULL ? &more[0] : NULL;
+    tern_tensor **counts = out_counts != NULL ? &more[1] : NULL;
     core_frame frame;
-    if (out_inverse != NULL)
-        *out_inverse = NULL;
-    if (out_counts != NULL)
-        *out_counts = NULL;
     core_compose_begin(&frame, TERN_OP_unique, site, 1, &x);
     if (core_compose_check(&frame)) {
         if (dim == NO_DIM)
-            values = run(x, out_inverse, out_counts);
+            values = run(x, inverse, counts);
         else if (check_dim(&frame.call, x, &dim))
-            values = run_along(x, dim, out_inverse, out_counts);
+            values = run_along(x, dim, inverse, counts);
     }
-    values = core_compose_end(&frame, values);
-    hand_out(frame.call.self, out_inverse, values == NULL);
-    hand_out(frame.call.self, out_counts, values == NULL);
-    return values;
+    return core_compose_end_with(&frame, values, 2, more, out);
 }
 
 tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_inverse,

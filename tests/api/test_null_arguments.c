@@ -330,6 +330,7 @@ static bool probe(const row *r, progress *at)
     gone = at->gone;
     passed = 0;
     needed = false;
+    made.leaf = leaf(); /* root() makes another one */
     r->call();
     const char *wrong = gone < passed ? verdict(r) : NULL;
     if (wrong != NULL) {

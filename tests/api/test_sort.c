@@ -141,6 +141,25 @@ static void test_unique_of_many(void **state)
     assert_int_equal(tern_ndim(inverse), 2);
 }
 
+/* A caller who wants neither may hand in one place for both: what is left there is the counts, once. */
+static void test_unique_into_one_place(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_from_data(((const float[]){ 3, 1, 3, 3 }), TERN_SHAPE(4));
+    const int64_t live = tern_live_tensors();
+    for (int along = 0; along < 2; along++) {
+        TERN_SCOPE;
+        tern_tensor *both = NULL;
+        tern_tensor *values =
+            along ? tern_unique_dim(x, 0, &both, &both) : tern_unique(x, &both, &both);
+        assert_no_error();
+        assert_int_equal(tern_numel(values), 2);
+        assert_true(tern_item(tern_select(both, 0, 1)) == 3);
+    }
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 static void test_unique_parts(void **state)
 {
     (void)state;
@@ -235,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_no_elements_of_a_single_number),
         cmocka_unit_test(test_same_with_any_threads),
         cmocka_unit_test(test_unique_of_many),
+        cmocka_unit_test(test_unique_into_one_place),
         cmocka_unit_test(test_unique_parts),
         cmocka_unit_test(test_draws_follow_weights),
         cmocka_unit_test(test_mistakes),
