@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/check.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/simulator.h"
 
 extern char **environ;
@@ -74,12 +75,23 @@ static int status_of(const char *mode, char text[1024])
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(ends[1]);
     size_t length = 0;
-    for (ssize_t n = 1; n > 0 && length<1023; length += n> 0 ? (size_t)n : 0)
-        n = read(ends[0], text + length, 1023 - length);
+    char rest[4096]; /* a sanitizer's report: a child that writes to nobody would die of that */
+    for (ssize_t n = 1; n > 0;) {
+        const bool full = length == 1023;
+        n = read(ends[0], full ? rest : text + length, full ? sizeof rest : 1023 - length);
+        length += n > 0 && !full ? (size_t)n : 0;
+    }
     text[length] = '\0';
     (void)close(ends[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
     return status;
+}
+
+/* By the signal, or by a sanitizer that handles it; 3 is what misuse ends with. */
+static bool killed(int status)
+{
+    return WIFSIGNALED(status) ||
+           (HAS_SANITIZER && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 3);
 }
 
 static void test_pinned_memory_in_flight_is_guarded(void **state) /* T020 T021 */
@@ -88,9 +100,9 @@ static void test_pinned_memory_in_flight_is_guarded(void **state) /* T020 T021 *
     char text[1024];
     assert_int_equal(status_of("ww", text), 0);
     assert_int_equal(status_of("rw", text), 0);
-    assert_true(WIFSIGNALED(status_of("w-", text)));
+    assert_true(killed(status_of("w-", text)));
     assert_non_null(strstr(text, "host write"));
-    assert_true(WIFSIGNALED(status_of("r-", text)));
+    assert_true(killed(status_of("r-", text)));
     assert_non_null(strstr(text, "host read"));
 }
 
