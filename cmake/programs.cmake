@@ -49,6 +49,7 @@ endif()
 if(TERN_BENCH)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/bench_*.c)
   tern_helpers(tern_bench_common bench/common helper)
+  target_compile_options(tern_bench_common PRIVATE ${tern_unrolled})
   if(TERN_HAVE_OPENMP)
     target_link_libraries(${helper} PRIVATE OpenMP::OpenMP_C) # streams on several threads
   endif()

@@ -25,8 +25,12 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 
 #define TILE_INLINE static inline __attribute__((always_inline, unused))
 
-/* Loops over registers must disappear: their bounds are constants once a tile is inlined. */
-#if defined(__clang__)
+/* Loops over registers must disappear: their bounds are constants once a tile is inlined. Sanitizers keep them
+ * (TERN_ROLLED, cmake/flags.cmake). */
+#if defined(TERN_ROLLED)
+#define TILE_UNROLL
+#define TILE_TWICE
+#elif defined(__clang__)
 #define TILE_UNROLL _Pragma("clang loop unroll(full)")
 #define TILE_TWICE _Pragma("clang loop unroll_count(2)")
 #else

@@ -15,7 +15,9 @@ enum {
     GRAIN = 1024 /* floats that a thread's part is a multiple of */
 };
 
-#if defined(__clang__)
+#if defined(TERN_ROLLED)
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
