@@ -1,8 +1,7 @@
 /* The gradient scaler's iteration: unscale, step, update. Checks come in PyTorch's order. */
-#include <math.h>
-
 #include "amp/grad_scaler.h"
 #include "core/error.h"
+#include "core/option.h"
 #include "core/scaling.h"
 #include "tern/autograd.h"
 #include "tern/device.h"
@@ -194,7 +193,7 @@ static bool set_scale(tern_site_t site, tern_grad_scaler *scaler, const tern_sca
 {
     const tern_tensor *t = a->new_scale_tensor;
     if (t == NULL)
-        return tern_fill_at(site, scaler->scale, a->new_scale) != NULL;
+        return tern_fill_at(site, scaler->scale, core_given(a->new_scale, 0)) != NULL;
     if (tern_device(t).kind != tern_device(scaler->scale).kind || tern_numel(t) != 1 ||
         tern_requires_grad(t)) {
         (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "scaler_update",
@@ -275,7 +274,7 @@ tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_a
         return tern_error_code();
     amp_frame frame = amp_enter(site, false);
     const bool given =
-        args->new_scale_tensor != NULL || args->new_scale != 0 || signbit(args->new_scale) != 0;
+        args->new_scale_tensor != NULL || args->new_scale != 0 || core_zero_meant(args->new_scale);
     const bool done = (!given || set_scale(site, scaler, args)) && move_scale(site, scaler, given);
     amp_leave(&frame);
     if (!done)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "tern/base.h"
+
 /* Zeros, which is what options are that nobody gives. */
 extern const struct core_no_options {
     _Alignas(16) size_t size_;
@@ -18,11 +20,17 @@ extern const struct core_no_options {
          : (__typeof__(args))(const void *)((const char *)&core_no_options + \
                                             0 * sizeof(char[sizeof *(args) <= 256 ? 1 : -1])))
 
-/* An option that is given, or its default; -0.0 is a zero that is meant (tern/base.h) and comes back as
- * 0, so a function that hands an option on to another public one hands on what it was given. */
+/* Zeros that are meant (tern/base.h). */
+static inline bool core_zero_meant(double option)
+{
+    return option == (double)TERN_ZERO || (option == 0 && signbit(option));
+}
+
+/* An option that is given, or its default; a zero that is meant comes back as 0, so a function that hands an
+ * option on to another public one hands on what it was given. */
 static inline double core_given(double option, double otherwise)
 {
-    return option != 0 ? option : signbit(option) ? 0 : otherwise;
+    return core_zero_meant(option) ? 0 : option != 0 ? option : otherwise;
 }
 
 #endif

@@ -52,7 +52,7 @@ bool nn_take_args(tern_site_t site, const char *what, void *out, const void *arg
     type local = { 0 };                        \
     const bool local##_given = nn_take_args(site, what, &local, args, sizeof local)
 
-/* An option whose default is not zero: 0 is "not given", -0.0 a real zero. */
+/* An option whose default is not zero: 0 is "not given", TERN_ZERO and -0.0 a real zero. */
 double nn_option(double given, double fallback);
 
 /* calloc of at least one byte; NULL, with an error, without memory or after an overflow. */

@@ -20,9 +20,9 @@ bool nn_take_args(tern_site_t site, const char *what, void *out, const void *arg
 
 double nn_option(double given, double fallback)
 {
-    if (given != 0)
-        return given;
-    return signbit(given) ? 0 : fallback;
+    if (given == (double)TERN_ZERO || (given == 0 && signbit(given)))
+        return 0;
+    return given != 0 ? given : fallback;
 }
 
 void *nn_alloc(tern_site_t site, const char *what, int64_t count, size_t bytes)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "core/compose.h"
+#include "core/option.h"
 #include "core/ops/attention.h"
 
 static const char name[] = "scaled_dot_product_attention";
@@ -24,9 +25,9 @@ static bool check_options(tern_site_t site, const tern_scaled_dot_product_attent
 
 static tern_attr_attention fill_attr(const tern_scaled_dot_product_attention_args *args)
 {
-    tern_attr_attention attr = { .scale = args->scale, .causal = args->causal };
+    tern_attr_attention attr = { .scale = core_given(args->scale, 0), .causal = args->causal };
     const tern_view *q = args->q != NULL ? &args->q->view : NULL;
-    if (args->scale == 0 && !signbit(args->scale) && q != NULL && q->ndim > 0 &&
+    if (attr.scale == 0 && !core_zero_meant(args->scale) && q != NULL && q->ndim > 0 &&
         q->shape[q->ndim - 1] > 0)
         attr.scale = 1.0 / sqrt((double)q->shape[q->ndim - 1]);
     if (args->dropout > 0.0 && !args->evaluating) {

@@ -14,9 +14,9 @@ static bool fill_attr(tern_site_t site, const tern_batch_norm_args *args, tern_a
     else if (!args->training && args->running_mean == NULL)
         problem = "evaluating needs running_mean and running_var\n"
                   "  try .training = true for the statistics of x itself";
-    else if (!(args->eps >= 0.0))
+    else if (!(core_given(args->eps, 0) >= 0.0))
         problem = "eps is negative or NaN; it is added to the variance";
-    else if (!(args->momentum >= 0.0 && args->momentum <= 1.0))
+    else if (!(core_given(args->momentum, 0) >= 0.0 && args->momentum <= 1.0))
         problem = "momentum is the weight of the new statistics; it lies in [0, 1]";
     if (problem != NULL)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "batch_norm", "%s", problem) == TERN_OK;

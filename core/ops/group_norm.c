@@ -1,6 +1,7 @@
 /* group_norm and instance_norm: layer_norm of rows that are groups, batch_norm of a batch of one. Half
  * types are widened on the way, so that results are rounded once. */
 #include "core/compose.h"
+#include "core/option.h"
 
 #include "core/error.h"
 
@@ -37,8 +38,9 @@ static bool check_channels(core_call *call, int first, int last)
 /* It goes on to other ops as it was given: their default is the same. */
 static bool check_eps(core_call *call, double eps)
 {
-    return eps >= 0 || core_fail(call, TERN_ERR_ARGUMENT, NULL,
-                                 "eps is negative or NaN; it is added to the variance");
+    return core_given(eps, 0) >= 0 ||
+           core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                     "eps is negative or NaN; it is added to the variance");
 }
 
 /* x [N, C, ...] times and plus one number per channel. */

@@ -9,7 +9,7 @@ static bool fill_attr(tern_site_t site, const tern_layer_norm_args *args, tern_a
         problem = "x is missing\n  try tern_layer_norm(x, .weight = weight, .bias = bias)";
     else if (args->dims < 0)
         problem = "dims is negative; it counts the last dimensions, 1 at least";
-    else if (!(args->eps >= 0.0))
+    else if (!(core_given(args->eps, 0) >= 0.0))
         problem = "eps is negative or NaN; it is added to the variance";
     if (problem != NULL)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "layer_norm", "%s", problem) == TERN_OK;

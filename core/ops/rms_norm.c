@@ -11,7 +11,7 @@ tern_tensor *tern_rms_norm_at(tern_site_t site, const tern_rms_norm_args *args)
         problem = "x is missing\n  try tern_rms_norm(x, .weight = weight)";
     else if (args->dims < 0)
         problem = "dims is negative; it counts the last dimensions, 1 at least";
-    else if (!(args->eps >= 0.0))
+    else if (!(core_given(args->eps, 0) >= 0.0))
         problem = "eps is negative or NaN; it is added to the mean square";
     if (problem != NULL) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "rms_norm", "%s", problem);

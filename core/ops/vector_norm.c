@@ -28,7 +28,7 @@ tern_tensor *tern_norm_at(tern_site_t site, const tern_norm_args *args)
     args = core_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_vector_norm attr = { .keepdim = args->keepdim };
-    attr.p = args->p == (double)TERN_ZERO ? 0 : core_given(args->p, 2);
+    attr.p = core_given(args->p, 2);
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_norm, site, 1, &x);
     if (core_compose_check(&frame) && check_p(&frame.call, attr.p) &&

@@ -106,7 +106,7 @@ typedef struct tern_grad_scaler_args {
     tern_dev_t device;     /* a CUDA device where there is none: disabled, with a warning */
     double init_scale;     /* default 65536 */
     double growth_factor;  /* default 2; above 1 */
-    double backoff_factor; /* default 0.5; below 1; -0.0 for 0 */
+    double backoff_factor; /* default 0.5; below 1; TERN_ZERO for 0 */
     int64_t
         growth_interval; /* default 2000: updates in a row without overflow, then the scale grows */
     bool disabled;       /* scale returns its argument, step steps, everything else does nothing */
@@ -142,7 +142,7 @@ TERN_API bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_opt
 typedef struct tern_scaler_update_args {
     size_t size_;
     tern_grad_scaler *scaler;
-    double new_scale;              /* the scale from now on, whatever was found; -0.0 for 0 */
+    double new_scale;              /* the scale from now on, whatever was found; TERN_ZERO for 0 */
     tern_tensor *new_scale_tensor; /* the same as a tensor, copied: f32, one element, no gradient */
 } tern_scaler_update_args;
 /* At the end of an iteration, once for all optimizers: the scale backs off when any of them found

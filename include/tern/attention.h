@@ -19,7 +19,7 @@ typedef struct tern_scaled_dot_product_attention_args {
      * the scores; -INFINITY hides. */
     tern_tensor *mask;
     bool causal;     /* query t sees keys 0 .. t only; with a mask, what both let it see */
-    double scale;    /* of the scores; default: 1 / sqrt(D); -0.0 is a real zero */
+    double scale;    /* of the scores; default: 1 / sqrt(D); TERN_ZERO is a real zero */
     double dropout;  /* chance in [0, 1] that a weight becomes 0; the others grow by 1 / (1 - p) */
     bool evaluating; /* then no dropout */
     struct tern_generator *generator; /* of dropout; default: the thread's */

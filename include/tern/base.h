@@ -6,7 +6,7 @@
  *   call the `_at` functions, options by pointer in a struct that begins with its size; NULL is a struct
  *   of zeros;
  * - in an option struct zero means "not given", so enums of things that can be chosen start at 1; a
- *   zero that is meant, where that is something else, is TERN_ZERO (in a double: -0.0); a number that
+ *   zero that is meant, where that is something else, is TERN_ZERO (in a double also -0.0); a number that
  *   names none of an enum's values is an error;
  * - NULL for what a call needs is an error (TERN_ERR_ARGUMENT); a call without a site does nothing then;
  * - a call that returns a tensor returns NULL on failure and records the error (tern/error.h); the
@@ -137,7 +137,7 @@ static inline bool tern_dtype_is_int(tern_dtype_t dtype)
 /* The dtype in which two tensors meet: PyTorch's lattice (torch.promote_types). */
 TERN_API tern_dtype_t tern_promote(tern_dtype_t a, tern_dtype_t b);
 
-/* A whole number of an option struct that is given, and 0: .padding = { 1, TERN_ZERO }. */
+/* A number of an option struct that is given, and 0: .padding = { 1, TERN_ZERO }, .eps = TERN_ZERO. */
 #define TERN_ZERO INT64_MIN
 
 /* ---- shapes ----------------------------------------------------------------------------------- */

@@ -219,7 +219,7 @@ typedef struct tern_softplus_args {
 typedef struct tern_hardtanh_args {
     size_t size_;
     tern_tensor *x;
-    double min, max; /* default -1 and 1; 0 is -0.0 */
+    double min, max; /* default -1 and 1; 0 is TERN_ZERO */
 } tern_hardtanh_args;
 #define TERN_DECLARE_WITH_OPTIONS_(name)                                                      \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, const tern_##name##_args *args);      \

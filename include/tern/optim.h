@@ -1,6 +1,6 @@
 /* Optimizers, clipping, schedules.
  *
- * Numbers whose default is not zero: 0 means "not given"; write -0.0 for a real zero. */
+ * Numbers whose default is not zero: 0 means "not given"; TERN_ZERO or -0.0 is a real zero. */
 #ifndef TERN_OPTIM_H
 #define TERN_OPTIM_H
 

@@ -35,7 +35,7 @@ typedef struct tern_transformer_layer_args {
     size_t size_;
     int64_t width, heads; /* required; heads divides width */
     int64_t hidden;       /* of the two linear layers; default 2048 */
-    double dropout;       /* default 0.1; -0.0: none */
+    double dropout;       /* default 0.1; TERN_ZERO: none */
     double eps;           /* of the norms; default 1e-5 */
     bool gelu;            /* between the linear layers; default: relu */
     bool norm_first;      /* x + f(norm(x)); default: norm(x + f(x)) */

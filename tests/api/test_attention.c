@@ -53,6 +53,20 @@ static void test_dropout_drops_what_a_dropout_of_the_weights_drops(void **state)
     tern_generator_free(there);
 }
 
+/* Scores of 0: each query sees the mean of all values. */
+static void test_a_scale_of_zero(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *q = draw(TERN_SHAPE(2, 3, 7, 8), TERN_F32);
+    tern_tensor *v = draw(TERN_SHAPE(2, 3, 7, 8), TERN_F32);
+    const double zeros[] = { -0.0, TERN_ZERO };
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *y = tern_scaled_dot_product_attention(q, q, v, .scale = zeros[i]);
+        expect_near(y, tern_mean(v, TERN_DIMS(2), .keepdim = true), 1e-6);
+    }
+}
+
 static void test_all_dropped_is_zero(void **state)
 {
     (void)state;
@@ -216,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropout_drops_what_a_dropout_of_the_weights_drops),
+        cmocka_unit_test(test_a_scale_of_zero),
         cmocka_unit_test(test_all_dropped_is_zero),
         cmocka_unit_test(test_queries_that_see_nothing_give_zeros),
         cmocka_unit_test(test_no_keys_give_zeros),

@@ -125,28 +125,34 @@ static double first_of(tern_tensor *t)
     return tern_item(tern_select(tern_reshape(t, TERN_SHAPE(-1)), 0, 0));
 }
 
-/* -0.0 is a zero that is meant: rows so small that the default would show. */
-static void test_an_eps_of_zero(void **state)
+/* Rows so small that the default would show. */
+static void expect_an_eps_of_zero(double zero)
 {
-    (void)state;
     TERN_SCOPE;
     const double small[] = { 1e-4, 2e-4, 3e-4, 4e-4 }, normal = -1.3416407864998738;
     tern_tensor *row = tern_from_data(small, TERN_SHAPE(1, 4), .dtype = TERN_F64);
     tern_tensor *column = tern_reshape(row, TERN_SHAPE(4, 1));
     tern_tensor *mean = tern_zeros(TERN_SHAPE(1), .dtype = TERN_F64);
     tern_tensor *var = tern_full(4e-6, TERN_SHAPE(1), .dtype = TERN_F64);
-    assert_close(first_of(tern_layer_norm(row, .eps = -0.0)), normal, 1e-9);
-    assert_close(first_of(tern_group_norm(row, 1, .eps = -0.0)), normal, 1e-9);
-    assert_close(first_of(tern_batch_norm(column, .training = true, .eps = -0.0)), normal, 1e-9);
-    assert_close(first_of(tern_batch_norm(column, NULL, NULL, mean, var, .eps = -0.0)), 0.05, 1e-9);
+    assert_close(first_of(tern_layer_norm(row, .eps = zero)), normal, 1e-9);
+    assert_close(first_of(tern_group_norm(row, 1, .eps = zero)), normal, 1e-9);
+    assert_close(first_of(tern_batch_norm(column, .training = true, .eps = zero)), normal, 1e-9);
+    assert_close(first_of(tern_batch_norm(column, NULL, NULL, mean, var, .eps = zero)), 0.05, 1e-9);
     tern_tensor *image = tern_reshape(row, TERN_SHAPE(1, 1, 4));
-    assert_close(first_of(tern_instance_norm(image, .eps = -0.0)), normal, 1e-9);
+    assert_close(first_of(tern_instance_norm(image, .eps = zero)), normal, 1e-9);
     tern_tensor *smaller = tern_mul(row, 1e-6);
-    assert_close(first_of(tern_rms_norm(smaller, .eps = -0.0)), 0.3651483716701107, 1e-9);
-    assert_close(first_of(tern_var(row, .correction = -0.0)), 1.25e-8, 1e-18);
-    assert_close(first_of(tern_norm(row, .p = -0.0)), 4, 0);
-    const double tiny = first_of(tern_cosine_similarity(smaller, column, 0, -0.0));
+    assert_close(first_of(tern_rms_norm(smaller, .eps = zero)), 0.3651483716701107, 1e-9);
+    assert_close(first_of(tern_var(row, .correction = zero)), 1.25e-8, 1e-18);
+    assert_close(first_of(tern_norm(row, .p = zero)), 4, 0);
+    const double tiny = first_of(tern_cosine_similarity(smaller, column, 0, zero));
     assert_true(tiny > 0.3);
+}
+
+static void test_an_eps_of_zero(void **state)
+{
+    (void)state;
+    expect_an_eps_of_zero(-0.0);
+    expect_an_eps_of_zero(TERN_ZERO);
 }
 
 static void test_a_momentum_of_zero_keeps_the_statistics(void **state)
@@ -165,9 +171,9 @@ static void test_a_momentum_of_zero_keeps_the_statistics(void **state)
 static void test_layers_pass_zeros_on(void **state)
 {
     (void)state;
-    tern_module *norm = tern_batch_norm1d_layer(2, .momentum = -0.0, .eps = -0.0);
-    tern_module *layer = tern_layer_norm_layer(2, .eps = -0.0);
-    tern_module *images = tern_instance_norm_layer(2, .momentum = -0.0, .running = true);
+    tern_module *norm = tern_batch_norm1d_layer(2, .momentum = TERN_ZERO, .eps = -0.0);
+    tern_module *layer = tern_layer_norm_layer(2, .eps = TERN_ZERO);
+    tern_module *images = tern_instance_norm_layer(2, .momentum = TERN_ZERO, .running = true);
     tern_module *groups = tern_group_norm_layer(1, 2, .eps = -0.0);
     tern_module *const all[] = { norm, layer, images, groups };
     {

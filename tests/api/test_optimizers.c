@@ -147,9 +147,13 @@ static void test_adamw_follows_the_formula(void **unused)
         .lr = 0.05, .weight_decay = 0.3, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-4
     };
     compare_same(tern_adamw_at, adamw_reference, options);
-    tern_optimizer_args none = options; /* -0.0: no decay, where nothing would mean 0.01 */
-    none.weight_decay = -0.0;
-    compare_same(tern_adamw_at, adamw_reference, none);
+    const double zeros[] = { -0.0, TERN_ZERO }; /* no decay, where nothing would mean 0.01 */
+    for (int i = 0; i < 2; i++) {
+        tern_optimizer_args none = options, reference = options;
+        none.weight_decay = zeros[i];
+        reference.weight_decay = 0;
+        compare(tern_adamw_at, adamw_reference, none, &reference);
+    }
 }
 
 static void test_lion_follows_its_paper(void **unused)

@@ -264,6 +264,9 @@ static void test_a_new_scale_may_be_a_tensor(void **state) /* A070 */
     assert_error(TERN_ERR_ARGUMENT, "requires no gradient");
     tern_scaler_update(s, .new_scale = -0.0);
     assert_close(tern_scaler_get_scale(s), 0, 0);
+    tern_scaler_update(s, .new_scale = 5);
+    tern_scaler_update(s, .new_scale = TERN_ZERO);
+    assert_close(tern_scaler_get_scale(s), 0, 0);
     tern_grad_scaler_free(s);
 }
 
