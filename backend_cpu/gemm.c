@@ -115,7 +115,7 @@ cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int6
 }
 
 typedef struct own_parts {
-    const cpu_product *whole;
+    cpu_product whole; /* a copy: another thread finds it beside the rest */
     int dtype;
     bool by_rows;
     int64_t parts;
@@ -126,10 +126,10 @@ typedef struct own_parts {
 
 static cpu_product part_at(const own_parts *own, int64_t i)
 {
-    const int64_t extent = own->by_rows ? own->whole->m : own->whole->n;
+    const int64_t extent = own->by_rows ? own->whole.m : own->whole.n;
     const int64_t first = i * own->units / own->parts * own->align;
     const int64_t last = (i + 1) * own->units / own->parts * own->align;
-    cpu_product part = cpu_product_part(own->whole, own->dtype, own->by_rows, first,
+    cpu_product part = cpu_product_part(&own->whole, own->dtype, own->by_rows, first,
                                         last < extent ? last : extent);
     part.far = cpu_product_far(own->dtype, &part);
     return part;
@@ -151,7 +151,7 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
                              cpu_room *room)
 {
-    own_parts own = { .whole = g, .dtype = dtype, .parts = threads };
+    own_parts own = { .whole = *g, .dtype = dtype, .parts = threads };
     own.by_rows = cpu_product_parts_are_rows(dtype, g, threads);
     own.align = own.by_rows && !cpu_is_half(dtype) ? 1 : PART_ALIGN;
     own.units = ((own.by_rows ? g->m : g->n) + own.align - 1) / own.align;
