@@ -18,7 +18,7 @@ import sys
 import checks
 import op_rows
 
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wredundant-decls", "-Wconversion", "-Werror"]
 COMPILE = ["-fsyntax-only", "-Iinclude", *WARNINGS]
 INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
 

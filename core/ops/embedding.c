@@ -1,10 +1,29 @@
 /* embedding: rows of a table by their numbers. The gradient adds rows into zeros. */
 #include "core/op_table.h"
+#include "core/option.h"
 
-tern_tensor *tern_embedding_at(tern_site_t site, tern_tensor *weight, tern_tensor *indices)
+/* The row that the options leave out, -1: none, -2: there is no such row. */
+static int64_t padding_of(const tern_embedding_args *args)
 {
-    tern_attr_dim attr = { 0 };
-    return core_op2(TERN_OP_embedding, site, &attr, weight, indices);
+    const int ndim = args->weight != NULL ? tern_ndim(args->weight) : 0;
+    const int64_t rows = ndim > 0 ? tern_size(args->weight, 0) : 0;
+    if (!args->padding || ndim == 0)
+        return -1;
+    const int64_t row = args->padding_idx < 0 ? args->padding_idx + rows : args->padding_idx;
+    return row >= 0 && row < rows ? row : -2;
+}
+
+tern_tensor *tern_embedding_at(tern_site_t site, const tern_embedding_args *given)
+{
+    const tern_embedding_args *args = core_options(given);
+    tern_attr_embedding attr = { .padding = padding_of(args) };
+    if (attr.padding == -2) {
+        tern_fail_at(site, TERN_ERR_INDEX, "embedding",
+                     "padding_idx %lld is outside the table, which has %lld rows, numbered from 0",
+                     (long long)args->padding_idx, (long long)tern_size(args->weight, 0));
+        return NULL;
+    }
+    return core_op2(TERN_OP_embedding, site, &attr, args->weight, args->indices);
 }
 
 static bool check_indices(core_call *call)
@@ -20,7 +39,7 @@ bool rule_embedding(core_call *call)
 {
     const tern_view *weight = core_view(call, 0);
     const tern_view *indices = core_view(call, 1);
-    tern_attr_dim *attr = core_attr(call);
+    tern_attr_embedding *attr = core_attr(call);
     if (!check_indices(call))
         return false;
     if (weight->ndim < 1)
@@ -35,7 +54,7 @@ bool rule_embedding(core_call *call)
         dims[d] = indices->shape[d];
     for (int d = 1; d < weight->ndim; d++)
         dims[indices->ndim + d - 1] = weight->shape[d];
-    attr->size = weight->shape[0];
+    attr->rows = weight->shape[0];
     return core_out(call, 0, (tern_dtype_t)weight->dtype, ndim, dims);
 }
 
@@ -59,10 +78,16 @@ bool rule_embedding_grad(core_call *call)
     return core_out(call, 0, (tern_dtype_t)g->dtype, g->ndim - indices->ndim + 1, dims);
 }
 
+/* The row of padding is written afterwards: no backend has to know of it, and a second gradient passes here, too. */
 void back_embedding(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    tern_attr_dim attr = core_ctx_attr(ctx, tern_attr_dim);
-    grad_in[0] = core_op2(TERN_OP_embedding_grad, TERN_HERE, &attr, grad, core_saved_in(ctx, 1));
+    const tern_attr_embedding attr = core_ctx_attr(ctx, tern_attr_embedding);
+    tern_attr_dim of_grad = { .size = attr.rows };
+    tern_tensor *sums =
+        core_op2(TERN_OP_embedding_grad, TERN_HERE, &of_grad, grad, core_saved_in(ctx, 1));
+    if (attr.padding >= 0)
+        (void)tern_fill(tern_select(sums, 0, attr.padding), 0);
+    grad_in[0] = sums;
 }
 
 void back_embedding_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

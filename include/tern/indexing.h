@@ -17,9 +17,17 @@ extern "C" {
 
 /* ---- indexing ------------------------------------------------------------------------------- */
 
-/* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
-TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
-#define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
+typedef struct tern_embedding_args {
+    size_t size_;
+    tern_tensor *weight;  /* [rows, ...] */
+    tern_tensor *indices; /* i64 or i32, any shape */
+    int64_t padding_idx;  /* used when `padding` is set: a row whose gradient is 0; from the end where negative */
+    bool padding;
+} tern_embedding_args;
+/* Rows of weight by their numbers: [indices..., ...]. torch.nn.functional.embedding. */
+TERN_API tern_tensor *tern_embedding_at(tern_site_t, const tern_embedding_args *args);
+#define tern_embedding(...) \
+    tern_embedding_at(TERN_HERE, TERN_OPTIONS_(tern_embedding_args, __VA_ARGS__))
 /* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64 or i32, no larger than x elsewhere. */
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)

@@ -167,8 +167,11 @@ typedef struct tern_embedding_layer_args {
     tern_dev_t device;
     tern_dtype_t dtype;
     tern_generator *generator;
+    int64_t padding_idx; /* used when `padding` is set; from the end where negative */
+    bool padding;
 } tern_embedding_layer_args;
-/* Indices (i64, i32) of any shape -> [..., size]. weight [rows, size] from N(0, 1). */
+/* Indices (i64, i32) of any shape -> [..., size]. weight [rows, size] from N(0, 1). The row of padding
+ * begins as zeros and gets no gradient. torch.nn.Embedding. */
 TERN_API tern_module *tern_embedding_layer_at(tern_site_t site,
                                               const tern_embedding_layer_args *args);
 #define tern_embedding_layer(...) TERN_LAYER_(embedding, __VA_ARGS__)

@@ -118,6 +118,11 @@ typedef struct tern_attr_dim {
     int64_t size;
 } tern_attr_dim;
 
+/* embedding: the table's rows, and the one without a gradient, or -1 */
+typedef struct tern_attr_embedding {
+    int64_t rows, padding;
+} tern_attr_embedding;
+
 /* conv2d and its gradients; pairs are (height, width) */
 typedef struct tern_attr_conv {
     int64_t stride[2], padding[2], dilation[2];

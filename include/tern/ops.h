@@ -20,24 +20,6 @@
 extern "C" {
 #endif
 
-/* ---- matrix products ------------------------------------------------------------------------ */
-
-/* torch.matmul's rules from 1-D x 1-D to batched, broadcast N-D. */
-TERN_API tern_tensor *tern_matmul_at(tern_site_t, tern_tensor *a, tern_tensor *b);
-#define tern_matmul(a, b) tern_matmul_at(TERN_HERE, a, b)
-/* x [..., in], weight [out, in], bias [out] or NULL -> [..., out]. */
-TERN_API tern_tensor *tern_linear_at(tern_site_t, tern_tensor *x, tern_tensor *weight,
-                                     tern_tensor *bias);
-#define tern_linear(x, weight, bias) tern_linear_at(TERN_HERE, x, weight, bias)
-/* ---- indexing ------------------------------------------------------------------------------- */
-
-/* weight [rows, ...], indices i64 or i32 of any shape -> [indices..., ...]. */
-TERN_API tern_tensor *tern_embedding_at(tern_site_t, tern_tensor *weight, tern_tensor *indices);
-#define tern_embedding(weight, indices) tern_embedding_at(TERN_HERE, weight, indices)
-/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64, no larger than x elsewhere. */
-TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
-#define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
-
 /* ---- softmax, dropout ------------------------------------------------------------------------ */
 
 /* exp(x - the largest) over its sum along `dim`, and the logarithm of that. Floats; same shape. */

@@ -49,6 +49,51 @@ static void test_embedding_gradient_adds_rows_that_were_taken_twice(void **state
     expect(tern_grad_of(table), want, 8);
 }
 
+static void test_embedding_row_of_padding_has_no_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *table = tern_set_requires_grad(tern_clone(numbers(4, 2)), true);
+    tern_tensor *factor = tern_view(numbers(1, 8), TERN_SHAPE(2, 2, 2));
+    tern_tensor *rows = tern_embedding(table, indices_2x2(), .padding_idx = 3, .padding = true);
+    expect(rows, (const float[]){ 6, 7, 0, 1, 6, 7, 2, 3 }, 8);
+    tern_backward(tern_sum(tern_mul(rows, factor)));
+    expect(tern_grad_of(table), (const float[]){ 2, 3, 6, 7, 0, 0, 0, 0 }, 8);
+
+    /* A table that something else uses too keeps that gradient. */
+    tern_set_grad(table, NULL);
+    rows = tern_embedding(table, indices_2x2(), .padding_idx = 3, .padding = true);
+    tern_backward(tern_add(tern_sum(tern_mul(rows, factor)), tern_sum(table)));
+    expect(tern_grad_of(table), (const float[]){ 3, 4, 7, 8, 1, 1, 1, 1 }, 8);
+}
+
+static void test_embedding_row_of_padding_has_no_second_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(tern_cast(numbers(4, 2), TERN_F64), true);
+    tern_tensor *rows = tern_embedding(x, indices_2x2(), .padding_idx = -1, .padding = true);
+    tern_tensor *g = NULL;
+    tern_grad(tern_sum(tern_mul(rows, rows)), &x, 1, &g, .create_graph = true);
+    expect(tern_cast(g, TERN_F32), (const float[]){ 0, 2, 4, 6, 0, 0, 0, 0 }, 8);
+    tern_tensor *second = NULL;
+    tern_grad(tern_sum(g), &x, 1, &second);
+    expect(tern_cast(second, TERN_F32), (const float[]){ 2, 2, 2, 2, 0, 0, 0, 0 }, 8);
+}
+
+static void test_embedding_layer_with_padding(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *layer = tern_embedding_layer(4, 2, .padding_idx = -1, .padding = true);
+    tern_tensor *weight = tern_parameters(layer).tensors[0];
+    expect(tern_select(weight, 0, 3), (const float[]){ 0, 0 }, 2);
+    assert_true(tern_item(tern_select(tern_select(weight, 0, 0), 0, 0)) != 0);
+    tern_backward(tern_sum(tern_forward(layer, indices_2x2())));
+    expect(tern_grad_of(weight), (const float[]){ 1, 1, 1, 1, 0, 0, 0, 0 }, 8);
+    tern_module_free(layer);
+}
+
 static void test_gather_picks_along_a_dimension(void **state)
 {
     (void)state;
@@ -112,6 +157,10 @@ static void test_embedding_explains_mistakes(void **state)
     assert_error(TERN_ERR_SHAPE, "0-dim");
     assert_null(tern_embedding(numbers(3, 2), NULL));
     assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_null(tern_embedding(numbers(4, 2), indices_2x2(), .padding_idx = 4, .padding = true));
+    assert_error(TERN_ERR_INDEX, "padding_idx 4 is outside the table, which has 4 rows");
+    assert_null(tern_embedding(numbers(4, 2), indices_2x2(), .padding_idx = -5, .padding = true));
+    assert_error(TERN_ERR_INDEX, "padding_idx -5 is outside the table, which has 4 rows");
     tern_tensor *deep = tern_zeros(TERN_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), TERN_I64);
     assert_null(tern_embedding(numbers(3, 2), deep));
     assert_error(TERN_ERR_SHAPE, "9 dimensions");
@@ -407,6 +456,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_embedding_takes_indices_of_any_shape),
         cmocka_unit_test(test_embedding_gradient_adds_rows_that_were_taken_twice),
+        cmocka_unit_test(test_embedding_row_of_padding_has_no_gradient),
+        cmocka_unit_test(test_embedding_row_of_padding_has_no_second_gradient),
+        cmocka_unit_test(test_embedding_layer_with_padding),
         cmocka_unit_test(test_gather_picks_along_a_dimension),
         cmocka_unit_test(test_derivatives_agree_with_differences),
         cmocka_unit_test(test_embedding_explains_mistakes),

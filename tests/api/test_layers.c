@@ -36,6 +36,8 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),
                      "batch_norm1d(features=3, eps=0, momentum=0)");
     assert_described(tern_embedding_layer(5, 6), "embedding(rows=5, size=6)");
+    assert_described(tern_embedding_layer(5, 6, .padding_idx = -5, .padding = true),
+                     "embedding(rows=5, size=6, padding_idx=0)");
     assert_described(tern_dropout_layer(0.25), "dropout(p=0.25)");
     assert_described(tern_softmax_layer(-1), "softmax(dim=-1)");
     assert_described(tern_log_softmax_layer(1), "log_softmax(dim=1)");
@@ -129,6 +131,7 @@ static void test_options_that_no_layer_can_have(void **state)
     REFUSED(tern_batch_norm2d_layer(0), "features");
     REFUSED(tern_group_norm_layer(3, 4), "groups");
     REFUSED(tern_embedding_layer(5, -1), "size");
+    REFUSED(tern_embedding_layer(5, 6, .padding_idx = 5, .padding = true), "padding_idx 5");
     REFUSED(tern_dropout_layer(1.5), "p = 1.5 is not in [0, 1]");
     REFUSED(tern_max_pool2d_layer(2, .exclude_pad = true), "for average pooling only");
     REFUSED(tern_avg_pool2d_layer(2, .dilation = 2), "for max pooling only");
