@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { DIMS = TERN_MAX_DIMS };
-static const int64_t most_elements = INT64_C(1) << 31;
+static int64_t limit = INT64_C(1) << 31; /* tests/unit/test_cuda_walk.c has a lower one */
 
 typedef struct dims {
     int ndim;
@@ -61,29 +61,36 @@ static void merge_dims(dims *w, int operands, const tern_view *const *views)
     }
 }
 
-/* The outermost dimension is cut so that what is inside stays below 2^31 elements. */
-static int64_t outer_step(const dims *w, int64_t *out_parts)
+/* Dimension `dim` is cut every `step` of its indices, into `pieces`; each index of those above it has its own parts. */
+typedef struct cuts {
+    int dim;
+    int64_t step, pieces, parts;
+} cuts;
+
+/* As far out as what is inside stays below 2^31 elements. */
+static cuts find_cuts(const dims *w)
 {
+    cuts c = { .dim = 0, .step = 1, .pieces = 1, .parts = 1 };
     int64_t inner = 1;
-    for (int d = 0; d < w->ndim - 1; d++)
-        inner *= w->shape[d];
-    const int64_t outer = w->ndim > 0 ? w->shape[w->ndim - 1] : 1;
-    int64_t step = (most_elements - 1) / inner;
-    if (step > outer)
-        step = outer;
-    *out_parts = step > 0 ? (outer + step - 1) / step : 0;
-    return step;
+    if (w->ndim == 0)
+        return c;
+    while (c.dim < w->ndim - 1 && w->shape[c.dim] <= (limit - 1) / inner)
+        inner *= w->shape[c.dim++];
+    const int64_t extent = w->shape[c.dim], most = (limit - 1) / inner;
+    c.step = most < extent ? most : extent;
+    c.pieces = c.parts = (extent + c.step - 1) / c.step;
+    for (int d = c.dim + 1; d < w->ndim; d++)
+        c.parts *= w->shape[d];
+    return c;
 }
 
 int64_t cuda_walk_parts(int operands, const tern_view *const *views)
 {
     dims w;
-    int64_t parts = 0;
     if (views[0]->numel == 0)
         return 0;
     merge_dims(&w, operands, views);
-    (void)outer_step(&w, &parts);
-    return parts;
+    return find_cuts(&w).parts;
 }
 
 /* Granlund and Montgomery: right for n < 2^31. */
@@ -97,27 +104,42 @@ static void set_divisor(cuda_walk *walk, int d, uint32_t divisor)
         (uint32_t)((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - divisor) / divisor + 1);
 }
 
+static void skip(cuda_walk_part *part, const dims *w, int d, int64_t index)
+{
+    for (int k = 0; k < CUDA_WALK_OPERANDS; k++)
+        part->offset[k] += index * w->stride[d][k];
+}
+
+/* To part `i`: its piece, then indices of the dimensions above. Returns the piece's extent. */
+static int64_t go_to_part(cuda_walk_part *part, const dims *w, const cuts *c, int64_t i)
+{
+    const int64_t first = i % c->pieces * c->step, left = w->shape[c->dim] - first;
+    skip(part, w, c->dim, first);
+    i /= c->pieces;
+    for (int d = c->dim + 1; d < w->ndim; d++) {
+        skip(part, w, d, i % w->shape[d]);
+        i /= w->shape[d];
+    }
+    return left < c->step ? left : c->step;
+}
+
 void cuda_walk_plan(int operands, const tern_view *const *views, int64_t i,
                     cuda_walk_part *out_part)
 {
     dims w;
-    int64_t parts = 0;
     merge_dims(&w, operands, views);
-    const int64_t step = outer_step(&w, &parts);
     cuda_walk *walk = &out_part->walk;
     memset(out_part, 0, sizeof *out_part);
-    walk->ndim = w.ndim;
     walk->numel = 1;
-    for (int d = 0; d < w.ndim; d++) {
-        int64_t extent = w.shape[d];
-        if (d == w.ndim - 1) {
-            extent = extent - i * step < step ? extent - i * step : step;
-            for (int k = 0; k < operands; k++)
-                out_part->offset[k] = i * step * w.stride[d][k];
-        }
-        walk->shape[d] = (uint32_t)extent;
-        walk->numel *= (uint32_t)extent;
-        set_divisor(walk, d, (uint32_t)extent);
+    if (w.ndim == 0)
+        return;
+    const cuts c = find_cuts(&w);
+    w.shape[c.dim] = go_to_part(out_part, &w, &c, i);
+    walk->ndim = c.dim + 1;
+    for (int d = 0; d < walk->ndim; d++) {
+        walk->shape[d] = (uint32_t)w.shape[d];
+        walk->numel *= (uint32_t)w.shape[d];
+        set_divisor(walk, d, (uint32_t)w.shape[d]);
         memcpy(walk->stride[d], w.stride[d], sizeof w.stride[d]);
     }
 }

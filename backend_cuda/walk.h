@@ -30,7 +30,7 @@ typedef struct cuda_walk_part {
 } cuda_walk_part;
 
 /* Plans operands of one shape (views[0] is written); 0-dim operands of the host have stride 0.
- * Returns how many parts there are; 0 when there are no elements. */
+ * Returns how many parts there are, which hold each element once; 0 when there are no elements. */
 int64_t cuda_walk_parts(int operands, const tern_view *const *views);
 /* Part `i` of the same. */
 void cuda_walk_plan(int operands, const tern_view *const *views, int64_t i,
