@@ -1,5 +1,6 @@
 /* arange: out[i] = start + i * step. Integers wrap, floats are rounded once from double. linspace: the
- * same from both ends, always in double. */
+ * same from both ends, always in double. Compiled without contraction to FMA: products are rounded before they are
+ * added, on every processor and device. */
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/strided.h"
 #include "tern/op_attr.h"

@@ -78,14 +78,21 @@ template <typename S> static __device__ __forceinline__ S cut(double x)
         return narrow<S>(x);
 }
 
+/* The product is rounded first, as on the CPU: by one fma whole numbers come out just beside themselves, and are cut to
+ * the one before. */
+static __device__ __forceinline__ double place(double from, double step, int64_t i)
+{
+    return __dadd_rn(from, __dmul_rn(step, (double)i));
+}
+
 /* From both ends, so that the last value is `end`. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_linspace(S *out, double start, double end, double step, int64_t steps)
 {
     for (int64_t i = first_item(); i < steps; i += item_step()) {
-        const double x = i < steps / 2 || steps == 1 ? start + step * (double)i
-                                                     : end - step * (double)(steps - 1 - i);
+        const double x =
+            i < steps / 2 || steps == 1 ? place(start, step, i) : place(end, -step, steps - 1 - i);
         out[i] = cut<S>(x);
     }
 }

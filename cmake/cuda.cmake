@@ -29,6 +29,7 @@ function(tern_sim_kernels target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-x c++>"
     $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions$<SEMICOLON>-fno-rtti$<SEMICOLON>-fno-math-errno>
+    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off> # __dmul_rn and __dadd_rn stay two roundings
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed$<SEMICOLON>-Wno-unused-function>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-extern-tls-init>)

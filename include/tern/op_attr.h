@@ -45,7 +45,7 @@ typedef struct tern_attr_arange {
 } tern_attr_arange;
 
 /* linspace: steps >= 1 values from start to end. Those of the first half count from the start, the others
- * from the end; integers are cut towards zero. */
+ * from the end, each product rounded before it is added (no FMA); integers are cut towards zero. */
 typedef struct tern_attr_linspace {
     double start, end;
     int64_t steps;

@@ -70,7 +70,8 @@ typedef struct tern_linspace_args {
     bool requires_grad;
 } tern_linspace_args;
 /* `steps` values from start to end, both included, equally far apart; integers are cut towards zero.
- * 1-D. */
+ * Products are rounded before they are added, on every device: linspace(-10, 10, 201) as i32 has -1 at 90, where
+ * PyTorch has 0 on processors with FMA. 1-D. */
 TERN_API tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args);
 #define tern_linspace(...) \
     tern_linspace_at(TERN_HERE, TERN_OPTIONS_(tern_linspace_args, __VA_ARGS__))

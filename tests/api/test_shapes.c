@@ -319,6 +319,19 @@ static void test_pad_moves_a_single_element_out(void **state)
 
 /* ---- made from nothing --------------------------------------------------------------------------- */
 
+/* A product that is not rounded before it is added (fma) gives -1 + 4e-16 for the 90th of them. */
+static void test_linspace_cuts_whole_numbers_to_themselves(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    int32_t got[201];
+    tern_tensor *x = tern_linspace(-10, 10, 201, TERN_I32);
+    assert_no_error();
+    assert_int_equal(tern_read(x, TERN_I32, got, sizeof got), TERN_OK);
+    for (int i = 0; i < 201; i++)
+        assert_int_equal(got[i], (i - 100) / 10);
+}
+
 static void test_linspace_and_eye(void **state)
 {
     (void)state;
@@ -459,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_pad),
         cmocka_unit_test(test_pad_takes_away_and_adds),
         cmocka_unit_test(test_pad_moves_a_single_element_out),
+        cmocka_unit_test(test_linspace_cuts_whole_numbers_to_themselves),
         cmocka_unit_test(test_linspace_and_eye),
         cmocka_unit_test(test_randint),
         cmocka_unit_test(test_randperm_gives_each_once),

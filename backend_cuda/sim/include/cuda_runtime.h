@@ -115,6 +115,15 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
+/* Never one fma: the sources are compiled with -ffp-contract=off (cmake/cuda.cmake). */
+static inline double __dadd_rn(double a, double b)
+{
+    return a + b;
+}
+static inline double __dmul_rn(double a, double b)
+{
+    return a * b;
+}
 template <typename T> static inline T __ldg(const T *at)
 {
     return *at;
