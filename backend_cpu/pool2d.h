@@ -38,8 +38,8 @@ typedef struct cpu_range {
     int64_t begin, end;
 } cpu_range;
 
-/* Cells of the window of result `at` along dimension d that lie inside; never empty where the
- * pooling is valid. */
+/* Cells of the window of result `at` along dimension d that lie inside; none where a dilated window
+ * steps over all of x: its maximum is the lowest value, and its gradient goes nowhere. */
 static inline cpu_range cpu_pool_cells(const cpu_pool *pool, int d, int64_t at)
 {
     const tern_attr_pool *a = pool->attr;

@@ -39,6 +39,21 @@ __device__ __forceinline__ float comparable(__nv_bfloat16 x)
     return widen(x);
 }
 
+/* The maximum of nothing: a dilated window may step over all of x. */
+template <typename S> __device__ __forceinline__ S lowest(S)
+{
+    const bool is_signed = (S)-1 < (S)0;
+    return is_signed ? (S)((uint64_t)1 << (8 * sizeof(S) - 1)) : (S)0;
+}
+__device__ __forceinline__ float lowest(float)
+{
+    return -(float)INFINITY;
+}
+__device__ __forceinline__ double lowest(double)
+{
+    return -(double)INFINITY;
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_max_pool(S *y, void *index, const S *x, cuda_pool_shape s, int64_t count)
@@ -59,7 +74,8 @@ __global__ void __launch_bounds__(BLOCK)
                 best_at = at;
                 cell = kh * s.kernel[1] + kw;
             }
-        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] = x[best_at];
+        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] =
+            best_at >= 0 ? x[best_at] : narrow<S>(lowest(comparable(S{})));
         const int64_t to = at_strides(s.index_stride, p.n, p.c, p.h, p.w);
         if (s.narrow_index)
             ((uint8_t *)index)[to] = (uint8_t)cell;

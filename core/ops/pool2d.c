@@ -239,6 +239,30 @@ static tern_tensor *grid(tern_dev_t dev, int64_t rows, int64_t row_step, int64_t
     return tern_add(row, tern_mul(column, column_step));
 }
 
+/* [count]: which windows along d have a cell inside. */
+static tern_tensor *windows_inside(tern_dev_t dev, const tern_attr_pool *attr, int d, int64_t count)
+{
+    tern_tensor *cell =
+        grid(dev, count, attr->stride[d], attr->kernel[d], attr->dilation[d], -attr->padding[d]);
+    tern_tensor *inside = tern_logical_and(tern_ge(cell, 0), tern_lt(cell, attr->size[2 + d]));
+    return tern_any(inside, .dims = TERN_DIMS(1));
+}
+
+/* [rows, columns]: which windows have a cell inside; NULL: all of them. Only padding and steps wider
+ * than x take a window around it. */
+static tern_tensor *windows_that_count(tern_dev_t dev, const tern_attr_pool *attr, int64_t rows,
+                                       int64_t columns)
+{
+    bool may_miss = false;
+    for (int d = 0; d < 2; d++)
+        may_miss = may_miss || (attr->padding[d] > 0 && attr->dilation[d] > attr->size[2 + d]);
+    if (!may_miss)
+        return NULL;
+    tern_tensor *row = windows_inside(dev, attr, 0, rows);
+    tern_tensor *column = windows_inside(dev, attr, 1, columns);
+    return tern_logical_and(tern_view(row, TERN_SHAPE(rows, 1)), column);
+}
+
 /* The row is linear in the gradient: it goes back from the cells that it went to. Their places in a
  * plane are the window's corner plus what the index says. */
 void back_max_pool2d_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **grad_in)
@@ -256,8 +280,13 @@ void back_max_pool2d_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **grad_i
         grid(dev, attr.kernel[0], attr.dilation[0] * width, attr.kernel[1], attr.dilation[1], 0);
     cell = tern_embedding(tern_reshape(cell, TERN_SHAPE(attr.kernel[0] * attr.kernel[1])),
                           tern_cast(index, TERN_I64));
-    tern_tensor *place =
-        tern_reshape(tern_add(cell, corner), TERN_SHAPE(dims[0], dims[1], dims[2] * dims[3]));
+    tern_tensor *place = tern_add(cell, corner);
+    tern_tensor *counts = windows_that_count(dev, &attr, dims[2], dims[3]);
+    if (counts != NULL)
+        place = tern_where(counts, place, 0);
+    place = tern_reshape(place, TERN_SHAPE(dims[0], dims[1], dims[2] * dims[3]));
     tern_tensor *planes = tern_reshape(u, TERN_SHAPE(dims[0], dims[1], attr.size[2] * width));
     grad_in[0] = tern_reshape(tern_gather(planes, 2, place), shape);
+    if (counts != NULL)
+        grad_in[0] = tern_where(counts, grad_in[0], 0.0);
 }

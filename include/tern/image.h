@@ -81,7 +81,8 @@ typedef struct tern_pool2d_args {
 } tern_pool2d_args;
 /* The largest element, or the mean, of each window: [N, C, H', W'], H' as a convolution's, rounded up with
  * ceil_mode. max takes integers, too, and its gradient goes to the first of equals; the mean takes i64 on the
- * CPU, where sums wrap and what is behind the point is dropped. */
+ * CPU, where sums wrap and what is behind the point is dropped. The largest of a window that steps over all
+ * of x (dilation) is -infinity, or the dtype's lowest value. */
 TERN_API tern_tensor *tern_max_pool2d_at(tern_site_t, const tern_pool2d_args *args);
 TERN_API tern_tensor *tern_avg_pool2d_at(tern_site_t, const tern_pool2d_args *args);
 #define tern_max_pool2d(...) \

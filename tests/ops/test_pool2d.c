@@ -1,5 +1,7 @@
 /* Pooling: layouts, unbatched images, PyTorch's rules of size, errors, gradients. Values are tested
  * in test_conformance.c and tests/unit/test_cpu_pool2d.c. */
+#include <math.h>
+
 #include "tests/support/check.h"
 
 static void test_pool2d_keeps_the_layout(void **state)
@@ -90,6 +92,37 @@ static void test_pool2d_of_no_images(void **state)
     assert_int_equal(tern_numel(tern_grad_of(x)), 0);
 }
 
+/* Padding may be half of the dilated kernel, so that a window steps over all of x: as in PyTorch its
+ * maximum is the lowest value. (There its gradient is written outside of x; here it goes nowhere.) */
+static void test_max_pool2d_of_windows_without_cells(void **state)
+{
+    (void)state;
+    static const struct {
+        tern_dtype_t dtype;
+        double lowest;
+    } kinds[] = {
+        { TERN_F32, -INFINITY },  { TERN_F64, -INFINITY }, { TERN_F16, -INFINITY },
+        { TERN_BF16, -INFINITY }, { TERN_U8, 0 },          { TERN_I8, INT8_MIN },
+        { TERN_I16, INT16_MIN },  { TERN_I32, INT32_MIN }, { TERN_I64, (double)INT64_MIN }
+    };
+    TERN_SCOPE;
+    for (int k = 0; k < 9; k++)
+        for (int last = 0; last < 2; last++) {
+            const double no = kinds[k].lowest, want[9] = { 4, no, 3, no, no, no, 2, no, 1 };
+            tern_tensor *x = tern_arange(.start = 1, .end = 5, .dtype = kinds[k].dtype);
+            x = tern_expand(tern_view(x, TERN_SHAPE(1, 1, 2, 2)), TERN_SHAPE(2, 16, 2, 2));
+            x = tern_to(x, .format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS);
+            tern_tensor *one = tern_max_pool2d(x, { 2 }, .padding = { 1 }, .dilation = { 3 });
+            assert_true(tern_item(tern_amax(tern_cast(one, TERN_F64))) == no);
+            tern_tensor *y =
+                tern_max_pool2d(x, { 4 }, .stride = { 1 }, .padding = { 5 }, .dilation = { 3 });
+            y = tern_cast(tern_select(tern_select(y, 0, 1), 0, 15), TERN_F64);
+            assert_no_error();
+            for (int i = 0; i < 9; i++)
+                assert_true(tern_item(tern_select(tern_select(y, 0, i / 3), 0, i % 3)) == want[i]);
+        }
+}
+
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 typedef struct pool_options {
@@ -124,6 +157,13 @@ static tern_tensor *avg_pool(tern_tensor *const *in, void *user)
     return tern_pow(tern_avg_pool2d_at(TERN_HERE, &args), 3.0);
 }
 
+/* exp: 0 of a window without cells. */
+static tern_tensor *max_pool_exp(tern_tensor *const *in, void *user)
+{
+    const tern_pool2d_args args = args_of(in[0], user);
+    return tern_exp(tern_max_pool2d_at(TERN_HERE, &args));
+}
+
 static void check_gradients(tern_gradcheck_fn fn, pool_options options)
 {
     tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 6, 7), .dtype = TERN_F64, .requires_grad = true);
@@ -150,6 +190,11 @@ static void test_pool2d_gradients_of_gradients(void **state)
                                                   .ceil_mode = true,
                                                   .exclude_pad = true,
                                                   .channels_last = last });
+        check_gradients(max_pool_exp, (pool_options){ .kernel = { 4, 2 },
+                                                      .stride = { 1 },
+                                                      .padding = { 9, 1 },
+                                                      .dilation = { 7, 1 },
+                                                      .channels_last = last });
     }
 }
 
@@ -162,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_pool2d_names_bad_options),
         cmocka_unit_test(test_pool2d_names_what_does_not_fit),
         cmocka_unit_test(test_pool2d_of_no_images),
+        cmocka_unit_test(test_max_pool2d_of_windows_without_cells),
         cmocka_unit_test(test_pool2d_gradients_of_gradients),
     };
     return check_run(tests, NULL, NULL);
