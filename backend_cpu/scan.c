@@ -4,6 +4,8 @@
  * length: each chunk is also scanned from nothing, and the next chunk starts from what the chunks before
  * it make together. So a thread that has the whole row and threads that share it out make the same
  * bits. Rows of several columns (dimensions behind the scanned one) go side by side. */
+#include <math.h>
+
 #include "backend_cpu/kernels.h"
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
@@ -223,6 +225,22 @@ static bool parts_of_four(const scan *s, int64_t unit, part *out_parts)
 
 /* ---- rows and chunks --------------------------------------------------------------------------- */
 
+/* What is after chunk `unit` when `before` is before it, and alone it makes `own`. Products that overflow
+ * (or end at 0) alone may not do so from there, as after a 0: then the chunk is run. */
+static part after_chunk(const scan *s, int64_t unit, part before, part own)
+{
+    const part both = then(s, before, own);
+    const double from = value_of(s, &before), value = value_of(s, &both);
+    const bool vanished = s->kind == SCAN_PRODUCT && value == 0 && from != 0;
+    const bool stays = isnan(from) || (isinf(from) && value == from);
+    if (s->whole || stays || (isfinite(value) && !vanished))
+        return both;
+    part running = before, alone = nothing();
+    const int64_t chunk = unit % s->chunks;
+    run_elements(s, unit / s->chunks, chunk * CHUNK, chunk_end(s, chunk), &running, &alone, false);
+    return running;
+}
+
 /* Four chunks of a row, the first of which comes after *before. */
 static bool run_next_four(const scan *s, int64_t unit, part *before)
 {
@@ -232,7 +250,7 @@ static bool run_next_four(const scan *s, int64_t unit, part *before)
         return false;
     for (int j = 0; j < 4; j++) {
         last[j] = value_of(s, before);
-        *before = then(s, *before, own[j]);
+        *before = after_chunk(s, unit + j, *before, own[j]);
     }
     return run_four(s, unit, last, true);
 }
@@ -247,7 +265,7 @@ static void run_row(const scan *s, int64_t row)
         }
         part running = before, own = nothing();
         run_elements(s, row, chunk * CHUNK, chunk_end(s, chunk), &running, &own, true);
-        before = then(s, before, own);
+        before = after_chunk(s, row * s->chunks + chunk, before, own);
         chunk++;
     }
 }
@@ -314,7 +332,7 @@ static tern_status_t share_chunks(scan *s, const tern_call *call, int threads)
         for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
             const part own = s->parts[i + chunk];
             s->parts[i + chunk] = before;
-            before = then(s, before, own);
+            before = after_chunk(s, i + chunk, before, own);
         }
     }
     cpu_parallel(threads, count, 4, run_chunks, s);

@@ -3,20 +3,14 @@
  * A thread has a column where there are many or they are short. Else a block has a chunk, which it scans
  * 256 elements at a time; of several chunks each is first made one part, a block per column scans the
  * parts, and each chunk goes on from what is before it. The order is fixed, so results repeat bit for
- * bit. Half types accumulate in f32. */
+ * bit. Sums of half types accumulate in f32. Factors multiply in f64: those of a piece may overflow f32
+ * where the running value does not. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/reduce.cuh"
 
 using namespace cuda;
 
 /* ---- parts ----------------------------------------------------------------------------------- */
-
-template <typename S> struct scan_real_of {
-    using type = real<S>;
-};
-template <> struct scan_real_of<int64_t> {
-    using type = uint64_t; /* wraps */
-};
 
 template <typename S> static __device__ __forceinline__ real<S> wide(S x)
 {
@@ -27,21 +21,28 @@ static __device__ __forceinline__ uint64_t wide(int64_t x)
     return (uint64_t)x;
 }
 
-/* y -> slope y + shift: what some elements do to the running value. Sums and products use one. */
+/* y -> slope y + shift: what some elements do to the running value. Sums need the shift, products the
+ * slope. The shift is also what they make of 0: NaN where a factor is infinite or NaN, 0 of other
+ * products, whether or not their slope overflowed. */
 template <typename A> struct part {
     A slope, shift;
 };
 
+template <typename A> static __device__ __forceinline__ A after(const part<A> &p, A y)
+{
+    return y == 0 ? p.shift : p.slope * y + p.shift;
+}
+
 template <typename A>
 static __device__ __forceinline__ part<A> then(int kind, const part<A> &one, const part<A> &other)
 {
-    part<A> both = { 1, 0 };
-    if (kind != CUDA_SCAN_SUM)
-        both.slope = one.slope * other.slope;
     if (kind == CUDA_SCAN_SUM)
-        both.shift = one.shift + other.shift;
-    if (kind == CUDA_SCAN_LINEAR)
-        both.shift = other.slope * one.shift + other.shift;
+        return { 1, one.shift + other.shift };
+    part<A> both = { one.slope * other.slope, after(other, one.shift) };
+    if (kind == CUDA_SCAN_PRODUCT && one.slope == 0)
+        both.slope = other.shift;
+    if (kind == CUDA_SCAN_LINEAR && (one.slope == 0 || other.slope == 0))
+        both.slope = 0;
     return both;
 }
 
@@ -63,12 +64,12 @@ static __device__ __forceinline__ part<A> load(const scan_shape &s, const S *x, 
                                                int64_t at)
 {
     const A value = wide(x[at]);
-    part<A> p = { 1, value };
+    if (s.kind == CUDA_SCAN_SUM)
+        return { 1, value };
     if (s.kind == CUDA_SCAN_PRODUCT)
-        p = { value, 0 };
-    else if (s.kind == CUDA_SCAN_LINEAR)
-        p.slope = wide(factor[at]);
-    return p;
+        return { value, value * 0 };
+    const A slope = wide(factor[at]);
+    return { slope, slope * 0 + value };
 }
 
 template <typename S, typename A>
@@ -118,11 +119,10 @@ template <typename A> static __device__ scanned<A> block_scan(int kind, part<A> 
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-template <typename S>
+template <typename S, typename A>
 __global__ void __launch_bounds__(BLOCK)
     k_scan_column(S *out, const S *x, const S *factor, scan_shape s)
 {
-    using A = typename scan_real_of<S>::type;
     for (int64_t column = first_item(); column < s.columns; column += item_step()) {
         part<A> all = { 1, 0 };
         for (int64_t i = 0; i < s.n; i++) {
@@ -135,11 +135,10 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* Block (column, chunk), from the part that is before it (NULL: nothing is). Results, or the chunk's part
  * alone. */
-template <typename S>
+template <typename S, typename A>
 __global__ void __launch_bounds__(BLOCK)
     k_scan_chunk(S *out, const S *x, const S *factor, const void *before, void *parts, scan_shape s)
 {
-    using A = typename scan_real_of<S>::type;
     __shared__ unsigned char memory[BLOCK / 32 * sizeof(part<A>)] __attribute__((aligned(16)));
     part<A> *warps = (part<A> *)memory;
     const int64_t column = blockIdx.x / (unsigned)s.chunks;
@@ -186,9 +185,10 @@ __global__ void __launch_bounds__(BLOCK) k_scan_parts(void *memory, scan_shape s
 
 /* ---- launchers ------------------------------------------------------------------------------- */
 
-template <typename S> static cudaError_t launch(const cuda_scan_args *s, cudaStream_t stream)
+/* A: the type that is computed in. */
+template <typename S, typename A>
+static cudaError_t launch(const cuda_scan_args *s, cudaStream_t stream)
 {
-    using A = typename scan_real_of<S>::type;
     static_assert(sizeof(part<A>) <= CUDA_SCAN_PART_BYTES,
                   "scratch is counted in parts of this size");
     const scan_shape shaped = { s->kind, s->reverse, s->columns, s->n, s->inner, s->chunks };
@@ -196,11 +196,11 @@ template <typename S> static cudaError_t launch(const cuda_scan_args *s, cudaStr
     const S *x = (const S *)s->x, *factor = (const S *)s->factor;
     if (s->chunks == 0) {
         const cudaLaunchConfig_t c = shape_for(s->columns, stream);
-        return cudaLaunchKernelEx(&c, k_scan_column<S>, out, x, factor, shaped);
+        return cudaLaunchKernelEx(&c, k_scan_column<S, A>, out, x, factor, shaped);
     }
     const cudaLaunchConfig_t c = shape(s->columns * s->chunks, BLOCK, stream);
     if (s->chunks > 1) {
-        cudaError_t code = cudaLaunchKernelEx(&c, k_scan_chunk<S>, (S *)nullptr, x, factor,
+        cudaError_t code = cudaLaunchKernelEx(&c, k_scan_chunk<S, A>, (S *)nullptr, x, factor,
                                               (const void *)nullptr, s->parts, shaped);
         if (code != cudaSuccess)
             return code;
@@ -209,13 +209,17 @@ template <typename S> static cudaError_t launch(const cuda_scan_args *s, cudaStr
         if (code != cudaSuccess)
             return code;
     }
-    return cudaLaunchKernelEx(&c, k_scan_chunk<S>, out, x, factor, (const void *)s->parts,
+    return cudaLaunchKernelEx(&c, k_scan_chunk<S, A>, out, x, factor, (const void *)s->parts,
                               (void *)nullptr, shaped);
 }
 
 extern "C" cudaError_t cuda_launch_scan(const cuda_scan_args *s, cudaStream_t stream)
 {
     if (s->dtype == TERN_I64)
-        return launch<int64_t>(s, stream);
-    return float_switch(s->dtype, [&](auto zero) { return launch<decltype(zero)>(s, stream); });
+        return launch<int64_t, uint64_t>(s, stream); /* wraps */
+    return float_switch(s->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        return s->kind == CUDA_SCAN_SUM ? launch<S, real<S>>(s, stream)
+                                        : launch<S, double>(s, stream);
+    });
 }

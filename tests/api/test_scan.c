@@ -69,6 +69,82 @@ static void test_long_products(void **state)
     free(got);
 }
 
+/* `runs` runs of a factor, and how long each is. */
+typedef struct factor_run {
+    double factor;
+    int64_t count;
+} factor_run;
+
+static tern_tensor *factors_of(const factor_run *runs, int count, tern_dtype_t dtype)
+{
+    tern_tensor *parts[8];
+    for (int i = 0; i < count; i++)
+        parts[i] = tern_full(runs[i].factor, TERN_SHAPE(runs[i].count), .dtype = dtype);
+    return tern_cat_at(TERN_HERE, parts, count, 0);
+}
+
+static void check_products(tern_tensor *x)
+{
+    double *want = numbers(x), *got = numbers(tern_cumprod(x, 0));
+    for (int64_t i = 0; i < tern_numel(x); i++) {
+        want[i] *= i > 0 ? want[i - 1] : 1;
+        if (!(isnan(want[i]) && isnan(got[i])) && want[i] != got[i])
+            fail_msg("%s: product %lld is %g, not %g", tern_dtype_name(tern_dtype(x)), (long long)i,
+                     got[i], want[i]);
+    }
+    free(want);
+    free(got);
+}
+
+/* Pieces whose own product overflows, or is 0, where the product from the first element on does not. */
+static void test_products_of_pieces_overflow(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_BF16 };
+    static const factor_run up[] = { { 0.5, 120 }, { 1, 136 }, { 2, 140 } };
+    static const factor_run down[] = { { 2, 120 }, { 1, 136 }, { 0.5, 140 } };
+    static const factor_run zero[] = { { 0, 1 }, { 1.5, 40000 } };
+    static const factor_run infinite[] = { { 0, 1 }, { 1.5, 35000 }, { INFINITY, 1 }, { 1, 20 } };
+    static const factor_run stays[] = { { INFINITY, 1 }, { 0.5, 900 } };
+    static const factor_run stays_long[] = { { INFINITY, 1 }, { 0.5, 70000 } };
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        TERN_SCOPE;
+        check_products(factors_of(up, 3, dtypes[d]));
+        check_products(factors_of(down, 3, dtypes[d]));
+        check_products(factors_of(zero, 2, dtypes[d]));
+        check_products(factors_of(infinite, 4, dtypes[d]));
+        check_products(factors_of(stays, 2, dtypes[d]));
+        check_products(tern_cpu(factors_of(stays_long, 2, dtypes[d])));
+    }
+}
+
+static void check_gradient(const factor_run *runs, int count, tern_dtype_t dtype)
+{
+    tern_tensor *x = factors_of(runs, count, dtype);
+    tern_set_requires_grad(x, true);
+    tern_backward(tern_select(tern_cumprod(x, 0), 0, 0));
+    double *got = numbers(tern_grad_of(x));
+    for (int64_t i = 0; i < tern_numel(x); i++)
+        if (got[i] != (i == 0))
+            fail_msg("%s: gradient %lld is %g", tern_dtype_name(dtype), (long long)i, got[i]);
+    free(got);
+}
+
+/* Nothing comes back from behind the first product, however large the factors there are. */
+static void test_gradients_of_pieces_that_overflow(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16 };
+    static const factor_run some[] = { { 0.5, 120 }, { 2, 140 }, { 1, 252 } };
+    static const factor_run many[] = { { 0.5, 2000 }, { 1.5, 35000 } };
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        TERN_SCOPE;
+        if (dtypes[d] != TERN_F16) /* 2^20 */
+            check_gradient(some, 3, dtypes[d]);
+        check_gradient(many, 2, dtypes[d]);
+    }
+}
+
 /* The gradient of a product of many: each one's is the product of the others. */
 static void test_gradient_of_a_long_product(void **state)
 {
@@ -161,6 +237,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_sums),
         cmocka_unit_test(test_long_products),
+        cmocka_unit_test(test_products_of_pieces_overflow),
+        cmocka_unit_test(test_gradients_of_pieces_that_overflow),
         cmocka_unit_test(test_gradient_of_a_long_product),
         cmocka_unit_test(test_many_elements_to_one),
         cmocka_unit_test(test_bits_do_not_depend_on_threads),
