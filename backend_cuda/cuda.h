@@ -34,7 +34,8 @@ enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS, CUDA_FAULT_CHANCE
 typedef struct cuda_device {
     cuda_fault_slot *slot; /* pinned; NULL: not opened */
     int multiprocessors;
-    int capability; /* 90 */
+    int capability;      /* 90 */
+    bool reads_pageable; /* the host's memory by its own page tables (ATS, HMM) */
 } cuda_device;
 
 /* The device, made current for the thread and opened at its first use. NULL after recording an
@@ -68,6 +69,10 @@ tern_status_t cuda_library_failed(int index, tern_status_t code, const char *wha
 tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name);
 /* Waits, and reports faults of kernels and of the fault slot. */
 tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what);
+
+/* After a copy of it was queued: memory of the host may be written again or freed, unless it is
+ * page-locked. */
+tern_status_t cuda_source_read(int index, const void *src, cudaStream_t stream);
 
 extern const tern_backend_memory cuda_memory;
 extern const tern_backend_vmm cuda_vmm;

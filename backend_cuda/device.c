@@ -47,6 +47,7 @@ static cudaError_t open_device(cuda_device *d, int index)
     memset(slot, 0, sizeof *d->slot);
     d->multiprocessors = prop.multiProcessorCount;
     d->capability = 10 * prop.major + prop.minor;
+    d->reads_pageable = prop.pageableMemoryAccess != 0;
     __atomic_store_n(&d->slot, slot, __ATOMIC_RELEASE);
     return cudaSuccess;
 }

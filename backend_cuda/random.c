@@ -136,10 +136,12 @@ tern_status_t cuda_randperm(const tern_call *call)
     shuffle(order, out->numel, call->attr);
     void *there = cuda_scratch(call, (int64_t)bytes);
     tern_status_t code = there != NULL ? cuda_enter(call, &stream) : TERN_ERR_OOM;
-    if (code == TERN_OK) /* pageable: read when the call returns */
+    if (code == TERN_OK)
         code = cuda_check(call->dev.index,
                           cudaMemcpyAsync(there, order, bytes, cudaMemcpyHostToDevice, stream),
                           "cudaMemcpyAsync");
+    if (code == TERN_OK)
+        code = cuda_source_read(call->dev.index, order, stream);
     free(order);
     if (code != TERN_OK)
         return code;

@@ -30,12 +30,28 @@ static tern_status_t to_host(void *context, int index, void *dst, const void *sr
     return cuda_wait(index, (cudaStream_t)stream, "a copy to the host");
 }
 
-/* Pageable memory has been read when cudaMemcpyAsync returns. */
+/* What cudaMemcpyAsync stages has been read when it returns. A device that reads pageable memory itself
+ * needs no staging, and may read it when the copy's turn comes. */
+tern_status_t cuda_source_read(int index, const void *src, cudaStream_t stream)
+{
+    struct cudaPointerAttributes a;
+    const cuda_device *d = cuda_device_enter(cuda_host, index);
+    if (d == NULL)
+        return TERN_ERR_BACKEND;
+    if (!d->reads_pageable)
+        return TERN_OK;
+    CUDA_TRY(cuda_check(index, cudaPointerGetAttributes(&a, src), "cudaPointerGetAttributes"));
+    if (a.type == cudaMemoryTypeHost)
+        return TERN_OK;
+    return cuda_check_on(index, stream, cudaStreamSynchronize(stream), "a copy from the host");
+}
+
 static tern_status_t from_host_later(void *context, int index, void *dst, const void *src,
                                      int64_t bytes, void *stream)
 {
     (void)context;
-    return queue(index, dst, src, bytes, cudaMemcpyHostToDevice, stream);
+    CUDA_TRY(queue(index, dst, src, bytes, cudaMemcpyHostToDevice, stream));
+    return cuda_source_read(index, src, (cudaStream_t)stream);
 }
 
 static tern_status_t to_host_later(void *context, int index, void *dst, const void *src,

@@ -73,6 +73,20 @@ cudaError_t cudaFreeHost(void *data)
     return sim_end(code);
 }
 
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
+{
+    int device = 0;
+    const cudaError_t code = sim_begin("cudaPointerGetAttributes");
+    if (code == cudaSuccess) {
+        *attributes = (struct cudaPointerAttributes){ cudaMemoryTypeUnregistered, -1 };
+        if (sim_memory_is_ours(pointer, &device)) {
+            attributes->type = device < 0 ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+            attributes->device = device < 0 ? 0 : device;
+        }
+    }
+    return sim_end(code);
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     const cudaError_t code = sim_begin_device("cudaMemGetInfo");
@@ -180,12 +194,13 @@ static bool note_accesses(const sim_op *op, const side *to, const side *from)
            (from->allocation == NULL || sim_order_access(op, from->allocation, from->view, false));
 }
 
-/* Pageable memory: what is copied to the device is read now, what comes back is waited for. */
+/* Pageable memory: what is copied to the device is read now (without staging: later), what comes back is
+ * waited for. */
 static cudaError_t prepare_host(sim_op *op, const side *to, const side *from)
 {
     op->dst = to->allocation != NULL ? sim_memory_alias(to->view) : (char *)(uintptr_t)to->view;
     op->src = from->allocation != NULL ? sim_memory_alias(from->view) : from->view;
-    if (from->allocation == NULL) {
+    if (from->allocation == NULL && sim_config.staging) {
         op->snapshot = malloc(op->bytes);
         if (op->snapshot == NULL)
             return cudaErrorMemoryAllocation;

@@ -168,7 +168,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
                                          .multiProcessorCount = 4,
                                          .maxThreadsPerMultiProcessor = 2048,
                                          .pciBusID = sim_config.number[device] + 1,
-                                         .l2CacheSize = 1 << 20 };
+                                         .l2CacheSize = 1 << 20,
+                                         .pageableMemoryAccess = !sim_config.staging };
         (void)snprintf(prop->name, sizeof prop->name, "simulated device %d",
                        sim_config.number[device]);
         sim_uuid(sim_config.number[device], prop->uuid.bytes);

@@ -20,6 +20,7 @@ sim_settings sim_config = { .devices = 1,
                             .async_seed = 1,
                             .races = true,
                             .peer = true,
+                            .staging = true,
                             .clock = &models[0] };
 static bool loaded;
 
@@ -120,9 +121,10 @@ static int set(const char *name, const char *value)
         sim_library_hide(value);
         return 0;
     }
-    bool *is_on = strcmp(name, "RACES") == 0  ? &sim_config.races
-                  : strcmp(name, "PEER") == 0 ? &sim_config.peer
-                                              : NULL;
+    bool *is_on = strcmp(name, "RACES") == 0     ? &sim_config.races
+                  : strcmp(name, "PEER") == 0    ? &sim_config.peer
+                  : strcmp(name, "STAGING") == 0 ? &sim_config.staging
+                                                 : NULL;
     if (is_on != NULL)
         *is_on = strcmp(value, "off") != 0;
     return is_on != NULL ? 0 : -1;
@@ -168,8 +170,9 @@ static void apply_visible_list(void)
 
 void sim_settings_load(void)
 {
-    static const char *const names[] = { "DEVICES", "MEMORY", "ORDER", "ASYNC",  "CLOCK",
-                                         "FAIL",    "RACES",  "PEER",  "ABSENT", "PROCESSES" };
+    static const char *const names[] = { "DEVICES", "MEMORY",    "ORDER",  "ASYNC",
+                                         "CLOCK",   "FAIL",      "RACES",  "PEER",
+                                         "ABSENT",  "PROCESSES", "STAGING" };
     if (loaded)
         return;
     loaded = true;

@@ -41,7 +41,8 @@ typedef struct sim_settings {
     sim_async async;
     uint64_t async_seed;
     bool races;
-    bool peer; /* devices reach each other's memory */
+    bool peer;    /* devices reach each other's memory */
+    bool staging; /* devices do not read pageable memory themselves */
     const sim_clock_model *clock;
 } sim_settings;
 extern sim_settings sim_config;

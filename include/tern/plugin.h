@@ -143,8 +143,8 @@ typedef struct tern_backend_vmm {
 
 /* Copies of plain bytes; both sides dense. Ordered after the work queued so far on `stream`.
  * to_host returns when the bytes are there; from_host may return once the source has been read. The
- * _later forms are for page-locked memory (from_host_later: for any): they return when the copy is
- * queued, or is done. */
+ * _later forms are for page-locked memory: they return when the copy is queued, or is done. from_host_later
+ * is for any: of memory that is not page-locked it returns once it has been read. */
 typedef struct tern_backend_copy {
     uint32_t size;
     tern_status_t (*from_host)(void *context, int index, void *dst, const void *src, int64_t bytes,

@@ -127,6 +127,18 @@ struct cudaDeviceProp {
     int pciDomainID;
     int l2CacheSize;
     int integrated;
+    int pageableMemoryAccess;
+};
+
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0,
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2
+};
+
+struct cudaPointerAttributes {
+    enum cudaMemoryType type;
+    int device;
 };
 
 /* ---- devices and errors ---------------------------------------------------------------------- */
@@ -152,6 +164,7 @@ cudaError_t cudaMalloc(void **data, size_t bytes);
 cudaError_t cudaFree(void *data);
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *data);
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer);
 #define cudaEnableDefault 0x0u
 enum cudaDriverEntryPointQueryResult {
     cudaDriverEntryPointSuccess = 0,
