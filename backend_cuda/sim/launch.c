@@ -89,11 +89,12 @@ static void look_at_slack(sim_op *op)
 {
     for (int i = 0; i < op->written_count; i++) {
         sim_allocation *x = op->written[i];
-        if (!x->live || sim_memory_slack_is_whole(x))
+        const char *where = x->live ? sim_memory_overrun(x) : NULL;
+        if (where == NULL)
             continue;
         char text[256];
         sim_memory_describe(x, text, sizeof text);
-        sim_report(cudaErrorIllegalAddress, "%s wrote past the end of %s", op->what, text);
+        sim_report(cudaErrorIllegalAddress, "%s wrote %s %s", op->what, where, text);
         sim_devices[op->stream->device].lost = cudaErrorIllegalAddress;
     }
 }

@@ -3,7 +3,7 @@
  * Each arena is one file in memory, mapped twice: the program holds addresses of a view that nobody
  * may touch (pinned memory: that the host may), kernels and copies use the alias. An allocation ends
  * where a page of the alias ends and the next one is closed, so that running past it faults; what
- * rounding to 256 bytes leaves in between holds a pattern. Freed addresses are not given out again
+ * rounding to 256 bytes leaves in between, and to pages before it, holds patterns. Freed addresses are not given out again
  * until the address space is used up, so that use after free faults, too. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,7 +16,14 @@
 #include "backend_cuda/sim/sim.h"
 #include "backend_cuda/sim/undefined.h"
 
-enum { PAGE = 4096, ALIGNMENT = 256, PINNED = SIM_DEVICES, ARENAS, SLACK_BYTE = 0xA5 };
+enum {
+    PAGE = 4096,
+    ALIGNMENT = 256,
+    PINNED = SIM_DEVICES,
+    ARENAS,
+    SLACK_BYTE = 0xA5,
+    HEAD_BYTE = 0xFF
+};
 enum { MOST_DEAD = 1 << 14 };
 /* Valgrind has 128 GiB of addresses for the whole program. */
 #define ARENA_BYTES ((int64_t)(sim_is_watched() ? 1 : 64) << 30)
@@ -233,12 +240,19 @@ static int64_t slack_of(const sim_allocation *x)
     return rounded(x->bytes, ALIGNMENT) - x->bytes;
 }
 
+/* From the beginning of its first page. */
+static int64_t head_of(const sim_allocation *x)
+{
+    return (x->view - arenas[index_of(x->device)].view) % PAGE;
+}
+
 static void fill_fresh(const sim_allocation *x)
 {
     memset(alias_of(x), 0xFF, (size_t)x->bytes); /* NaN: nobody wrote it */
     if (x->device >= 0) /* what the host writes to pinned memory goes to its view */
         sim_undefined_mark(alias_of(x), (size_t)x->bytes);
     memset(alias_of(x) + x->bytes, SLACK_BYTE, (size_t)slack_of(x));
+    memset(alias_of(x) - head_of(x), HEAD_BYTE, (size_t)head_of(x)); /* NaN for who reads it */
 }
 
 sim_allocation *sim_memory_alloc(int device, int64_t bytes, void *caller)
@@ -367,16 +381,22 @@ int64_t sim_memory_used(int device)
     return arenas[index_of(device)].used;
 }
 
-bool sim_memory_slack_is_whole(sim_allocation *x)
+/* Whether all bytes are `value`; they are afterwards. */
+static bool was_whole(char *bytes, int64_t n, int value)
 {
-    unsigned char *slack = (unsigned char *)alias_of(x) + x->bytes;
-    const int64_t n = slack_of(x);
     bool whole = true;
     for (int64_t i = 0; i < n; i++)
-        whole = whole && slack[i] == SLACK_BYTE;
+        whole = whole && (unsigned char)bytes[i] == value;
     if (!whole)
-        memset(slack, SLACK_BYTE, (size_t)n);
+        memset(bytes, value, (size_t)n);
     return whole;
+}
+
+const char *sim_memory_overrun(const sim_allocation *x)
+{
+    const bool before = !was_whole(alias_of(x) - head_of(x), head_of(x), HEAD_BYTE);
+    const bool behind = !was_whole(alias_of(x) + x->bytes, slack_of(x), SLACK_BYTE);
+    return behind ? "past the end of" : before ? "before the beginning of" : NULL;
 }
 
 /* ---- guards ---------------------------------------------------------------------------------- */

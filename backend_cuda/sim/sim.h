@@ -104,8 +104,8 @@ void *sim_memory_alias(const void *view);
 /* The program's address of a kernel's; NULL for one that is none. */
 char *sim_memory_view_of(const void *alias);
 int64_t sim_memory_used(int device);
-/* False when the bytes behind the allocation's end were written (and are whole again). */
-bool sim_memory_slack_is_whole(sim_allocation *allocation);
+/* Which bytes beside the allocation were written (they are whole again): "past the end of"; NULL: none. */
+const char *sim_memory_overrun(const sim_allocation *allocation);
 /* Guards a pinned buffer while a copy is under way, and gives it back. */
 void sim_memory_guard(sim_allocation *pinned, bool host_may_read);
 void sim_memory_unguard(sim_allocation *pinned);

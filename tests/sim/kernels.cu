@@ -140,6 +140,12 @@ __global__ void k_past_end(float *out, int n, int far)
     out[threadIdx.x == 24 ? n + far : n - 1] = 1;
 }
 
+__global__ void k_before(float *out)
+{
+    if (threadIdx.x == 31)
+        out[-1] = 1;
+}
+
 __global__ void k_null(float *out)
 {
     out[threadIdx.x] = 1;
@@ -220,6 +226,8 @@ extern "C" cudaError_t launch_broken(broken_kernel which, float *out, int n, cud
         return cudaLaunchKernelEx(&warp, k_past_end, out, n, 4096);
     case BROKEN_OFF_BY_ONE:
         return cudaLaunchKernelEx(&warp, k_past_end, out, n, 0);
+    case BROKEN_BEFORE:
+        return cudaLaunchKernelEx(&warp, k_before, out);
     case BROKEN_NULL:
         return cudaLaunchKernelEx(&warp, k_null, (float *)nullptr);
     case BROKEN_MISALIGNED:

@@ -39,6 +39,7 @@ typedef enum broken_kernel {
     BROKEN_DEADLOCK,          /* lane 0 at a barrier, the others in a shuffle */
     BROKEN_PAST_END,          /* writes a page past the end */
     BROKEN_OFF_BY_ONE,        /* writes one element past the end */
+    BROKEN_BEFORE,            /* writes the element before the first */
     BROKEN_NULL,
     BROKEN_MISALIGNED,      /* 16 bytes at once where 4 are aligned */
     BROKEN_MISSING_BARRIER, /* a tree sum without its barriers */

@@ -1,5 +1,7 @@
 /* Blocks of threads: good kernels give the right results in every order, broken ones are caught with
  * kernel, place and allocation. */
+#include <math.h>
+
 #include "tests/sim/sim_check.h"
 
 static const char *const orders[] = { "forward", "reverse", "random:1", "random:2" };
@@ -135,6 +137,20 @@ static void test_off_by_one(void **state)
     assert_reported("k_past_end wrote past the end of allocation #1 (400 bytes");
 }
 
+/* Before it, in its first page: what is read is NaN, what is written is found. */
+static void test_before_the_beginning(void **state)
+{
+    (void)state;
+    float read = 0, *out = filled_floats(100, 0), *sum = filled_floats(1, 0);
+    const float *before = (const float *)((uintptr_t)out - sizeof *out);
+    assert_cuda(launch_axpy(sum, before, 1, 1, NULL));
+    assert_cuda(cudaMemcpy(&read, sum, sizeof read, cudaMemcpyDeviceToHost));
+    assert_true(isnan(read));
+    assert_cuda(launch_broken(BROKEN_BEFORE, out, 100, NULL));
+    assert_int_equal(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    assert_reported("k_before wrote before the beginning of allocation #1 (400 bytes");
+}
+
 static void test_null_pointer(void **state)
 {
     (void)state;
@@ -238,6 +254,7 @@ int main(void)
                                         TEST(test_deadlock),
                                         TEST(test_write_past_the_end),
                                         TEST(test_off_by_one),
+                                        TEST(test_before_the_beginning),
                                         TEST(test_null_pointer),
                                         TEST(test_misaligned_access),
                                         TEST(test_stack_overflow),
