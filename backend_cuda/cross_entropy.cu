@@ -23,15 +23,16 @@ static __device__ __forceinline__ real<S> weight_of(const S *weight, int64_t c)
     return weight == nullptr ? (real<S>)1 : widen(weight[c]);
 }
 
-/* Whether position p counts; what is no class is noted. */
-static __device__ __forceinline__ bool counts(int64_t t, const loss_shape &s, int64_t p,
+/* Whether position p counts; what is no class is noted, if `notes`: once a position is enough. */
+static __device__ __forceinline__ bool counts(int64_t t, const loss_shape &s, int64_t p, bool notes,
                                               cuda_fault_slot *slot)
 {
     if (t == s.ignore_index)
         return false;
     if (t >= 0 && t < s.classes)
         return true;
-    note_fault(slot, CUDA_FAULT_CLASS, t, p, s.classes);
+    if (notes)
+        note_fault(slot, CUDA_FAULT_CLASS, t, p, s.classes);
     return false;
 }
 
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(BLOCK)
         if (lane != 0)
             continue;
         const int64_t t = target[p];
-        const bool counted = counts(t, s, p, slot);
+        const bool counted = counts(t, s, p, true, slot);
         T loss = 0;
         if (counted) {
             const T below = largest - widen(row[t * s.inner]);
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(BLOCK)
         const int64_t c = e / s.inner % s.classes;
         const int64_t p = e / (s.inner * s.classes) * s.inner + e % s.inner;
         const int64_t t = target[p];
-        if (!counts(t, s, p, slot)) {
+        if (!counts(t, s, p, c == 0, slot)) {
             out[e] = narrow<S>((T)0);
             continue;
         }

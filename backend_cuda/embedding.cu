@@ -15,7 +15,8 @@ __global__ void __launch_bounds__(BLOCK)
         const int64_t i = e / width, j = e % width;
         const int64_t row = read_index(indices, wide, i);
         if (row < 0 || row >= rows) {
-            note_fault(slot, CUDA_FAULT_ROW, row, i, rows);
+            if (j == 0)
+                note_fault(slot, CUDA_FAULT_ROW, row, i, rows);
             out[e] = S{};
             continue;
         }
@@ -31,10 +32,10 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t e = first_item(); e < n * width; e += item_step()) {
         const int64_t i = e / width, j = e % width;
         const int64_t row = read_index(indices, wide, i);
-        if (row < 0 || row >= rows)
-            note_fault(slot, CUDA_FAULT_ROW, row, i, rows);
-        else
+        if (row >= 0 && row < rows)
             atomicAdd(&sums[row * width + j], widen(grad[e]));
+        else if (j == 0)
+            note_fault(slot, CUDA_FAULT_ROW, row, i, rows);
     }
 }
 

@@ -8,11 +8,12 @@
 namespace cuda
 {
 
-/* The first to come keeps the slot. */
+/* The first to come keeps the slot. It lies in the host's memory, where compare-and-swaps go one after the
+ * other over the bus: a slot that is taken is only read, by a warp at once. */
 __device__ __forceinline__ void note_fault(cuda_fault_slot *slot, unsigned kind, int64_t value,
                                            int64_t position, int64_t limit)
 {
-    if (atomicCAS(&slot->kind, 0u, kind) != 0u)
+    if (*(volatile unsigned *)&slot->kind != 0u || atomicCAS(&slot->kind, 0u, kind) != 0u)
         return;
     slot->value = value;
     slot->position = position;

@@ -245,6 +245,13 @@ int64_t sim_call_count(void)
     return calls;
 }
 
+int64_t sim_compares; /* one kernel runs at a time */
+
+int64_t sim_compare_count(void)
+{
+    return sim_compares;
+}
+
 sim_counts sim_get_counts(void)
 {
     return sim_counters;

@@ -53,6 +53,13 @@ int64_t simulator_calls(void)
     return count();
 }
 
+int64_t simulator_compares(void)
+{
+    int64_t (*count)(void);
+    *(void **)&count = find("sim_compare_count");
+    return count();
+}
+
 const char *simulator_report(void)
 {
     const char *(*report)(void);

@@ -12,6 +12,8 @@ bool simulator_is_loaded(void);
 void simulator_set(const char *name, const char *value);
 /* Calls of CUDA's interface so far. */
 int64_t simulator_calls(void);
+/* atomicCAS of kernels so far. */
+int64_t simulator_compares(void);
 /* The newest report of a fault, a race or a misuse. */
 const char *simulator_report(void);
 

@@ -87,6 +87,7 @@ template <typename T> static inline T atomicExch(T *at, T value)
 template <typename T> static inline T atomicCAS(T *at, T expected, T value)
 {
     const T old = *at;
+    sim_compares++;
     if (old == expected)
         *at = value;
     return old;

@@ -24,6 +24,8 @@ SIM_HIDDEN void sim_barrier(const sim_site *site);
 SIM_HIDDEN uint64_t sim_warp(const sim_site *site, int kind, uint32_t mask, uint64_t value,
                              int operand, int width);
 
+SIM_HIDDEN extern int64_t sim_compares; /* atomicCAS so far */
+
 enum { SIM_ARG_READ, SIM_ARG_WRITE, SIM_ARG_VALUE };
 
 /* One argument of a launch, in the packed copy of all. */

@@ -32,6 +32,8 @@ typedef struct sim_counts {
 sim_counts sim_get_counts(void);
 /* Calls of CUDA's interface since the start. */
 SIM_CONTROL int64_t sim_call_count(void);
+/* atomicCAS of kernels since the start. */
+SIM_CONTROL int64_t sim_compare_count(void);
 
 #ifdef __cplusplus
 }
