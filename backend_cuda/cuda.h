@@ -22,13 +22,19 @@ extern "C" {
 /* A mistake that only a kernel can see, e.g. an index outside its dimension: it is noted here, in
  * memory of the host that the device writes, the kernel skips, and the next wait reports it. */
 typedef struct cuda_fault_slot {
-    unsigned int kind; /* CUDA_FAULT_*, 0: none; taken by the first */
+    unsigned int kind; /* CUDA_FAULT_*, 0: none, CUDA_FAULT_BUSY: taken, the rest is on its way */
     unsigned int reserved;
     long long value, position, limit;
 } cuda_fault_slot;
 
 /* CHANCE: value is a double's bits. */
-enum { CUDA_FAULT_INDEX = 1, CUDA_FAULT_ROW, CUDA_FAULT_CLASS, CUDA_FAULT_CHANCE };
+enum {
+    CUDA_FAULT_INDEX = 1,
+    CUDA_FAULT_ROW,
+    CUDA_FAULT_CLASS,
+    CUDA_FAULT_CHANCE,
+    CUDA_FAULT_BUSY = 255
+};
 
 /* A call that names no stream means the device's own, CUDA's legacy null stream (S001). */
 typedef struct cuda_device {

@@ -14,9 +14,23 @@ static tern_status_t report_chance(int index, const cuda_fault_slot *f)
                            value, f->position, index, cuda_is_simulated() ? " (simulated)" : "");
 }
 
+/* Empties the slot, if something is in it that is whole; of several threads one gets it. */
+static bool take(cuda_fault_slot *slot, cuda_fault_slot *out_fault)
+{
+    unsigned kind = __atomic_load_n(&slot->kind, __ATOMIC_ACQUIRE);
+    if (kind == 0 || kind == CUDA_FAULT_BUSY ||
+        !__atomic_compare_exchange_n(&slot->kind, &kind, CUDA_FAULT_BUSY, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    *out_fault = *slot;
+    out_fault->kind = kind;
+    __atomic_store_n(&slot->kind, 0, __ATOMIC_RELEASE);
+    return true;
+}
+
 static tern_status_t report_slot(int index, cuda_fault_slot *slot)
 {
-    const cuda_fault_slot f = *slot;
+    cuda_fault_slot f;
     static const char *const texts[] = {
         [CUDA_FAULT_INDEX] = "index %lld at position %lld is outside its dimension, which has %lld",
         [CUDA_FAULT_ROW] = "index %lld at position %lld is outside the table, which has %lld rows, "
@@ -24,7 +38,8 @@ static tern_status_t report_slot(int index, cuda_fault_slot *slot)
         [CUDA_FAULT_CLASS] = "target %lld at position %lld is no class; there are %lld classes, "
                              "numbered from 0"
     };
-    slot->kind = 0;
+    if (!take(slot, &f))
+        return TERN_OK;
     if (f.kind == CUDA_FAULT_CHANCE)
         return report_chance(index, &f);
     if (f.kind >= sizeof texts / sizeof *texts)
@@ -41,7 +56,7 @@ tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what)
     if (d == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check_on(index, stream, cudaStreamSynchronize(stream), what));
-    return d->slot->kind == 0 ? TERN_OK : report_slot(index, d->slot);
+    return report_slot(index, d->slot);
 }
 
 static tern_status_t synchronize(void *context, int index)
@@ -51,7 +66,7 @@ static tern_status_t synchronize(void *context, int index)
     if (d == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check(index, cudaDeviceSynchronize(), "synchronize"));
-    return d->slot->kind == 0 ? TERN_OK : report_slot(index, d->slot);
+    return report_slot(index, d->slot);
 }
 
 static tern_status_t synchronize_stream(void *context, int index, void *stream)

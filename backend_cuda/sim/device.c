@@ -245,11 +245,31 @@ int64_t sim_call_count(void)
     return calls;
 }
 
-int64_t sim_compares; /* one kernel runs at a time */
+/* One kernel runs at a time. */
+static int64_t compares;
+static void *compared_at;
+static void (*at_fences)(void *compared);
+
+void sim_compared(void *at)
+{
+    compares++;
+    compared_at = at;
+}
+
+void sim_system_fence(void)
+{
+    if (at_fences != NULL)
+        at_fences(compared_at);
+}
 
 int64_t sim_compare_count(void)
 {
-    return sim_compares;
+    return compares;
+}
+
+void sim_watch_fences(void (*look)(void *compared))
+{
+    at_fences = look;
 }
 
 sim_counts sim_get_counts(void)

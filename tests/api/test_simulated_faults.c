@@ -63,6 +63,46 @@ static void test_many_bad_indices_are_noted_once(void **state)
     assert_noted_once(before, TERN_ERR_ARGUMENT, "2 at position 0 is no probability in [0, 1]");
 }
 
+/* ---- a slot that is being written -------------------------------------------------------------- */
+
+/* As kernels write it. */
+typedef struct slot {
+    unsigned kind, reserved;
+    long long value, position, limit;
+} slot;
+
+static slot *noted, seen;
+
+static void look(void *compared)
+{
+    noted = compared;
+    seen = *noted;
+}
+
+/* Another stream's kernel may be writing while the host, having waited for its own, looks. */
+static void test_what_is_not_whole_is_not_reported(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *table = tern_ones(TERN_SHAPE(10, 4), .device = dev);
+    tern_tensor *bad = tern_full(12, TERN_SHAPE(3), .dtype = TERN_I64, .device = dev);
+    simulator_watch_fences(look);
+    assert_non_null(tern_embedding(table, bad));
+    assert_int_equal(tern_dev_synchronize(dev), TERN_ERR_INDEX);
+    simulator_watch_fences(NULL);
+    tern_error_clear();
+    assert_int_equal(seen.value, 12);
+    assert_int_equal(seen.limit, 10);
+    assert_int_equal(noted->kind, 0);
+    noted->kind = seen.kind; /* as it was before its kind came */
+    assert_int_equal(tern_dev_synchronize(dev), TERN_OK);
+    assert_int_equal(noted->kind, seen.kind);
+    noted->kind = 2;
+    assert_int_equal(tern_dev_synchronize(dev), TERN_ERR_INDEX);
+    assert_error(TERN_ERR_INDEX, "index 12 at position 0 is outside the table, which has 10 rows");
+    assert_int_equal(noted->kind, 0);
+}
+
 static int clear(void **state)
 {
     (void)state;
@@ -78,6 +118,7 @@ int main(void)
         TEST(test_many_bad_targets_are_noted_once),
         TEST(test_many_bad_rows_are_noted_once),
         TEST(test_many_bad_indices_are_noted_once),
+        TEST(test_what_is_not_whole_is_not_reported),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -60,6 +60,13 @@ int64_t simulator_compares(void)
     return count();
 }
 
+void simulator_watch_fences(void (*look)(void *compared))
+{
+    void (*watch)(void (*)(void *));
+    *(void **)&watch = find("sim_watch_fences");
+    watch(look);
+}
+
 const char *simulator_report(void)
 {
     const char *(*report)(void);

@@ -14,6 +14,8 @@ void simulator_set(const char *name, const char *value);
 int64_t simulator_calls(void);
 /* atomicCAS of kernels so far. */
 int64_t simulator_compares(void);
+/* look(where the last atomicCAS was) at each __threadfence_system of a kernel; NULL: no more. */
+void simulator_watch_fences(void (*look)(void *compared));
 /* The newest report of a fault, a race or a misuse. */
 const char *simulator_report(void);
 

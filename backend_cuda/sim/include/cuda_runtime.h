@@ -87,7 +87,7 @@ template <typename T> static inline T atomicExch(T *at, T value)
 template <typename T> static inline T atomicCAS(T *at, T expected, T value)
 {
     const T old = *at;
-    sim_compares++;
+    sim_compared(at);
     if (old == expected)
         *at = value;
     return old;
@@ -106,6 +106,7 @@ static inline void __threadfence_block(void)
 }
 static inline void __threadfence_system(void)
 {
+    sim_system_fence();
 }
 
 static inline unsigned __umulhi(unsigned a, unsigned b)

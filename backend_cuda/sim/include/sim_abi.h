@@ -24,7 +24,9 @@ SIM_HIDDEN void sim_barrier(const sim_site *site);
 SIM_HIDDEN uint64_t sim_warp(const sim_site *site, int kind, uint32_t mask, uint64_t value,
                              int operand, int width);
 
-SIM_HIDDEN extern int64_t sim_compares; /* atomicCAS so far */
+/* Told by atomicCAS and __threadfence_system, for tests. */
+SIM_HIDDEN void sim_compared(void *at);
+SIM_HIDDEN void sim_system_fence(void);
 
 enum { SIM_ARG_READ, SIM_ARG_WRITE, SIM_ARG_VALUE };
 

@@ -34,6 +34,9 @@ sim_counts sim_get_counts(void);
 SIM_CONTROL int64_t sim_call_count(void);
 /* atomicCAS of kernels since the start. */
 SIM_CONTROL int64_t sim_compare_count(void);
+/* look(where the last atomicCAS was) at each __threadfence_system of a kernel: what the host may see by then. NULL: no
+ * more. */
+SIM_CONTROL void sim_watch_fences(void (*look)(void *compared));
 
 #ifdef __cplusplus
 }
