@@ -5,7 +5,7 @@
 #include "backend_cuda/image.h"
 #include "backend_cuda/kernels.h"
 
-static const int64_t most_rows = INT64_C(65535) * 64;
+enum { MOST_GROUPS = 65535, MOST_COLUMNS = 65535 * 64 };
 
 /* From the views of x, weight and y (or of gradients in their place). */
 static cuda_conv_shape shape_of(const tern_view *x, const tern_view *w, const tern_view *y,
@@ -30,15 +30,22 @@ static cuda_conv_shape shape_of(const tern_view *x, const tern_view *w, const te
     return s;
 }
 
-/* Tiles are numbered in 16 bits, positions in 31. */
-static bool fits(const tern_call *call, const cuda_conv_shape *s)
+/* Positions are numbered in 31 bits, groups and tiles of columns (channels, or a filter's cells) in 16. */
+static bool fits(const tern_call *call, const cuda_conv_shape *s, int64_t columns)
 {
     const int64_t results = s->n * s->out[0] * s->out[1], inputs = s->n * s->in[0] * s->in[1];
-    if (results <= most_rows && inputs <= most_rows && s->o <= most_rows && s->groups <= 65535)
+    if (results > INT32_MAX || inputs > INT32_MAX)
+        (void)call->host->fail(TERN_ERR_UNSUPPORTED,
+                               "the convolution has 2^31 positions or more; use smaller batches");
+    else if (s->groups > MOST_GROUPS)
+        (void)call->host->fail(TERN_ERR_UNSUPPORTED, "the convolution has more than %d groups",
+                               MOST_GROUPS);
+    else if (columns > MOST_COLUMNS)
+        (void)call->host->fail(TERN_ERR_UNSUPPORTED,
+                               "the convolution has more than %d channels or cells in a filter",
+                               MOST_COLUMNS);
+    else
         return true;
-    (void)call->host->fail(TERN_ERR_UNSUPPORTED,
-                           "the convolution has more than %lld positions; use smaller batches",
-                           (long long)most_rows);
     return false;
 }
 
@@ -90,7 +97,7 @@ tern_status_t cuda_conv2d(const tern_call *call)
                    : cuda_launched(
                          call, cuda_launch_conv2d_bias(y->data, bias->data, x->dtype, &s, stream),
                          "conv2d's bias");
-    if (!fits(call, &s))
+    if (!fits(call, &s, s.o / s.groups))
         return TERN_ERR_UNSUPPORTED;
     return cuda_launched(call,
                          cuda_launch_conv2d(y->data, x->data, w->data,
@@ -112,7 +119,7 @@ tern_status_t cuda_conv2d_grad_input(const tern_call *call)
                       &done));
     if (done)
         return TERN_OK;
-    if (!fits(call, &s))
+    if (!fits(call, &s, s.c / s.groups))
         return TERN_ERR_UNSUPPORTED;
     return cuda_launched(
         call, cuda_launch_conv2d_grad_input(x->data, y->data, w->data, x->dtype, &s, stream),
@@ -129,7 +136,7 @@ tern_status_t cuda_conv2d_grad_weight(const tern_call *call)
     CUDA_TRY(cuda_enter(call, &stream));
     CUDA_TRY(by_cudnn(call, stream, CUDA_DNN_GRAD_WEIGHT, x, (const tern_view *[]){ x, w, y }, &s,
                       &done));
-    if (!done && !fits(call, &s))
+    if (!done && !fits(call, &s, s.c / s.groups * s.kernel[0] * s.kernel[1]))
         return TERN_ERR_UNSUPPORTED;
     if (!done && w->numel > 0)
         CUDA_TRY(cuda_launched(

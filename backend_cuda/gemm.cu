@@ -47,28 +47,40 @@ __global__ void __launch_bounds__(TILE_THREADS)
     multiply_tile<A>(xs, ys, g.m, g.n, g.k, left, right, write);
 }
 
-template <typename S, typename A>
-static cudaError_t launch(const cuda_gemm_args *g, cudaStream_t stream)
+template <typename S> static const S *behind(const void *x, int64_t offset)
 {
-    constexpr int64_t most = 65535;
-    gemm_shape s = { g->m, g->n, g->k, {}, {}, {}, g->bias_stride };
+    return x != nullptr ? (const S *)x + offset : nullptr;
+}
+
+/* Layers from b and columns from n on, as many as one grid has. */
+template <typename S, typename A>
+static cudaError_t launch_part(const cuda_gemm_args *g, int64_t b, int64_t n, cudaStream_t stream)
+{
+    gemm_shape s = {
+        g->m, g->n - n < MOST_COLUMNS ? g->n - n : MOST_COLUMNS, g->k, {}, {}, {}, g->bias_stride
+    };
     for (int d = 0; d < 3; d++) {
         s.out_stride[d] = g->out_stride[d];
         s.x_stride[d] = g->x_stride[d];
         s.y_stride[d] = g->y_stride[d];
     }
-    if ((g->m + TILE - 1) / TILE > most)
-        return cudaErrorInvalidConfiguration;
-    for (int64_t b = 0; b < g->batch; b += most) {
-        const cudaLaunchConfig_t c =
-            tiles_for(g->m, g->n, g->batch - b < most ? g->batch - b : most, stream);
-        const cudaError_t code =
-            cudaLaunchKernelEx(&c, k_gemm<S, A>, (S *)g->out + b * s.out_stride[0],
-                               (const S *)g->x + b * s.x_stride[0],
-                               (const S *)g->y + b * s.y_stride[0], (const S *)g->bias, s);
-        if (code != cudaSuccess)
-            return code;
-    }
+    const int64_t layers = g->batch - b < MOST_LAYERS ? g->batch - b : MOST_LAYERS;
+    const cudaLaunchConfig_t c = tiles_for(s.m, s.n, layers, stream);
+    return cudaLaunchKernelEx(
+        &c, k_gemm<S, A>, (S *)g->out + b * s.out_stride[0] + n * s.out_stride[2],
+        behind<S>(g->x, b * s.x_stride[0]), behind<S>(g->y, b * s.y_stride[0] + n * s.y_stride[2]),
+        behind<S>(g->bias, n * s.bias_stride), s);
+}
+
+template <typename S, typename A>
+static cudaError_t launch(const cuda_gemm_args *g, cudaStream_t stream)
+{
+    for (int64_t b = 0; b < g->batch; b += MOST_LAYERS)
+        for (int64_t n = 0; n < g->n; n += MOST_COLUMNS) {
+            const cudaError_t code = launch_part<S, A>(g, b, n, stream);
+            if (code != cudaSuccess)
+                return code;
+        }
     return cudaSuccess;
 }
 

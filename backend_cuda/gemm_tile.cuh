@@ -27,13 +27,13 @@ __device__ __forceinline__ void load_tile(A (&tile)[DEPTH][TILE + 4], const L &s
     }
 }
 
-/* left(m, k), right(n, k) and write(m, n, sum); block (x, y) takes columns and rows of the result. */
+/* left(m, k), right(n, k) and write(m, n, sum); block (x, y) takes rows and columns of the result. */
 template <typename A, typename L, typename R, typename W>
 __device__ __forceinline__ void multiply_tile(A (&xs)[DEPTH][TILE + 4], A (&ys)[DEPTH][TILE + 4],
                                               int64_t m, int64_t n, int64_t k, const L &left,
                                               const R &right, const W &write)
 {
-    const int64_t row = (int64_t)blockIdx.y * TILE, column = (int64_t)blockIdx.x * TILE;
+    const int64_t row = (int64_t)blockIdx.x * TILE, column = (int64_t)blockIdx.y * TILE;
     const int my_row = (int)threadIdx.x / (TILE / EACH) * EACH;
     const int my_column = (int)threadIdx.x % (TILE / EACH) * EACH;
     A sum[EACH][EACH] = {};
@@ -58,11 +58,13 @@ __device__ __forceinline__ void multiply_tile(A (&xs)[DEPTH][TILE + 4], A (&ys)[
             write(row + my_row + i, column + my_column + j, sum[i][j]);
 }
 
-/* Tiles of m x n in `batch` layers, 65535 at most of rows and layers. */
+constexpr int64_t MOST_LAYERS = 65535, MOST_COLUMNS = MOST_LAYERS * TILE; /* of a grid's z and y */
+
+/* Tiles of m x n in `batch` layers. Rows are on x, which has 2^31: positions of images are many. */
 inline cudaLaunchConfig_t tiles_for(int64_t m, int64_t n, int64_t batch, cudaStream_t stream)
 {
-    cudaLaunchConfig_t c = shape((n + TILE - 1) / TILE, TILE_THREADS, stream);
-    c.gridDim.y = (unsigned)((m + TILE - 1) / TILE);
+    cudaLaunchConfig_t c = shape((m + TILE - 1) / TILE, TILE_THREADS, stream);
+    c.gridDim.y = (unsigned)((n + TILE - 1) / TILE);
     c.gridDim.z = (unsigned)batch;
     return c;
 }

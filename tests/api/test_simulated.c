@@ -139,8 +139,23 @@ static void test_what_is_too_large_is_said(void **state)
     tern_tensor *many = tern_ones(TERN_SHAPE(1, 1 << 16, 1, 1), .device = TERN_CUDA(0));
     tern_tensor *filters = tern_ones(TERN_SHAPE(1 << 16, 1, 1, 1), .device = TERN_CUDA(0));
     assert_null(tern_conv2d(many, filters, .groups = 1 << 16));
+    assert_error(TERN_ERR_UNSUPPORTED, "the convolution has more than 65535 groups");
     tern_cudnn_set_enabled(true);
-    assert_error(TERN_ERR_UNSUPPORTED, "use smaller batches");
+}
+
+/* More tiles than a grid's y has; of depth 0, since each tile's threads run one after the other here. */
+static void test_products_of_many_rows_or_columns(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(65536 * 64 + 1, 0), .device = TERN_CUDA(0));
+    tern_tensor *w = tern_zeros(TERN_SHAPE(1, 0), .device = TERN_CUDA(0));
+    tern_tensor *y = tern_linear(x, w, tern_ones(TERN_SHAPE(1), .device = TERN_CUDA(0)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_ne(y, 1))), 0, 0);
+    y = tern_linear(w, x, tern_full(2, TERN_SHAPE(65536 * 64 + 1), .device = TERN_CUDA(0)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_ne(y, 2))), 0, 0);
 }
 
 static void assert_same(tern_tensor *there, tern_tensor *here)
@@ -263,6 +278,7 @@ int main(void)
         TEST(test_empty_batches_have_results),
         TEST(test_host_numbers_of_every_dtype),
         TEST(test_what_is_too_large_is_said),
+        TEST(test_products_of_many_rows_or_columns),
         TEST(test_threads_may_run_in_any_order),
         TEST(test_another_version_of_the_interface_is_refused),
         TEST(test_it_trains_as_the_cpu_does),

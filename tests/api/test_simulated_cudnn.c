@@ -95,12 +95,29 @@ static void it_is_disabled(void)
     EXPECT(child_said("cuDNN takes") == 3);
 }
 
+/* More positions than a grid's y has tiles for; the work itself is left out, it takes seconds here. */
+static void many_images_need_no_cudnn(void)
+{
+    const tern_dev_t dev = TERN_CUDA(0);
+    tern_cudnn_set_enabled(false);
+    tern_tensor *x = tern_ones(TERN_SHAPE(128, 1, 224, 224), .device = dev, .requires_grad = true);
+    tern_tensor *w = tern_ones(TERN_SHAPE(1, 1, 1, 1), .device = dev, .requires_grad = true);
+    tern_tensor *y = tern_conv2d(x, w);
+    EXPECT(y != NULL);
+    tern_backward(y, .gradient = tern_detach(x));
+    EXPECT(!tern_failed());
+    EXPECT(tern_dev_synchronize(dev) == TERN_ERR_BACKEND);
+    EXPECT(strstr(tern_error_text(), "cudaErrorIllegalAddress (700)") != NULL);
+    exit(0); /* nothing more can be done there */
+}
+
 static void test_cudnn_is_used_absent_or_disabled(void **state)
 {
     (void)state;
     assert_in_child(it_is_used, 0);
     assert_in_child(it_is_absent, .absent = "cudnn");
     assert_in_child(it_is_disabled, 0);
+    assert_in_child(many_images_need_no_cudnn, .fail = "launch:k_conv2d@1=700");
 }
 
 static void it_refuses(void)
