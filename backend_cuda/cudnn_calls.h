@@ -51,7 +51,16 @@ typedef struct dnn_key {
     int32_t number[DNN_NUMBERS];
 } dnn_key;
 
-/* Descriptors of one shape, made once and only read from then on. */
+/* A way to convolve, and its work memory. */
+typedef struct dnn_way {
+    int algorithm;
+    cudnnMathType_t math;
+    size_t workspace;
+} dnn_way;
+
+enum { DNN_WAYS = 8 };
+
+/* Descriptors of one shape, made once and only read from then on (but for `math`: by who has a handle). */
 typedef struct dnn_plan {
     dnn_key key;
     cudnnTensorDescriptor_t x, y;
@@ -63,9 +72,12 @@ typedef struct dnn_plan {
     cudnnRNNDataDescriptor_t steps_in, steps_out; /* recurrent layers: x and y */
     size_t reserve, weights;                      /* their bytes */
     bool apart;                                   /* cuDNN orders weights in its own way */
-    int algorithm;
-    size_t workspace;
-    bool refused; /* cuDNN does not take this shape */
+    size_t workspace;                             /* of recurrent layers */
+    /* Of convolutions: the fastest first, each with less workspace than those before. */
+    dnn_way way[DNN_WAYS];
+    int ways;
+    cudnnMathType_t math; /* of `conv`, as it is */
+    bool refused;         /* cuDNN does not take this shape */
     bool kept;
     struct dnn_plan *next;
 } dnn_plan;

@@ -1,10 +1,11 @@
 /* Convolution by cuDNN. An algorithm is chosen once for each shape: the fastest of those that the flags
- * allow, by cuDNN's heuristics or, under tern_cudnn_set_benchmark, by its measurement. */
+ * allow, by cuDNN's heuristics or, under tern_cudnn_set_benchmark, by its measurement; where its workspace
+ * cannot be had, the next that wants less. */
 #include <stdio.h>
 
 #include "backend_cuda/cudnn_calls.h"
 
-enum { MOST_ALGORITHMS = 8 };
+enum { MOST_ALGORITHMS = DNN_WAYS };
 #define ALGORITHM_NAMES                                                                             \
     {                                                                                               \
         { "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",          \
@@ -115,25 +116,36 @@ static cudnnStatus_t ask_size(const dnn_plan *p, cudnnHandle_t handle, cuda_dnn_
         handle, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)algorithm, out_bytes);
 }
 
-static cudnnStatus_t run(const dnn_plan *p, cudnnHandle_t handle, cuda_dnn_pass pass,
-                         const cuda_dnn_conv *c, void *workspace)
+/* The kind of multiplication belongs to the algorithm. With a handle, which one thread has at a time. */
+static cudnnStatus_t set_math(dnn_plan *p, cudnnMathType_t math)
+{
+    if (p->math == math)
+        return CUDNN_STATUS_SUCCESS;
+    DNN_TRY(dnn.cudnnSetConvolutionMathType(p->conv, math));
+    p->math = math;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t run(dnn_plan *p, cudnnHandle_t handle, cuda_dnn_pass pass,
+                         const cuda_dnn_conv *c, const dnn_way *way, void *workspace)
 {
     const void *one = dnn_one(c->dtype), *zero = dnn_zero(c->dtype);
+    DNN_TRY(set_math(p, way->math));
     switch (pass) {
     case CUDA_DNN_FORWARD:
         return dnn.cudnnConvolutionForward(handle, one, p->x, c->x, p->w, c->w, p->conv,
-                                           (cudnnConvolutionFwdAlgo_t)p->algorithm, workspace,
-                                           p->workspace, zero, p->y, c->y);
+                                           (cudnnConvolutionFwdAlgo_t)way->algorithm, workspace,
+                                           way->workspace, zero, p->y, c->y);
     case CUDA_DNN_GRAD_INPUT:
         return dnn.cudnnConvolutionBackwardData(handle, one, p->w, c->w, p->y, c->y, p->conv,
-                                                (cudnnConvolutionBwdDataAlgo_t)p->algorithm,
-                                                workspace, p->workspace, zero, p->x, c->x);
+                                                (cudnnConvolutionBwdDataAlgo_t)way->algorithm,
+                                                workspace, way->workspace, zero, p->x, c->x);
     case CUDA_DNN_GRAD_WEIGHT:
         break;
     }
     return dnn.cudnnConvolutionBackwardFilter(handle, one, p->x, c->x, p->y, c->y, p->conv,
-                                              (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
-                                              workspace, p->workspace, zero, p->w, c->w);
+                                              (cudnnConvolutionBwdFilterAlgo_t)way->algorithm,
+                                              workspace, way->workspace, zero, p->w, c->w);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -165,7 +177,8 @@ static cudnnStatus_t describe(dnn_plan *p, const cuda_dnn_conv *c)
         (int)s->dilation[0], (int)s->dilation[1], CUDNN_CROSS_CORRELATION,
         type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
     DNN_TRY(dnn.cudnnSetConvolutionGroupCount(p->conv, (int)s->groups));
-    return dnn.cudnnSetConvolutionMathType(p->conv, first_math(&p->key));
+    p->math = first_math(&p->key);
+    return dnn.cudnnSetConvolutionMathType(p->conv, p->math);
 }
 
 static bool is_allowed(const dnn_key *key, const candidate *a)
@@ -185,28 +198,30 @@ static void log_choice(const chooser *c, bool measured)
         TERN_LOG_DEBUG,
         "%s on cuda:%d: cuDNN takes %s by %s, with %zu bytes of workspace, for [%lld, %lld, %lld, "
         "%lld] and %lld filters of %lldx%lld%s",
-        op_names[c->pass], (int)c->call->dev.index, names[c->pass][c->plan->algorithm],
-        measured ? "measurement" : "heuristics", c->plan->workspace, (long long)s->n,
+        op_names[c->pass], (int)c->call->dev.index, names[c->pass][c->plan->way[0].algorithm],
+        measured ? "measurement" : "heuristics", c->plan->way[0].workspace, (long long)s->n,
         (long long)s->c, (long long)s->in[0], (long long)s->in[1], (long long)s->o,
         (long long)s->kernel[0], (long long)s->kernel[1],
         c->conv->channels_last ? ", channels last" : "");
 }
 
-/* The first of the list that may be used; its kind of multiplication belongs to it. */
+/* Those of the list that may be used; one that wants no less than a faster one never will be. */
 static cudnnStatus_t pick(chooser *c, cudnnHandle_t handle)
 {
     dnn_plan *p = c->plan;
     for (int i = 0; i < c->count; i++) {
         const candidate *a = &c->list[i];
+        dnn_way way = { a->algorithm, a->math, 0 };
         if (!is_allowed(&p->key, a))
             continue;
-        DNN_TRY(dnn.cudnnSetConvolutionMathType(p->conv, a->math));
-        if (ask_size(p, handle, c->pass, a->algorithm, &p->workspace) != CUDNN_STATUS_SUCCESS)
-            continue;
-        p->algorithm = a->algorithm;
-        return CUDNN_STATUS_SUCCESS;
+        const cudnnStatus_t status = set_math(p, a->math);
+        if (status != CUDNN_STATUS_SUCCESS)
+            return p->ways > 0 ? CUDNN_STATUS_SUCCESS : status;
+        if (ask_size(p, handle, c->pass, way.algorithm, &way.workspace) == CUDNN_STATUS_SUCCESS &&
+            (p->ways == 0 || way.workspace < p->way[p->ways - 1].workspace))
+            p->way[p->ways++] = way;
     }
-    return CUDNN_STATUS_NOT_SUPPORTED;
+    return p->ways > 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 /* Memory for measuring: what the greediest algorithm wants, or as much as there is. */
@@ -299,6 +314,18 @@ static tern_status_t plan_for(chooser *c, dnn_plan **out_plan)
     return code;
 }
 
+/* The fastest way that there is memory for, or NULL. */
+static const dnn_way *find_way(const tern_call *call, const dnn_plan *plan, void **out_workspace)
+{
+    for (int i = 0; i < plan->ways; i++) {
+        const dnn_way *way = &plan->way[i];
+        *out_workspace = way->workspace > 0 ? dnn_scratch(call, way->workspace) : NULL;
+        if (way->workspace == 0 || *out_workspace != NULL)
+            return way;
+    }
+    return NULL;
+}
+
 tern_status_t cuda_dnn_convolve(const tern_call *call, cudaStream_t stream, cuda_dnn_pass pass,
                                 const cuda_dnn_conv *conv, bool *out_done)
 {
@@ -314,12 +341,13 @@ tern_status_t cuda_dnn_convolve(const tern_call *call, cudaStream_t stream, cuda
     }
     tern_status_t code = TERN_OK;
     cudnnHandle_t handle = NULL;
-    if (plan->workspace > 0 && (workspace = dnn_scratch(call, plan->workspace)) == NULL)
+    const dnn_way *way = find_way(call, plan, &workspace);
+    if (way == NULL)
         dnn_say_once(call, op_names[pass], "there is no memory for its workspace");
     else
         handle = dnn_enter(call, stream, op_names[pass]);
     if (handle != NULL) {
-        const cudnnStatus_t status = run(plan, handle, pass, conv, workspace);
+        const cudnnStatus_t status = run(plan, handle, pass, conv, way, workspace);
         dnn_leave();
         code = dnn_settle(call, op_names[pass], call_names[pass], status, plan, out_done);
     }

@@ -324,6 +324,60 @@ static void memory_may_end_while_measuring(void)
     EXPECT(!reached && whole > 2);
 }
 
+/* Each allocation of a forward fails in turn: its result's, which is the op's error, and the workspace's. */
+static int results_without_memory(const problem *p, int64_t stride)
+{
+    int whole = 0;
+    bool reached = true;
+    tern_tensor *x = tern_to(p->x, TERN_CUDA(0)), *w = tern_to(p->w, TERN_CUDA(0));
+    tern_tensor *here = tern_conv2d(p->x, p->w, .stride = { stride });
+    for (int64_t k = 1; reached && k < 20; k++) {
+        tern_debug_fail_allocation(k);
+        tern_tensor *there = tern_conv2d(x, w, .stride = { stride });
+        reached = tern_debug_allocations_left() <= 0;
+        tern_debug_fail_allocation(0);
+        EXPECT(there != NULL ? !tern_failed() : tern_error_code() == TERN_ERR_OOM);
+        tern_error_clear();
+        whole += reached && there != NULL;
+        if (there != NULL)
+            EXPECT(child_distance(there, here) <= exact);
+    }
+    EXPECT(!reached);
+    return whole;
+}
+
+static void others_want_less_workspace(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    EXPECT(results_without_memory(&p, 1) > 0);
+    EXPECT(results_without_memory(&p, 2) > 0);
+    EXPECT(child_said("own kernel") == 0);
+}
+
+/* Of the repeatable ones a stride leaves one, which wants workspace: an own kernel is left. */
+static void none_wants_less_workspace(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    bool reached = true;
+    tern_cudnn_set_deterministic(true);
+    tern_tensor *w = tern_set_requires_grad(tern_detach(tern_to(p.w, TERN_CUDA(0))), true);
+    tern_tensor *x = tern_to(p.x, TERN_CUDA(0));
+    for (int64_t k = 1; reached && k < 40; k++) {
+        tern_tensor *y = tern_sum(tern_conv2d(x, w, .stride = { 2 }));
+        tern_debug_fail_allocation(k);
+        tern_backward(y);
+        reached = tern_debug_allocations_left() <= 0;
+        tern_debug_fail_allocation(0);
+        EXPECT(!tern_failed() || tern_error_code() == TERN_ERR_OOM);
+        tern_error_clear();
+    }
+    EXPECT(!reached);
+    EXPECT(child_said("conv2d_grad_weight on cuda:0: an own kernel instead of cuDNN: there is no "
+                      "memory for its workspace") == 1);
+}
+
 /* 10 bits of mantissa, sums in f32. */
 static void tf32_is_off_until_it_is_allowed(void)
 {
@@ -344,6 +398,8 @@ static void test_flags_change_the_algorithm(void **state)
     assert_in_child(deterministic_ones_are_taken, 0);
     assert_in_child(measurement_decides, 0);
     assert_in_child(memory_may_end_while_measuring, 0);
+    assert_in_child(others_want_less_workspace, 0);
+    assert_in_child(none_wants_less_workspace, 0);
     assert_in_child(tf32_is_off_until_it_is_allowed, 0);
 }
 
