@@ -51,8 +51,8 @@ static bool fits(const tern_call *call, const cuda_conv_shape *s, int64_t column
 
 /* ---- by cuDNN -------------------------------------------------------------------------------- */
 
-/* It wants one layout for all three: that of `like`; what lies otherwise is copied. Doubles in channels
- * last are not its kind. */
+/* It wants one layout for all three, that of `like`, and addresses that are multiples of 16 bytes; what lies
+ * otherwise is copied. Doubles in channels last are not its kind. */
 static tern_status_t by_cudnn(const tern_call *call, cudaStream_t stream, cuda_dnn_pass pass,
                               const tern_view *like, const tern_view *const views[3],
                               const cuda_conv_shape *s, bool *out_done)
@@ -68,7 +68,7 @@ static tern_status_t by_cudnn(const tern_call *call, cudaStream_t stream, cuda_d
         if (i != made)
             CUDA_TRY(cuda_image_as(call, stream, views[i], last, &data[i]));
     }
-    if (!cuda_image_lies(views[made], last)) {
+    if (!cuda_image_is_ready(views[made], last)) {
         own = cuda_scratch(call, views[made]->numel * cuda_dtype_size(like->dtype));
         if (own == NULL)
             return TERN_ERR_OOM;

@@ -96,6 +96,12 @@ cudnnStatus_t dnn_describe_tensor(cudnnTensorDescriptor_t *tensor, int dtype, bo
 /* All extents from 1 on, and fewer than 2^31 elements. */
 bool dnn_takes(const int64_t dims[4]);
 
+/* Whatever the dtype, cuDNN wants tensors at multiples of 4 bytes; NULL is none. */
+static inline bool dnn_takes_address(const void *p)
+{
+    return ((uintptr_t)p & 3) == 0;
+}
+
 cudnnDataType_t dnn_type(int dtype);
 /* Scaling factors: double for f64, else float. */
 const void *dnn_one(int dtype);

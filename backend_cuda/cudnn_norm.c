@@ -82,7 +82,8 @@ tern_status_t cuda_dnn_average(const tern_call *call, cudaStream_t stream,
                                const void *x, void *y, bool *out_done)
 {
     static const char op[] = "avg_pool2d";
-    if (!cuda_dnn_usable(call) || !takes_average(shape, dtype, channels_last))
+    if (!cuda_dnn_usable(call) || !takes_average(shape, dtype, channels_last) ||
+        !dnn_takes_address(x) || !dnn_takes_address(y))
         return TERN_OK;
     const dnn_key key = average_key(call, shape, dtype, channels_last);
     dnn_plan *plan = dnn_find(&key);
@@ -117,7 +118,8 @@ static bool takes_norm(const cuda_norm_args *a)
     const bool half = a->dtype == TERN_F16;
     return a->dtype != TERN_BF16 && a->weight != NULL && !a->channels_last &&
            !a->grad_channels_last && a->images && half == (a->wide != 0) &&
-           a->eps >= CUDNN_BN_MIN_EPSILON &&
+           a->eps >= CUDNN_BN_MIN_EPSILON && dnn_takes_address(a->x) &&
+           dnn_takes_address(a->grad) && dnn_takes_address(a->out) &&
            a->n <= (a->training ? MOST_TRAINED : MOST_EVALUATED) && dnn_takes(dims);
 }
 

@@ -216,6 +216,17 @@ static dnn_key key_of(const tern_call *call, const tern_attr_rnn *a)
                         (int32_t)a->hidden } };
 }
 
+/* Slices of half types may begin between two words. */
+static bool takes_addresses(const tern_call *call)
+{
+    bool all = true;
+    for (int i = 0; i < call->n_in; i++)
+        all = all && (call->in[i] == NULL || dnn_takes_address(call->in[i]->data));
+    for (int i = 0; i < call->n_out; i++)
+        all = all && (call->out[i] == NULL || dnn_takes_address(call->out[i]->data));
+    return all;
+}
+
 /* The plan, which the caller drops; NULL: cuDNN is not to do it. */
 static dnn_plan *plan_of(const tern_call *call, cudaStream_t stream, const tern_attr_rnn *a)
 {
@@ -376,7 +387,7 @@ static tern_status_t run_call(const tern_call *call, const char *what, bool back
 {
     work w = { .call = call, .attr = call->attr, .code = cudaSuccess };
     const char *op = name_of(w.attr);
-    if (!takes(call, w.attr) || !cuda_dnn_usable(call))
+    if (!takes(call, w.attr) || !takes_addresses(call) || !cuda_dnn_usable(call))
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &w.stream));
     w.plan = plan_of(call, w.stream, w.attr);

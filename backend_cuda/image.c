@@ -27,6 +27,11 @@ bool cuda_image_lies(const tern_view *view, bool channels_last)
     return true;
 }
 
+bool cuda_image_is_ready(const tern_view *view, bool channels_last)
+{
+    return ((uintptr_t)view->data & 15) == 0 && cuda_image_lies(view, channels_last);
+}
+
 static tern_status_t copy(const tern_call *call, cudaStream_t stream, const tern_view *to,
                           const tern_view *from)
 {
@@ -48,7 +53,7 @@ tern_status_t cuda_image_as(const tern_call *call, cudaStream_t stream, const te
                             bool channels_last, void **out_data)
 {
     *out_data = view->data;
-    if (cuda_image_lies(view, channels_last))
+    if (cuda_image_is_ready(view, channels_last))
         return TERN_OK;
     *out_data = cuda_scratch(call, view->numel * cuda_dtype_size(view->dtype));
     if (*out_data == NULL)

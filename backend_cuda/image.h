@@ -6,7 +6,9 @@
 
 /* Does it lie so, without gaps? Dimensions of extent 1 may have any stride, so both may be true. */
 bool cuda_image_lies(const tern_view *view, bool channels_last);
-/* Its elements in that layout: itself, or a copy in scratch memory. */
+/* Does it lie so at a multiple of 16 bytes? cuDNN wants that of convolutions for tensor cores. */
+bool cuda_image_is_ready(const tern_view *view, bool channels_last);
+/* Its elements in that layout, at such an address: itself, or a copy in scratch memory. */
 tern_status_t cuda_image_as(const tern_call *call, cudaStream_t stream, const tern_view *view,
                             bool channels_last, void **out_data);
 /* Copies elements that lie at `data` in that layout to the view. */

@@ -82,6 +82,11 @@ cudnnStatus_t sim_dnn_submit(const char *call, cudnnHandle_t handle, void (*run)
                              int count)
 {
     void *arguments = NULL;
+    for (int i = 0; i < count; i++)
+        if (((uintptr_t)operands[i].view & 3) != 0)
+            return sim_dnn_fail(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+                                "%s, %p, is no multiple of 4 bytes", operands[i].name,
+                                operands[i].view);
     sim_op *op = sim_work_new(handle->stream, call, run, bytes, &arguments);
     if (op == NULL)
         return sim_dnn_fail(CUDNN_STATUS_EXECUTION_FAILED_CUDART, "the stream takes no work");

@@ -237,6 +237,17 @@ static void run_measurement(void *arguments)
         memset(work->workspace, 0xFF, work->workspace_bytes);
 }
 
+/* For tensor cores; the real library is slow or fails where an algorithm was chosen for other addresses. */
+static cudnnStatus_t check_addresses(const dnn_data *data)
+{
+    const void *const given[] = { data->x, data->w, data->y, data->result, data->workspace };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (((uintptr_t)given[i] & 15) != 0)
+            return sim_dnn_fail(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+                                "%p is no multiple of 16 bytes", given[i]);
+    return CUDNN_STATUS_SUCCESS;
+}
+
 static cudnnStatus_t submit(const char *call, cudnnHandle_t handle, dnn_work *plan,
                             const dnn_data *data, bool measurement)
 {
@@ -244,6 +255,9 @@ static cudnnStatus_t submit(const char *call, cudnnHandle_t handle, dnn_work *pl
     const void *const given[3] = { data->x, data->w, data->y };
     const struct cudnnTensorStruct *const t[3] = { &plan->conv.x, &plan->conv.w, &plan->conv.y };
     void *arguments = NULL;
+    const cudnnStatus_t status = check_addresses(data);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
     sim_op *op = sim_work_new(handle->stream, call, measurement ? run_measurement : run_conv,
                               sizeof *plan, &arguments);
     if (op == NULL)

@@ -23,6 +23,7 @@ extern "C" {
     X(CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, 1008)               \
     X(CUDNN_STATUS_BAD_PARAM, 2000)                               \
     X(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, 2002)                  \
+    X(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, 2003)            \
     X(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, 2006)             \
     X(CUDNN_STATUS_NOT_SUPPORTED, 3000)                           \
     X(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, 3002)                     \
