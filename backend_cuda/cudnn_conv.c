@@ -5,7 +5,7 @@
 
 #include "backend_cuda/cudnn_calls.h"
 
-enum { MOST_ALGORITHMS = DNN_WAYS };
+enum { MOST_ALGORITHMS = DNN_WAYS, AMPERE = 80 };
 #define ALGORITHM_NAMES                                                                             \
     {                                                                                               \
         { "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",          \
@@ -36,6 +36,7 @@ typedef struct chooser {
     cuda_dnn_pass pass;
     const cuda_dnn_conv *conv;
     dnn_plan *plan;
+    int capability;
     void *workspace;
     size_t workspace_bytes;
     candidate list[MOST_ALGORITHMS];
@@ -181,13 +182,15 @@ static cudnnStatus_t describe(dnn_plan *p, const cuda_dnn_conv *c)
     return dnn.cudnnSetConvolutionMathType(p->conv, p->math);
 }
 
-static bool is_allowed(const dnn_key *key, const candidate *a)
+/* Before Ampere there is no TF32: the default is multiply-adds there, and may be what the library calls them. */
+static bool is_allowed(const dnn_key *key, int capability, const candidate *a)
 {
     if (a->status != CUDNN_STATUS_SUCCESS)
         return false;
     if ((key->flags & TERN_NUMERICS_CUDNN_DETERMINISTIC) && a->determinism != CUDNN_DETERMINISTIC)
         return false;
-    return first_math(key) != CUDNN_FMA_MATH || a->math == CUDNN_FMA_MATH;
+    return first_math(key) != CUDNN_FMA_MATH || a->math == CUDNN_FMA_MATH ||
+           (a->math == CUDNN_DEFAULT_MATH && capability < AMPERE);
 }
 
 static void log_choice(const chooser *c, bool measured)
@@ -212,7 +215,7 @@ static cudnnStatus_t pick(chooser *c, cudnnHandle_t handle)
     for (int i = 0; i < c->count; i++) {
         const candidate *a = &c->list[i];
         dnn_way way = { a->algorithm, a->math, 0 };
-        if (!is_allowed(&p->key, a))
+        if (!is_allowed(&p->key, c->capability, a))
             continue;
         const cudnnStatus_t status = set_math(p, a->math);
         if (status != CUDNN_STATUS_SUCCESS)
@@ -249,6 +252,10 @@ static void find_room(chooser *c)
 static cudnnStatus_t choose(chooser *c, bool *out_ready)
 {
     const bool measure = c->plan->key.flags & TERN_NUMERICS_CUDNN_BENCHMARK;
+    const cuda_device *d = cuda_device_enter(c->call->host, c->call->dev.index);
+    if (d == NULL)
+        return CUDNN_STATUS_NOT_INITIALIZED;
+    c->capability = d->capability;
     DNN_TRY(describe(c->plan, c->conv));
     if (measure)
         find_room(c);

@@ -196,6 +196,12 @@ static int list_candidates(const dnn_conv *c, dnn_kind kind, bool measured, size
     return counts[kind];
 }
 
+/* Before Ampere there is nothing but multiply-adds, and the default is what is said to be used. */
+static cudnnMathType_t math_of(const dnn_conv *c)
+{
+    return c->math == CUDNN_FMA_MATH && sim_config.capability < 80 ? CUDNN_DEFAULT_MATH : c->math;
+}
+
 /* The three perf structs differ in the enum of `algo` alone. */
 static cudnnStatus_t give_list(const dnn_conv *c, dnn_kind kind, bool measured, size_t limit,
                                int requested, int *returned, void *results)
@@ -210,7 +216,7 @@ static cudnnStatus_t give_list(const dnn_conv *c, dnn_kind kind, bool measured, 
                                                .time = list[i].time,
                                                .memory = list[i].memory,
                                                .determinism = list[i].determinism,
-                                               .mathType = c->math };
+                                               .mathType = math_of(c) };
         memcpy((char *)results + (size_t)i * sizeof perf, &perf, sizeof perf);
     }
     return CUDNN_STATUS_SUCCESS;
@@ -301,7 +307,8 @@ cudnnStatus_t sim_conv_run(const char *call, cudnnHandle_t handle, dnn_kind kind
     dnn_work plan = { .conv = *c, .kind = kind };
     plan.alpha = sim_dnn_factor(c->x.type, alpha);
     plan.beta = sim_dnn_factor(c->x.type, beta);
-    plan.tf32 = c->x.type == CUDNN_DATA_FLOAT && c->math != CUDNN_FMA_MATH;
+    plan.tf32 =
+        c->x.type == CUDNN_DATA_FLOAT && c->math != CUDNN_FMA_MATH && sim_config.capability >= 80;
     plan.workspace_bytes = workspace_of(c, kind, a);
     SIM_DNN_NEED(data->workspace_bytes >= plan.workspace_bytes);
     SIM_DNN_NEED(plan.workspace_bytes == 0 || data->workspace != NULL);

@@ -20,7 +20,8 @@ sim_settings sim_config = { .devices = 1,
                             .async_seed = 1,
                             .races = true,
                             .peer = true,
-                            .staging = true,
+                             .staging = true,
+                             .capability = 90,
                             .clock = &models[0] };
 static bool loaded;
 
@@ -80,6 +81,17 @@ static int set_clock(const char *value)
     return -1;
 }
 
+/* "7.5" */
+static int set_capability(const char *value)
+{
+    char *end;
+    const long major = strtol(value, &end, 10);
+    if (major < 5 || major > 12 || end[0] != '.' || end[1] < '0' || end[1] > '9' || end[2] != '\0')
+        return -1;
+    sim_config.capability = (int)major * 10 + (end[1] - '0');
+    return 0;
+}
+
 static void show_all(int devices)
 {
     sim_config.devices = devices;
@@ -113,6 +125,8 @@ static int set(const char *name, const char *value)
         return set_async(value);
     if (strcmp(name, "CLOCK") == 0)
         return set_clock(value);
+    if (strcmp(name, "CAPABILITY") == 0)
+        return set_capability(value);
     if (strcmp(name, "FAIL") == 0)
         return sim_fault_parse(value) ? 0 : -1;
     if (strcmp(name, "PROCESSES") == 0)
@@ -170,9 +184,9 @@ static void apply_visible_list(void)
 
 void sim_settings_load(void)
 {
-    static const char *const names[] = { "DEVICES", "MEMORY",    "ORDER",  "ASYNC",
-                                         "CLOCK",   "FAIL",      "RACES",  "PEER",
-                                         "ABSENT",  "PROCESSES", "STAGING" };
+    static const char *const names[] = { "DEVICES", "MEMORY",    "ORDER",   "ASYNC",
+                                         "CLOCK",   "FAIL",      "RACES",   "PEER",
+                                         "ABSENT",  "PROCESSES", "STAGING", "CAPABILITY" };
     if (loaded)
         return;
     loaded = true;

@@ -41,8 +41,9 @@ typedef struct sim_settings {
     sim_async async;
     uint64_t async_seed;
     bool races;
-    bool peer;    /* devices reach each other's memory */
-    bool staging; /* devices do not read pageable memory themselves */
+    bool peer;      /* devices reach each other's memory */
+    bool staging;   /* devices do not read pageable memory themselves */
+    int capability; /* 75: 7.5 */
     const sim_clock_model *clock;
 } sim_settings;
 extern sim_settings sim_config;

@@ -1,4 +1,5 @@
-/* What cuDNN wants of addresses, on simulated devices, whose library refuses others. Each case runs in a
+/* What cuDNN wants of addresses, on simulated devices, whose library refuses others, and how it speaks of
+ * devices without TF32. Each case runs in a
  * child, since a process opens the library once. */
 #include <stdlib.h>
 
@@ -80,10 +81,32 @@ static void test_addresses(void **state)
     assert_in_child(recurrent_layers_may_read_anywhere, 0);
 }
 
+/* ---- devices before Ampere --------------------------------------------------------------------- */
+
+static void devices_without_tf32_use_it_too(void)
+{
+    (void)setenv("TERN_SIM_CAPABILITY", "7.5", 1);
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3, 5, 5)), *w = tern_randn(TERN_SHAPE(4, 3, 3, 3));
+    tern_tensor *y = tern_conv2d(tern_to(x, TERN_CUDA(0)), tern_to(w, TERN_CUDA(0)));
+    tern_dev_info_t info;
+    EXPECT(tern_dev_info(TERN_CUDA(0), &info) && info.capability == 75);
+    EXPECT(child_distance(y, tern_conv2d(x, w)) <= 2e-6);
+    EXPECT(child_said("cuDNN takes") == 1);
+    EXPECT(child_said("own kernel") == 0);
+}
+
+static void test_capabilities(void **state)
+{
+    (void)state;
+    assert_in_child(devices_without_tf32_use_it_too, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_capabilities),
     };
     (void)setenv("TERN_SIM_DEVICES", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@ SIM_CONTROL const char *sim_last_report(void);
 SIM_CONTROL int64_t sim_report_count(void);
 
 /* Sets what the environment variable TERN_SIM_<name> sets ("ORDER", "ASYNC", "FAIL", "MEMORY",
- * "CLOCK", "RACES", "PEER", "STAGING", "ABSENT", "PROCESSES", "DEVICES"), for calls from now on; DEVICES,
- * MEMORY and STAGING before the first use of a device. 0, or -1 for a name or value that there is not. */
+ * "CLOCK", "RACES", "PEER", "STAGING", "ABSENT", "PROCESSES", "DEVICES", "CAPABILITY"), for calls from now on; DEVICES,
+ * CAPABILITY, MEMORY and STAGING before the first use of a device. 0, or -1 for a name or value that there is not. */
 SIM_CONTROL int sim_set(const char *name, const char *value);
 
 /* Back to the state before the first call: memory, streams and faults of all devices go. Handles
