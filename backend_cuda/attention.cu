@@ -191,7 +191,7 @@ template <typename S>
 __global__ void __launch_bounds__(THREADS) k_attention(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
-    extern __shared__ unsigned char dyn_smem[];
+    extern __shared__ __align__(16) unsigned char dyn_smem[];
     const int64_t ld = (a.d > a.e ? a.d : a.e) + 1, tiles = (a.t + a.rows - 1) / a.rows;
     T *q = (T *)dyn_smem, *tile = q + a.rows * a.d, *y = tile + a.columns * ld;
     T *weights = y + a.rows * a.e;
@@ -253,7 +253,7 @@ template <typename S>
 __global__ void __launch_bounds__(THREADS) k_attention_grad_q(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
-    extern __shared__ unsigned char dyn_smem[];
+    extern __shared__ __align__(16) unsigned char dyn_smem[];
     const int64_t k_ld = a.d + 1, v_ld = a.e + 1, tiles = (a.t + a.rows - 1) / a.rows;
     T *q = (T *)dyn_smem, *grad = q + a.rows * a.d, *out = grad + a.rows * a.e;
     T *weights = out + a.rows * a.d, *k = weights + a.rows * WEIGHTS, *v = k + a.columns * k_ld;
@@ -304,7 +304,7 @@ template <typename S>
 __global__ void __launch_bounds__(THREADS) k_attention_grad_kv(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
-    extern __shared__ unsigned char dyn_smem[];
+    extern __shared__ __align__(16) unsigned char dyn_smem[];
     const int64_t q_ld = a.d + 1, g_ld = a.e + 1, tiles = (a.s + a.rows - 1) / a.rows;
     T *k = (T *)dyn_smem, *v = k + a.rows * a.d, *grad_k = v + a.rows * a.e;
     T *grad_v = grad_k + a.rows * a.d, *weights = grad_v + a.rows * a.e;

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime.h>
 
-extern __shared__ unsigned char dyn_smem[];
+extern __shared__ __align__(16) unsigned char dyn_smem[];
 
 namespace
 {

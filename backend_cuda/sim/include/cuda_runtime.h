@@ -18,9 +18,9 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 /* One block runs at a time on a host thread. Also fits the one name for dynamic shared memory:
- * extern __shared__ unsigned char dyn_smem[]; */
+ * extern __shared__ __align__(16) unsigned char dyn_smem[]; */
 #define __shared__ thread_local
 
 extern SIM_HIDDEN uint3 threadIdx, blockIdx;

@@ -11,7 +11,7 @@
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 
 #include <cuda_runtime_api.h>
 
