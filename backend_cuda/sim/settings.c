@@ -20,8 +20,8 @@ sim_settings sim_config = { .devices = 1,
                             .async_seed = 1,
                             .races = true,
                             .peer = true,
-                             .staging = true,
-                             .capability = 90,
+                            .staging = true,
+                            .capability = 90,
                             .clock = &models[0] };
 static bool loaded;
 
