@@ -89,11 +89,13 @@ static void say_not_supported(const tern_call *call, const cuda_gemm_args *g, co
         [TERN_F16] = "f16", [TERN_BF16] = "bf16", [TERN_F32] = "f32", [TERN_F64] = "f64"
     };
     static int said;
-    if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED) == 0)
-        call->host->event(TERN_LOG_WARNING,
-                          "cuBLAS does not have this product, tern's own kernel runs it: %s, %s, "
-                          "%lld x %lld x %lld (said once)",
-                          name, types[g->dtype], (long long)g->m, (long long)g->n, (long long)g->k);
+    if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED) != 0)
+        return;
+    call->host->event(TERN_LOG_WARNING,
+                      "cuBLAS does not have this product, tern's own kernel runs it: %s, %s, "
+                      "%lld x %lld x %lld (said once)",
+                      name, types[g->dtype], (long long)g->m, (long long)g->n, (long long)g->k);
+    cuda_return(call);
 }
 
 tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, const char *name)
@@ -103,10 +105,11 @@ tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, cons
     tern_status_t status = TERN_OK;
     if (g->m == 0 || g->n == 0 || g->batch == 0)
         return TERN_OK;
+    const cuda_blas_calls *blas =
+        cuda_blas_open(); /* first: a callback of the log may go elsewhere */
     CUDA_TRY(cuda_enter(call, &stream));
     const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
-    const cuda_blas_calls *blas = d != NULL ? cuda_blas_open() : NULL;
-    if (blas == NULL || !cuda_blas_plan_make(call, g, d->capability, &plan, &status))
+    if (d == NULL || blas == NULL || !cuda_blas_plan_make(call, g, d->capability, &plan, &status))
         return by_own_kernel(call, g, stream, name);
     bool done = false;
     cuda_blas *b = NULL;

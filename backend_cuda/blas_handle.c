@@ -102,6 +102,8 @@ tern_status_t cuda_blas_enter(const tern_call *call, const cuda_blas_calls *blas
     void *workspace = call->host->workspace(call, bytes);
     if (workspace == NULL)
         return TERN_ERR_OOM;
+    if (cuda_device_enter(call->host, call->dev.index) == NULL) /* the user may have left it */
+        return TERN_ERR_BACKEND;
     CUDA_TRY(find(call->dev.index, blas, stream, out));
     (void)pthread_mutex_lock(&(*out)->lock);
     const tern_status_t status = set_workspace(blas, *out, workspace, bytes);

@@ -97,10 +97,16 @@ tern_status_t cuda_from_row_major(const tern_call *call, const tern_view *like,
 typedef cudaError_t (*cuda_make_fn)(const tern_call *call, void *data, cudaStream_t stream);
 tern_status_t cuda_make(const tern_call *call, cuda_make_fn launch, const char *name);
 
-/* Scratch memory of the call's device, or NULL: recorded. */
+/* After a line of the log: its callback may have used another device, so the call's is current again. A
+ * device that fails here fails at what follows. */
+void cuda_return(const tern_call *call);
+
+/* Scratch memory of the call's device, or NULL: recorded. The device is current again, since running out
+ * of memory calls the user, who may have used another. */
 static inline void *cuda_scratch(const tern_call *call, int64_t bytes)
 {
-    return call->host->scratch(call, bytes);
+    void *data = call->host->scratch(call, bytes);
+    return cuda_device_enter(call->host, call->dev.index) != NULL ? data : NULL;
 }
 
 #ifdef __cplusplus

@@ -31,7 +31,11 @@ static bool is_open(void)
 
 bool cuda_dnn_usable(const tern_call *call)
 {
-    return call->host->cudnn_enabled() && is_open();
+    if (!call->host->cudnn_enabled())
+        return false;
+    const bool usable = is_open();
+    cuda_return(call); /* opening may log */
+    return usable;
 }
 
 static char version[32];
@@ -105,9 +109,11 @@ void dnn_say_once(const tern_call *call, const char *op, const char *reason)
     if (is_new)
         said[count++] = hash;
     (void)pthread_mutex_unlock(&saying);
-    if (is_new)
-        call->host->event(TERN_LOG_WARNING, "%s on cuda:%d: an own kernel instead of cuDNN: %s", op,
-                          (int)call->dev.index, reason);
+    if (!is_new)
+        return;
+    call->host->event(TERN_LOG_WARNING, "%s on cuda:%d: an own kernel instead of cuDNN: %s", op,
+                      (int)call->dev.index, reason);
+    cuda_return(call);
 }
 
 void *dnn_scratch(const tern_call *call, size_t bytes)

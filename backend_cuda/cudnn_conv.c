@@ -206,6 +206,7 @@ static void log_choice(const chooser *c, bool measured)
         (long long)s->c, (long long)s->in[0], (long long)s->in[1], (long long)s->o,
         (long long)s->kernel[0], (long long)s->kernel[1],
         c->conv->channels_last ? ", channels last" : "");
+    cuda_return(c->call);
 }
 
 /* Those of the list that may be used; one that wants no less than a faster one never will be. */

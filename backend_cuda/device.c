@@ -72,6 +72,12 @@ tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)
     return cuda_device_enter(call->host, call->dev.index) != NULL ? TERN_OK : TERN_ERR_BACKEND;
 }
 
+void cuda_return(const tern_call *call)
+{
+    if (cudaSetDevice(call->dev.index) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot)
 {
