@@ -36,15 +36,17 @@ int64_t cuda_blas_workspace_bytes(int capability)
                                                          : 2 * 4096 * 1024 + 8 * 16 * 1024;
 }
 
-/* With the list's lock. */
+/* With the list's lock. *out_full: it failed, maybe for want of memory of the device, which cuBLAS says in
+ * two ways. */
 static tern_status_t make(int index, const cuda_blas_calls *blas, cudaStream_t stream,
-                          cuda_blas **out)
+                          bool *out_full, cuda_blas **out)
 {
     cuda_blas *b = calloc(1, sizeof *b);
     if (b == NULL)
         return cuda_host->fail(TERN_ERR_OOM, "no host memory for a handle of cuBLAS");
-    tern_status_t status =
-        cuda_blas_check(index, blas->cublasCreate_v2(&b->handle), "cublasCreate");
+    const cublasStatus_t made = blas->cublasCreate_v2(&b->handle);
+    tern_status_t status = cuda_blas_check(index, made, "cublasCreate");
+    *out_full = made == CUBLAS_STATUS_NOT_INITIALIZED || made == CUBLAS_STATUS_ALLOC_FAILED;
     if (status == TERN_OK) {
         status =
             cuda_blas_check(index, blas->cublasSetStream_v2(b->handle, stream), "cublasSetStream");
@@ -66,15 +68,16 @@ static tern_status_t make(int index, const cuda_blas_calls *blas, cudaStream_t s
 }
 
 static tern_status_t find(int index, const cuda_blas_calls *blas, cudaStream_t stream,
-                          cuda_blas **out)
+                          bool *out_full, cuda_blas **out)
 {
     tern_status_t status = TERN_OK;
+    *out_full = false;
     (void)pthread_mutex_lock(&list_lock);
     *out = list;
     while (*out != NULL && ((*out)->index != index || (*out)->stream != stream))
         *out = (*out)->next;
     if (*out == NULL)
-        status = make(index, blas, stream, out);
+        status = make(index, blas, stream, out_full, out);
     (void)pthread_mutex_unlock(&list_lock);
     return status;
 }
@@ -104,9 +107,17 @@ tern_status_t cuda_blas_enter(const tern_call *call, const cuda_blas_calls *blas
         return TERN_ERR_OOM;
     if (cuda_device_enter(call->host, call->dev.index) == NULL) /* the user may have left it */
         return TERN_ERR_BACKEND;
-    CUDA_TRY(find(call->dev.index, blas, stream, out));
+    bool full;
+    tern_status_t status = find(call->dev.index, blas, stream, &full, out);
+    if (full) {
+        call->host->forget();
+        cuda_make_room(call);
+        status = find(call->dev.index, blas, stream, &full, out);
+    }
+    if (status != TERN_OK)
+        return status;
     (void)pthread_mutex_lock(&(*out)->lock);
-    const tern_status_t status = set_workspace(blas, *out, workspace, bytes);
+    status = set_workspace(blas, *out, workspace, bytes);
     if (status != TERN_OK)
         cuda_blas_leave(*out);
     return status;

@@ -101,6 +101,10 @@ tern_status_t cuda_make(const tern_call *call, cuda_make_fn launch, const char *
  * device that fails here fails at what follows. */
 void cuda_return(const tern_call *call);
 
+/* For a library that found no memory: unused memory of the caching allocator goes back to the device. Not
+ * with a lock. */
+void cuda_make_room(const tern_call *call);
+
 /* Scratch memory of the call's device, or NULL: recorded. The device is current again, since running out
  * of memory calls the user, who may have used another. */
 static inline void *cuda_scratch(const tern_call *call, int64_t bytes)

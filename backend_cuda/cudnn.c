@@ -66,6 +66,12 @@ static bool is_refusal(cudnnStatus_t status)
     return kind == 2 || kind == 3 || (kind == 1 && status != CUDNN_STATUS_NOT_INITIALIZED);
 }
 
+static bool is_out_of_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
 static const char *meaning_of(cudnnStatus_t status)
 {
     static const char *const meanings[] = {
@@ -139,10 +145,8 @@ tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what
         return TERN_OK;
     }
     (void)snprintf(place, sizeof place, "%s in %s", what, op);
-    const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-                        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-    return cuda_library_failed(call->dev.index, memory ? TERN_ERR_OOM : TERN_ERR_BACKEND, place,
-                               text);
+    return cuda_library_failed(
+        call->dev.index, is_out_of_memory(status) ? TERN_ERR_OOM : TERN_ERR_BACKEND, place, text);
 }
 
 /* ---- handles --------------------------------------------------------------------------------- */
@@ -151,7 +155,7 @@ enum { HANDLES = 64 };
 static struct {
     int device;
     cudaStream_t stream;
-    cudnnHandle_t handle; /* NULL: could not be made */
+    cudnnHandle_t handle; /* NULL: could not be made for this stream */
 } handles[HANDLES];
 static int handle_count;
 /* A handle serves one thread at a time. */
@@ -164,39 +168,62 @@ static int find_handle(int device, cudaStream_t stream)
     for (int i = 0; i < handle_count; i++) {
         if (handles[i].device != device)
             continue;
-        if (handles[i].stream == stream || handles[i].handle == NULL)
+        if (handles[i].stream == stream)
             return i;
-        shared = shared < 0 ? i : shared;
+        if (shared < 0 && handles[i].handle != NULL)
+            shared = i;
     }
     return handle_count < HANDLES ? -1 : shared;
 }
 
-/* With the lock. */
-static cudnnStatus_t make_handle(int device)
+static void keep_handle(int device, cudaStream_t stream, cudnnHandle_t handle)
 {
-    cudnnHandle_t handle = NULL;
-    const cudnnStatus_t status = dnn.cudnnCreate(&handle);
     handles[handle_count].device = device;
-    handles[handle_count].stream = NULL;
-    handles[handle_count++].handle = status == CUDNN_STATUS_SUCCESS ? handle : NULL;
+    handles[handle_count].stream = stream;
+    handles[handle_count++].handle = handle;
+}
+
+/* With the lock: the stream's handle, made if there is none. One that cannot be made is tried again where
+ * `again` says so, else the stream does without from then on. NULL with success: it does. */
+static cudnnStatus_t take_handle(int device, cudaStream_t stream, bool again, cudnnHandle_t *out)
+{
+    int i = find_handle(device, stream);
+    *out = NULL;
+    if (i < 0 && handle_count < HANDLES) {
+        const cudnnStatus_t status = dnn.cudnnCreate(out);
+        if (status != CUDNN_STATUS_SUCCESS) {
+            if (!again)
+                keep_handle(device, stream, NULL);
+            return status;
+        }
+        i = handle_count;
+        keep_handle(device, NULL, *out);
+    }
+    *out = i >= 0 ? handles[i].handle : NULL;
+    if (*out == NULL || handles[i].stream == stream)
+        return CUDNN_STATUS_SUCCESS;
+    const cudnnStatus_t status = dnn.cudnnSetStream(*out, stream);
+    handles[i].stream = status == CUDNN_STATUS_SUCCESS ? stream : NULL;
     return status;
+}
+
+/* Of cudnnCreate: it says the first when the device is full, too. */
+static bool may_want_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_NOT_INITIALIZED || is_out_of_memory(status);
 }
 
 cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *op)
 {
     char text[320];
-    const int device = call->dev.index;
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    cudnnHandle_t handle = NULL;
     (void)pthread_mutex_lock(&using);
-    int i = find_handle(device, stream);
-    if (i < 0 && handle_count < HANDLES) {
-        i = handle_count;
-        status = make_handle(device);
-    }
-    cudnnHandle_t handle = i >= 0 ? handles[i].handle : NULL;
-    if (handle != NULL && handles[i].stream != stream) {
-        status = dnn.cudnnSetStream(handle, stream);
-        handles[i].stream = status == CUDNN_STATUS_SUCCESS ? stream : NULL;
+    cudnnStatus_t status = take_handle(call->dev.index, stream, true, &handle);
+    if (may_want_memory(status)) {
+        (void)pthread_mutex_unlock(&using);
+        cuda_make_room(call);
+        (void)pthread_mutex_lock(&using);
+        status = take_handle(call->dev.index, stream, false, &handle);
     }
     if (handle != NULL && status == CUDNN_STATUS_SUCCESS)
         return handle;

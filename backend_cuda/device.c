@@ -78,6 +78,12 @@ void cuda_return(const tern_call *call)
         (void)cudaGetLastError();
 }
 
+void cuda_make_room(const tern_call *call)
+{
+    call->host->empty_cache(call->dev);
+    cuda_return(call);
+}
+
 tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot)
 {

@@ -82,7 +82,8 @@ const tern_host core_host = { .size = sizeof(tern_host),
                               .owner_of = core_owner_of,
                               .numerics = core_numerics,
                               .workspace = core_workspace,
-                              .forget = host_forget };
+                              .forget = host_forget,
+                              .empty_cache = tern_empty_cache };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

@@ -45,6 +45,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
     cublasStatus_t status = begin("cublasCreate_v2");
     if (status == CUBLAS_STATUS_SUCCESS && handle == NULL)
         status = CUBLAS_STATUS_INVALID_VALUE;
+    if (status == CUBLAS_STATUS_SUCCESS && !sim_memory_for_handle(sim_current_device()))
+        status = CUBLAS_STATUS_NOT_INITIALIZED;
     if (status == CUBLAS_STATUS_SUCCESS) {
         sim_signals_install();
         *handle = calloc(1, sizeof **handle);
@@ -59,8 +61,10 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
 {
     const cublasStatus_t status = begin_with("cublasDestroy_v2", handle);
-    if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_EXECUTION_FAILED)
+    if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_EXECUTION_FAILED) {
+        sim_memory_of_handle_ends(handle->device);
         free(handle); /* also after the device was lost */
+    }
     return end(status);
 }
 

@@ -113,6 +113,8 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
     if (status == CUDNN_STATUS_SUCCESS &&
         (sim_config.devices == 0 || sim_devices[sim_current_device()].lost != cudaSuccess))
         status = sim_dnn_fail(CUDNN_STATUS_NOT_INITIALIZED, "the device cannot be used");
+    if (status == CUDNN_STATUS_SUCCESS && !sim_memory_for_handle(sim_current_device()))
+        status = sim_dnn_fail(CUDNN_STATUS_NOT_INITIALIZED, "the device has no memory left");
     if (status == CUDNN_STATUS_SUCCESS) {
         *handle = calloc(1, sizeof **handle);
         if (*handle == NULL)
@@ -126,6 +128,8 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
     const cudnnStatus_t status = sim_dnn_begin("cudnnDestroy");
+    if (status == CUDNN_STATUS_SUCCESS && handle != NULL)
+        sim_memory_of_handle_ends(handle->device);
     if (status == CUDNN_STATUS_SUCCESS)
         free(handle);
     return sim_dnn_end(status);

@@ -24,7 +24,7 @@ enum {
     SLACK_BYTE = 0xA5,
     HEAD_BYTE = 0xFF
 };
-enum { MOST_DEAD = 1 << 14 };
+enum { MOST_DEAD = 1 << 14, OF_HANDLE = 1 << 20 };
 /* Valgrind has 128 GiB of addresses for the whole program. */
 #define ARENA_BYTES ((int64_t)(sim_is_watched() ? 1 : 64) << 30)
 
@@ -374,6 +374,19 @@ bool sim_memory_holds(const sim_allocation *x, int64_t from, int64_t bytes)
         if (!x->pages[at / SIM_GRANULARITY].open)
             return false;
     return true;
+}
+
+bool sim_memory_for_handle(int device)
+{
+    const bool room = sim_memory_used(device) + OF_HANDLE <= sim_config.memory;
+    if (room)
+        sim_memory_use(device, OF_HANDLE);
+    return room;
+}
+
+void sim_memory_of_handle_ends(int device)
+{
+    sim_memory_use(device, -(int64_t)OF_HANDLE);
 }
 
 int64_t sim_memory_used(int device)

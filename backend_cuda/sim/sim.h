@@ -107,6 +107,9 @@ char *sim_memory_view_of(const void *alias);
 int64_t sim_memory_used(int device);
 /* Which bytes beside the allocation were written (they are whole again): "past the end of"; NULL: none. */
 const char *sim_memory_overrun(const sim_allocation *allocation);
+/* Memory that a library keeps for a handle on the device, or gives back; false: there is none left. */
+bool sim_memory_for_handle(int device);
+void sim_memory_of_handle_ends(int device);
 /* Guards a pinned buffer while a copy is under way, and gives it back. */
 void sim_memory_guard(sim_allocation *pinned, bool host_may_read);
 void sim_memory_unguard(sim_allocation *pinned);

@@ -85,6 +85,10 @@ typedef struct tern_host {
     /* What fail, scratch or workspace recorded for the calling thread does not count: the kernel found
      * another way. */
     void (*forget)(void);
+    /* tern_empty_cache: gives the device back what its caching allocator holds and nobody uses, for a
+     * library that found no memory of its own. Waits for the device; not with a lock that a callback of
+     * the log would want. */
+    void (*empty_cache)(tern_dev_t dev);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not

@@ -214,6 +214,31 @@ static void test_no_room_for_the_workspace(void **state) /* M095 */
     (void)unsetenv("TERN_SIM_MEMORY");
 }
 
+/* The workspace is there, and all else lies in the allocator's cache: what a handle takes is given back. */
+static bool handle_finds_room(const void *what)
+{
+    (void)what;
+    {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(3, 4), .device = TERN_CUDA(0));
+        tern_empty(TERN_SHAPE(32 << 20), .dtype = TERN_U8, .device = tern_device(x));
+        tern_empty(TERN_SHAPE((64 - 34) << 20), .dtype = TERN_U8, .device = tern_device(x));
+    }
+    const bool full = tern_memory(TERN_CUDA(0)).reserved_bytes == 64 << 20;
+    return full && product(3) == 4 && !tern_failed() &&
+           tern_memory(TERN_CUDA(0)).reserved_bytes < 64 << 20;
+}
+
+static void test_a_full_device_makes_room_for_a_handle(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_SIM_MEMORY", "64M", 1);
+    assert_true(in_child("", handle_finds_room, NULL));
+    (void)unsetenv("TERN_SIM_MEMORY");
+    assert_true(in_child("cublasCreate_v2@1=1", both_are_right, NULL));
+    assert_true(in_child("cublasCreate_v2@1=3", both_are_right, NULL));
+}
+
 static bool lost_device_is_said(const void *what)
 {
     (void)what;
@@ -345,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_supported_runs_otherwise),
         cmocka_unit_test(test_algorithms_are_kept_by_shape),
         cmocka_unit_test(test_no_room_for_the_workspace),
+        cmocka_unit_test(test_a_full_device_makes_room_for_a_handle),
         cmocka_unit_test(test_a_fault_inside_loses_the_device),
         cmocka_unit_test(test_the_workspace_is_as_it_is_configured),
         cmocka_unit_test(test_why_a_library_is_not_used_is_said_once),

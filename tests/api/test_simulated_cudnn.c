@@ -149,7 +149,54 @@ static void test_what_cudnn_refuses_own_kernels_do(void **state)
     assert_in_child(it_refuses, .fail = "cudnnConvolutionForward@1=2000");
     assert_in_child(it_refuses, .fail = "cudnnGetConvolutionForwardAlgorithm_v7@1=3004");
     assert_in_child(it_refuses, .fail = "cudnnSetFilter4dDescriptor@1=3000");
-    assert_in_child(it_does_not_start, .fail = "cudnnCreate@1=1001");
+    assert_in_child(it_does_not_start, .fail = "cudnnCreate@1=1001,cudnnCreate@2=1001");
+}
+
+/* ---- a full device ----------------------------------------------------------------------------- */
+
+/* All that there is lies in the allocator's cache. */
+static void the_cache_is_full(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    {
+        TERN_SCOPE;
+        tern_tensor *x = tern_to(p.x, TERN_CUDA(0)); /* a small segment is there */
+        EXPECT(tern_empty(TERN_SHAPE(62 << 20), .dtype = TERN_U8, .device = tern_device(x)) !=
+               NULL);
+    }
+    EXPECT(tern_memory(TERN_CUDA(0)).reserved_bytes == 64 << 20);
+    expect_agreement(&p, exact);
+    EXPECT(child_said("own kernel") == 0 && child_said("cuDNN takes") == 3);
+}
+
+static double most_of(tern_tensor *x, tern_tensor *w)
+{
+    return tern_item(tern_amax(tern_conv2d(x, w)));
+}
+
+/* A stream that has to do without does not take the others with it. */
+static void one_stream_does_without(void)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 4, 5, 5), .device = TERN_CUDA(0));
+    tern_tensor *w = tern_ones(TERN_SHAPE(2, 4, 3, 3), .device = TERN_CUDA(0));
+    for (int i = 0; i < 2; i++)
+        EXPECT(most_of(x, w) == 36);
+    EXPECT(child_said("own kernel") == 1 && child_said("cuDNN takes") == 0);
+    EXPECT(tern_dev_synchronize(TERN_CUDA(0)) == TERN_OK);
+    TERN_STREAM(tern_stream_from_pool(.device = TERN_CUDA(0)));
+    EXPECT(most_of(x, w) == 36);
+    EXPECT(child_said("cuDNN takes") == 1 && !tern_failed());
+}
+
+static void test_a_full_device_makes_room_for_a_handle(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_SIM_MEMORY", "64M", 1);
+    assert_in_child(the_cache_is_full, 0);
+    (void)unsetenv("TERN_SIM_MEMORY");
+    assert_in_child(one_stream_does_without, .fail = "cudnnCreate@1=4004,cudnnCreate@2=1001");
 }
 
 /* ---- failing ----------------------------------------------------------------------------------- */
@@ -473,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cudnn_is_used_absent_or_disabled),
         cmocka_unit_test(test_what_cudnn_refuses_own_kernels_do),
+        cmocka_unit_test(test_a_full_device_makes_room_for_a_handle),
         cmocka_unit_test(test_failures_are_errors_with_name_and_meaning),
         cmocka_unit_test(test_each_call_of_cudnn_may_fail),
         cmocka_unit_test(test_flags_change_the_algorithm),
