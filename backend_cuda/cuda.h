@@ -47,6 +47,9 @@ typedef struct cuda_device {
 /* The device, made current for the thread and opened at its first use. NULL after recording an
  * error. */
 cuda_device *cuda_device_enter(const tern_host *host, int index);
+/* For calls of no device, as page-locked memory's, which would start the thread's current one: the first
+ * that was opened becomes current, if there is one. */
+void cuda_enter_any(void);
 /* How many there are; 0 with *out_why set. Creates no context. */
 int cuda_device_count(const char **out_why);
 extern const tern_host *cuda_host;
@@ -62,6 +65,8 @@ tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream);
 /* The same for a kernel that may find a mistake: *out_slot is where it notes it. */
 tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot);
+/* Codes that stay: the device is lost to this process. */
+bool cuda_is_lost(cudaError_t code);
 /* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
 tern_status_t cuda_check(int index, cudaError_t code, const char *what);
 /* The same, with the stream, which is said by number if it was told here. */

@@ -65,11 +65,11 @@ static void say_launches(char *text, size_t size)
 }
 
 /* driver_types.h: after these "the process must be terminated". */
-static bool is_sticky(cudaError_t code)
+bool cuda_is_lost(cudaError_t code)
 {
     const int n = (int)code;
-    return n == 214 || n == 700 || n == 702 || n == 710 || (n >= 714 && n <= 719) || n == 721 ||
-           n == 810;
+    return n == 214 || n == 226 || n == 700 || n == 702 || n == 710 || (n >= 714 && n <= 719) ||
+           n == 721 || n == 810 || n == 911;
 }
 
 /* `text`: the code's name, number and meaning. `stream` is "" where none took part. */
@@ -89,12 +89,12 @@ static tern_status_t runtime_failed(int index, const char *stream, cudaError_t c
                                     const char *what)
 {
     char text[1400];
-    if (!is_sticky(code))
+    if (!cuda_is_lost(code))
         (void)cudaGetLastError();
     (void)snprintf(text, sizeof text, "%s (%d): %s", cudaGetErrorName(code), (int)code,
                    cudaGetErrorString(code));
     return fail(index, stream, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
-                what, text, is_sticky(code));
+                what, text, cuda_is_lost(code));
 }
 
 tern_status_t cuda_check(int index, cudaError_t code, const char *what)
@@ -113,7 +113,7 @@ tern_status_t cuda_library_failed(int index, tern_status_t code, const char *wha
 {
     char whole[1800];
     const cudaError_t beneath = cudaPeekAtLastError();
-    if (!is_sticky(beneath))
+    if (!cuda_is_lost(beneath))
         return fail(index, "", code, what, text, false);
     (void)snprintf(whole, sizeof whole, "%s; %s (%d): %s", text, cudaGetErrorName(beneath),
                    (int)beneath, cudaGetErrorString(beneath));

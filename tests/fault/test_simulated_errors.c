@@ -112,6 +112,20 @@ static void test_a_fault_says_what_was_going_on(void **state) /* T032 */
     assert_said("elsewhere: fine");
 }
 
+/* Codes after which the header says that the process must be relaunched. */
+static void test_other_faults_lose_the_device(void **state)
+{
+    (void)state;
+    static const char *const codes[] = { "226", "911" };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        char fail[64];
+        (void)snprintf(fail, sizeof fail, "launch:k_map_packs@1=%s", codes[i]);
+        run_with("TERN_SIM_FAIL", fail);
+        assert_said(codes[i]);
+        assert_int_equal(count_of(said, "is lost to this process"), 2);
+    }
+}
+
 static void test_waiting_names_the_launch(void **state) /* T031 */
 {
     (void)state;
@@ -235,6 +249,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fault_says_what_was_going_on),
         cmocka_unit_test(test_waiting_names_the_launch),
+        cmocka_unit_test(test_other_faults_lose_the_device),
         cmocka_unit_test(test_the_log_has_each_error_once),
         cmocka_unit_test(test_every_call_may_fail),
     };

@@ -34,6 +34,8 @@ extern "C" {
     X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                       \
     X(cudaErrorPeerAccessUnsupported, 217,                                                         \
       "peer access is not supported between these two devices")                                    \
+    X(cudaErrorContained, 226,                                                                     \
+      "Invalid access of peer GPU memory over nvlink or a hardware error")                         \
     X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                              \
     X(cudaErrorNotReady, 600, "device not ready")                                                  \
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                    \
@@ -41,6 +43,7 @@ extern "C" {
     X(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                      \
     X(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                    \
     X(cudaErrorAssert, 710, "device-side assert triggered")                                        \
+    X(cudaErrorTooManyPeers, 711, "peer mapping resources exhausted")                              \
     X(cudaErrorHardwareStackError, 714, "hardware stack error")                                    \
     X(cudaErrorIllegalInstruction, 715, "an illegal instruction was encountered")                  \
     X(cudaErrorMisalignedAddress, 716, "misaligned address")                                       \
@@ -51,6 +54,8 @@ extern "C" {
     X(cudaErrorSystemNotReady, 802, "system not yet initialized")                                  \
     X(cudaErrorSystemDriverMismatch, 803,                                                          \
       "system has unsupported display driver / cuda driver combination")                           \
+    X(cudaErrorExternalDevice, 911,                                                                \
+      "an async error has occurred in external entity outside of CUDA")                            \
     X(cudaErrorUnknown, 999, "unknown error")
 
 typedef enum cudaError {
