@@ -9,6 +9,7 @@ enum { MOST_DEVICES = 64 };
 
 static cuda_device devices[MOST_DEVICES];
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static int first_open = -1;
 const tern_host *cuda_host;
 
 int cuda_device_count(const char **out_why)
@@ -49,6 +50,9 @@ static cudaError_t open_device(cuda_device *d, int index)
     d->capability = 10 * prop.major + prop.minor;
     d->reads_pageable = prop.pageableMemoryAccess != 0;
     __atomic_store_n(&d->slot, slot, __ATOMIC_RELEASE);
+    int none = -1;
+    (void)__atomic_compare_exchange_n(&first_open, &none, index, false, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED);
     return cudaSuccess;
 }
 
@@ -64,6 +68,13 @@ cuda_device *cuda_device_enter(const tern_host *host, int index)
         (void)pthread_mutex_unlock(&opening);
     }
     return cuda_check(index, code, "opening the device") == TERN_OK ? d : NULL;
+}
+
+void cuda_enter_any(void)
+{
+    const int index = __atomic_load_n(&first_open, __ATOMIC_ACQUIRE);
+    if (index >= 0 && cudaSetDevice(index) != cudaSuccess)
+        (void)cudaGetLastError();
 }
 
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)

@@ -40,6 +40,7 @@ static void *host_alloc(void *context, int64_t bytes)
 {
     (void)context;
     void *data = NULL;
+    cuda_enter_any();
     const cudaError_t code = cudaHostAlloc(&data, (size_t)bytes, cudaHostAllocPortable);
     if (code != cudaSuccess)
         (void)cudaGetLastError();
@@ -49,6 +50,7 @@ static void *host_alloc(void *context, int64_t bytes)
 static void host_free(void *context, void *data, int64_t bytes)
 {
     (void)context, (void)bytes;
+    cuda_enter_any();
     (void)cudaFreeHost(data);
 }
 

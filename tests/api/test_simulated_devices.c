@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "tests/support/check.h"
+#include "tests/support/child.h"
 #include "tests/support/simulator.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
@@ -14,6 +14,41 @@ static int clear(void **state)
     tern_dev_set(dev0);
     tern_set_default_device(TERN_CPU);
     return 0;
+}
+
+/* ---- calls of no device, and of two: each in a child, since a device is lost or a pair's first copy fails -- */
+
+static void *pin(void *out)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_pin(tern_ones(TERN_SHAPE(1000)));
+    *(bool *)out = x != NULL && tern_is_pinned(x);
+    tern_error_clear();
+    return NULL;
+}
+
+/* A new thread's device in CUDA is 0, which does not answer; whoever uses cuda:1 alone does not mind. */
+static void page_locked_memory_is_of_the_device_in_use(void)
+{
+    pthread_t thread;
+    bool pinned = false;
+    {
+        TERN_SCOPE;
+        EXPECT(tern_item(tern_sum(tern_ones(TERN_SHAPE(4), .device = dev1))) == 4);
+        simulator_set("FAIL", "launch:k_fill@1=700");
+        (void)tern_ones(TERN_SHAPE(4), .device = dev0);
+        EXPECT(tern_dev_synchronize(dev0) != TERN_OK);
+        tern_error_clear();
+    }
+    EXPECT(pthread_create(&thread, NULL, pin, &pinned) == 0 && pthread_join(thread, NULL) == 0);
+    EXPECT(pinned);
+    exit(0); /* without tern_finish, which cannot finish cuda:0 */
+}
+
+static void test_devices_that_are_not_asked_for(void **state)
+{
+    (void)state;
+    assert_in_child(page_locked_memory_is_of_the_device_in_use, NULL);
 }
 
 static void test_a_seed_starts_nothing(void **state) /* D065 */
@@ -126,6 +161,7 @@ int main(void)
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices_that_are_not_asked_for),
         cmocka_unit_test(test_a_seed_starts_nothing), /* first: nothing has asked for a device */
         TEST(test_choosing_a_device_calls_no_driver),
         TEST(test_a_device_guard_restores),
