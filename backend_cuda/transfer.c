@@ -72,8 +72,8 @@ static tern_status_t on_device(void *context, int index, void *dst, const void *
 
 enum { MOST_DEVICES = 64 };
 
-/* The first copy of a pair opens the short way where there is one; without it the driver goes over the
- * host by itself (T027). */
+/* The first copy of a pair opens the short way where there is one; without it, or where it cannot be opened
+ * (cudaErrorTooManyPeers), the driver goes over the host by itself (T027). */
 static tern_status_t open_way(int from_index, int to_index)
 {
     static bool asked[MOST_DEVICES][MOST_DEVICES];
@@ -86,10 +86,10 @@ static tern_status_t open_way(int from_index, int to_index)
                             "cudaDeviceCanAccessPeer");
         const cudaError_t code =
             status == TERN_OK && can ? cudaDeviceEnablePeerAccess(to_index, 0) : cudaSuccess;
-        if (code == cudaErrorPeerAccessAlreadyEnabled)
-            (void)cudaGetLastError();
-        else if (code != cudaSuccess)
+        if (code != cudaSuccess && cuda_is_lost(code))
             status = cuda_check(from_index, code, "cudaDeviceEnablePeerAccess");
+        else if (code != cudaSuccess)
+            (void)cudaGetLastError();
         asked[from_index][to_index] = status == TERN_OK;
     }
     (void)pthread_mutex_unlock(&lock);

@@ -157,7 +157,7 @@ static void test_devices_copy_with_and_without_peer_access(void **state) /* T027
     (void)state;
     TERN_SCOPE;
     tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev0);
-    simulator_set("FAIL", "cudaDeviceEnablePeerAccess@1=999");
+    simulator_set("FAIL", "cudaDeviceEnablePeerAccess@1=700");
     assert_null(tern_to(x, dev1)); /* the first copy of a pair asks */
     assert_error(TERN_ERR_BACKEND, "cudaDeviceEnablePeerAccess");
     assert_close(sum_of(tern_to(x, dev1)), 1000, 0);

@@ -45,10 +45,20 @@ static void page_locked_memory_is_of_the_device_in_use(void)
     exit(0); /* without tern_finish, which cannot finish cuda:0 */
 }
 
+static void a_short_way_that_cannot_be_opened(void)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(3, TERN_SHAPE(1000), .device = dev0);
+    for (int i = 0; i < 2; i++)
+        EXPECT(tern_item(tern_sum(tern_to(x, dev1))) == 3000);
+    EXPECT(!tern_failed());
+}
+
 static void test_devices_that_are_not_asked_for(void **state)
 {
     (void)state;
     assert_in_child(page_locked_memory_is_of_the_device_in_use, NULL);
+    assert_in_child(a_short_way_that_cannot_be_opened, .fail = "cudaDeviceEnablePeerAccess@1=711");
 }
 
 static void test_a_seed_starts_nothing(void **state) /* D065 */
