@@ -140,7 +140,9 @@ tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what
     }
     describe(status, text, sizeof text);
     if (is_refusal(status)) {
-        __atomic_store_n(&plan->refused, true, __ATOMIC_RELAXED);
+        if (!plan->kept ||
+            status != CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER) /* not of the shape */
+            __atomic_store_n(&plan->refused, true, __ATOMIC_RELAXED);
         dnn_say_once(call, op, text);
         return TERN_OK;
     }

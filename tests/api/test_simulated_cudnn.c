@@ -130,6 +130,18 @@ static void it_refuses(void)
     EXPECT(child_said("own kernel") == 1);
 }
 
+/* Of one address: the next one of that shape is asked for again, and here fails at it. */
+static void an_address_is_refused(void)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 4, 5, 5), .device = TERN_CUDA(0));
+    tern_tensor *w = tern_ones(TERN_SHAPE(2, 4, 3, 3), .device = TERN_CUDA(0));
+    EXPECT(tern_item(tern_amax(tern_conv2d(x, w))) == 36);
+    EXPECT(child_said("an own kernel instead of cuDNN: CUDNN_STATUS_BAD_PARAM_MISALIGNED") == 1);
+    EXPECT(tern_conv2d(x, w) == NULL && tern_error_code() == TERN_ERR_BACKEND);
+    tern_error_clear();
+}
+
 static void it_does_not_start(void)
 {
     TERN_SCOPE;
@@ -149,6 +161,8 @@ static void test_what_cudnn_refuses_own_kernels_do(void **state)
     assert_in_child(it_refuses, .fail = "cudnnConvolutionForward@1=2000");
     assert_in_child(it_refuses, .fail = "cudnnGetConvolutionForwardAlgorithm_v7@1=3004");
     assert_in_child(it_refuses, .fail = "cudnnSetFilter4dDescriptor@1=3000");
+    assert_in_child(an_address_is_refused,
+                    .fail = "cudnnConvolutionForward@1=2003,cudnnConvolutionForward@2=5000");
     assert_in_child(it_does_not_start, .fail = "cudnnCreate@1=1001,cudnnCreate@2=1001");
 }
 
