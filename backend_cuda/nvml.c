@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "backend_cuda/library.h"
 #include "backend_cuda/nvml_abi.h"
@@ -65,13 +66,32 @@ void cuda_nvml_describe(tern_backend_device *out)
         out->clock_mhz = (int32_t)value;
 }
 
+/* Of a device that a server shares out (MPS) there may be many; more may come while they are counted. */
+static nvmlProcessInfo_t *all_processes(nvmlDevice_t device, unsigned int *out_count)
+{
+    enum { ROOM = 64, TRIES = 4 };
+    unsigned int room = ROOM;
+    for (int i = 0; i < TRIES; i++) {
+        nvmlProcessInfo_t *infos = malloc(room * sizeof *infos);
+        *out_count = room;
+        const nvmlReturn_t code = infos != NULL ? calls.processes(device, out_count, infos)
+                                                : NVML_ERROR_INSUFFICIENT_SIZE;
+        if (code == NVML_SUCCESS)
+            return infos;
+        free(infos);
+        if (infos == NULL || code != NVML_ERROR_INSUFFICIENT_SIZE)
+            return NULL;
+        room = *out_count + ROOM;
+    }
+    return NULL;
+}
+
 int cuda_nvml_processes(const char *uuid, tern_backend_process *out, int most)
 {
-    enum { ROOM = 64 };
     nvmlDevice_t device = NULL;
-    nvmlProcessInfo_t infos[ROOM];
-    unsigned int count = ROOM;
-    if (!find(uuid, &device) || calls.processes(device, &count, infos) != NVML_SUCCESS)
+    unsigned int count = 0;
+    nvmlProcessInfo_t *infos = find(uuid, &device) ? all_processes(device, &count) : NULL;
+    if (infos == NULL)
         return -1;
     int kept = 0;
     for (unsigned int i = 0; i < count && kept < most; i++) {
@@ -81,5 +101,6 @@ int cuda_nvml_processes(const char *uuid, tern_backend_process *out, int most)
                                     .bytes =
                                         bytes == NVML_VALUE_NOT_AVAILABLE ? -1 : (int64_t)bytes };
     }
+    free(infos);
     return kept;
 }

@@ -9,7 +9,7 @@
 
 #include "backend_cuda/sim/sim.h"
 
-enum { MOST_OTHERS = 4, TEMPERATURE = 20, CLOCK = 1000 };
+enum { MOST_OTHERS = 128, TEMPERATURE = 20, CLOCK = 1000 };
 
 struct nvmlDevice_st {
     int index;
