@@ -17,7 +17,7 @@
 #define TERN_HAVE_CUDA 0
 #endif
 
-enum { DEFAULT_PROBE_SECONDS = 10, MOST_SIM_DEVICES = 16 };
+enum { DEFAULT_PROBE_SECONDS = 60, MOST_SIM_DEVICES = 16 };
 
 static core_cuda_state state;
 static atomic_bool done;

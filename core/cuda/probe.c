@@ -15,6 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tern/error.h"
+
+enum { PATIENCE = 6 };                               /* the part of the time without a word */
 enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_* */
 
 typedef struct driver {
@@ -145,15 +148,33 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Keeps the latest report; false when the deadline passed before the child closed the pipe. */
-static bool listen(int from, int64_t deadline, core_probe *out_probe)
+static void say_awaited(const core_probe *p, int64_t timeout_ms)
 {
+    tern_log_write(
+        TERN_LOG_WARNING, NULL,
+        "CUDA's driver is awaited: it has been in %s for %.3g s (GPUs without persistence mode "
+        "start slowly, one after the other); it is given up after %.3g s "
+        "(TERN_PROBE_SECONDS)",
+        core_probe_stage_name(p->stage), (double)(timeout_ms / PATIENCE) / 1000,
+        (double)timeout_ms / 1000);
+}
+
+/* Keeps the latest report; false when the time was over before the child closed the pipe. */
+static bool listen(int from, int64_t timeout_ms, core_probe *out_probe)
+{
+    const int64_t start = now_ms();
+    int64_t deadline = start + timeout_ms / PATIENCE;
     for (;;) {
         const int64_t left = deadline - now_ms();
         struct pollfd wait = { .fd = from, .events = POLLIN };
         const int ready = poll(&wait, 1, left > 0 ? (int)left : 0);
         if (ready < 0 && errno == EINTR)
             continue;
+        if (ready == 0 && deadline < start + timeout_ms) {
+            say_awaited(out_probe, timeout_ms);
+            deadline = start + timeout_ms;
+            continue;
+        }
         if (ready <= 0)
             return false;
         core_probe report;
@@ -199,7 +220,7 @@ void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe)
     out_probe->code = child < 0 ? errno : 0;
     (void)close(ends[1]);
     if (child > 0) {
-        const bool in_time = listen(ends[0], now_ms() + timeout_ms, out_probe);
+        const bool in_time = listen(ends[0], timeout_ms, out_probe);
         if (!in_time)
             (void)kill(child, SIGKILL);
         const int status = reap(child);

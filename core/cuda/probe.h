@@ -44,12 +44,16 @@ typedef struct core_probe {
     char words[CORE_PROBE_TEXT];            /* the loader's, when it refused */
 } core_probe;
 
-/* Asks the driver in a child; takes at most `timeout_ms` and a little. With `unhide` the child forgets
+/* Asks the driver in a child; takes at most `timeout_ms` and a little, and says in the log what is awaited once
+ * a sixth of that is over: GPUs without persistence mode take 1 to 3 s each to start. With `unhide` the child forgets
  * CUDA_VISIBLE_DEVICES first. */
 void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe);
 
 /* The reason for what a probe found, NONE when devices are usable; `text` says it. */
 core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYTES]);
+
+/* What the child is doing then: "cuInit". */
+const char *core_probe_stage_name(int stage);
 
 /* Name of a driver code ("CUDA_ERROR_NO_DEVICE" is "no device"), or NULL. */
 const char *core_probe_code_name(int code);

@@ -40,7 +40,7 @@ const char *core_probe_code_name(int code)
     return NULL;
 }
 
-static const char *function_of(int stage)
+const char *core_probe_stage_name(int stage)
 {
     switch (stage) {
     case CORE_PROBE_START:
@@ -78,11 +78,12 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
         return nodes;
     if (p->code == NO_DEVICE) {
         (void)snprintf(text, CORE_REASON_BYTES, "the driver finds no device (%s gave 100)",
-                       function_of(p->stage));
+                       core_probe_stage_name(p->stage));
         return CORE_REASON_NO_DEVICE;
     }
     const char *name = core_probe_code_name(p->code);
-    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s", function_of(p->stage), p->code,
+    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s",
+                   core_probe_stage_name(p->stage), p->code,
                    name != NULL ? name : "a code without a name here", p->library);
     return CORE_REASON_INIT_FAILED;
 }
@@ -107,11 +108,11 @@ core_reason core_probe_reason(const core_probe *p, char text[CORE_REASON_BYTES])
     case CORE_PROBE_HUNG:
         (void)snprintf(text, CORE_REASON_BYTES,
                        "the driver did not come back from %s before the deadline",
-                       function_of(p->stage));
+                       core_probe_stage_name(p->stage));
         return CORE_REASON_DRIVER_HANGS;
     case CORE_PROBE_CRASHED:
         (void)snprintf(text, CORE_REASON_BYTES, "the driver crashed in %s (signal %d: %s)",
-                       function_of(p->stage), p->code, strsignal(p->code));
+                       core_probe_stage_name(p->stage), p->code, strsignal(p->code));
         return CORE_REASON_DRIVER_CRASHES;
     case CORE_PROBE_IMPOSSIBLE:
         (void)snprintf(text, CORE_REASON_BYTES, "the driver could not be asked in a child: %s",

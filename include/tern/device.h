@@ -59,7 +59,7 @@ typedef struct tern_fallback {
 } tern_fallback_t;
 /* True when a request for CUDA resolves to the CPU; then *out_why says why. The first call of this, of
  * tern_dev_count or of anything that asks for CUDA decides it: visible devices, plugin and driver are
- * looked at once, the driver in a child process that gets TERN_PROBE_SECONDS (10) to answer. */
+ * looked at once, the driver in a child process that gets TERN_PROBE_SECONDS (60) to answer. */
 TERN_API bool tern_dev_fallback(tern_fallback_t *out_why);
 
 /* false: from here on as if no CUDA device were visible (reason "disabled-by-call"); called before the
