@@ -85,6 +85,11 @@ tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what);
  * page-locked. */
 tern_status_t cuda_source_read(int index, const void *src, cudaStream_t stream);
 
+/* Peer access does not cover memory that is mapped (vmm.c). From the first reservation on no more of it is
+ * opened - copies of other pairs go over the host -, and what is mapped is opened to those who have it. */
+void cuda_peers_end(void);
+bool cuda_peer_reaches(int from_index, int to_index);
+
 extern const tern_backend_memory cuda_memory;
 extern const tern_backend_vmm cuda_vmm;
 extern const tern_backend_copy cuda_copy_table;

@@ -72,16 +72,34 @@ static tern_status_t on_device(void *context, int index, void *dst, const void *
 
 enum { MOST_DEVICES = 64 };
 
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static bool opened[MOST_DEVICES][MOST_DEVICES]; /* [from][to]: from reaches to's memory */
+static bool closed;                             /* no more are opened */
+
+void cuda_peers_end(void)
+{
+    (void)pthread_mutex_lock(&opening);
+    closed = true;
+    (void)pthread_mutex_unlock(&opening);
+}
+
+bool cuda_peer_reaches(int from_index, int to_index)
+{
+    (void)pthread_mutex_lock(&opening);
+    const bool reaches = opened[from_index][to_index];
+    (void)pthread_mutex_unlock(&opening);
+    return reaches;
+}
+
 /* The first copy of a pair opens the short way where there is one; without it, or where it cannot be opened
  * (cudaErrorTooManyPeers), the driver goes over the host by itself (T027). */
 static tern_status_t open_way(int from_index, int to_index)
 {
     static bool asked[MOST_DEVICES][MOST_DEVICES];
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int can = 0;
     tern_status_t status = TERN_OK;
-    (void)pthread_mutex_lock(&lock);
-    if (!asked[from_index][to_index]) {
+    (void)pthread_mutex_lock(&opening);
+    if (!asked[from_index][to_index] && !closed) {
         status = cuda_check(from_index, cudaDeviceCanAccessPeer(&can, from_index, to_index),
                             "cudaDeviceCanAccessPeer");
         const cudaError_t code =
@@ -91,8 +109,10 @@ static tern_status_t open_way(int from_index, int to_index)
         else if (code != cudaSuccess)
             (void)cudaGetLastError();
         asked[from_index][to_index] = status == TERN_OK;
+        opened[from_index][to_index] =
+            can && (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled);
     }
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&opening);
     return status;
 }
 

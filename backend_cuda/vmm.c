@@ -19,7 +19,7 @@
     X(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                    \
     X(cuMemUnmap, (CUdeviceptr, size_t))
 
-enum { SINCE_CUDA = 10020, USUAL_GRANULARITY = 2 << 20 };
+enum { SINCE_CUDA = 10020, USUAL_GRANULARITY = 2 << 20, MOST_DEVICES = 64 };
 
 typedef struct driver_calls {
 #define X(name, parameters) CUresult(*name) parameters;
@@ -111,6 +111,7 @@ static tern_status_t reserve(void *context, int index, int64_t bytes, void **out
     (void)context;
     CUdeviceptr at = 0;
     CUDA_TRY(enter(index));
+    cuda_peers_end();
     CUDA_TRY(check(index, driver.cuMemAddressReserve(&at, (size_t)bytes, 0, 0, 0),
                    "cuMemAddressReserve"));
     *out_address = (void *)(uintptr_t)at;
@@ -150,23 +151,34 @@ static tern_status_t unmap(void *context, int index, void *address, int64_t byte
     return check(index, driver.cuMemUnmap(pointer(address), (size_t)bytes), "cuMemUnmap");
 }
 
+/* The device's own, and those that were its peers before anything was reserved. */
+static size_t who_reaches(int index, CUmemAccessDesc access[MOST_DEVICES])
+{
+    size_t count = 0;
+    memset(access, 0, MOST_DEVICES * sizeof *access);
+    for (int i = 0; i < MOST_DEVICES; i++)
+        if (i == index || cuda_peer_reaches(i, index)) {
+            access[count].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+            access[count].location.id = i;
+            access[count++].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        }
+    return count;
+}
+
 /* Mapped and of use, or not mapped. */
 static tern_status_t map(void *context, int index, void *address, int64_t bytes, uint64_t handle)
 {
-    CUmemAccessDesc access;
-    memset(&access, 0, sizeof access);
-    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access.location.id = index;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemAccessDesc access[MOST_DEVICES];
+    (void)context;
     CUDA_TRY(enter(index));
     CUDA_TRY(
         check(index, driver.cuMemMap(pointer(address), (size_t)bytes, 0, handle, 0), "cuMemMap"));
+    const size_t count = who_reaches(index, access);
     const tern_status_t code =
-        check(index, driver.cuMemSetAccess(pointer(address), (size_t)bytes, &access, 1),
+        check(index, driver.cuMemSetAccess(pointer(address), (size_t)bytes, access, count),
               "cuMemSetAccess");
     if (code != TERN_OK)
         (void)driver.cuMemUnmap(pointer(address), (size_t)bytes);
-    (void)context;
     return code;
 }
 

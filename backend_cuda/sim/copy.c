@@ -277,6 +277,24 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpy
     return sim_end(code);
 }
 
+/* Peer access lets the copy go straight, but does not cover what cuMemMap has mapped. */
+static bool peer_reaches(const void *dst, size_t bytes)
+{
+    const int own = sim_current_device();
+    const sim_allocation *x = sim_memory_find(dst);
+    if (x == NULL || x->pages == NULL || !sim_devices[own].peers[x->device])
+        return true;
+    const int64_t from = (const char *)dst - x->view;
+    for (int64_t i = from / SIM_GRANULARITY; i * SIM_GRANULARITY < from + (int64_t)bytes; i++)
+        if (x->pages[i].open && (x->pages[i].reached & 1u << own) == 0) {
+            sim_report(cudaErrorIllegalAddress,
+                       "cuda:%d is a peer of cuda:%d, but cuMemSetAccess did not name it", own,
+                       x->device);
+            return false;
+        }
+    return true;
+}
+
 cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
                                 size_t bytes, cudaStream_t stream)
 {
@@ -286,6 +304,8 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int 
         (!sim_memory_is_ours(dst, &to) || !sim_memory_is_ours(src, &from) || to != dst_device ||
          from != src_device))
         code = cudaErrorInvalidValue;
+    if (code == cudaSuccess && bytes > 0 && !peer_reaches(dst, bytes))
+        code = cudaErrorIllegalAddress;
     if (code == cudaSuccess)
         code = copy(dst, src, bytes, cudaMemcpyDeviceToDevice, stream, false);
     return sim_end(code);

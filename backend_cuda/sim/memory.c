@@ -357,7 +357,7 @@ void sim_memory_close_pages(sim_allocation *x, int64_t first, int64_t count)
     (void)mprotect(sim_memory_alias(view), (size_t)bytes, PROT_NONE);
     (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, view - a->view, bytes);
     for (int64_t i = first; i < first + count; i++)
-        x->pages[i] = (sim_page){ 0, false };
+        x->pages[i] = (sim_page){ 0, false, 0 };
 }
 
 void sim_memory_use(int device, int64_t bytes)

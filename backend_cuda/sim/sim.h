@@ -65,6 +65,7 @@ enum { SIM_GRANULARITY = 2 << 20 }; /* of virtual memory */
 typedef struct sim_page {
     uint64_t handle; /* of the memory that is mapped there; 0: none */
     bool open;
+    unsigned reached; /* by which devices: bits */
 } sim_page;
 
 typedef struct sim_allocation {

@@ -184,20 +184,34 @@ static CUresult map(CUdeviceptr address, size_t bytes, size_t offset,
         code = refuse("cuMemMap", "the range is not reserved, or not free");
     if (code == CUDA_SUCCESS) {
         for (int64_t i = 0; i < count; i++)
-            x->pages[page_of(x, address) + i] = (sim_page){ handle, false };
+            x->pages[page_of(x, address) + i] = (sim_page){ handle, false, 0 };
         p->mapped = true;
     }
     return end(code);
 }
 
+/* Bits of those who may read and write; 0: the list is not right. */
+static unsigned devices_of(const CUmemAccessDesc *access, size_t count)
+{
+    unsigned bits = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int id = access[i].location.id;
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || id < 0 ||
+            id >= sim_config.devices)
+            return 0;
+        bits |= 1u << id;
+    }
+    return bits;
+}
+
 static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
                            size_t count)
 {
+    unsigned reached = 0;
     CUresult code = begin("cuMemSetAccess");
     sim_allocation *x = code == CUDA_SUCCESS ? reservation_of(address, bytes) : NULL;
     if (code == CUDA_SUCCESS &&
-        (x == NULL || count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
-         access->location.id != x->device))
+        (x == NULL || ((reached = devices_of(access, count)) & 1u << x->device) == 0))
         code = refuse("cuMemSetAccess", "no reservation of the device's, or no access to it");
     const int64_t first = x != NULL ? page_of(x, address) : 0;
     const int64_t end_page = first + (int64_t)bytes / SIM_GRANULARITY;
@@ -206,6 +220,8 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
             code = refuse("cuMemSetAccess", "nothing is mapped there");
     if (code == CUDA_SUCCESS && !sim_memory_open_pages(x, first, end_page - first))
         code = CUDA_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = first; code == CUDA_SUCCESS && i < end_page; i++)
+        x->pages[i].reached = reached;
     return end(code);
 }
 

@@ -54,6 +54,33 @@ static void a_short_way_that_cannot_be_opened(void)
     EXPECT(!tern_failed());
 }
 
+static void copies_reach_what_is_mapped(void)
+{
+    TERN_SCOPE;
+    const bool peers_first = getenv("TERN_ALLOC_CONF") == NULL;
+    if (peers_first) {
+        tern_tensor *x = tern_ones(TERN_SHAPE(10), .device = dev0);
+        EXPECT(tern_item(tern_sum(tern_to(x, dev1))) == 10);
+        EXPECT(tern_set_memory_settings(dev1, "expandable_segments:True") == TERN_OK);
+        EXPECT(tern_set_memory_settings(dev0, "expandable_segments:True") == TERN_OK);
+    }
+    tern_tensor *x = tern_full(3, TERN_SHAPE(1 << 20), .device = dev0);
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *there = tern_to(x, dev1);
+        EXPECT(!tern_failed() && tern_item(tern_sum(tern_to(there, dev0))) == 3 << 20);
+    }
+    EXPECT(!tern_failed());
+}
+
+static void test_peers_and_expandable_segments(void **state)
+{
+    (void)state;
+    assert_in_child(copies_reach_what_is_mapped, NULL);
+    (void)setenv("TERN_ALLOC_CONF", "expandable_segments:True", 1);
+    assert_in_child(copies_reach_what_is_mapped, NULL);
+    (void)unsetenv("TERN_ALLOC_CONF");
+}
+
 static void test_devices_that_are_not_asked_for(void **state)
 {
     (void)state;
@@ -172,6 +199,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_that_are_not_asked_for),
+        cmocka_unit_test(test_peers_and_expandable_segments),
         cmocka_unit_test(test_a_seed_starts_nothing), /* first: nothing has asked for a device */
         TEST(test_choosing_a_device_calls_no_driver),
         TEST(test_a_device_guard_restores),
