@@ -118,12 +118,19 @@ static void choose_key(tern_loader *loader, const tern_loader_args *args)
     }
 }
 
+/* The next batch starts the workers again, at loader->step. */
+static void stop_workers(tern_loader *loader)
+{
+    if (loader->prefetch) {
+        data_prefetch_stop(loader->prefetch);
+        loader->prefetch = NULL;
+    }
+}
+
 static void free_loader(void *object)
 {
     tern_loader *loader = object;
-    if (loader->prefetch) {
-        data_prefetch_stop(loader->prefetch);
-    }
+    stop_workers(loader);
     data_progress_end(&loader->progress);
     data_reports_clear(&loader->reports);
     tern_release(loader->x);
@@ -277,6 +284,16 @@ static bool make_batch(tern_loader *loader, tern_batch *batch)
     return true;
 }
 
+/* After a failure the same batch is still the next one, which the workers have handed out already. */
+static bool bring_batch(tern_loader *loader, tern_batch *batch)
+{
+    const bool done = make_batch(loader, batch);
+    if (!done) {
+        stop_workers(loader);
+    }
+    return done;
+}
+
 static void release_batch(tern_loader *loader)
 {
     tern_release(loader->x);
@@ -313,7 +330,7 @@ static bool next_batch(tern_loader *loader, tern_batch *batch)
     if (!tern_failed()) {
         show_progress(loader);
     }
-    if (tern_failed() || loader->step >= loader->plan.steps || !make_batch(loader, batch)) {
+    if (tern_failed() || loader->step >= loader->plan.steps || !bring_batch(loader, batch)) {
         if (loader->stopped == 0) {
             /* the pass is over when its work is: a device may be behind */
             (void)tern_dev_synchronize(loader->device);
@@ -322,6 +339,7 @@ static bool next_batch(tern_loader *loader, tern_batch *batch)
         data_progress_end(&loader->progress);
         return false;
     }
+    loader->stopped = 0; /* it may have failed before */
     loader->step++;
     loader->samples += batch->size;
     return true;
@@ -439,10 +457,7 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                             (long long)position->step, (long long)position->samples,
                             (long long)loader->plan.steps, (long long)loader->plan.batch);
     }
-    if (loader->prefetch) {
-        data_prefetch_stop(loader->prefetch);
-        loader->prefetch = NULL;
-    }
+    stop_workers(loader);
     release_batch(loader);
     set_key(loader, position->seed, position->call);
     if (loader->order) {

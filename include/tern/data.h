@@ -104,7 +104,7 @@ TERN_API tern_dataset *tern_dataset_from_tensors_at(tern_site_t site,
 #define tern_dataset_from_tensors(...) \
     tern_dataset_from_tensors_at(TERN_HERE, TERN_OPTIONS_(tern_dataset_args, __VA_ARGS__))
 
-/* Writes sample `index` (0 .. count-1) row-major into x and y; false: the loader ends with an error
+/* Writes sample `index` (0 .. count-1) row-major into x and y; false: its batch fails with an error
  * that names the sample. Called by worker threads, several at once, when the loader has more than
  * one; from such a thread no tern function may be called. */
 typedef bool (*tern_sample_fn)(void *user, int64_t index, void *x, void *y);
@@ -192,8 +192,10 @@ typedef struct tern_batch {
     int64_t index;  /* number of the batch in the pass, from 0 */
     int64_t size;   /* samples in it */
 } tern_batch;
-/* The next batch; false at the end, and while an error is pending. The memory of a batch is used
- * again for a later one unless someone still holds its tensors. */
+/* The next batch; false at the end, and while an error is pending. After a failure (no memory, a
+ * sample's callback) and tern_error_clear the next call tries the same batch again, with workers or
+ * without. The memory of a batch is used again for a later one unless someone still holds its
+ * tensors. */
 TERN_API bool tern_loader_next_at(tern_site_t site, tern_loader *loader, tern_batch *out_batch);
 #define tern_loader_next(loader, out_batch) tern_loader_next_at(TERN_HERE, loader, out_batch)
 

@@ -1,5 +1,6 @@
 /* Loaders and page-locked memory on a simulated device (T067): the host does not wait for batches, their
- * memory is not used again before the device has read it, and the second device's batches are its own. */
+ * memory is not used again before the device has read it, the second device's batches are its own, and a full
+ * device loses none. */
 #include <stdlib.h>
 
 #include "tests/support/check.h"
@@ -80,12 +81,43 @@ static void test_batches_on_the_cpu_are_pinned_when_asked(void **state)
     tern_dataset_free(data);
 }
 
+/* A device that is full for a while loses no batch (docs/guide/memory.md). */
+static void test_batches_go_on_after_a_full_device(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_dev_t dev = TERN_CUDA(1);
+    tern_empty_cache(dev);
+    tern_dataset *data = tern_dataset_from_tensors(tern_ones(TERN_SHAPE(8, 1 << 18)));
+    for (int workers = 0; workers < 3; workers++) {
+        tern_scope full = tern_scope_begin();
+        assert_non_null(tern_empty(TERN_SHAPE(62 << 18), .device = dev));
+        tern_loader *loader = tern_loader_open(data, .batch = 2, .device = dev, .workers = workers);
+        tern_batch b;
+        assert_false(tern_loader_next(loader, &b));
+        assert_error(TERN_ERR_OOM, "");
+        tern_scope_end(&full);
+        tern_empty_cache(dev);
+        for (int64_t step = 0; step < 4; step++) {
+            assert_true(tern_loader_next(loader, &b));
+            assert_int_equal(b.index, step);
+        }
+        assert_false(tern_loader_next(loader, &b));
+        assert_no_error();
+        tern_loader_close(loader);
+        tern_empty_cache(dev);
+    }
+    tern_dataset_free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_batches_arrive_without_waiting, reset),
         cmocka_unit_test_setup(test_batches_on_the_cpu_are_pinned_when_asked, reset),
+        cmocka_unit_test_setup(test_batches_go_on_after_a_full_device, reset),
     };
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
+    (void)setenv("TERN_SIM_MEMORY", "64M", 1);
     return check_run(tests, NULL, NULL);
 }

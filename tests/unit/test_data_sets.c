@@ -370,19 +370,40 @@ static void test_callback_makes_samples_and_is_released_once(void **state)
     assert_int_equal(user, 99);
 }
 
-static void test_failing_callback_ends_the_loader_with_an_error(void **state)
+/* Sample 2 fails twice, then no more. */
+static bool fetch_in_vain(void *user, int64_t index, void *x, void *y)
+{
+    int *failures = user;
+    *(float *)x = (float)index;
+    *(int64_t *)y = index;
+    return index != 2 || (*failures)-- <= 0;
+}
+
+static void test_failed_batch_is_the_next_one_again(void **state)
 {
     (void)state;
-    int64_t bad = 2;
-    tern_dataset *dataset =
-        tern_dataset_from_callback(4, fetch_square, TERN_SCALAR_SHAPE, .user = &bad);
-    tern_loader *loader = tern_loader_open(dataset, .batch = 2);
-    tern_batch b;
-    assert_true(tern_loader_next(loader, &b));
-    assert_false(tern_loader_next(loader, &b));
-    expect_error(TERN_ERR_STATE, "callback failed on sample 2");
-    tern_loader_close(loader);
-    tern_dataset_free(dataset);
+    for (int workers = 0; workers < 3; workers++) {
+        int failures = 2;
+        tern_dataset *dataset =
+            tern_dataset_from_callback(8, fetch_in_vain, TERN_SCALAR_SHAPE, .user = &failures);
+        tern_loader *loader = tern_loader_open(dataset, .batch = 2, .workers = workers);
+        tern_batch b;
+        assert_true(tern_loader_next(loader, &b));
+        for (int i = 0; i < 2; i++) {
+            assert_false(tern_loader_next(loader, &b));
+            expect_error(TERN_ERR_STATE, "callback failed on sample 2");
+        }
+        for (int64_t step = 1; step < 4; step++) {
+            assert_true(tern_loader_next(loader, &b));
+            assert_int_equal(b.index, step);
+            assert_true(((float *)tern_data(b.x))[1] == (float)(2 * step + 1));
+        }
+        assert_false(tern_loader_next(loader, &b));
+        assert_false(tern_failed());
+        assert_int_equal(tern_loader_samples(loader), 8);
+        tern_loader_close(loader);
+        tern_dataset_free(dataset);
+    }
 }
 
 static void test_bad_callbacks_are_refused(void **state)
@@ -430,7 +451,7 @@ int main(void)
         cmocka_unit_test(test_images_are_normalised_by_channel),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
         cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
-        cmocka_unit_test(test_failing_callback_ends_the_loader_with_an_error),
+        cmocka_unit_test(test_failed_batch_is_the_next_one_again),
         cmocka_unit_test(test_bad_callbacks_are_refused),
         cmocka_unit_test(test_what_failed_is_passed_through),
     };
