@@ -123,6 +123,8 @@ int example_finish(example *run, tern_module *net, tern_dataset *test);
 
 /* Fills run from the command line; ends the program on a bad one. */
 void example_parse(example *run, int argc, char **argv);
+/* Ends the program where the end of the run would write over what it reads. */
+void example_check_targets(const example *run);
 /* Accuracy, or for text the mean loss, on the test data. */
 double example_score(const example *run, tern_module *net, tern_dataset *test);
 /* "accuracy 98.10 %", "loss 1.5601", and the same for the last line. */

@@ -154,6 +154,9 @@ tern_text *example_text(example *run)
         }
     }
     const bool is_drawn = strcmp(run->data, "tales") == 0;
+    if (!is_drawn) {
+        example_check_targets(run); /* a stored run, or a folder, may have named the file */
+    }
     if (!run->quiet && !tern_failed()) {
         printf("data: %s\n", is_drawn ? "the built-in made-up tales" : run->data);
     }

@@ -247,6 +247,26 @@ static void read_option(example *run, const option_row *o, const char *text)
     }
 }
 
+/* What the end of the run writes must not be what it reads; a stored run alone may be replaced by its
+ * own continuation. */
+void example_check_targets(const example *run)
+{
+    struct stat info;
+    const bool is_file = run->data && stat(run->data, &info) == 0 && S_ISREG(info.st_mode);
+    if (run->save && is_file && is_one_file(run->save, run->data)) {
+        refuse(run, "save", "another file than the data", run->save);
+    }
+    if (run->json && is_file && is_one_file(run->json, run->data)) {
+        refuse(run, "json", "another file than the data", run->json);
+    }
+    if (run->json && run->load && is_one_file(run->json, run->load)) {
+        refuse(run, "json", "another file than --load", run->json);
+    }
+    if (run->json && run->save && is_one_file(run->json, run->save)) {
+        refuse(run, "json", "another file than --save", run->json);
+    }
+}
+
 /* The options of this kind of program, as getopt wants them. */
 static void list_options(const example *run, struct option list[OPTIONS + 1])
 {
@@ -281,9 +301,7 @@ void example_parse(example *run, int argc, char **argv)
         fprintf(stderr, "%s: '%s' is no option\n", run->program, argv[optind]);
         exit(2);
     }
-    if (run->save && run->json && is_one_file(run->save, run->json)) {
-        refuse(run, "json", "another file than --save", run->json);
-    }
+    example_check_targets(run);
     if (run->device.kind == TERN_KIND_NONE) {
         run->device = tern_dev_auto();
     }

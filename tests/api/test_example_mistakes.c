@@ -36,6 +36,9 @@ static void test_bad_options_end_with_2(void **state)
         { "--save a --json \"$PWD/a\"", "--json wants another file than --save" },
         { "--save ../../../../../../../../proc/self/cwd/a --json .//a", "not './/a'" },
         { "--save link --json linked", "not 'linked'" },
+        { "--load linked --json ./link", "--json wants another file than --load, not './link'" },
+        { "--data linked --json link", "--json wants another file than the data, not 'link'" },
+        { "--data link --save ./linked", "--save wants another file than the data" },
         { "--save /dev/null", "--save wants a regular file, which it replaces, not '/dev/null'" },
     };
     in_folder("echo old >linked && ln -s linked link");
@@ -44,6 +47,19 @@ static void test_bad_options_end_with_2(void **state)
         example_says(example_err, bad[i][1]);
     }
     in_folder("rm link linked");
+}
+
+/* A stored run names its text, which no option does. */
+static void test_stored_text_is_not_written_over(void **state)
+{
+    (void)state;
+    in_folder("yes 'a line of a text' | head -300 >lines.txt && cp lines.txt kept");
+    example_expect(0, "char_gpt", "--data lines.txt --steps 1 --batch 2 --quiet --save text.run");
+    example_expect(2, "char_gpt", "--load text.run --steps 2 --quiet --json ./lines.txt");
+    example_says(example_err, "--json wants another file than the data, not './lines.txt'");
+    example_expect(2, "char_gpt", "--load text.run --steps 2 --quiet --save lines.txt");
+    example_expect(0, "char_gpt", "--load text.run --steps 2 --quiet --save text.run");
+    in_folder("cmp lines.txt kept && rm lines.txt kept text.run");
 }
 
 static void test_help_is_no_mistake(void **state)
@@ -206,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_options_end_with_2),
+        cmocka_unit_test(test_stored_text_is_not_written_over),
         cmocka_unit_test(test_help_is_no_mistake),
         cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
