@@ -239,13 +239,38 @@ tern_dataset *tern_dataset_from_callback_at(tern_site_t site, const tern_callbac
 
 /* ---- images ----------------------------------------------------------------------------------- */
 
-static int count_given(const double *values)
+/* Zeros that are meant (tern/base.h). */
+static bool is_zero_meant(double option)
+{
+    return option == (double)TERN_ZERO || (option == 0 && signbit(option));
+}
+
+/* How many channels the values are for; zeros that are meant count, and are 0 from now on. */
+static int take_values(double *values)
 {
     int count = 0;
     for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
-        count = values[c] != 0.0 ? c + 1 : count;
+        const bool is_zero = is_zero_meant(values[c]);
+        count = is_zero || values[c] != 0.0 ? c + 1 : count;
+        values[c] = is_zero ? 0.0 : values[c];
     }
     return count;
+}
+
+/* As take_values, with what is not given in its place: it is divided by. */
+static bool take_deviations(double *values, int *out_count, const char *what)
+{
+    for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
+        if (is_zero_meant(values[c])) {
+            DATA_FAIL(TERN_ERR_ARGUMENT, what, "the deviation of channel %d is 0", c);
+            return false;
+        }
+    }
+    *out_count = take_values(values);
+    for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
+        values[c] = values[c] != 0.0 ? values[c] : 1.0;
+    }
+    return true;
 }
 
 /* A single value serves all channels. */
@@ -266,7 +291,7 @@ static bool check_finite(const tern_normalize_args *args, const char *what)
     return finite;
 }
 
-static tern_dataset *normalize(const tern_normalize_args *args, const char *what)
+static tern_dataset *normalize(tern_normalize_args *args, const char *what)
 {
     tern_dataset *dataset = args->dataset;
     if (tern_failed() || !dataset) {
@@ -277,8 +302,10 @@ static tern_dataset *normalize(const tern_normalize_args *args, const char *what
                   tern_dtype_name(dataset->x.stored));
         return NULL;
     }
-    int means = count_given(args->mean);
-    int deviations = count_given(args->deviation);
+    int means = take_values(args->mean), deviations = 0;
+    if (!take_deviations(args->deviation, &deviations, what)) {
+        return NULL;
+    }
     if (means > dataset->channels || deviations > dataset->channels) {
         DATA_FAIL(TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels", means,
                   deviations, (long long)dataset->channels);
@@ -287,10 +314,11 @@ static tern_dataset *normalize(const tern_normalize_args *args, const char *what
     if (!check_finite(args, what)) {
         return NULL;
     }
-    double scale = args->scale != 0.0 ? args->scale : 1.0 / 255.0;
+    const double scale = is_zero_meant(args->scale) ? 0.0
+                         : args->scale != 0.0       ? args->scale
+                                                    : 1.0 / 255.0;
     for (int64_t c = 0; c < dataset->channels; c++) {
-        double deviation = for_channel(args->deviation, deviations, c);
-        deviation = deviation != 0.0 ? deviation : 1.0;
+        const double deviation = for_channel(args->deviation, deviations, c);
         dataset->scale[c] = (float)(scale / deviation);
         dataset->offset[c] = (float)(-for_channel(args->mean, means, c) / deviation);
     }

@@ -326,6 +326,33 @@ static void test_images_are_normalised_by_channel(void **state)
     tern_dataset_free(dataset);
 }
 
+/* Zeros that are meant, whatever they are written as, are given. */
+static void test_images_are_normalised_by_zeros(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const uint8_t x[3] = { 0, 255, 51 };
+    tern_dataset *dataset =
+        tern_dataset_from_tensors(tern_from_data(x, TERN_SHAPE(1, 3, 1), .dtype = TERN_U8));
+    assert_non_null(tern_dataset_normalize(dataset, .mean = { 0.5, TERN_ZERO, -0.0 }));
+    tern_batch b;
+    first_batch(dataset, 1, &b);
+    expect_near((double)((float *)tern_data(b.x))[0], -0.5, 1e-6);
+    expect_near((double)((float *)tern_data(b.x))[1], 1, 1e-6);
+    expect_near((double)((float *)tern_data(b.x))[2], 0.2, 1e-6);
+    let_go(&b);
+    assert_non_null(tern_dataset_normalize(dataset, .scale = TERN_ZERO, .mean = { -3, 1, 2 }));
+    first_batch(dataset, 1, &b);
+    expect_near((double)((float *)tern_data(b.x))[0], 3, 0);
+    expect_near((double)((float *)tern_data(b.x))[2], -2, 0);
+    let_go(&b);
+    assert_null(tern_dataset_normalize(dataset, .mean = { 0, 0, 0, TERN_ZERO }));
+    expect_error(TERN_ERR_SHAPE, "4 means and 0 deviations for 3 channels");
+    assert_null(tern_dataset_normalize(dataset, .deviation = { 1, TERN_ZERO }));
+    expect_error(TERN_ERR_ARGUMENT, "the deviation of channel 1 is 0");
+    tern_dataset_free(dataset);
+}
+
 static void test_tensors_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -449,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_class_numbers_of_every_width),
         cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
         cmocka_unit_test(test_images_are_normalised_by_channel),
+        cmocka_unit_test(test_images_are_normalised_by_zeros),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
         cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
         cmocka_unit_test(test_failed_batch_is_the_next_one_again),
