@@ -1,6 +1,7 @@
 #include "data/bytes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,10 +74,24 @@ static bool read_stream(FILE *stream, data_file *file, const char *what)
     return read_all(stream, file, what);
 }
 
+/* Not waiting for a writer if the path is a pipe, which is refused; programs that are started get no
+ * copy of the file. */
+static FILE *open_stream(const char *path)
+{
+    const int number = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *stream = number >= 0 ? fdopen(number, "rb") : NULL;
+    if (!stream && number >= 0) {
+        const int reason = errno;
+        close(number);
+        errno = reason;
+    }
+    return stream;
+}
+
 bool data_file_read(data_file *file, const char *what, const char *path)
 {
     *file = (data_file){ .path = path };
-    FILE *stream = fopen(path, "rb");
+    FILE *stream = open_stream(path);
     if (!stream) {
         DATA_FAIL(TERN_ERR_IO, what, "'%s': %s", path, strerror(errno));
         return false;

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/bytes.h"
 #include "data/idx.h"
@@ -216,6 +218,23 @@ static void test_files_that_cannot_be_read_are_errors(void **state)
     tern_error_clear();
 }
 
+/* Without waiting for somebody who writes into it. */
+static void test_pipes_are_refused(void **state)
+{
+    (void)state;
+    char path[FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s", file_path("pipe"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    (void)alarm(20);
+    assert_null(tern_idx_read(path));
+    assert_non_null(strstr(tern_error_text(), "pipe' is not a regular file"));
+    tern_error_clear();
+    assert_null(tern_text_read(path));
+    (void)alarm(0);
+    assert_non_null(strstr(tern_error_text(), "pipe' is not a regular file"));
+    tern_error_clear();
+}
+
 static void test_idx_read_reads_a_file(void **state)
 {
     (void)state;
@@ -240,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_corrupt_gzip_is_refused),
         cmocka_unit_test(test_gzip_that_unpacks_to_more_is_refused),
         cmocka_unit_test(test_files_that_cannot_be_read_are_errors),
+        cmocka_unit_test(test_pipes_are_refused),
         cmocka_unit_test(test_idx_read_reads_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
