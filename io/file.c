@@ -1,7 +1,9 @@
 /* Reading at an offset, and files that are replaced as a whole. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,11 +105,42 @@ static void fail_target(io_target *target, const char *action)
     target->failed = true;
 }
 
-/* A link is written through: the file it leads to is replaced, not the link. */
+/* Puts what a link that leads to nothing would make in the place of its path; false, with errno, when
+ * the links have no end. */
+static bool follow_links(char path[PATH_MAX])
+{
+    enum { LINKS_MAX = 40 }; /* as the system's */
+    char named[PATH_MAX];
+    for (int links = 0; links < LINKS_MAX; links++) {
+        const ssize_t n = readlink(path, named, sizeof named);
+        if (n < 0)
+            return errno == EINVAL || errno == ENOENT; /* no link, or nothing */
+        const char *slash = strrchr(path, '/');
+        const size_t folder = named[0] != '/' && slash ? (size_t)(slash - path) + 1 : 0;
+        if (folder + (size_t)n >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+        memcpy(path + folder, named, (size_t)n);
+        path[folder + (size_t)n] = '\0';
+    }
+    errno = ELOOP;
+    return false;
+}
+
+/* A link is written through: the file it leads to is replaced, or made, and not the link. */
 static char *resolve(tern_site_t site, const char *path)
 {
+    char end[PATH_MAX];
     char *real = realpath(path, NULL);
-    return real ? real : io_copy_text(site, what_write, path);
+    if (real)
+        return real;
+    const bool is_short = snprintf(end, sizeof end, "%s", path) < (int)sizeof end;
+    if (errno == ENOENT && is_short && follow_links(end))
+        return io_copy_text(site, what_write, end);
+    if (errno != ENOMEM)
+        fail_errno(site, what_write, path, "cannot find the file to write");
+    return NULL;
 }
 
 /* Opens a new file of a name that nobody else has. Not mkstemp: that one makes files for the owner

@@ -107,7 +107,7 @@ TERN_API tern_status_t tern_generator_restore_at(tern_site_t site, tern_generato
     tern_generator_restore_at(TERN_HERE, generator, state, prefix)
 
 /* Writes a state to a safetensors file, replacing a file there only once the new one is whole and on
- * disk. Tensors on devices are read back. */
+ * disk. A link is kept: the file it leads to is replaced or made. Tensors on devices are read back. */
 TERN_API tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state,
                                           const char *path);
 #define tern_state_save(state, path) tern_state_save_at(TERN_HERE, state, path)

@@ -286,6 +286,45 @@ static void test_a_save_goes_through_a_link(void **unused)
     tern_state_free(state);
 }
 
+static void assert_link(const char *name)
+{
+    struct stat info;
+    assert_int_equal(lstat(file_path(name), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+}
+
+/* From the folder of each link on. */
+static void test_a_save_makes_the_end_of_a_link(void **unused)
+{
+    (void)unused;
+    char folder[2 * FILE_PATH_BYTES], end[3 * FILE_PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", file_path("below"));
+    snprintf(end, sizeof end, "%s/end", folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(symlink("below/second", file_path("first")), 0);
+    assert_int_equal(symlink(end, file_path("below/second")), 0);
+    assert_int_equal(symlink("../below/nowhere/end", file_path("below/lost")), 0);
+    assert_int_equal(symlink("ring", file_path("ring")), 0);
+    tern_state *state = one_number(3);
+    tern_state_save(state, file_path("first"));
+    assert_no_error();
+    assert_true(saved_number("below/end") == 3);
+    assert_link("first");
+    assert_link("below/second");
+    tern_state_save(state, file_path("below/lost"));
+    assert_error(TERN_ERR_IO, "below/../below/nowhere/end: cannot write a file beside it: No such");
+    assert_link("below/lost");
+    tern_state_save(state, file_path("ring"));
+    assert_error(TERN_ERR_IO, "ring: cannot find the file to write: Too many levels");
+    assert_link("ring");
+    assert_int_equal(count_files("ring") + count_files("first"), 2);
+    assert_int_equal(unlink(end), 0);
+    assert_int_equal(unlink(file_path("below/second")), 0);
+    assert_int_equal(unlink(file_path("below/lost")), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else was left in it */
+    tern_state_free(state);
+}
+
 /* A name that a file does not take is found before anything is written. */
 static void test_a_save_of_a_bad_name_leaves_the_old_file(void **unused)
 {
@@ -395,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_a_generator_goes_on_where_it_was),
         cmocka_unit_test(test_a_save_replaces_a_file_and_keeps_its_mode),
         cmocka_unit_test(test_a_save_goes_through_a_link),
+        cmocka_unit_test(test_a_save_makes_the_end_of_a_link),
         cmocka_unit_test(test_a_save_of_a_bad_name_leaves_the_old_file),
         cmocka_unit_test(test_a_save_that_the_disk_cuts_short_leaves_the_old_file),
         cmocka_unit_test(test_a_save_onto_something_else_fails),
