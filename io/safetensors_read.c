@@ -157,8 +157,11 @@ static bool check_cover(tern_site_t site, const tern_safetensors *file, int64_t 
 
 /* ---- building --------------------------------------------------------------------------------- */
 
+/* null is none, as for the Python library; an empty key is one. */
 static bool read_texts(tern_site_t site, tern_safetensors *file, const cJSON *metadata)
 {
+    if (cJSON_IsNull(metadata))
+        return true;
     if (!cJSON_IsObject(metadata))
         return bad(site, file, "__metadata__ is not an object of texts", NULL);
     file->texts = calloc((size_t)cJSON_GetArraySize(metadata) + 1, sizeof *file->texts);
@@ -184,10 +187,12 @@ static bool read_entries(tern_site_t site, tern_safetensors *file)
     file->entries = calloc((size_t)n + 1, sizeof *file->entries);
     if (!file->entries)
         return no_memory(site);
+    const cJSON *metadata = NULL;
     for (const cJSON *item = file->header->child; item; item = item->next) {
         if (strcmp(item->string, "__metadata__") == 0) {
-            if (file->texts)
+            if (metadata)
                 return bad(site, file, "two __metadata__", NULL);
+            metadata = item;
             if (!read_texts(site, file, item))
                 return false;
             continue;

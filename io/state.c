@@ -100,13 +100,20 @@ static int64_t place_of(tern_site_t site, io_names *set, void **array, const cha
     return count;
 }
 
-static bool check_name(tern_site_t site, const tern_state *state, const char *name)
+/* Of a text: other libraries write empty ones. */
+static bool check_key(tern_site_t site, const tern_state *state, const char *key)
 {
     if (tern_failed())
         return false;
-    if (!state || !name || !*name || !io_is_utf8((const unsigned char *)name, strlen(name)))
+    if (!state || !key || !io_is_utf8((const unsigned char *)key, strlen(key)))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "a state and a name in UTF-8 are needed");
     return !tern_failed();
+}
+
+/* Of a tensor. */
+static bool check_name(tern_site_t site, const tern_state *state, const char *name)
+{
+    return check_key(site, state, name && !*name ? NULL : name);
 }
 
 /* A name that has a tensor now is no longer one that could not be read. */
@@ -186,7 +193,7 @@ tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *state, const
 tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const char *key,
                                      const char *text)
 {
-    if (!check_name(site, state, key))
+    if (!check_key(site, state, key))
         return tern_error_code();
     if (!text || !io_is_utf8((const unsigned char *)text, strlen(text)))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the text of '%s' is not UTF-8", key);

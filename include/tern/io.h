@@ -51,7 +51,8 @@ TERN_API tern_status_t tern_state_set_number_at(tern_site_t site, tern_state *st
                                                 const char *name, double value);
 TERN_API tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const char *name,
                                              int64_t value);
-/* Texts have names of their own, apart from those of tensors (the file's __metadata__). */
+/* Texts have names of their own, apart from those of tensors (the file's __metadata__), and one may
+ * be empty. */
 TERN_API tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const char *key,
                                               const char *text);
 /* Bytes of the caller's (a struct without pointers), kept as a u8 tensor. */

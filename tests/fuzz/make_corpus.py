@@ -18,9 +18,9 @@ def pack(data, level=9):
     return gzip.compress(data, level, mtime=0)
 
 
-def safetensors(entries, data=b"", metadata=None):
+def safetensors(entries, data=b"", metadata=()):
     header = dict(entries)
-    if metadata:
+    if metadata != ():
         header["__metadata__"] = metadata
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -61,6 +61,8 @@ SAFETENSORS = {
     "one": safetensors({"a": entry("F32", [2], 0, 8)}, bytes(8)),
     "two": safetensors({"a": entry("F32", [1], 0, 4), "b.c": entry("I64", [], 4, 12)}, bytes(12)),
     "text": safetensors({"a": entry("U8", [0, 3], 0, 0)}, b"", {"format": "pt", "k": "\u00e9"}),
+    "unnamed": safetensors({"a": entry("U8", [1], 0, 1)}, b"1", {"": "x"}),
+    "null": safetensors({"a": entry("U8", [1], 0, 1)}, b"1", None),
     "gap": safetensors({"a": entry("F32", [1], 4, 8)}, bytes(8)),
     "overlap": safetensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 2, 6)}, bytes(6)),
     "huge": safetensors({"a": entry("F64", [1 << 62, 8], 0, 8)}, bytes(8)),

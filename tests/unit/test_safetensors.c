@@ -183,6 +183,27 @@ static void test_a_foreign_file_is_read(void **unused)
     file_bytes_free(&bytes);
 }
 
+/* Texts that Python's library reads, too: a key may be empty, and null stands for none. */
+static void test_foreign_texts_are_read(void **unused)
+{
+    (void)unused;
+    file_write("texts", with_header("{\"__metadata__\":{\"\":\"x\",\"k\":\"\"}}", 0));
+    tern_state *state = tern_state_load(file_path("texts"));
+    assert_no_error();
+    assert_int_equal(tern_state_save(state, file_path("texts")), TERN_OK);
+    tern_state_free(state);
+    state = tern_state_load(file_path("texts"));
+    assert_no_error();
+    assert_string_equal(tern_state_text(state, ""), "x");
+    assert_string_equal(tern_state_text(state, "k"), "");
+    tern_state_free(state);
+    file_write("texts", with_header("{\"__metadata__\":null}", 0));
+    state = tern_state_load(file_path("texts"));
+    assert_no_error();
+    assert_int_equal(tern_state_text_keys(state).count, 0);
+    tern_state_free(state);
+}
+
 /* A state knows the name, and is whole once there is a tensor. */
 static void check_foreign_state(const char *path)
 {
@@ -334,6 +355,7 @@ static void test_names_that_are_empty_or_twice_are_refused(void **unused)
            "\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
            0, "twice there: 'a'");
     refuse("{\"__metadata__\":{},\"__metadata__\":{}}", 0, "two __metadata__");
+    refuse("{\"__metadata__\":null,\"__metadata__\":{}}", 0, "two __metadata__");
     refuse("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "key twice: 'k'");
     refuse("{\"__metadata__\":{\"k\":1}}", 0, "no text under: 'k'");
     refuse("{\"__metadata__\":\"k\"}", 0, "not an object");
@@ -453,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_names_and_texts_keep_order_and_characters),
         cmocka_unit_test(test_data_starts_at_a_multiple_of_eight),
         cmocka_unit_test(test_a_foreign_file_is_read),
+        cmocka_unit_test(test_foreign_texts_are_read),
         cmocka_unit_test(test_a_foreign_dtype_is_listed_and_not_read),
         cmocka_unit_test(test_bools_of_a_file_are_zero_or_one),
         cmocka_unit_test(test_a_file_that_is_cut_short_is_refused),
