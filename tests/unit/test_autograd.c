@@ -393,6 +393,7 @@ static void test_ops_of_ones_own_are_checked(void **state)
                                    .attr_size = 4000 };
     static const char attributes[4000];
     static const tern_op one = { "one", .inputs = 1, .forward = identity_forward };
+    static const tern_op three = { "three", .inputs = 3, .forward = identity_forward };
     tern_tensor *x = leaf(3);
     assert_null(tern_apply(NULL, x));
     assert_error(TERN_ERR_ARGUMENT, "the op or its inputs are NULL");
@@ -403,6 +404,9 @@ static void test_ops_of_ones_own_are_checked(void **state)
     assert_null(tern_apply(&nothing, x));
     assert_error(TERN_ERR_ARGUMENT, "neither forward nor rule");
     assert_null(tern_apply(&one, (tern_tensor *)NULL));
+    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_null(tern_apply(&three, NULL, x, x));
+    assert_non_null(strstr(tern_error_text(), "input 2   f64  [2]"));
     assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
 }
 
