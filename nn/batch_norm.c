@@ -44,25 +44,33 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
              layer->op.running_mean ? "" : ", no running statistics");
 }
 
-nn_statistics nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
-                                bool running)
+static void add_running(tern_module *m, tern_shape_t shape, nn_origin origin)
 {
-    nn_statistics s = { .batches = NULL };
-    const tern_shape_t shape = TERN_SHAPE(features);
-    if (affine) {
-        s.weight = nn_constant_parameter(m, "weight", shape, origin, 1);
-        s.bias = nn_constant_parameter(m, "bias", shape, origin, 0);
-    }
-    if (!running)
-        return s;
-    s.mean = tern_module_add_buffer(
-        m, "running_mean", tern_zeros(shape, .dtype = origin.dtype, .device = origin.device));
-    s.var = tern_module_add_buffer(
-        m, "running_var", tern_ones(shape, .dtype = origin.dtype, .device = origin.device));
-    s.batches = tern_module_add_buffer(
+    tern_module_add_buffer(m, "running_mean",
+                           tern_zeros(shape, .dtype = origin.dtype, .device = origin.device));
+    tern_module_add_buffer(m, "running_var",
+                           tern_ones(shape, .dtype = origin.dtype, .device = origin.device));
+    tern_module_add_buffer(
         m, "num_batches_tracked",
         tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_I64, .device = origin.device));
-    return s;
+}
+
+void nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
+                       bool running, nn_statistics fields)
+{
+    const tern_shape_t shape = TERN_SHAPE(features);
+    if (affine) {
+        nn_constant_parameter(m, "weight", shape, origin, 1);
+        nn_constant_parameter(m, "bias", shape, origin, 0);
+    }
+    if (running)
+        add_running(m, shape, origin);
+    nn_bind_tensor(m, "weight", fields.weight);
+    nn_bind_tensor(m, "bias", fields.bias);
+    nn_bind_tensor(m, "running_mean", fields.mean);
+    nn_bind_tensor(m, "running_var", fields.var);
+    if (fields.batches)
+        nn_bind_tensor(m, "num_batches_tracked", fields.batches);
 }
 
 static tern_module *make(tern_site_t site, const char *type, int images,
@@ -83,14 +91,11 @@ static tern_module *make(tern_site_t site, const char *type, int images,
         layer->op.size_ = sizeof layer->op;
         layer->op.eps = args.eps;
         layer->op.momentum = args.momentum;
-        const nn_statistics s = nn_add_statistics(&layer->base, args.features,
-                                                  (nn_origin){ args.device, args.dtype, NULL },
-                                                  !args.no_affine, !args.no_running);
-        layer->op.weight = s.weight;
-        layer->op.bias = s.bias;
-        layer->op.running_mean = s.mean;
-        layer->op.running_var = s.var;
-        layer->batches = s.batches;
+        nn_add_statistics(&layer->base, args.features, (nn_origin){ args.device, args.dtype, NULL },
+                          !args.no_affine, !args.no_running,
+                          (nn_statistics){ &layer->op.weight, &layer->op.bias,
+                                           &layer->op.running_mean, &layer->op.running_var,
+                                           &layer->batches });
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -63,7 +63,7 @@ static void write_options(const conv_options *o, bool has_bias, char *buffer, si
              has_bias ? "" : ", no bias");
 }
 
-/* Adds weight and bias (NULL where there is none): [a, b, kernel], or with a second kernel. */
+/* Adds weight and bias to a layer that has them in these fields: [a, b, kernel], or with a second kernel. */
 static void add_parameters(tern_module *m, const conv_options *o, nn_origin origin, int dims,
                            bool no_bias, tern_tensor **weight, tern_tensor **bias)
 {
@@ -71,14 +71,14 @@ static void add_parameters(tern_module *m, const conv_options *o, nn_origin orig
     const int64_t depth = (o->transposed ? o->out : o->in) / o->groups;
     const double cells = dims == 2 ? (double)o->kernel * (double)o->kernel : (double)o->kernel;
     const double bound = 1 / sqrt((double)depth * cells);
-    *weight = nn_uniform_parameter(m, "weight",
-                                   dims == 2 ? TERN_SHAPE(rows, depth, o->kernel, o->kernel)
-                                             : TERN_SHAPE(rows, depth, o->kernel),
-                                   origin, bound);
-    if (no_bias)
-        tern_module_add_parameter(m, "bias", NULL);
-    else
-        *bias = nn_uniform_parameter(m, "bias", TERN_SHAPE(o->out), origin, bound);
+    nn_uniform_parameter(m, "weight",
+                         dims == 2 ? TERN_SHAPE(rows, depth, o->kernel, o->kernel)
+                                   : TERN_SHAPE(rows, depth, o->kernel),
+                         origin, bound);
+    if (!no_bias)
+        nn_uniform_parameter(m, "bias", TERN_SHAPE(o->out), origin, bound);
+    nn_bind_tensor(m, "weight", weight);
+    nn_bind_tensor(m, "bias", bias);
 }
 
 /* ---- conv1d ----------------------------------------------------------------------------------- */

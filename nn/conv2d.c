@@ -70,12 +70,12 @@ static void add_parameters(conv2d_layer *layer)
     const int64_t depth = args->in / args->groups;
     const double bound = 1 / sqrt((double)depth * (double)args->kernel * (double)args->kernel_w);
     tern_module *m = &layer->base;
-    layer->op.weight = nn_uniform_parameter(
-        m, "weight", TERN_SHAPE(args->out, depth, args->kernel, args->kernel_w), origin, bound);
-    if (args->no_bias)
-        tern_module_add_parameter(m, "bias", NULL);
-    else
-        layer->op.bias = nn_uniform_parameter(m, "bias", TERN_SHAPE(args->out), origin, bound);
+    nn_uniform_parameter(m, "weight", TERN_SHAPE(args->out, depth, args->kernel, args->kernel_w),
+                         origin, bound);
+    if (!args->no_bias)
+        nn_uniform_parameter(m, "bias", TERN_SHAPE(args->out), origin, bound);
+    nn_bind_tensor(m, "weight", &layer->op.weight);
+    nn_bind_tensor(m, "bias", &layer->op.bias);
 }
 
 tern_module *tern_conv2d_layer_at(tern_site_t site, const tern_conv2d_layer_args *given)

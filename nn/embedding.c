@@ -61,8 +61,8 @@ tern_module *tern_embedding_layer_at(tern_site_t site, const tern_embedding_laye
         layer->size = args.size;
         layer->padding_idx = padding_idx;
         layer->padding = args.padding;
-        layer->weight =
-            tern_module_add_parameter(&layer->base, "weight", first_weight(&args, padding_idx));
+        tern_module_add_parameter(&layer->base, "weight", first_weight(&args, padding_idx));
+        nn_bind_tensor(&layer->base, "weight", &layer->weight);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -67,9 +67,11 @@ tern_module *tern_group_norm_layer_at(tern_site_t site, const tern_group_norm_la
                                             .groups = args.groups,
                                             .eps = args.eps };
         if (!args.no_affine) {
-            layer->op.weight = nn_constant_parameter(&layer->base, "weight", shape, origin, 1);
-            layer->op.bias = nn_constant_parameter(&layer->base, "bias", shape, origin, 0);
+            nn_constant_parameter(&layer->base, "weight", shape, origin, 1);
+            nn_constant_parameter(&layer->base, "bias", shape, origin, 0);
         }
+        nn_bind_tensor(&layer->base, "weight", &layer->op.weight);
+        nn_bind_tensor(&layer->base, "bias", &layer->op.bias);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }
@@ -113,12 +115,9 @@ tern_module *tern_instance_norm_layer_at(tern_site_t site,
         layer->op.size_ = sizeof layer->op;
         layer->op.eps = args.eps;
         layer->op.momentum = args.momentum;
-        const nn_statistics s =
-            nn_add_statistics(&layer->base, args.features, origin, args.affine, args.running);
-        layer->op.weight = s.weight;
-        layer->op.bias = s.bias;
-        layer->op.running_mean = s.mean;
-        layer->op.running_var = s.var;
+        nn_add_statistics(&layer->base, args.features, origin, args.affine, args.running,
+                          (nn_statistics){ &layer->op.weight, &layer->op.bias,
+                                           &layer->op.running_mean, &layer->op.running_var, NULL });
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -65,6 +65,7 @@ char *nn_copy_text(tern_site_t site, const char *what, const char *text);
 typedef struct nn_member {
     char *name;
     tern_tensor *tensor; /* NULL: left out */
+    tern_tensor **field; /* where the module's struct has it as well; NULL: nowhere */
     bool buffer;
 } nn_member;
 
@@ -109,6 +110,10 @@ void nn_index_clear(nn_index *index);
 /* Releases m and its tree without asking for parents; for constructors that fail. */
 void nn_module_destroy(tern_module *m);
 
+/* *field is the member of that name, now and whenever another takes its place (NULL: left out, as one is
+ * that m does not have yet). For fields of m's own struct, which forward reads. */
+void nn_bind_tensor(tern_module *m, const char *name, tern_tensor **field);
+
 /* Children go back to the list of tern_finish: a program that made them may still hold them when a
  * constructor that took them fails. */
 void nn_module_let_go(tern_module *m);
@@ -125,13 +130,13 @@ tern_tensor *nn_uniform_parameter(tern_module *m, const char *name, tern_shape_t
                                   nn_origin origin, double bound);
 tern_tensor *nn_constant_parameter(tern_module *m, const char *name, tern_shape_t shape,
                                    nn_origin origin, double value);
-/* Members of layers that normalise channels, those that are wanted. */
+/* Members of layers that normalise channels, those that are wanted; fields are bound to all. */
 typedef struct nn_statistics {
-    tern_tensor *weight, *bias, *mean, *var;
-    tern_tensor *batches; /* num_batches_tracked: i64, 0-dim */
+    tern_tensor **weight, **bias, **mean, **var;
+    tern_tensor **batches; /* num_batches_tracked: i64, 0-dim; NULL: no field */
 } nn_statistics;
-nn_statistics nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
-                                bool running);
+void nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
+                       bool running, nn_statistics fields);
 /* What ends a constructor: m, or NULL after a failure, when m is freed. */
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
 /* False, with an error that names the option, unless value > 0. */

@@ -89,9 +89,11 @@ tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_la
         layer->op.eps = args.eps;
         layer->eps = nn_option(args.eps, 1e-5);
         if (!args.no_affine)
-            layer->op.weight = nn_constant_parameter(m, "weight", args.shape, origin, 1);
+            nn_constant_parameter(m, "weight", args.shape, origin, 1);
         if (!args.no_affine && !args.no_bias)
-            layer->op.bias = nn_constant_parameter(m, "bias", args.shape, origin, 0);
+            nn_constant_parameter(m, "bias", args.shape, origin, 0);
+        nn_bind_tensor(m, "weight", &layer->op.weight);
+        nn_bind_tensor(m, "bias", &layer->op.bias);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }
@@ -111,9 +113,9 @@ tern_module *tern_rms_norm_layer_at(tern_site_t site, const tern_rms_norm_layer_
         layer->op.eps = args.eps;
         layer->eps = nn_option(args.eps, (double)NAN);
         if (!args.no_affine)
-            layer->op.weight =
-                nn_constant_parameter(&layer->base, "weight", args.shape,
-                                      (nn_origin){ args.device, args.dtype, NULL }, 1);
+            nn_constant_parameter(&layer->base, "weight", args.shape,
+                                  (nn_origin){ args.device, args.dtype, NULL }, 1);
+        nn_bind_tensor(&layer->base, "weight", &layer->op.weight);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -39,12 +39,11 @@ tern_module *tern_linear_layer_at(tern_site_t site, const tern_linear_layer_args
         m->describe = describe;
         layer->in = args.in;
         layer->out = args.out;
-        layer->weight =
-            nn_uniform_parameter(m, "weight", TERN_SHAPE(args.out, args.in), origin, bound);
-        if (args.no_bias)
-            tern_module_add_parameter(m, "bias", NULL);
-        else
-            layer->bias = nn_uniform_parameter(m, "bias", TERN_SHAPE(args.out), origin, bound);
+        nn_uniform_parameter(m, "weight", TERN_SHAPE(args.out, args.in), origin, bound);
+        if (!args.no_bias)
+            nn_uniform_parameter(m, "bias", TERN_SHAPE(args.out), origin, bound);
+        nn_bind_tensor(m, "weight", &layer->weight);
+        nn_bind_tensor(m, "bias", &layer->bias);
     }
     return nn_layer_done(&frame, layer ? &layer->base : NULL);
 }

@@ -214,7 +214,7 @@ static nn_member *append_member(tern_site_t site, tern_module *m, const char *na
     }
     own->members = grown;
     nn_member *added = &grown[own->member_count];
-    *added = (nn_member){ nn_copy_text(site, "module_add_parameter", name), NULL, false };
+    *added = (nn_member){ .name = nn_copy_text(site, "module_add_parameter", name) };
     if (!added->name)
         return NULL;
     own->member_count++;
@@ -233,8 +233,21 @@ static tern_tensor *add_member(tern_site_t site, tern_module *m, const char *nam
     tern_release(slot->tensor);
     slot->tensor = t;
     slot->buffer = buffer;
+    if (slot->field)
+        *slot->field = t;
     m->members_->revision = next_revision();
     return t;
+}
+
+void nn_bind_tensor(tern_module *m, const char *name, tern_tensor **field)
+{
+    nn_member *slot = find_member(m, name);
+    if (!slot)
+        slot = append_member(TERN_HERE, m, name);
+    if (!slot)
+        return;
+    slot->field = field;
+    *field = slot->tensor;
 }
 
 tern_tensor *tern_module_add_parameter_at(tern_site_t site, tern_module *m, const char *name,

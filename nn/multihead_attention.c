@@ -9,8 +9,9 @@ static const char what[] = "multihead_attention_layer";
 
 typedef struct attention_layer {
     tern_module base;
-    tern_tensor *packed;     /* [3 width, width]; NULL where widths differ: */
-    tern_tensor *weights[3]; /* of query, key and value */
+    bool is_packed;          /* not where widths differ */
+    tern_tensor *packed;     /* [3 width, width], or */
+    tern_tensor *weights[3]; /* those of query, key and value */
     tern_tensor *bias;       /* [3 width] or NULL */
     tern_module *out;
     int64_t width, heads;
@@ -27,9 +28,9 @@ static void project(const attention_layer *layer, tern_tensor *x, int first, int
 {
     const int64_t width = layer->width, begin = first * width, end = begin + count * width;
     const int64_t n = tern_size(x, 0), t = tern_size(x, 1);
-    tern_tensor *weight = !layer->packed ? layer->weights[first]
-                          : count == 3   ? layer->packed
-                                         : tern_slice(layer->packed, 0, begin, end);
+    tern_tensor *weight = !layer->is_packed ? layer->weights[first]
+                          : count == 3      ? layer->packed
+                                            : tern_slice(layer->packed, 0, begin, end);
     tern_tensor *bias =
         layer->bias && count < 3 ? tern_slice(layer->bias, 0, begin, end) : layer->bias;
     tern_tensor *y = tern_linear(x, weight, bias);
@@ -44,7 +45,7 @@ static void project_all(const attention_layer *layer, tern_tensor *const in[3], 
 {
     for (int first = 0, count; first < 3; first += count) {
         count = 1;
-        while (layer->packed && first + count < 3 && in[first + count] == in[first])
+        while (layer->is_packed && first + count < 3 && in[first + count] == in[first])
             count++;
         project(layer, in[first], first, count, out + first);
     }
@@ -130,14 +131,18 @@ static void add_parameters(attention_layer *layer, const tern_multihead_attentio
     const nn_origin origin = { args->device, args->dtype, args->generator };
     const int64_t widths[3] = { args->width, nn_given(args->key_width, args->width),
                                 nn_given(args->value_width, args->width) };
-    if (widths[1] == args->width && widths[2] == args->width)
-        layer->packed = xavier(m, "in_proj_weight", 3 * args->width, args->width, origin);
-    else
-        for (int i = 0; i < 3; i++)
-            layer->weights[i] = xavier(m, names[i], args->width, widths[i], origin);
+    layer->is_packed = widths[1] == args->width && widths[2] == args->width;
+    if (layer->is_packed) {
+        xavier(m, "in_proj_weight", 3 * args->width, args->width, origin);
+        nn_bind_tensor(m, "in_proj_weight", &layer->packed);
+    }
+    for (int i = 0; i < 3 && !layer->is_packed; i++) {
+        xavier(m, names[i], args->width, widths[i], origin);
+        nn_bind_tensor(m, names[i], &layer->weights[i]);
+    }
     if (!args->no_bias)
-        layer->bias =
-            nn_constant_parameter(m, "in_proj_bias", TERN_SHAPE(3 * args->width), origin, 0);
+        nn_constant_parameter(m, "in_proj_bias", TERN_SHAPE(3 * args->width), origin, 0);
+    nn_bind_tensor(m, "in_proj_bias", &layer->bias);
     layer->out =
         tern_module_add_child(m, "out_proj",
                               tern_linear_layer(args->width, args->width, .no_bias = args->no_bias,

@@ -180,10 +180,11 @@ static void add_parameters(recurrent *m, const tern_rnn_layer_args *args, int64_
         (void)snprintf(name, sizeof name, "%s_l%lld%s", names[i], (long long)layer,
                        back ? "_reverse" : "");
         if (i < 2)
-            to[i] = nn_uniform_parameter(&m->base, name, TERN_SHAPE(rows, i == 0 ? in : m->size),
-                                         origin, bound);
+            nn_uniform_parameter(&m->base, name, TERN_SHAPE(rows, i == 0 ? in : m->size), origin,
+                                 bound);
         else if (!args->no_bias)
-            to[i] = nn_uniform_parameter(&m->base, name, TERN_SHAPE(rows), origin, bound);
+            nn_uniform_parameter(&m->base, name, TERN_SHAPE(rows), origin, bound);
+        nn_bind_tensor(&m->base, name, &to[i]);
     }
 }
 

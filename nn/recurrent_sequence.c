@@ -8,7 +8,8 @@
 enum { SAVED_STATES = RNN_W_HH + 1, SAVED_MORE };
 
 typedef struct direction {
-    int32_t mode, reverse, biased;
+    int32_t mode, reverse;
+    int32_t biased; /* bit 0: has RNN_B_IH, bit 1: RNN_B_HH */
 } direction;
 
 static rnn_sequence sequence_of(const direction *d, const tern_tensor *x, const tern_tensor *h0)
@@ -98,7 +99,7 @@ static kept what_was_kept(tern_op_ctx *ctx)
     if (d->mode == RNN_LSTM)
         k.in[RNN_C0] = tern_saved(ctx, next++);
     for (int i = RNN_B_IH; i <= RNN_B_HH; i++)
-        if (d->biased)
+        if (d->biased & 1 << (i - RNN_B_IH))
             k.in[i] = tern_saved(ctx, next++);
     return k;
 }
@@ -240,7 +241,8 @@ static const tern_op sequence_op = SEQUENCE("rnn", 6), lstm_op = SEQUENCE("lstm"
 
 tern_tensor *rnn_run_direction(rnn_mode mode, bool reverse, tern_tensor *const in[RNN_OPERANDS])
 {
-    const direction attr = { (int32_t)mode, reverse, in[RNN_B_IH] != NULL };
+    const int32_t biased = (in[RNN_B_IH] != NULL) | (in[RNN_B_HH] != NULL) << 1;
+    const direction attr = { (int32_t)mode, reverse, biased };
     const tern_op *op = mode == RNN_LSTM ? &lstm_op : mode == RNN_GRU ? &gru_op : &sequence_op;
     return tern_apply_at(TERN_HERE, op, in, &attr);
 }

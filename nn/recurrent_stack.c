@@ -241,6 +241,30 @@ static tern_dtype_t dtype_in_op(const tern_tensor *t)
     return casts ? tern_autocast_dtype(dev) : tern_dtype(t);
 }
 
+/* As many rows and columns as the layer was made with; a bias (columns 0) or none, as `there` says. */
+static bool fits(const tern_tensor *t, bool there, int64_t rows, int64_t columns)
+{
+    if (t == NULL || !there)
+        return (t != NULL) == there;
+    return tern_ndim(t) == (columns ? 2 : 1) && tern_size(t, 0) == rows &&
+           (columns == 0 || tern_size(t, 1) == columns);
+}
+
+/* The library trusts the sizes, and takes all biases or none; a program may have put others there. */
+static bool is_whole(const rnn_stack *s)
+{
+    const int64_t rows = rnn_gates(s->mode) * s->size;
+    const bool biased = s->parameters[2] != NULL;
+    for (int64_t place = 0; place < s->layers * s->directions; place++) {
+        tern_tensor *const *w = &s->parameters[RNN_PARAMETERS * place];
+        const int64_t in = place < s->directions ? s->features : s->directions * s->size;
+        if (!fits(w[0], true, rows, in) || !fits(w[1], true, rows, s->size) ||
+            !fits(w[2], biased, rows, 0) || !fits(w[3], biased, rows, 0))
+            return false;
+    }
+    return true;
+}
+
 /* Operands of one kind and one device, as the library wants them; others are for the ops to judge. */
 static bool alike(const rnn_stack *s, const tern_tensor *x, const tern_tensor *h0,
                   const tern_tensor *c0, bool *out_wants)
@@ -304,7 +328,7 @@ bool rnn_run_stack(const rnn_stack *s, tern_tensor *x, tern_tensor *h0, tern_ten
 {
     stack_attr attr;
     bool wants_grad;
-    if (!alike(s, x, h0, c0, &wants_grad) || !describe(s, x, wants_grad, &attr))
+    if (!is_whole(s) || !alike(s, x, h0, c0, &wants_grad) || !describe(s, x, wants_grad, &attr))
         return false;
     const tern_op *op = s->mode == RNN_LSTM ? &lstm_op : s->mode == RNN_GRU ? &gru_op : &rnn_op;
     tern_tensor *const in[INPUTS] = { tern_contiguous(x), h0, flat_weights(s, attr.how.biased),
