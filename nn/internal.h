@@ -72,6 +72,7 @@ typedef struct nn_member {
 typedef struct nn_child {
     char *name;
     tern_module *module;
+    tern_module **field; /* where the parent's struct has it as well; NULL: nowhere */
 } nn_child;
 
 /* One named tensor of a tree of modules. A shared tensor has an entry per name; all but the first
@@ -113,6 +114,8 @@ void nn_module_destroy(tern_module *m);
 /* *field is the member of that name, now and whenever another takes its place (NULL: left out, as one is
  * that m does not have yet). For fields of m's own struct, which forward reads. */
 void nn_bind_tensor(tern_module *m, const char *name, tern_tensor **field);
+/* Adds a child, and *field is the child of that name from then on; NULL, with an error, for no child. */
+void nn_bind_child(tern_module *m, const char *name, tern_module *child, tern_module **field);
 
 /* Children go back to the list of tern_finish: a program that made them may still hold them when a
  * constructor that took them fails. */

@@ -153,7 +153,7 @@ static nn_child *append_child(tern_site_t site, tern_module *m, const char *name
     }
     own->children = grown;
     nn_child *added = &grown[own->child_count];
-    *added = (nn_child){ nn_copy_text(site, "module_add_child", name), NULL };
+    *added = (nn_child){ .name = nn_copy_text(site, "module_add_child", name) };
     if (!added->name)
         return NULL;
     own->child_count++;
@@ -171,6 +171,8 @@ static void replace_child(nn_child *slot, tern_module *child)
         child->name_ = slot->name;
     }
     slot->module = child;
+    if (slot->field)
+        *slot->field = child;
 }
 
 tern_module *tern_module_add_child_at(tern_site_t site, tern_module *m, const char *name,
@@ -192,6 +194,13 @@ tern_module *tern_module_add_child_at(tern_site_t site, tern_module *m, const ch
         replace_child(slot, child);
     m->members_->revision = next_revision();
     return child;
+}
+
+void nn_bind_child(tern_module *m, const char *name, tern_module *child, tern_module **field)
+{
+    *field = tern_module_add_child(m, name, child);
+    if (*field)
+        find_child(m, name)->field = field;
 }
 
 /* ---- parameters and buffers ------------------------------------------------------------------- */

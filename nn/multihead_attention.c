@@ -143,11 +143,11 @@ static void add_parameters(attention_layer *layer, const tern_multihead_attentio
     if (!args->no_bias)
         nn_constant_parameter(m, "in_proj_bias", TERN_SHAPE(3 * args->width), origin, 0);
     nn_bind_tensor(m, "in_proj_bias", &layer->bias);
-    layer->out =
-        tern_module_add_child(m, "out_proj",
-                              tern_linear_layer(args->width, args->width, .no_bias = args->no_bias,
-                                                .device = args->device, .dtype = args->dtype,
-                                                .generator = args->generator));
+    nn_bind_child(m, "out_proj",
+                  tern_linear_layer(args->width, args->width, .no_bias = args->no_bias,
+                                    .device = args->device, .dtype = args->dtype,
+                                    .generator = args->generator),
+                  &layer->out);
     tern_tensor *bias = tern_module_tensor(m, "out_proj.bias");
     if (bias)
         tern_init_constant(bias, 0);

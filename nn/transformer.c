@@ -95,16 +95,16 @@ static void add_children(transformer_layer *layer, bool decoder)
     static const char *const names[] = { "norm1", "norm2", "norm3" };
     const tern_transformer_layer_args *o = &layer->options;
     tern_module *m = &layer->base;
-    layer->self_attn = tern_module_add_child(m, "self_attn", attention_of(o, o->causal));
+    nn_bind_child(m, "self_attn", attention_of(o, o->causal), &layer->self_attn);
     if (decoder)
-        layer->multihead_attn = tern_module_add_child(m, "multihead_attn", attention_of(o, false));
-    layer->linear1 = tern_module_add_child(m, "linear1", linear_of(o, o->width, o->hidden));
-    layer->linear2 = tern_module_add_child(m, "linear2", linear_of(o, o->hidden, o->width));
+        nn_bind_child(m, "multihead_attn", attention_of(o, false), &layer->multihead_attn);
+    nn_bind_child(m, "linear1", linear_of(o, o->width, o->hidden), &layer->linear1);
+    nn_bind_child(m, "linear2", linear_of(o, o->hidden, o->width), &layer->linear2);
     for (int i = 0; i < (decoder ? 3 : 2); i++)
-        layer->norms[i] = tern_module_add_child(
-            m, names[i],
-            tern_layer_norm_layer(o->width, .eps = o->eps, .no_bias = o->no_bias,
-                                  .device = o->device, .dtype = o->dtype));
+        nn_bind_child(m, names[i],
+                      tern_layer_norm_layer(o->width, .eps = o->eps, .no_bias = o->no_bias,
+                                            .device = o->device, .dtype = o->dtype),
+                      &layer->norms[i]);
 }
 
 static tern_module *make(tern_site_t site, const tern_transformer_layer_args *given, bool decoder)

@@ -73,10 +73,11 @@ TERN_API tern_module *tern_module_create_args_at(tern_site_t site, size_t bytes,
 
 /* Each returns what was added, NULL after a failure. Names may contain dots.
  *
- * A name that is taken is given the new value, and what it had before goes unless something else holds it.
- * Layers of this library use the new one from then on: a weight that two of them share, a bias that is NULL
- * and left out. A module of one's own that keeps what it added in its struct has to set it there as well,
- * as TERN_CHILD and its like do. An optimizer keeps the tensors that it was made with. */
+ * A name that is taken is given the new value: a tensor that it had goes unless something else holds it, a
+ * child is without a parent again. Layers of this library use the new one from then on: a weight that two
+ * of them share, a bias that is NULL and left out. A module of one's own that keeps what it added in its
+ * struct has to set it there as well, as TERN_CHILD and its like do. An optimizer keeps the tensors that it
+ * was made with. */
 TERN_API tern_module *tern_module_add_child_at(tern_site_t site, tern_module *m, const char *name,
                                                tern_module *child);
 /* t: a leaf of a float dtype, which then requires a gradient, or NULL: a parameter left out. */

@@ -202,12 +202,84 @@ static void test_layers_use_what_they_have_now(void **unused)
     }
 }
 
+/* ---- children --------------------------------------------------------------------------------- */
+
+/* Two layers that differ in all of their parameters. */
+static void make_two(tern_module *out[2], bool decoder)
+{
+    for (int i = 0; i < 2; i++) {
+        out[i] = decoder ? tern_transformer_decoder_layer(4, 2, .hidden = 8)
+                         : tern_transformer_encoder_layer(4, 2, .hidden = 8);
+        assert_no_error();
+        tern_eval(out[i]);
+        const tern_tensors_t all = tern_parameters(out[i]);
+        for (int64_t k = 0; k < all.count; k++)
+            tern_init_uniform(all.tensors[k], -1, 1);
+    }
+}
+
+static tern_tensor *run_with(tern_module *layer, tern_tensor *x, bool decoder)
+{
+    tern_args args = TERN_ARGS(x, decoder ? x : NULL);
+    return tern_forward_args(layer, &args);
+}
+
+static void check_children(bool decoder)
+{
+    TERN_SCOPE;
+    tern_module *two[2];
+    make_two(two, decoder);
+    tern_tensor *x = tern_randn(TERN_SHAPE(1, 3, 4)), *y = run_with(two[0], x, decoder);
+    for (int64_t i = 0; i < tern_module_child_count(two[1]); i++) {
+        tern_module *old = tern_module_child(two[0], i);
+        tern_module_add_child(two[0], tern_module_child_name(two[1], i),
+                              tern_module_child(two[1], i));
+        tern_module_free(old); /* nobody's any more */
+        tern_tensor *next = run_with(two[0], x, decoder);
+        assert_true(distance(y, next) > 1e-3);
+        y = next;
+    }
+    assert_true(distance(y, run_with(two[1], x, decoder)) == 0);
+    tern_backward(tern_sum(tern_mul(y, y)));
+    const tern_tensors_t all = tern_parameters(two[0]);
+    for (int64_t i = 0; i < all.count; i++)
+        assert_non_null(tern_grad_of(all.tensors[i]));
+    tern_module_free(two[1]);
+    tern_module_free(two[0]);
+    assert_no_error();
+}
+
+static void test_layers_run_the_children_that_they_have_now(void **unused)
+{
+    (void)unused;
+    check_children(false);
+    check_children(true);
+}
+
+static void test_attention_ends_with_the_projection_that_it_has_now(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_module *attention = tern_multihead_attention_layer(4, 2);
+    tern_module *old = tern_module_find(attention, "out_proj");
+    tern_tensor *x = tern_randn(TERN_SHAPE(1, 3, 4));
+    tern_module *wide = tern_module_add_child(attention, "out_proj", tern_linear_layer(4, 6));
+    tern_module_free(old);
+    assert_int_equal(tern_size(tern_forward(attention, x), 2), 6);
+    tern_init_constant(tern_module_tensor(wide, "weight"), 0);
+    tern_init_constant(tern_module_tensor(wide, "bias"), 2);
+    assert_true(sum_of(tern_forward(attention, x)) == 3 * 6 * 2);
+    tern_module_free(attention);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_head_uses_the_weight_of_an_embedding),
         cmocka_unit_test(test_a_bias_is_left_out_and_comes_back),
         cmocka_unit_test(test_layers_use_what_they_have_now),
+        cmocka_unit_test(test_layers_run_the_children_that_they_have_now),
+        cmocka_unit_test(test_attention_ends_with_the_projection_that_it_has_now),
     };
     const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();
