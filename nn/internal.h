@@ -111,6 +111,8 @@ void nn_index_clear(nn_index *index);
 /* Releases m and its tree without asking for parents; for constructors that fail. */
 void nn_module_destroy(tern_module *m);
 
+/* A child of m itself; NULL: there is none of that name. */
+nn_child *nn_find_child(tern_module *m, const char *name);
 /* *field is the member of that name, now and whenever another takes its place (NULL: left out, as one is
  * that m does not have yet). For fields of m's own struct, which forward reads. */
 void nn_bind_tensor(tern_module *m, const char *name, tern_tensor **field);

@@ -134,7 +134,7 @@ static bool reaches(const tern_module *from, const tern_module *target)
     return false;
 }
 
-static nn_child *find_child(tern_module *m, const char *name)
+nn_child *nn_find_child(tern_module *m, const char *name)
 {
     for (int64_t i = 0; i < m->members_->child_count; i++)
         if (!strcmp(m->members_->children[i].name, name))
@@ -185,7 +185,7 @@ tern_module *tern_module_add_child_at(tern_site_t site, tern_module *m, const ch
                      child ? "contains the module that it is added to" : "is NULL");
         return NULL;
     }
-    nn_child *slot = find_child(m, name);
+    nn_child *slot = nn_find_child(m, name);
     if (!slot)
         slot = append_child(site, m, name);
     if (!slot)
@@ -200,7 +200,7 @@ void nn_bind_child(tern_module *m, const char *name, tern_module *child, tern_mo
 {
     *field = tern_module_add_child(m, name, child);
     if (*field)
-        find_child(m, name)->field = field;
+        nn_find_child(m, name)->field = field;
 }
 
 /* ---- parameters and buffers ------------------------------------------------------------------- */

@@ -27,6 +27,17 @@ bool nn_is_sequential(const tern_module *m)
     return m->forward == forward;
 }
 
+enum { NUMBER_BYTES = 24 };
+
+/* The next number that no child has for its name. */
+static void next_number(tern_module *sequential, char number[NUMBER_BYTES])
+{
+    int64_t next = sequential->members_->child_count;
+    do
+        (void)snprintf(number, NUMBER_BYTES, "%lld", (long long)next++);
+    while (nn_find_child(sequential, number));
+}
+
 static tern_module *add(tern_site_t site, const char *what, tern_module *sequential,
                         const char *name, tern_module *module)
 {
@@ -36,11 +47,17 @@ static tern_module *add(tern_site_t site, const char *what, tern_module *sequent
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the module is a %s", sequential->type);
         return NULL;
     }
-    char number[24];
-    snprintf(number, sizeof number, "%lld", (long long)sequential->members_->child_count);
+    char number[NUMBER_BYTES];
+    if (!name)
+        next_number(sequential, number);
+    else if (nn_find_child(sequential, name))
+        tern_fail_at(
+            site, TERN_ERR_ARGUMENT, what,
+            "there is a child '%s'\n  try tern_module_add_child to put another in its place", name);
     if (!module)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "child '%s' is NULL", name ? name : number);
-    return module ? tern_module_add_child_at(site, sequential, name ? name : number, module) : NULL;
+    return tern_failed() ? NULL
+                         : tern_module_add_child_at(site, sequential, name ? name : number, module);
 }
 
 tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, const char *name,

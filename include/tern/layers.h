@@ -282,7 +282,8 @@ TERN_API tern_module *tern_sequential_at(tern_site_t site, tern_module *const *m
     tern_sequential_at(                                             \
         TERN_HERE, (tern_module *const[]){ NULL, __VA_ARGS__ } + 1, \
         (int64_t)(sizeof((tern_module *const[]){ NULL, __VA_ARGS__ }) / sizeof(void *)) - 1)
-/* Appends; name NULL: the next number. Returns the module that was added. */
+/* Appends; name NULL: the next number that is free; one that is taken is an error. Returns the module that
+ * was added. */
 TERN_API tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential,
                                              const char *name, tern_module *module);
 #define tern_sequential_add(sequential, name, module) \

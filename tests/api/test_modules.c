@@ -92,6 +92,26 @@ static void test_sequential_counts_its_modules(void **unused)
     tern_module_free(empty);
 }
 
+/* Names that are numbers do not get in the way, and nothing is replaced. */
+static void test_a_sequential_appends(void **unused)
+{
+    (void)unused;
+    tern_module *net = tern_sequential(tern_relu_layer());
+    tern_module *two = tern_sequential_add(net, "2", tern_linear_layer(1, 2, .no_bias = true));
+    tern_sequential_add(net, NULL, tern_linear_layer(2, 3, .no_bias = true));
+    tern_sequential_add(net, NULL, tern_linear_layer(3, 4, .no_bias = true));
+    expect_names(tern_parameters(net), (const char *const[]){ "2.weight", "3.weight", "4.weight" },
+                 3);
+    tern_module *other = tern_relu_layer();
+    assert_null(tern_sequential_add(net, "2", other));
+    assert_error(TERN_ERR_ARGUMENT, "there is a child '2'");
+    assert_ptr_equal(tern_module_find(net, "2"), two);
+    assert_int_equal(tern_module_child_count(net), 4);
+    tern_module_free(other);
+    tern_module_free(net);
+    assert_no_error();
+}
+
 static void test_a_child_added_again_replaces_the_old_one(void **unused)
 {
     (void)unused;
@@ -371,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_freeing_a_module_frees_all_below_it),
         cmocka_unit_test(test_names_follow_the_tree),
         cmocka_unit_test(test_sequential_counts_its_modules),
+        cmocka_unit_test(test_a_sequential_appends),
         cmocka_unit_test(test_a_child_added_again_replaces_the_old_one),
         cmocka_unit_test(test_a_shared_parameter_counts_once),
         cmocka_unit_test(test_a_shared_child_goes_with_its_last_parent),
