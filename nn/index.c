@@ -21,6 +21,7 @@ typedef struct extent {
     int64_t entries;
     size_t text_bytes;
     size_t longest; /* prefix */
+    bool dotted;    /* names with dots: two paths may be one text */
 } extent;
 
 /* Adds what the tree under m needs, where names begin with `prefix` bytes. */
@@ -30,11 +31,14 @@ static void measure(const tern_module *m, size_t prefix, extent *sum)
     sum->longest = prefix > sum->longest ? prefix : sum->longest;
     for (int64_t i = 0; i < own->member_count; i++)
         if (own->members[i].tensor) {
+            sum->dotted |= strchr(own->members[i].name, '.') != NULL;
             sum->entries++;
             sum->text_bytes += prefix + strlen(own->members[i].name) + 1;
         }
-    for (int64_t i = 0; i < own->child_count; i++)
+    for (int64_t i = 0; i < own->child_count; i++) {
+        sum->dotted |= strchr(own->children[i].name, '.') != NULL;
         measure(own->children[i].module, prefix + strlen(own->children[i].name) + 1, sum);
+    }
 }
 
 typedef struct builder {
@@ -74,6 +78,21 @@ static void fill(builder *b, const tern_module *m, size_t prefix)
     }
 }
 
+/* Of two tensors under one name a state would have one. */
+static bool check_names(tern_site_t site, const char *what, const nn_index *index)
+{
+    for (int64_t i = 0; i < index->count; i++)
+        for (int64_t j = 0; j < i; j++) {
+            const nn_entry *a = &index->entries[i], *b = &index->entries[j];
+            if (a->tensor == b->tensor || strcmp(a->name, b->name) != 0)
+                continue;
+            tern_fail_at(site, TERN_ERR_STATE, what,
+                         "two tensors have the name '%s'\n  try names without dots", a->name);
+            return false;
+        }
+    return true;
+}
+
 /* Tensors and names of one kind, without aliases, into the arrays from `place` on. */
 static int64_t list_kind(nn_index *index, int kind, tern_tensor **tensors, const char **names,
                          int64_t place)
@@ -97,9 +116,9 @@ void nn_index_clear(nn_index *index)
     *index = (nn_index){ 0 };
 }
 
-static bool build(tern_site_t site, tern_module *m, nn_index *index)
+static bool build(tern_site_t site, const char *what, tern_module *m, nn_index *index)
 {
-    extent need = { 0, 0, 0 };
+    extent need = { .entries = 0 };
     measure(m, 0, &need);
     nn_index_clear(index);
     index->memory[0] = index->entries =
@@ -116,6 +135,10 @@ static bool build(tern_site_t site, tern_module *m, nn_index *index)
     }
     builder b = { index, text, text + need.text_bytes };
     fill(&b, m, 0);
+    if (need.dotted && !check_names(site, what, index)) {
+        nn_index_clear(index);
+        return false;
+    }
     const int64_t parameters = list_kind(index, PARAMETERS, tensors, names, 0);
     list_kind(index, BUFFERS, tensors, names, parameters);
     return true;
@@ -128,7 +151,7 @@ const nn_index *nn_module_index(tern_site_t site, const char *what, tern_module 
     nn_index *index = &m->members_->index;
     const uint64_t revision = tree_revision(m);
     if (!index->entries || index->revision != revision) {
-        if (!build(site, m, index))
+        if (!build(site, what, m, index))
             return NULL;
         index->revision = revision;
     }

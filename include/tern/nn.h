@@ -71,7 +71,8 @@ TERN_API tern_module *tern_module_create_args_at(tern_site_t site, size_t bytes,
                       : tern_module_create_at, tern_forward_args_fn \
                       : tern_module_create_args_at)(TERN_HERE, sizeof(type), #type, forward))
 
-/* Each returns what was added, NULL after a failure. Names may contain dots.
+/* Each returns what was added, NULL after a failure. Names may contain dots; two tensors of a tree that
+ * come to the same full name that way are an error of what asks for names (tern_parameters, states).
  *
  * A name that is taken is given the new value: a tensor that it had goes unless something else holds it, a
  * child is without a parent again. Layers of this library use the new one from then on: a weight that two

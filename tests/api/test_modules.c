@@ -92,6 +92,30 @@ static void test_sequential_counts_its_modules(void **unused)
     tern_module_free(empty);
 }
 
+/* "a" with "b", and "a.b" beside it: as a file it would be one of the two. */
+static void test_two_tensors_cannot_have_one_name(void **unused)
+{
+    (void)unused;
+    tern_module *inner = tern_sequential(), *net = tern_sequential();
+    tern_sequential_add(inner, "b", tern_linear_layer(2, 2, .no_bias = true));
+    tern_sequential_add(net, "a", inner);
+    tern_module *beside = tern_sequential_add(net, "a.b", tern_linear_layer(2, 2, .no_bias = true));
+    assert_int_equal(tern_parameters(net).count, 0);
+    assert_error(TERN_ERR_STATE, "two tensors have the name 'a.b.weight'");
+    tern_state *state = tern_state_create();
+    tern_module_store(net, state, NULL);
+    assert_error(TERN_ERR_STATE, "two tensors have the name 'a.b.weight'");
+    assert_int_equal(tern_state_tensors(state).count, 0);
+    tern_module_restore(net, state);
+    assert_error(TERN_ERR_STATE, "two tensors have the name 'a.b.weight'");
+    tern_state_free(state);
+    tern_module_add_parameter(beside, "weight", tern_module_tensor(inner, "b.weight"));
+    expect_names(tern_parameters(net), (const char *const[]){ "a.b.weight" }, 1); /* one tensor */
+    tern_module_add_child(net, "a.c", tern_linear_layer(2, 2, .no_bias = true));
+    expect_names(tern_parameters(net), (const char *const[]){ "a.b.weight", "a.c.weight" }, 2);
+    tern_module_free(net);
+}
+
 /* Names that are numbers do not get in the way, and nothing is replaced. */
 static void test_a_sequential_appends(void **unused)
 {
@@ -391,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_freeing_a_module_frees_all_below_it),
         cmocka_unit_test(test_names_follow_the_tree),
         cmocka_unit_test(test_sequential_counts_its_modules),
+        cmocka_unit_test(test_two_tensors_cannot_have_one_name),
         cmocka_unit_test(test_a_sequential_appends),
         cmocka_unit_test(test_a_child_added_again_replaces_the_old_one),
         cmocka_unit_test(test_a_shared_parameter_counts_once),
