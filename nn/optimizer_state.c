@@ -175,8 +175,10 @@ static void read_group(restore *r, int64_t place)
                      "%s: group %lld has %lld parameters there and %lld here",
                      tern_state_source(r->state), (long long)place, (long long)params,
                      (long long)r->opt->groups[place].count);
+    nn_options checked = *options;
+    checked.nesterov = options->nesterov && options->momentum != 0; /* a cycle may be at 0 */
     if (!tern_failed())
-        nn_check_options(r->site, "optimizer_restore", r->opt->kind, options);
+        nn_check_options(r->site, "optimizer_restore", r->opt->kind, &checked);
 }
 
 static void check_group_count(const restore *r)
@@ -221,7 +223,8 @@ static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)
     return tern_failed() ? NULL : copy_state(r, source, r->opt->params[i]);
 }
 
-/* A parameter has all of its state there or none. */
+/* A parameter has all of its state there or none. What its options do not need now (a momentum that is 0 in
+ * this step of a cycle) is read where it is there. */
 static void read_slot(restore *r, int64_t i)
 {
     const nn_kind *kind = r->opt->kind;
@@ -234,11 +237,12 @@ static void read_slot(restore *r, int64_t i)
     if (!there)
         return;
     for (int s = 0; s < kind->states && !tern_failed(); s++) {
-        if (!kind->has_state(&r->options[slot->group], s))
-            continue;
-        r->used++;
         name = state_name(r->site, r->prefix, param, kind->state_names[s]);
-        slot->state[s] = name ? read_tensor(r, name, i) : NULL;
+        if (name &&
+            (kind->has_state(&r->options[slot->group], s) || nn_is_stored(r->state, name))) {
+            r->used++;
+            slot->state[s] = read_tensor(r, name, i);
+        }
         free(name);
     }
     r->used += kind->counts_steps;

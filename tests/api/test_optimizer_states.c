@@ -81,6 +81,50 @@ static void test_a_restored_optimizer_goes_on_bit_for_bit(void **unused)
     continue_from_file(tern_adamw_at, (tern_optimizer_args){ .lr = 0.02, .weight_decay = 0.2 });
 }
 
+/* A step of an optimizer made by `make` under a cycle of momenta from 0, at each step a state and back. */
+static void restore_along_a_cycle(make_fn make, tern_optimizer_args options)
+{
+    TERN_SCOPE;
+    tern_tensor *plain = new_parameter(), *restored = new_parameter();
+    options.size_ = sizeof options;
+    options.params = TERN_TENSORS(plain);
+    tern_optimizer *one = make(TERN_HERE, &options);
+    options.params = TERN_TENSORS(restored);
+    tern_optimizer *two = make(TERN_HERE, &options);
+    tern_schedule *cycle = tern_one_cycle_schedule(one, 10, .base_momentum = TERN_ZERO);
+    tern_schedule *other = tern_one_cycle_schedule(two, 10, .base_momentum = TERN_ZERO);
+    for (int step = 0; step < 10; step++) {
+        set_gradient(plain, step);
+        set_gradient(restored, step);
+        tern_step(one);
+        tern_step(two);
+        tern_state *state = tern_state_create();
+        tern_optimizer_store(two, state, "optimizer");
+        assert_int_equal(tern_optimizer_restore(two, state, "optimizer"), TERN_OK);
+        tern_state_free(state);
+        tern_schedule_step(cycle);
+        tern_schedule_step(other);
+    }
+    double expected[SIZE], there[SIZE];
+    tern_read(plain, TERN_F64, expected, sizeof expected);
+    tern_read(restored, TERN_F64, there, sizeof there);
+    assert_no_error();
+    assert_memory_equal(expected, there, sizeof expected);
+    tern_schedule_free(cycle);
+    tern_schedule_free(other);
+    tern_optimizer_free(one);
+    tern_optimizer_free(two);
+}
+
+static void test_state_is_restored_also_while_no_step_needs_it(void **unused)
+{
+    (void)unused;
+    restore_along_a_cycle(tern_sgd_at, (tern_optimizer_args){ .momentum = 0.9 });
+    restore_along_a_cycle(tern_sgd_at, (tern_optimizer_args){ .momentum = 0.9, .nesterov = true });
+    restore_along_a_cycle(tern_rmsprop_at, (tern_optimizer_args){ .momentum = 0.9 });
+    restore_along_a_cycle(tern_adam_at, (tern_optimizer_args){ .beta1 = 0.9 });
+}
+
 /* A state of adam over one parameter after one step. */
 static tern_state *one_step_of_adam(void)
 {
@@ -152,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restored_optimizer_goes_on_bit_for_bit),
+        cmocka_unit_test(test_state_is_restored_also_while_no_step_needs_it),
         cmocka_unit_test(test_a_state_has_torchs_names),
         cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),
     };
