@@ -79,6 +79,10 @@ bool nn_check_options(tern_site_t site, const char *what, const nn_kind *kind,
                       const nn_options *options);
 /* Steps that changed the parameter; with a count it is read. */
 int64_t nn_slot_steps(tern_site_t site, const nn_slot *slot);
+/* Does a step of parameter `i` need a state `s` that is not there yet? */
+bool nn_lacks_state(const tern_optimizer *opt, int64_t i, int s);
+/* What such a state is before its first step, in the scope; NULL without memory. */
+tern_tensor *nn_first_state(tern_site_t site, const tern_optimizer *opt, int64_t i);
 /* State tensor of a parameter in which a step can write: same shape, dtype and device. */
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p);
 

@@ -82,6 +82,18 @@ static void store_group(tern_site_t site, const nn_group *group, int64_t place, 
     store_int(site, state, option_name(site, prefix, place, "params"), group->count);
 }
 
+/* A state that the next step would make is stored as it would begin, so that all of it is there. */
+static void store_tensor(tern_site_t site, const tern_optimizer *opt, int64_t i, int s,
+                         tern_state *state, const char *name)
+{
+    nn_frame frame = nn_enter(site);
+    tern_tensor *t =
+        nn_lacks_state(opt, i, s) ? nn_first_state(site, opt, i) : opt->slots[i].state[s];
+    if (t)
+        tern_state_set_at(site, state, name, t);
+    nn_leave(&frame);
+}
+
 static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, tern_state *state,
                        const char *prefix)
 {
@@ -91,8 +103,8 @@ static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, t
         return;
     for (int s = 0; s < opt->kind->states && !tern_failed(); s++) {
         char *name = state_name(site, prefix, opt->names[i], opt->kind->state_names[s]);
-        if (name && slot->state[s])
-            tern_state_set_at(site, state, name, slot->state[s]);
+        if (name)
+            store_tensor(site, opt, i, s, state, name);
         free(name);
     }
     if (opt->kind->counts_steps)

@@ -21,9 +21,14 @@ static const nn_options *options_of(const tern_optimizer *opt, int64_t i)
     return &opt->groups[opt->slots[i].group].options;
 }
 
-static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
+bool nn_lacks_state(const tern_optimizer *opt, int64_t i, int s)
 {
-    const nn_options *options = options_of(opt, i);
+    return !opt->slots[i].state[s] && opt->kind->has_state(options_of(opt, i), s);
+}
+
+tern_tensor *nn_first_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
+{
+    const double value = options_of(opt, i)->initial_accumulator_value;
     const tern_tensor *p = opt->params[i];
     const tern_new_args args = { .size_ = sizeof args,
                                  .shape = tern_shape(p),
@@ -31,18 +36,26 @@ static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
                                  .device = tern_device(p),
                                  .format = tern_is_channels_last(p) ? TERN_FORMAT_CHANNELS_LAST
                                                                     : TERN_FORMAT_PRESERVE };
+    return value != 0 ? tern_full_at(site, value, &args) : tern_zeros_at(site, &args);
+}
+
+/* What is needed and not there: all of it before the first step, a momentum's when a schedule brings one. */
+static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
+{
+    nn_slot *slot = &opt->slots[i];
     tern_tensor *made[NN_STATES] = { NULL };
     for (int s = 0; s < opt->kind->states; s++) {
-        if (!opt->kind->has_state(options, s))
+        if (!nn_lacks_state(opt, i, s))
             continue;
-        made[s] = options->initial_accumulator_value != 0
-                      ? tern_full_at(site, options->initial_accumulator_value, &args)
-                      : tern_zeros_at(site, &args);
+        made[s] = nn_first_state(site, opt, i);
         if (!made[s])
             return false;
     }
     for (int s = 0; s < opt->kind->states; s++)
-        opt->slots[i].state[s] = tern_retain(made[s]);
+        if (made[s])
+            slot->state[s] = tern_retain(made[s]);
+    if (made[0]) /* steps without it are none of its own: SGD's first gradient is not dampened */
+        slot->steps = 0;
     return true;
 }
 
@@ -98,7 +111,7 @@ static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const 
     }
     if (!opt->kind->has_state(options_of(opt, i), 0))
         return true;
-    return opt->slots[i].state[0] ? check_state(site, opt, i) : make_state(site, opt, i);
+    return make_state(site, opt, i) && check_state(site, opt, i);
 }
 
 /* ---- steps that the device may leave out ------------------------------------------------------- */

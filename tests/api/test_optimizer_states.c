@@ -122,6 +122,7 @@ static void test_state_is_restored_also_while_no_step_needs_it(void **unused)
     restore_along_a_cycle(tern_sgd_at, (tern_optimizer_args){ .momentum = 0.9 });
     restore_along_a_cycle(tern_sgd_at, (tern_optimizer_args){ .momentum = 0.9, .nesterov = true });
     restore_along_a_cycle(tern_rmsprop_at, (tern_optimizer_args){ .momentum = 0.9 });
+    restore_along_a_cycle(tern_rmsprop_at, (tern_optimizer_args){ .centered = true });
     restore_along_a_cycle(tern_adam_at, (tern_optimizer_args){ .beta1 = 0.9 });
 }
 

@@ -233,6 +233,50 @@ static void test_options_of_cycles_and_plateaus_are_checked(void **unused)
     tern_optimizer_free(opt);
 }
 
+typedef tern_optimizer *(*make_fn)(tern_site_t site, const tern_optimizer_args *args);
+
+/* Two steps. With a momentum that begins between them, or that is there in the second alone, the second is the
+ * same as without: nothing was there before. `stores`: by way of a state, too. */
+static double two_steps(make_fn make, tern_optimizer_args options, bool begins, bool stores)
+{
+    TERN_SCOPE;
+    tern_tensor *p = tern_full(1, TERN_SCALAR_SHAPE, .dtype = TERN_F64, .requires_grad = true);
+    options.size_ = sizeof options;
+    options.params = TERN_TENSORS(p);
+    tern_optimizer *opt = make(TERN_HERE, &options);
+    tern_set_grad(p, tern_full(0.5, TERN_SCALAR_SHAPE, .dtype = TERN_F64));
+    tern_step(opt);
+    tern_schedule *cycle = begins ? tern_one_cycle_schedule(opt, 10) : NULL;
+    tern_set_lr(opt, -1, 0.125);
+    tern_state *state = tern_state_create();
+    if (stores)
+        tern_optimizer_store(opt, state, "optimizer");
+    if (stores)
+        tern_optimizer_restore(opt, state, "optimizer");
+    assert_int_equal(tern_step(opt), TERN_OK);
+    const double result = tern_item(p);
+    assert_no_error();
+    tern_state_free(state);
+    tern_schedule_free(cycle);
+    tern_optimizer_free(opt);
+    return result;
+}
+
+static void test_a_momentum_may_begin_between_steps(void **unused)
+{
+    (void)unused;
+    const tern_optimizer_args plain = { .lr = 0.25 }, dampened = { .lr = 0.25, .dampening = 0.5 };
+    const tern_optimizer_args centered = { .lr = 0.25, .centered = true };
+    for (int stores = 0; stores < 2; stores++) {
+        assert_close(two_steps(tern_rmsprop_at, plain, true, stores),
+                     two_steps(tern_rmsprop_at, plain, false, stores), 1e-12);
+        assert_close(two_steps(tern_rmsprop_at, centered, true, stores),
+                     two_steps(tern_rmsprop_at, centered, false, stores), 1e-12);
+        assert_close(two_steps(tern_sgd_at, dampened, true, stores),
+                     two_steps(tern_sgd_at, dampened, false, stores), 1e-12);
+    }
+}
+
 static void test_a_restored_schedule_goes_on(void **unused)
 {
     (void)unused;
@@ -372,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_a_restore_to_a_factor_that_is_none_changes_nothing),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_options_of_cycles_and_plateaus_are_checked),
+        cmocka_unit_test(test_a_momentum_may_begin_between_steps),
         cmocka_unit_test(test_a_restored_schedule_goes_on),
         cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
         cmocka_unit_test(test_clip_grad_norm_takes_other_norms),
