@@ -212,7 +212,9 @@ static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t co
         if (!passed_over(t, attr->stacked) && !fits_beside(first, t, attr))
             return differs(frame, first, t, i, attr->stacked);
         dtype = tern_promote(dtype, (tern_dtype_t)t->view.dtype);
-        attr->dims[attr->dim] += extent_of(t, attr);
+        if (__builtin_add_overflow(attr->dims[attr->dim], extent_of(t, attr),
+                                   &attr->dims[attr->dim]))
+            return core_fail(&frame->call, TERN_ERR_SHAPE, NULL, "the result would be too large");
     }
     attr->dtype = (int32_t)dtype;
     return true;

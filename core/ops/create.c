@@ -229,7 +229,7 @@ tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *
     with_shape.shape = TERN_SHAPE(n);
     if (!core_maker_begin(&m, site, "randperm", &with_shape, TERN_I64))
         return NULL;
-    if (n - 1 > counts_to[m.dtype]) {
+    if (n > 0 && n - 1 > counts_to[m.dtype]) {
         core_error(
             m.self, m.site, TERN_ERR_ARGUMENT, m.what,
             "n is %lld, but %s tells at most %lld numbers from 0 apart\n  try a wider .dtype",

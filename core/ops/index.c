@@ -347,8 +347,10 @@ static bool count_classes(core_call *call, tern_tensor *index, int64_t *classes)
     if (*classes == 0 && index->view.numel == 0)
         return core_fail(call, TERN_ERR_ARGUMENT, NULL,
                          "the number of classes cannot be told from an empty index");
-    if (*classes == 0)
-        *classes = tern_item_int(tern_amax(index)) + 1;
+    if (*classes == 0) {
+        const int64_t most = tern_item_int(tern_amax(index));
+        *classes = most < INT64_MAX ? most + 1 : most; /* in either case too many */
+    }
     if (tern_failed())
         return false;
     if (*classes < 1 || index->view.ndim == TERN_MAX_DIMS)

@@ -122,9 +122,12 @@ tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
     if (!may_read(self, site, "read", t))
         return (tern_status_t)self->error_code;
     site = core_site(self, site);
-    const int64_t needed = t->view.numel * tern_dtype_size(dtype);
+    int64_t needed;
     if (tern_dtype_size(dtype) == 0)
         return core_error(self, site, TERN_ERR_DTYPE, "read", "%d is no dtype", (int)dtype);
+    /* an expanded tensor has more elements than memory can hold */
+    if (__builtin_mul_overflow(t->view.numel, (int64_t)tern_dtype_size(dtype), &needed))
+        needed = INT64_MAX;
     if (bytes < needed)
         return core_error(self, site, TERN_ERR_ARGUMENT, "read",
                           "%lld elements of %s take %lld bytes; the memory has %lld",

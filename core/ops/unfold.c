@@ -32,6 +32,9 @@ bool rule_unfold(core_call *call)
         dims[attr->dim] = (extent - attr->size) / attr->step + 1;
         strides[attr->dim] = dims[attr->dim] > 1 ? stride * attr->step : stride;
     }
+    /* windows of an expanded tensor overlap, and may be more than numel can count */
+    if (core_numel(x->ndim + 1, dims) < 0)
+        return core_fail(call, TERN_ERR_SHAPE, NULL, "the result would be too large");
     return core_out_view(call, 0, x->ndim + 1, dims, strides);
 }
 

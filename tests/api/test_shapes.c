@@ -121,6 +121,29 @@ static void test_windows_that_cannot_be(void **state)
     assert_non_null(tern_add_(tern_unfold(x, 1, 2, 2), 1)); /* windows apart may be written */
 }
 
+/* Expanded tensors have numbers of elements whose sums and products leave 64 bits. */
+static void test_what_numbers_of_elements_cannot_count(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    double room[1];
+    tern_tensor *many = tern_expand(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(INT64_C(1) << 61));
+    assert_int_not_equal(tern_read(many, TERN_F64, room, 8), TERN_OK);
+    refused(false, "the memory has 8");
+    tern_tensor *u = tern_expand(tern_ones(TERN_SHAPE(1), TERN_U8), TERN_SHAPE(INT64_C(1) << 62));
+    refused(tern_cat(0, u, u, u, u) != NULL, "too large");
+    refused(tern_cat(0, u, u) != NULL, "too large");
+    refused(tern_stack(0, u, u, u, u) != NULL, "cannot have the shape");
+    refused(tern_unfold(u, 0, INT64_C(1) << 40, 1) != NULL, "too large");
+    refused(tern_repeat(u, TERN_SHAPE(4)) != NULL, "too many elements");
+    refused(tern_one_hot(tern_full(0x1p53, TERN_SHAPE(1025), TERN_I64), 0) != NULL,
+            "cannot have the shape");
+    refused(tern_outer(u, u) != NULL, "");
+    refused(tern_arange(0, 9e18) != NULL, "");
+    refused(tern_linspace(0, 1, .steps = INT64_MAX) != NULL, "");
+    refused(tern_randperm(INT64_MIN) != NULL, "cannot have the shape");
+}
+
 static void test_which_tensors_meet_themselves(void **state)
 {
     (void)state;
@@ -462,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_parts_belong_to_who_owns_results),
         cmocka_unit_test(test_windows_share_elements),
         cmocka_unit_test(test_windows_that_cannot_be),
+        cmocka_unit_test(test_what_numbers_of_elements_cannot_count),
         cmocka_unit_test(test_which_tensors_meet_themselves),
         cmocka_unit_test(test_repeat_copies),
         cmocka_unit_test(test_repeat_of_eight_dimensions),
