@@ -301,13 +301,21 @@ static void bump(core_storage *storage)
     atomic_store_explicit(&storage->version, version + 1, memory_order_relaxed);
 }
 
+/* Evaluation reads the running statistics that training writes. */
+static bool writes_inputs(const core_call *call)
+{
+    return call->op->mutates != 0 &&
+           (call->op->id_ != TERN_OP_batch_norm || ((const tern_attr_norm *)call->attr)->training);
+}
+
 static void bump_versions(core_call *call)
 {
+    const uint32_t written = writes_inputs(call) ? call->op->mutates : 0;
     if (call->preset)
         for (int i = 0; i < call->n_out; i++)
             bump(call->out[i]->storage);
     for (int i = 0; i < call->n_in; i++)
-        if ((call->op->mutates & B(i)) && call->in[i] != NULL)
+        if ((written & B(i)) && call->in[i] != NULL)
             bump(call->in[i]->storage);
 }
 

@@ -41,6 +41,23 @@ static void test_evaluating_uses_running_statistics_and_keeps_them(void **state)
     assert_no_error();
 }
 
+/* What saved them before may go back after. */
+static void test_evaluating_leaves_the_versions_of_running_statistics(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *mean = tern_full(2, TERN_SHAPE(2)), *var = tern_full(4, TERN_SHAPE(2));
+    tern_tensor *x = tern_set_requires_grad(samples(), true);
+    const uint32_t version = tern_version(mean);
+    tern_tensor *away = tern_sum(tern_div(tern_square(tern_sub(x, mean)), var));
+    tern_tensor *y = tern_batch_norm(x, .running_mean = mean, .running_var = var);
+    assert_int_equal(tern_version(mean), version);
+    tern_backward(tern_add(away, tern_sum(y)));
+    assert_no_error();
+    assert_close(tern_item(tern_select(tern_select(tern_grad_of(x), 0, 3), 0, 0)),
+                 2 * (6 - 2) / 4.0 + 0.5, 1e-5);
+}
+
 static void test_images_keep_their_memory_format(void **state)
 {
     (void)state;
@@ -364,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training_normalises_and_updates_running_statistics),
         cmocka_unit_test(test_evaluating_uses_running_statistics_and_keeps_them),
+        cmocka_unit_test(test_evaluating_leaves_the_versions_of_running_statistics),
         cmocka_unit_test(test_images_keep_their_memory_format),
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
