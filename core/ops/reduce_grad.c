@@ -55,6 +55,16 @@ void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     grad_in[0] = tern_expand(reduce_with_dims(share, x, reduced), reduce_whole_shape(x));
 }
 
+/* Counted in i64 and divided in f32: half types do not count far. */
+tern_tensor *reduce_share(tern_tensor *winners, tern_tensor *grad, uint32_t reduced)
+{
+    const tern_dtype_t dtype = tern_dtype(grad), wide = dtype == TERN_F64 ? TERN_F64 : TERN_F32;
+    const tern_dims_t dims = reduce_dims_of(reduced, winners->view.ndim);
+    tern_tensor *count = tern_cast(tern_sum(winners, .dims = dims, .keepdim = true), wide);
+    tern_tensor *share = tern_cast(tern_div(tern_cast(grad, wide), count), dtype);
+    return tern_mul(tern_cast(winners, dtype), share);
+}
+
 /* amax and amin: ties share equally. */
 void back_amax(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
@@ -63,11 +73,8 @@ void back_amax(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     if (x == NULL || largest == NULL)
         return;
     const tern_view *v = &x->view;
-    tern_tensor *winners =
-        tern_cast(tern_eq(x, reduce_with_dims(largest, v, reduced)), tern_dtype(grad));
-    tern_tensor *count =
-        tern_sum(winners, .dims = reduce_dims_of(reduced, v->ndim), .keepdim = true);
-    grad_in[0] = tern_div(tern_mul(winners, reduce_with_dims(grad, v, reduced)), count);
+    tern_tensor *winners = tern_eq(x, reduce_with_dims(largest, v, reduced));
+    grad_in[0] = reduce_share(winners, reduce_with_dims(grad, v, reduced), reduced);
 }
 
 /* 2 (x - mean) / (n - correction), times `grad` of the variance */

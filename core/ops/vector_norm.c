@@ -40,23 +40,19 @@ tern_tensor *tern_norm_at(tern_site_t site, const tern_norm_args *args)
     return core_compose_end(&frame, out);
 }
 
-/* The share of one of the greatest (least) |x|, or of one that is NaN: ties share equally. */
-static tern_tensor *extreme_slope(tern_tensor *x, tern_tensor *norm, uint32_t reduced)
+/* The greatest (least) |x|, and those that are NaN, share equally. `norm` and `grad` have x's dimensions. */
+static tern_tensor *extreme_grad(tern_tensor *x, tern_tensor *norm, tern_tensor *grad,
+                                 uint32_t reduced)
 {
-    tern_tensor *size = tern_abs(x);
-    tern_tensor *first = tern_maximum(tern_cast(tern_eq(size, norm), tern_dtype(x)),
-                                      tern_cast(tern_ne(size, size), tern_dtype(x)));
-    tern_tensor *count = tern_sum(first, reduce_dims_of(reduced, x->view.ndim), .keepdim = true);
-    return tern_div(tern_mul(tern_sign(x), first), count);
+    tern_tensor *first = tern_logical_or(tern_eq(tern_abs(x), norm), tern_isnan(x));
+    return tern_mul(tern_sign(x), reduce_share(first, grad, reduced));
 }
 
 /* What the gradient is multiplied by; 0 where the norm is. `norm` has x's dimensions. */
-static tern_tensor *slope(tern_tensor *x, tern_tensor *norm, double p, uint32_t reduced)
+static tern_tensor *slope(tern_tensor *x, tern_tensor *norm, double p)
 {
     if (p == 1)
         return tern_sign(x);
-    if (isinf(p))
-        return extreme_slope(x, norm, reduced);
     tern_tensor *s;
     if (p == 2)
         return tern_where(tern_eq(norm, 0.0), 0.0, tern_div(x, norm));
@@ -80,6 +76,8 @@ void back_norm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         return;
     }
     const tern_view *v = &x->view;
-    tern_tensor *s = slope(x, reduce_with_dims(norm, v, attr.dims), attr.p, attr.dims);
-    grad_in[0] = tern_mul(s, reduce_with_dims(grad, v, attr.dims));
+    norm = reduce_with_dims(norm, v, attr.dims);
+    grad = reduce_with_dims(grad, v, attr.dims);
+    grad_in[0] = isinf(attr.p) ? extreme_grad(x, norm, grad, attr.dims)
+                               : tern_mul(slope(x, norm, attr.p), grad);
 }

@@ -240,6 +240,24 @@ static void test_ties_share_or_the_first_wins(void **state)
     assert_values(tern_argmax(x, 0), 0);
 }
 
+/* More ties than f16 counts: each gets 60000 / 70000. */
+static void test_many_ties_share_in_f16(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t n = 70000;
+    for (int k = 0; k < 3; k++) {
+        tern_tensor *x = tern_ones(TERN_SHAPE(n), TERN_F16, .requires_grad = true), *grad = NULL;
+        tern_tensor *y = k == 0   ? tern_amax(x)
+                         : k == 1 ? tern_norm(x, .p = (double)INFINITY)
+                                  : tern_median_all(x);
+        tern_grad(tern_mul(y, tern_full(60000, TERN_SCALAR_SHAPE, TERN_F16)), &x, 1, &grad);
+        assert_no_error();
+        assert_int_equal(tern_dtype(grad), TERN_F16);
+        assert_close(tern_item(tern_select(grad, 0, n - 1)), 60000.0 / 70000, 1e-3);
+    }
+}
+
 /* ---- joining ----------------------------------------------------------------------------------- */
 
 static void test_cat_and_stack(void **state)
@@ -449,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_reductions_choose_their_dtype),
         cmocka_unit_test(test_reductions_of_nothing),
         cmocka_unit_test(test_ties_share_or_the_first_wins),
+        cmocka_unit_test(test_many_ties_share_in_f16),
         cmocka_unit_test(test_cat_and_stack),
         cmocka_unit_test(test_cat_of_many_tensors_has_gradients),
         cmocka_unit_test(test_matmul_from_vectors_to_batches),
