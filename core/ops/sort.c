@@ -2,8 +2,6 @@
  *
  * There is one row: it gives the elements first .. first + count of the order and their places, which is
  * what topk (from 0 on) and median (one in the middle) are. */
-#include <math.h>
-
 #include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
@@ -96,15 +94,28 @@ tern_tensor *tern_median_at(tern_site_t site, tern_tensor *x, int dim, tern_tens
     return part_of_order(TERN_OP_median, site, x, attr, out_indices);
 }
 
-/* What is greater than the middle goes away, then the middle is the greatest: so ties share. */
-static tern_tensor *middle_of_all(tern_tensor *x)
+/* ---- the middle of all: an op, since what equals it shares the gradient -------------------------- */
+
+static tern_tensor *middle_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
-    tern_tensor *flat = tern_reshape(x, TERN_SHAPE(-1));
-    tern_tensor *middle = tern_median(tern_detach(flat), 0, NULL);
-    if (middle == NULL || !tern_dtype_is_float(tern_dtype(x)))
-        return middle;
-    return tern_amax(tern_where(tern_gt(flat, middle), -INFINITY, flat));
+    tern_tensor *middle = tern_median(in[0], 0, NULL);
+    tern_save(ctx, in[0]);
+    tern_save(ctx, middle);
+    return middle;
 }
+
+/* NaNs are equal here. */
+static void middle_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_tensor *x = tern_saved(ctx, 0), *middle = tern_saved(ctx, 1);
+    tern_tensor *both_nan = tern_logical_and(tern_isnan(x), tern_isnan(middle));
+    tern_tensor *equal = tern_logical_or(tern_eq(x, middle), both_nan);
+    grad_in[0] = reduce_share(equal, tern_reshape(grad, TERN_SHAPE(1)), B(0));
+}
+
+static const tern_op middle_op = {
+    .name = "median_all", .inputs = 1, .forward = middle_forward, .backward = middle_backward
+};
 
 tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
 {
@@ -118,7 +129,7 @@ tern_tensor *tern_median_all_at(tern_site_t site, tern_tensor *x)
         else if (x->view.numel == 0)
             core_fail(&frame.call, TERN_ERR_SHAPE, NULL, "there are no elements");
         else
-            out = middle_of_all(x);
+            out = tern_apply(&middle_op, tern_reshape(x, TERN_SHAPE(-1)));
     }
     out = core_compose_end(&frame, out);
     core_calling_end(frame.call.self, outer);

@@ -240,6 +240,23 @@ static void test_ties_share_or_the_first_wins(void **state)
     assert_values(tern_argmax(x, 0), 0);
 }
 
+static void test_ties_at_infinity_and_nan_share_the_middle(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(ROW(-INFINITY, -INFINITY, 1));
+    assert_values(grad_of_sum(tern_median_all(x), x), 0.5, 0.5, 0);
+    x = leaf(ROW(NAN, 1, 2));
+    tern_tensor *middle = tern_median_all(x);
+    assert_true(isnan(tern_item(middle)));
+    assert_values(grad_of_sum(middle, x), 1, 0, 0);
+    x = leaf(ROW(2, 1, 1, 5));
+    assert_values(grad_of_sum(tern_median_all(x), x), 0, 0.5, 0.5, 0);
+    assert_int_equal(tern_dtype(tern_median_all(tern_arange(0, 3))), TERN_I64);
+    assert_close(tern_item(tern_median_all(tern_full(3, TERN_SCALAR_SHAPE))), 3, 0);
+    assert_no_error();
+}
+
 /* More ties than f16 counts: each gets 60000 / 70000. */
 static void test_many_ties_share_in_f16(void **state)
 {
@@ -467,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_reductions_choose_their_dtype),
         cmocka_unit_test(test_reductions_of_nothing),
         cmocka_unit_test(test_ties_share_or_the_first_wins),
+        cmocka_unit_test(test_ties_at_infinity_and_nan_share_the_middle),
         cmocka_unit_test(test_many_ties_share_in_f16),
         cmocka_unit_test(test_cat_and_stack),
         cmocka_unit_test(test_cat_of_many_tensors_has_gradients),
