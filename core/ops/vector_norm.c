@@ -62,7 +62,10 @@ static tern_tensor *slope(tern_tensor *x, tern_tensor *norm, double p)
     }
     s = p < 2 ? tern_mul(tern_sign(x), tern_pow(tern_abs(x), p - 1))
               : tern_mul(x, tern_pow(tern_abs(x), p - 2));
-    return tern_where(tern_eq(norm, 0.0), 0.0, tern_div(s, tern_pow(norm, p - 1)));
+    /* the division is by 1 there: by 0 its own gradient would be NaN, even where nothing flows */
+    tern_tensor *none = tern_eq(norm, 0.0);
+    tern_tensor *divisor = tern_pow(tern_where(none, 1.0, norm), p - 1);
+    return tern_where(none, 0.0, tern_div(s, divisor));
 }
 
 void back_norm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

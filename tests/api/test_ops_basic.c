@@ -275,6 +275,24 @@ static void test_many_ties_share_in_f16(void **state)
     }
 }
 
+/* As PyTorch's, whose norms of 1 < p <= 2 have NaN there. */
+static void test_norms_of_zeros_have_second_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const double ps[] = { 3, 4 };
+    for (size_t k = 0; k < sizeof ps / sizeof *ps; k++) {
+        tern_tensor *x = leaf(tern_stack(0, ROW(0, 0, 0), ROW(1, -2, 3))), *first = NULL;
+        tern_tensor *norms = tern_norm(x, .p = ps[k], .dims = TERN_DIMS(1));
+        tern_grad(tern_sum(norms), &x, 1, &first, .create_graph = true);
+        tern_tensor *second = grad_of_sum(first, x);
+        assert_no_error();
+        assert_values(tern_select(second, 0, 0), 0, 0, 0);
+        assert_close(tern_item(tern_select(tern_select(second, 0, 1), 0, 0)),
+                     k == 0 ? 0.15286699 : 0.07666025, 1e-6);
+    }
+}
+
 /* ---- joining ----------------------------------------------------------------------------------- */
 
 static void test_cat_and_stack(void **state)
@@ -486,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_ties_share_or_the_first_wins),
         cmocka_unit_test(test_ties_at_infinity_and_nan_share_the_middle),
         cmocka_unit_test(test_many_ties_share_in_f16),
+        cmocka_unit_test(test_norms_of_zeros_have_second_gradients),
         cmocka_unit_test(test_cat_and_stack),
         cmocka_unit_test(test_cat_of_many_tensors_has_gradients),
         cmocka_unit_test(test_matmul_from_vectors_to_batches),
