@@ -208,7 +208,7 @@ static tern_tensor *soft_cross_entropy(tern_site_t site, const tern_cross_entrop
         core_fail(call, TERN_ERR_ARGUMENT, NULL,
                   "class %lld cannot be ignored where the target is probabilities",
                   (long long)attr->ignore_index);
-    else if (core_compose_check(&frame) && soft_inputs_fit(call) && core_compose_cast(&frame))
+    else if (core_compose_check(&frame) && core_compose_cast(&frame) && soft_inputs_fit(call))
         loss = core_reduce_loss(each_soft_loss(call, attr->label_smoothing), attr->reduction);
     return core_compose_end(&frame, loss);
 }

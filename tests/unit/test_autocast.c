@@ -223,6 +223,22 @@ static void test_products_are_low_and_what_is_not_listed_stays(void **state) /* 
     assert_no_error();
 }
 
+static void test_losses_cast_their_weights(void **state) /* A034 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(2, 3)), *low = tern_cast(x, TERN_BF16);
+    tern_tensor *target = tern_softmax(x, 1), *w = tern_full(2, TERN_SHAPE(3));
+    tern_tensor *want = tern_cross_entropy(tern_cast(low, TERN_F32), target, w);
+    TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+    assert_close(tern_item(tern_cross_entropy(low, target, w)), tern_item(want), 0);
+    assert_close(tern_item(tern_cross_entropy(low, target, tern_cast(w, TERN_BF16))),
+                 tern_item(want), 0);
+    tern_tensor *half = tern_cross_entropy(x, tern_cast(target, TERN_BF16), w);
+    assert_no_error();
+    assert_int_equal(tern_dtype(half), TERN_F32);
+}
+
 static void test_batch_norm_takes_low_inputs_beside_f32_statistics(void **state) /* A032 */
 {
     (void)state;
@@ -392,6 +408,7 @@ int main(void)
         CASE(test_regions_nest_and_put_back),
         CASE(test_a_new_thread_starts_outside),
         CASE(test_products_are_low_and_what_is_not_listed_stays),
+        CASE(test_losses_cast_their_weights),
         CASE(test_batch_norm_takes_low_inputs_beside_f32_statistics),
         CASE(test_only_three_float_dtypes_are_cast),
         CASE(test_in_place_and_given_outputs_stay),
