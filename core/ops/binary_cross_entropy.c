@@ -1,6 +1,7 @@
 /* Binary cross-entropy: a row per element, and the weights and the reduction made of simple ops. */
 #include <math.h>
 
+#include "core/autocast.h"
 #include "core/error.h"
 #include "core/op_table.h"
 #include "core/ops/loss.h"
@@ -55,11 +56,14 @@ static bool check(core_call *call, const tern_binary_cross_entropy_args *args)
 
 /* target log(sigmoid x) counts pos_weight times: once in the row, the others here. softplus without a
  * threshold is that logarithm for every x; the row at a target of 1 is NaN for an infinite one. */
-static tern_tensor *more_positive(const tern_binary_cross_entropy_args *args, tern_tensor *loss)
+static tern_tensor *more_positive(const core_call *call, tern_tensor *pos_weight, tern_tensor *loss)
 {
-    tern_tensor *more = tern_mul(tern_sub(args->pos_weight, 1.0), args->target);
-    tern_tensor *wrong = tern_softplus(tern_neg(args->x), .threshold = (double)INFINITY);
-    return tern_add(loss, tern_mul(more, tern_cast(wrong, tern_dtype(args->x))));
+    tern_tensor *x = call->in[0], *target = call->in[1];
+    if (core_autocast_widens(call->self, call->op, pos_weight))
+        pos_weight = tern_cast(pos_weight, TERN_F32);
+    tern_tensor *more = tern_mul(tern_sub(pos_weight, 1.0), target);
+    tern_tensor *wrong = tern_softplus(tern_neg(x), .threshold = (double)INFINITY);
+    return tern_add(loss, tern_mul(more, tern_cast(wrong, tern_dtype(x))));
 }
 
 static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross_entropy_args *args)
@@ -67,10 +71,10 @@ static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross
     core_frame frame;
     tern_tensor *out = NULL;
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ args->x, args->target });
-    if (core_compose_check(&frame) && check(&frame.call, args)) {
-        out = core_op2(id, frame.call.site, NULL, args->x, args->target);
+    if (core_compose_check(&frame) && core_compose_cast(&frame) && check(&frame.call, args)) {
+        out = core_op2(id, frame.call.site, NULL, frame.call.in[0], frame.call.in[1]);
         if (args->pos_weight != NULL && out != NULL)
-            out = more_positive(args, out);
+            out = more_positive(&frame.call, args->pos_weight, out);
         if (args->weight != NULL && out != NULL)
             out = tern_mul(out, args->weight);
         out = core_reduce_loss(out, args->reduction);

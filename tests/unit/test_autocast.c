@@ -223,6 +223,25 @@ static void test_products_are_low_and_what_is_not_listed_stays(void **state) /* 
     assert_no_error();
 }
 
+static void test_a_weight_of_the_positive_class_meets_logits_in_f32(void **state) /* A034 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(-3.3, TERN_SHAPE(1), TERN_BF16), *one = tern_ones(TERN_SHAPE(1));
+    tern_tensor *weight = tern_full(258, TERN_SHAPE(1), TERN_BF16);
+    tern_set_requires_grad(x, true);
+    TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+    tern_tensor *y =
+        tern_binary_cross_entropy_with_logits(x, one, .pos_weight = tern_full(100, TERN_SHAPE(1)));
+    assert_close(tern_item(y), 333.32058, 1e-3);
+    assert_int_equal(tern_dtype(y), TERN_F32);
+    tern_backward(y);
+    assert_close(tern_item(tern_grad_of(x)), -96.43, 0.5);
+    y = tern_binary_cross_entropy_with_logits(x, one, .pos_weight = weight); /* 257 is no bf16 */
+    assert_close(tern_item(y), 2.58 * 333.32058, 1e-2);
+    assert_no_error();
+}
+
 static void test_losses_cast_their_weights(void **state) /* A034 */
 {
     (void)state;
@@ -408,6 +427,7 @@ int main(void)
         CASE(test_regions_nest_and_put_back),
         CASE(test_a_new_thread_starts_outside),
         CASE(test_products_are_low_and_what_is_not_listed_stays),
+        CASE(test_a_weight_of_the_positive_class_meets_logits_in_f32),
         CASE(test_losses_cast_their_weights),
         CASE(test_batch_norm_takes_low_inputs_beside_f32_statistics),
         CASE(test_only_three_float_dtypes_are_cast),
