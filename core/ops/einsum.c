@@ -5,6 +5,7 @@
  * under an ellipsis, counted so that the last ones of all operands are the same. */
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "tern/amp.h"
 
 #include <string.h>
 
@@ -364,6 +365,24 @@ static void name(labelled *product, tern_shape_t *shape, const labelled *x, cons
     }
 }
 
+/* In a region gemm casts both to one dtype itself; on the CPU, where einsum has no class, it is the first to. */
+static bool gemm_casts(const core_call *call, const tern_tensor *t)
+{
+    const tern_dtype_t dtype = (tern_dtype_t)t->view.dtype;
+    return tern_autocast_enabled(call->dev) && tern_dtype_is_float(dtype) && dtype != TERN_F64;
+}
+
+static bool dtypes_meet(const einsum *e, const tern_tensor *a, const tern_tensor *b)
+{
+    if (a->view.dtype == b->view.dtype || (gemm_casts(e->call, a) && gemm_casts(e->call, b)))
+        return true;
+    return core_fail(
+        e->call, TERN_ERR_DTYPE, "tern_cast for one of them",
+        "\"%s\": operands that are multiplied and summed have different dtypes: %s and %s",
+        e->equation, tern_dtype_name((tern_dtype_t)a->view.dtype),
+        tern_dtype_name((tern_dtype_t)b->view.dtype));
+}
+
 static tern_tensor *multiply(const einsum *e, const labelled *a, const labelled *b)
 {
     const labelled *result = &e->result;
@@ -375,14 +394,8 @@ static tern_tensor *multiply(const einsum *e, const labelled *a, const labelled 
     const group depth_b = group_of(b, a, a, result, true, false);
     if (depth.order.ndim == 0)
         return tern_mul(aligned(a, result), aligned(b, result));
-    if (a->t->view.dtype != b->t->view.dtype) {
-        core_fail(
-            e->call, TERN_ERR_DTYPE, "tern_cast for one of them",
-            "\"%s\": operands that are multiplied and summed have different dtypes: %s and %s",
-            e->equation, tern_dtype_name((tern_dtype_t)a->t->view.dtype),
-            tern_dtype_name((tern_dtype_t)b->t->view.dtype));
+    if (!dtypes_meet(e, a->t, b->t))
         return NULL;
-    }
     labelled product = { .n = 0 };
     tern_shape_t shape = { .set_ = 1 };
     name(&product, &shape, a, &batch);
@@ -421,7 +434,7 @@ tern_tensor *tern_einsum_at(tern_site_t site, const char *equation, tern_tensor 
         core_fail(&frame.call, TERN_ERR_ARGUMENT,
                   "tern_einsum of the first two, then of the result",
                   "needs an equation and one or two operands; %lld were given", (long long)count);
-    else if (core_compose_check(&frame))
+    else if (core_compose_check(&frame) && core_compose_cast(&frame))
         out = evaluate(&e);
     return core_compose_end(&frame, out);
 }

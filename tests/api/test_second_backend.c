@@ -254,6 +254,8 @@ static void test_autocast_there_is_cudas(void **state)
         assert_int_equal(tern_dtype(tern_sum(y)), TERN_F32);
         assert_int_equal(tern_dtype(tern_sum(y, .dtype = TERN_F16)), TERN_F16);
         assert_int_equal(tern_dtype(tern_mean(y)), TERN_F16);
+        assert_int_equal(tern_dtype(tern_einsum("ij,ij->ij", x, x)), TERN_F16); /* A027 */
+        assert_int_equal(tern_dtype(tern_einsum("ij,jk->ik", x, y)), TERN_F16);
         y = tern_sum(tern_exp(y));
     }
     {

@@ -242,6 +242,23 @@ static void test_a_weight_of_the_positive_class_meets_logits_in_f32(void **state
     assert_no_error();
 }
 
+static void test_einsum_is_low_where_it_multiplies_and_sums(void **state) /* A031 */
+{
+    (void)state;
+    TERN_SCOPE;
+    TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+    tern_tensor *a = filled(TERN_F32), *low = filled(TERN_BF16);
+    assert_int_equal(tern_dtype(tern_einsum("ij,kj->ik", low, a)), TERN_BF16);
+    assert_int_equal(tern_dtype(tern_einsum("ij,kj->ik", a, a)), TERN_BF16);
+    assert_int_equal(tern_dtype(tern_einsum("ij,ij->ij", a, low)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_einsum("ij,ij->ij", low, low)), TERN_BF16);
+    assert_int_equal(tern_dtype(tern_einsum("ij->i", a)), TERN_F32);
+    assert_no_error();
+    tern_einsum("ij,kj->ik", filled(TERN_F64), low);
+    assert_error(TERN_ERR_DTYPE, "have different dtypes: f64 and bf16");
+    assert_close(tern_item(tern_amax(tern_einsum("ij,kj->ik", low, weight()))), 0.5, 0);
+}
+
 static void test_losses_cast_their_weights(void **state) /* A034 */
 {
     (void)state;
@@ -428,6 +445,7 @@ int main(void)
         CASE(test_a_new_thread_starts_outside),
         CASE(test_products_are_low_and_what_is_not_listed_stays),
         CASE(test_a_weight_of_the_positive_class_meets_logits_in_f32),
+        CASE(test_einsum_is_low_where_it_multiplies_and_sums),
         CASE(test_losses_cast_their_weights),
         CASE(test_batch_norm_takes_low_inputs_beside_f32_statistics),
         CASE(test_only_three_float_dtypes_are_cast),
