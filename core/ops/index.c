@@ -298,6 +298,20 @@ static tern_tensor *value_tensor(core_call *call, tern_tensor *x, tern_operand v
     return t;
 }
 
+/* In a region x and the values may meet in another dtype, but not where x is written. */
+static bool cast_both(core_frame *frame, tern_tensor **x, tern_operand *values)
+{
+    core_call *call = &frame->call;
+    if (values->kind_ != 0 || values->value_.tensor == NULL)
+        return true;
+    call->in[call->n_in++] = values->value_.tensor;
+    if (!core_compose_cast(frame))
+        return false;
+    *x = call->in[0];
+    values->value_.tensor = call->in[1];
+    return true;
+}
+
 static tern_tensor *index_put(tern_site_t site, tern_tensor *x, tern_operand values,
                               bool accumulate, tern_tensor *const *indices, int64_t count,
                               bool writes)
@@ -306,10 +320,13 @@ static tern_tensor *index_put(tern_site_t site, tern_tensor *x, tern_operand val
     lookup l;
     tern_tensor *out = NULL;
     core_compose_begin(&frame, TERN_OP_index_put, site, 1, &x);
-    if (core_compose_check(&frame)) {
+    if (core_compose_check(&frame) && (writes || cast_both(&frame, &x, &values))) {
         tern_tensor *t = value_tensor(&frame.call, x, values);
+        const uint8_t autocast = frame.call.self->autocast;
+        frame.call.self->autocast = 0; /* what is to be cast has been */
         if (!tern_failed() && read_list(&frame.call, indices, count, &l))
             out = put(&l, x, t, accumulate, writes && l.count == 1);
+        frame.call.self->autocast = autocast;
     }
     if (writes && (out == NULL || out == x)) {
         (void)core_compose_end(&frame, NULL);

@@ -234,6 +234,22 @@ static void test_memory_is_counted_and_comes_back(void **state)
     assert_non_null(tern_empty(TERN_SHAPE(16), .device = dev1));
 }
 
+/* In a region of f16. A030 */
+static void check_scattering_promotes(tern_tensor *x, tern_tensor *low)
+{
+    tern_tensor *at = tern_to(tern_zeros(TERN_SHAPE(2, 2), TERN_I64), dev0);
+    tern_tensor *row = tern_select(at, 0, 0);
+    assert_int_equal(tern_dtype(tern_scatter_add(x, 0, at, low)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_scatter_add(low, 0, at, x)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_index_put(low, x, true, row)), TERN_F32);
+    assert_int_equal(tern_dtype(tern_index_put(x, low, true, row)), TERN_F32);
+    tern_tensor *other = tern_cast(x, TERN_BF16); /* several indices are put in a copy */
+    assert_non_null(tern_index_put_(tern_clone(other), tern_select(other, 0, 0), true, row, row));
+    assert_no_error();
+    tern_index_put_(tern_clone(x), low, true, row); /* written as it is */
+    assert_error(TERN_ERR_DTYPE, "x is f32 and the values are f16");
+}
+
 /* Devices that are not the CPU follow CUDA's column. A011, A019, A037 */
 static void test_autocast_there_is_cudas(void **state)
 {
@@ -256,6 +272,8 @@ static void test_autocast_there_is_cudas(void **state)
         assert_int_equal(tern_dtype(tern_mean(y)), TERN_F16);
         assert_int_equal(tern_dtype(tern_einsum("ij,ij->ij", x, x)), TERN_F16); /* A027 */
         assert_int_equal(tern_dtype(tern_einsum("ij,jk->ik", x, y)), TERN_F16);
+        if (dev0.kind == TERN_KIND_CUDA) /* the plugin does not scatter */
+            check_scattering_promotes(x, y);
         y = tern_sum(tern_exp(y));
     }
     {

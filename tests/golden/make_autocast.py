@@ -71,6 +71,10 @@ ROWS = {
     "einsum": ("einsum", lambda a, b: torch.einsum("ij,jk->ik", a, b), m, m),
     "embedding": ("embedding", lambda a: F.embedding(index, a), m),
     "gather": ("gather", lambda a: torch.gather(a, 0, index), m),
+    "scatter_add": ("scatter_add", lambda a, b: a.scatter_add(0, index, b), m, m),
+    "index_put": ("index_put", lambda a, b: a.index_put((index[0],), b), m, m),
+    # the modes "constant" and "circular"; the others have ops and classes of their own
+    "pad": ("constant_pad_nd _pad_circular", lambda a: F.pad(a, (1, 1)), m),
     "conv2d": ("conv2d", F.conv2d, x, k),
     "max_pool2d": ("max_pool2d", lambda a: F.max_pool2d(a, 2), x),
     "avg_pool2d": ("avg_pool2d", lambda a: F.avg_pool2d(a, 2), x),
