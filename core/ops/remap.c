@@ -5,6 +5,7 @@
 #include "core/op_table.h"
 #include "core/option.h"
 #include "core/rules.h"
+#include "tern/amp.h"
 
 /* Nothing moves. */
 static tern_attr_remap identity(const tern_view *x)
@@ -230,6 +231,18 @@ static tern_tensor *what_is_left(tern_tensor *x, const tern_pad_args *args)
     return x;
 }
 
+/* On the CPU PyTorch's autocast makes f32 of what it mirrors along one or two dimensions, or repeats; the
+ * row has no class, since other modes stay. */
+static bool pads_in_f32(const tern_tensor *x, const tern_pad_args *args)
+{
+    bool deep = false; /* a third dimension has ends */
+    for (int i = 4; i < 2 * TERN_MAX_DIMS; i++)
+        deep |= args->pad[i] != 0;
+    return (x->view.dtype == TERN_F16 || x->view.dtype == TERN_BF16) &&
+           x->view.dev.kind == TERN_KIND_CPU && tern_autocast_enabled(TERN_CPU) &&
+           (args->mode == TERN_PAD_REPLICATE || (args->mode == TERN_PAD_REFLECT && !deep));
+}
+
 tern_tensor *tern_pad_at(tern_site_t site, const tern_pad_args *args)
 {
     core_frame frame;
@@ -240,6 +253,8 @@ tern_tensor *tern_pad_at(tern_site_t site, const tern_pad_args *args)
     if (core_compose_check(&frame) && pad_attr(&frame.call, args, &attr)) {
         if (args->mode == TERN_PAD_CIRCULAR)
             x = what_is_left(x, args);
+        else if (pads_in_f32(x, args))
+            x = tern_cast(x, TERN_F32);
         out = x != NULL ? core_op1(TERN_OP_pad, site, &attr, x) : NULL;
     }
     return core_compose_end(&frame, out);

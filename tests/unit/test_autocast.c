@@ -259,6 +259,31 @@ static void test_einsum_is_low_where_it_multiplies_and_sums(void **state) /* A03
     assert_close(tern_item(tern_amax(tern_einsum("ij,kj->ik", low, weight()))), 0.5, 0);
 }
 
+static void test_mirrored_and_repeated_ends_are_f32(void **state) /* A035 */
+{
+    (void)state;
+    TERN_SCOPE;
+    TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+    tern_tensor *low = tern_ones(TERN_SHAPE(1, 2, 4, 4, 4), TERN_BF16, .requires_grad = true);
+    tern_tensor *f64 = tern_ones(TERN_SHAPE(2, 4), TERN_F64);
+    static const struct {
+        int mode, flat, deep; /* the result's dtype: two dimensions, three */
+    } want[] = { { TERN_PAD_CONSTANT, TERN_BF16, TERN_BF16 },
+                 { TERN_PAD_REFLECT, TERN_F32, TERN_BF16 },
+                 { TERN_PAD_REPLICATE, TERN_F32, TERN_F32 },
+                 { TERN_PAD_CIRCULAR, TERN_BF16, TERN_BF16 } };
+    for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
+        tern_tensor *flat = tern_pad(low, { 1, 1, 1, 1 }, .mode = want[k].mode);
+        tern_tensor *deep = tern_pad(low, { 1, 1, 1, 1, 1, 1 }, .mode = want[k].mode);
+        assert_int_equal(tern_dtype(flat), want[k].flat);
+        assert_int_equal(tern_dtype(deep), want[k].deep);
+        assert_int_equal(tern_dtype(tern_pad(f64, { 1, 1 }, .mode = want[k].mode)), TERN_F64);
+        tern_backward(tern_sum(flat));
+        assert_no_error();
+    }
+    assert_int_equal(tern_dtype(tern_grad_of(low)), TERN_BF16);
+}
+
 static void test_losses_cast_their_weights(void **state) /* A034 */
 {
     (void)state;
@@ -446,6 +471,7 @@ int main(void)
         CASE(test_products_are_low_and_what_is_not_listed_stays),
         CASE(test_a_weight_of_the_positive_class_meets_logits_in_f32),
         CASE(test_einsum_is_low_where_it_multiplies_and_sums),
+        CASE(test_mirrored_and_repeated_ends_are_f32),
         CASE(test_losses_cast_their_weights),
         CASE(test_batch_norm_takes_low_inputs_beside_f32_statistics),
         CASE(test_only_three_float_dtypes_are_cast),
