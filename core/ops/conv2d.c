@@ -77,7 +77,7 @@ static bool check_bias(core_call *call, int64_t channels)
 
 static int64_t covered(const tern_attr_conv *attr, const tern_view *weight, int d)
 {
-    return attr->dilation[d] * (weight->shape[2 + d] - 1) + 1;
+    return image_covered(weight->shape[2 + d], attr->dilation[d]);
 }
 
 /* The result's shape; false after an error when the kernel does not fit into the padded input. */

@@ -62,10 +62,11 @@ static bool measure(core_call *call, transposed *t)
     attr->size[0] = x->shape[0];
     attr->size[1] = weight->shape[1] * attr->groups;
     for (int d = 0; d < 2; d++) {
-        const int64_t covered = attr->dilation[d] * (weight->shape[2 + d] - 1) + 1;
+        const int64_t covered = image_covered(weight->shape[2 + d], attr->dilation[d]);
         int64_t spread = 0, most = 0;
         if (__builtin_mul_overflow(x->shape[2 + d] - 1, attr->stride[d], &spread) ||
-            __builtin_add_overflow(spread, covered + t->output_padding[d], &most))
+            __builtin_add_overflow(spread, covered, &most) ||
+            __builtin_add_overflow(most, t->output_padding[d], &most))
             return core_fail(call, TERN_ERR_SHAPE, NULL, "the result would be too large");
         attr->size[2 + d] = most - 2 * attr->padding[d];
         if (x->shape[2 + d] < 1 || attr->size[2 + d] < 1)

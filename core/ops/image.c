@@ -23,6 +23,14 @@ bool image_check_pair(core_call *call, const char *name, const int64_t pair[2], 
     return true;
 }
 
+int64_t image_covered(int64_t cells, int64_t dilation)
+{
+    int64_t covered;
+    return __builtin_mul_overflow(cells - 1, dilation, &covered) || covered == INT64_MAX
+               ? INT64_MAX
+               : covered + 1;
+}
+
 bool image_channels_last(const tern_view *v)
 {
     return !(v->flags & TERN_VIEW_CONTIGUOUS) && core_view_channels_last(v);

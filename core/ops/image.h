@@ -11,6 +11,9 @@ void image_pair(int64_t out_pair[2], const int64_t given[2], int64_t missing);
 /* False after an error: `pair` holds a number below `least` or one that would overflow. */
 bool image_check_pair(core_call *call, const char *name, const int64_t pair[2], int64_t least);
 
+/* What `cells` of a kernel cover, `dilation` apart; INT64_MAX: more than can be counted. */
+int64_t image_covered(int64_t cells, int64_t dilation);
+
 /* The one layout besides row-major: is it this tensor's, and not row-major too? */
 bool image_channels_last(const tern_view *v);
 

@@ -64,7 +64,7 @@ tern_tensor *tern_avg_pool2d_at(tern_site_t site, const tern_pool2d_args *args)
 
 static int64_t covered(const tern_attr_pool *attr, int d)
 {
-    return attr->dilation[d] * (attr->kernel[d] - 1) + 1;
+    return image_covered(attr->kernel[d], attr->dilation[d]);
 }
 
 static bool check_options(core_call *call, const tern_attr_pool *attr)

@@ -129,6 +129,21 @@ static void assert_image_size(tern_tensor *y, int64_t height, int64_t width)
 }
 
 /* One number is for both dimensions; a zero that is meant beside another number is TERN_ZERO. */
+/* Rows of an expanded kernel so far apart that what they cover leaves 64 bits. */
+static void test_conv2d_of_kernels_beyond_counting(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 1, 3, 3));
+    tern_tensor *tall =
+        tern_expand(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(1, 1, INT64_C(1) << 33, 1));
+    assert_null(
+        tern_conv2d(x, tall, .dilation = { INT32_MAX, 1 }, .stride = { INT32_MAX, INT32_MAX }));
+    assert_error(TERN_ERR_SHAPE, "the kernel can't be greater");
+    assert_null(tern_conv_transpose2d(x, tall, .dilation = { INT32_MAX, 1 }));
+    assert_error(TERN_ERR_SHAPE, "too large");
+}
+
 static void test_a_padding_of_height_alone(void **state)
 {
     (void)state;
@@ -247,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_conv2d_a_missing_second_takes_the_first),
         cmocka_unit_test(test_conv2d_of_no_images),
         cmocka_unit_test(test_conv2d_names_what_does_not_fit),
+        cmocka_unit_test(test_conv2d_of_kernels_beyond_counting),
         cmocka_unit_test(test_a_padding_of_height_alone),
         cmocka_unit_test(test_conv2d_names_bad_options),
         cmocka_unit_test(test_conv2d_gradients_of_gradients),
