@@ -64,6 +64,7 @@ typedef struct walk {
     size_t stack_count, stack_capacity;
     tern_dev_t device; /* of the tensor whose graph is walked */
     bool views;        /* the second pass: tensors that share another's memory */
+    bool own;          /* the pool that is visited is the calling thread's */
     bool failed;
 } walk;
 
@@ -154,13 +155,13 @@ static void push_node(const struct core_node *node, void *user)
     w->stack[w->stack_count++] = node;
 }
 
-static void count_graph(walk *w, const tern_tensor *t)
+static void count_graph(walk *w, const struct core_node *node, tern_dev_t device)
 {
-    w->device = t->view.dev;
-    push_node(t->node, w);
+    w->device = device;
+    push_node(node, w);
     while (w->stack_count > 0 && !w->failed) {
-        const struct core_node *node = w->stack[--w->stack_count];
-        tern_live_t *entry = entry_of(w, core_node_inputs(node, push_node, w), w->device);
+        const struct core_node *next = w->stack[--w->stack_count];
+        tern_live_t *entry = entry_of(w, core_node_inputs(next, push_node, w), w->device);
         if (entry != NULL)
             entry->nodes++;
     }
@@ -168,31 +169,63 @@ static void count_graph(walk *w, const tern_tensor *t)
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
-/* Memory goes to the tensor that is no view; views of the second pass count what nobody else has. */
+typedef struct header {
+    const core_storage *storage;
+    const struct core_node *node;
+    const tern_tensor *base;
+    tern_site_t site;
+    tern_dev_t device;
+    int64_t bytes; /* of the elements */
+    bool requires_grad;
+} header;
+
+/* The thread whose tensor it is may write meanwhile: each field is read once, and may be an older one.
+ * Births are not slowed down by atomic stores for this, so the thread sanitizer must not look. */
+static __attribute__((noinline, no_sanitize("thread"))) void look(const volatile tern_tensor *t,
+                                                                  header *out)
+{
+    out->storage = t->storage;
+    out->node = t->node;
+    out->base = t->base;
+    out->site = t->site;
+    out->device.kind = t->view.dev.kind;
+    out->device.index = t->view.dev.index;
+    out->bytes = t->view.numel * (int64_t)tern_dtype_size((tern_dtype_t)t->view.dtype);
+    out->requires_grad = t->requires_grad;
+}
+
+/* Memory goes to the tensor that is no view; views of the second pass count what nobody else has.
+ * Storages and nodes of other threads' tensors may go, and become something else, while they are
+ * looked at: of those nothing but the header is read, which stays a header. */
 static void count_tensor(void *object, void *user)
 {
     tern_tensor *t = object;
     walk *w = user;
-    if (w->failed || atomic_load_explicit(&t->refs, memory_order_acquire) == 0 ||
-        t->storage == NULL || (t->base != NULL) != w->views)
+    header h;
+    if (w->failed || atomic_load_explicit(&t->refs, memory_order_acquire) == 0)
         return;
-    tern_live_t *entry = entry_of(w, t->site, t->view.dev);
-    const int added = entry == NULL ? -1 : set_add(&w->storages, t->storage);
+    look(t, &h);
+    if (h.storage == NULL || (h.base != NULL) != w->views)
+        return;
+    tern_live_t *entry = entry_of(w, h.site, h.device);
+    const int added = entry == NULL ? -1 : set_add(&w->storages, h.storage);
     if (added < 0) {
         w->failed = true;
         return;
     }
     entry->tensors++;
-    entry->parameters += t->requires_grad && t->node == NULL && t->base == NULL;
+    entry->parameters += h.requires_grad && h.node == NULL && h.base == NULL;
     if (added > 0)
-        entry->bytes += t->storage->bytes;
-    if (t->node != NULL)
-        count_graph(w, t);
+        entry->bytes += w->own ? h.storage->bytes : h.bytes;
+    if (h.node != NULL && w->own)
+        count_graph(w, h.node, h.device);
 }
 
 static void count_thread(tern_thread *thread, void *user)
 {
-    core_pool_each_tensor(&thread->pool, count_tensor, user);
+    walk *w = user;
+    w->own = thread == core_self();
+    core_pool_each_tensor(&thread->pool, count_tensor, w);
 }
 
 static int by_bytes(const void *left, const void *right)

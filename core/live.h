@@ -1,7 +1,8 @@
 /* What lives, by site: the count behind tern_live_sites, tern_growth and the warning of tern_finish.
  *
  * A walk over the tensors' slabs finds the tensors: one with a reference count of 0 is free. Graphs are
- * walked from tensors along their nodes. Nothing of it costs anything while nobody asks. */
+ * walked from the calling thread's tensors along their nodes; of other threads' tensors the header alone
+ * is read. Nothing of it costs anything while nobody asks. */
 #ifndef TERN_CORE_LIVE_H
 #define TERN_CORE_LIVE_H
 

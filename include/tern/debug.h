@@ -16,8 +16,11 @@ TERN_API int64_t tern_debug_allocations_left(void);
 
 /* ---- leaks -------------------------------------------------------------------------------------
  * What lives is found by walking memory that tensors come from anyway, so that nothing is slower when
- * nobody asks. Tensors of all threads are counted; a thread that makes or releases tensors meanwhile
- * may make its own counts wrong. tern_finish logs what is still retained (a warning). */
+ * nobody asks. Other threads may go on meanwhile, and what they are making or releasing may count
+ * wrong; only what the calling thread made they may not release. Of tensors that other threads made,
+ * those that have ended too, their number, parameters and bytes count (the elements' own, where a
+ * storage has more), but not the nodes of their graphs, unless a tensor of the calling thread holds
+ * them as well. tern_finish logs what is still retained (a warning). */
 
 typedef struct tern_live_t {
     tern_site_t site; /* the line that made them; NULL: made outside of any call with a site */
@@ -25,7 +28,7 @@ typedef struct tern_live_t {
     int64_t tensors;    /* views, gradients and what graphs saved, too */
     int64_t bytes;      /* of their memory; what several tensors share counts once */
     int64_t parameters; /* of the tensors, leaves that require a gradient */
-    int64_t nodes;      /* recorded calls made there, in graphs that tensors hold */
+    int64_t nodes;      /* recorded calls made there, in graphs that this thread's tensors hold */
 } tern_live_t;
 
 /* Fills `out` with up to `capacity` sites, most bytes first, and returns how many there are; -1 with an

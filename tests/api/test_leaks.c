@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,43 @@ static void test_a_tensor_of_another_thread_is_seen(void **state)
     assert_non_null(strstr(tern_live_text(text, sizeof text), "elsewhere:1"));
     tern_release(t); /* goes home to a thread that has ended */
     assert_null(strstr(tern_live_text(text, sizeof text), "elsewhere:1"));
+}
+
+static atomic_bool training_ends;
+
+static void *train(void *unused)
+{
+    while (!training_ends) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(4, 4), .requires_grad = true), *y = x;
+        for (int i = 0; i < 30; i++)
+            y = tern_tanh(tern_add(tern_mul(y, x), tern_matmul(y, x)));
+        tern_backward(tern_sum(y));
+        for (int i = 0; i < 200; i++)
+            tern_drop(tern_empty(TERN_SHAPE(200)));
+    }
+    return unused;
+}
+
+/* Storages and nodes that go and become something else were followed. */
+static void test_others_may_train_while_tensors_are_counted(void **state)
+{
+    (void)state;
+    enum { THREADS = 2, COUNTS = 30000 };
+    pthread_t threads[THREADS];
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(10), .requires_grad = true);
+    (void)tern_mul(w, w);
+    const int line = __LINE__ - 1;
+    training_ends = false;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, train, NULL), 0);
+    for (int i = 0; i < COUNTS; i++)
+        assert_true(tern_live_sites(NULL, 0) > 0);
+    assert_int_equal(live_at(line).nodes, 1); /* the calling thread's own graph counts */
+    training_ends = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
 }
 
 static void test_text_has_a_sum_and_a_line_per_site(void **state)
@@ -419,6 +457,8 @@ static void test_a_loop_without_a_scope_is_told_of_in_debug_builds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* first: a walk is quick while there are few slabs */
+        cmocka_unit_test(test_others_may_train_while_tensors_are_counted),
         cmocka_unit_test(test_a_loop_without_a_scope_is_told_of_in_debug_builds),
         cmocka_unit_test(test_tensors_are_counted_by_the_line_that_made_them),
         cmocka_unit_test(test_the_greatest_comes_first_and_all_are_counted),
