@@ -36,7 +36,7 @@ typedef enum core_lock {
     CORE_LOCK_TENSORS,                      /* their list in builds that check addresses */
     CORE_LOCK_TOTALS,                       /* what counters of CPU memory count from */
     CORE_LOCK_NUMERICS,
-    CORE_LOCK_SETTINGS,   /* what of the environment is read once; the names of statistics */
+    CORE_LOCK_SETTINGS, /* what of the environment is read once; names of statistics; oom.c's callback */
     CORE_LOCK_WORKSPACES, /* which stream has one */
     CORE_LOCK_PINNED,     /* the cache of page-locked memory: that there is one, who used it */
     CORE_LOCK_EVENTS,     /* the released ones */

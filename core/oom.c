@@ -9,6 +9,7 @@
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/tally.h"
 
@@ -27,7 +28,7 @@ typedef struct last_failure {
 static _Thread_local last_failure last;
 static _Atomic int policy;
 static _Atomic int64_t fallbacks;
-static tern_oom_callback oom_callback;
+static tern_oom_callback oom_callback; /* with its user: of CORE_LOCK_SETTINGS */
 static void *oom_callback_user;
 
 /* ---- who holds the memory ---------------------------------------------------------------------------- */
@@ -332,17 +333,25 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
 
 void tern_set_oom_callback(tern_oom_callback callback, void *user)
 {
+    core_lock_take(CORE_LOCK_SETTINGS);
     oom_callback = callback;
     oom_callback_user = user;
+    core_lock_end(CORE_LOCK_SETTINGS);
 }
 
 bool core_oom_retry(int attempt)
 {
     static _Thread_local bool inside; /* what the callback itself asks for fails at once */
-    if (oom_callback == NULL || attempt >= MAX_ATTEMPTS || inside)
+    if (attempt >= MAX_ATTEMPTS || inside)
+        return false;
+    core_lock_take(CORE_LOCK_SETTINGS);
+    const tern_oom_callback call = oom_callback;
+    void *user = oom_callback_user;
+    core_lock_end(CORE_LOCK_SETTINGS);
+    if (call == NULL)
         return false;
     inside = true;
-    const bool again = oom_callback(&last.info, oom_callback_user);
+    const bool again = call(&last.info, user);
     inside = false;
     return again;
 }

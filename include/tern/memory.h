@@ -139,7 +139,8 @@ TERN_API tern_oom_policy_t tern_get_oom_policy(void);
 TERN_API int64_t tern_oom_fallback_count(void);
 
 /* Called when a request is about to fail, by the thread that made it, without locks: may release
- * tensors. True: try again (at most 8 times for one request). NULL removes it. */
+ * tensors. True: try again (at most 8 times for one request). NULL removes it, though a thread that is
+ * about to call it may still do so. */
 typedef bool (*tern_oom_callback)(const tern_oom_info_t *info, void *user);
 TERN_API void tern_set_oom_callback(tern_oom_callback callback, void *user);
 

@@ -1,4 +1,7 @@
 /* Out of memory on the tests' device of 64 MiB, and what may be done about it. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "tests/support/check.h"
 #include "tests/support/second_backend.h"
 
@@ -112,6 +115,50 @@ static void test_a_callback_that_always_says_again_ends(void **state)
     assert_int_equal(h.asked, 1);
 }
 
+static atomic_bool requests_end;
+static _Atomic int strangers; /* users of another callback */
+static int first_user, second_user;
+
+static bool asks_first(const tern_oom_info_t *info, void *user)
+{
+    (void)info;
+    strangers += user != &first_user;
+    return false;
+}
+
+static bool asks_second(const tern_oom_info_t *info, void *user)
+{
+    (void)info;
+    strangers += user != &second_user;
+    return false;
+}
+
+static void *change_callbacks(void *unused)
+{
+    while (!requests_end) {
+        tern_set_oom_callback(asks_first, &first_user);
+        tern_set_oom_callback(NULL, NULL);
+        tern_set_oom_callback(asks_second, &second_user);
+    }
+    return unused;
+}
+
+static void test_a_callback_may_change_while_requests_fail(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    TERN_SCOPE;
+    requests_end = false;
+    assert_int_equal(pthread_create(&thread, NULL, change_callbacks, NULL), 0);
+    for (int i = 0; i < 20000; i++) {
+        assert_null(bytes_on(dev0, 100 * mib));
+        tern_error_clear();
+    }
+    requests_end = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(strangers, 0);
+}
+
 static void test_the_policy_moves_factories_to_the_cpu(void **state)
 {
     (void)state;
@@ -197,6 +244,7 @@ int main(void)
         TEST(test_out_of_memory_as_data),
         TEST(test_a_callback_may_make_room),
         TEST(test_a_callback_that_always_says_again_ends),
+        TEST(test_a_callback_may_change_while_requests_fail),
         TEST(test_the_policy_moves_factories_to_the_cpu),
         TEST(test_the_policy_moves_no_gradient),
         TEST(test_the_policy_moves_nothing_inside_a_module),
