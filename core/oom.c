@@ -339,6 +339,18 @@ void tern_set_oom_callback(tern_oom_callback callback, void *user)
     core_lock_end(CORE_LOCK_SETTINGS);
 }
 
+/* What the callback's own requests leave is not this failure's: neither numbers nor an error. */
+static bool ask(tern_oom_callback call, void *user)
+{
+    const bool had_error = core_self()->error_code != TERN_OK;
+    const last_failure failure = last;
+    const bool again = call(&failure.info, user);
+    last = failure;
+    if (!had_error)
+        tern_error_clear();
+    return again;
+}
+
 bool core_oom_retry(int attempt)
 {
     static _Thread_local bool inside; /* what the callback itself asks for fails at once */
@@ -351,7 +363,7 @@ bool core_oom_retry(int attempt)
     if (call == NULL)
         return false;
     inside = true;
-    const bool again = call(&last.info, user);
+    const bool again = ask(call, user);
     inside = false;
     return again;
 }

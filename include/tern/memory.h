@@ -140,7 +140,8 @@ TERN_API int64_t tern_oom_fallback_count(void);
 
 /* Called when a request is about to fail, by the thread that made it, without locks: may release
  * tensors. True: try again (at most 8 times for one request). NULL removes it, though a thread that is
- * about to call it may still do so. */
+ * about to call it may still do so. What the callback asks for itself and does not get leaves
+ * no trace: its error is dropped, and tern_oom_info goes on to tell of the request. */
 typedef bool (*tern_oom_callback)(const tern_oom_info_t *info, void *user);
 TERN_API void tern_set_oom_callback(tern_oom_callback callback, void *user);
 

@@ -115,6 +115,52 @@ static void test_a_callback_that_always_says_again_ends(void **state)
     assert_int_equal(h.asked, 1);
 }
 
+static bool asks_itself(const tern_oom_info_t *info, void *user)
+{
+    int *calls = user;
+    ++*calls;
+    assert_null(bytes_on(dev0, 200 * mib));
+    assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+    assert_int_equal(info->requested_bytes, 100 * mib);
+    return *calls == 1;
+}
+
+static void test_a_callback_s_own_request_is_not_reported(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    int calls = 0;
+    tern_oom_info_t info;
+    tern_set_oom_callback(asks_itself, &calls);
+    assert_null(bytes_on(dev0, 100 * mib));
+    assert_true(tern_oom_info(&info));
+    assert_int_equal(info.requested_bytes, 100 * mib);
+    assert_error(TERN_ERR_OOM, "100.00 MiB (104857600 bytes) were asked for");
+    assert_int_equal(calls, 2);
+}
+
+static bool leaves_an_error(const tern_oom_info_t *info, void *user)
+{
+    hoard *h = user;
+    assert_null(bytes_on(info->device, 200 * mib));
+    tern_release(h->kept[--h->count]);
+    return true;
+}
+
+static void test_a_callback_s_error_does_not_outlive_it(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hoard h = { { NULL }, 1, 0 };
+    {
+        TERN_SCOPE;
+        h.kept[0] = tern_retain(bytes_on(dev0, 40 * mib));
+    }
+    tern_set_oom_callback(leaves_an_error, &h);
+    assert_non_null(bytes_on(dev0, 40 * mib));
+    assert_no_error();
+}
+
 static atomic_bool requests_end;
 static _Atomic int strangers; /* users of another callback */
 static int first_user, second_user;
@@ -244,6 +290,8 @@ int main(void)
         TEST(test_out_of_memory_as_data),
         TEST(test_a_callback_may_make_room),
         TEST(test_a_callback_that_always_says_again_ends),
+        TEST(test_a_callback_s_own_request_is_not_reported),
+        TEST(test_a_callback_s_error_does_not_outlive_it),
         TEST(test_a_callback_may_change_while_requests_fail),
         TEST(test_the_policy_moves_factories_to_the_cpu),
         TEST(test_the_policy_moves_no_gradient),
