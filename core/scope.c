@@ -2,7 +2,7 @@
  *
  * A slot holds a tensor pointer; its low bits count how many scopes further out the tensor moves
  * (tern_keep). At the end of a scope kept tensors slide down to its mark, where they belong to the
- * enclosing scope. A slot of 0 is a tensor that was dropped. */
+ * enclosing scope. A slot of 0 is a tensor that was dropped; at the end of the list it goes. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -61,8 +61,8 @@ static tern_tensor *slot_tensor(uintptr_t slot)
 void core_scope_unwind(tern_thread *self, int64_t mark)
 {
     core_scope_stack *scope = &self->scope;
-    int64_t kept = mark;
     const int64_t top = scope->top;
+    int64_t kept = mark < top ? mark : top;
     for (int64_t i = mark; i < top; i++) {
         const uintptr_t slot = scope->slots[i];
         tern_tensor *t = slot_tensor(slot);
@@ -89,13 +89,22 @@ tern_scope tern_scope_begin(void)
     return scope;
 }
 
+/* What the places in front of `end`, down to `least`, leave when those of dropped tensors at their end
+ * go. Inside of a call none go: it may have noted where its own tensors begin. */
+static int64_t without_dropped(const tern_thread *self, int64_t end, int64_t least)
+{
+    while (self->site == NULL && end > least && end > 0 && self->scope.slots[end - 1] == 0)
+        end--;
+    return end;
+}
+
 void tern_scope_end(tern_scope *scope)
 {
     tern_thread *self = core_self();
     if (scope == NULL)
         return;
-    if (scope->mark_ < self->scope.top && scope->mark_ >= 0)
-        core_scope_unwind(self, scope->mark_);
+    if (scope->mark_ <= self->scope.top && scope->mark_ >= 0)
+        core_scope_unwind(self, without_dropped(self, scope->mark_, scope->outer_));
     /* one that an outer end has closed already must not raise the mark again */
     if (scope->outer_ < self->scope.mark)
         self->scope.mark = scope->outer_;
@@ -148,8 +157,10 @@ void tern_drop(tern_tensor *t)
     tern_thread *self = core_self();
     if (t == NULL || !is_owned(self, t))
         return;
-    self->scope.slots[t->scope_slot] = 0;
+    core_scope_stack *scope = &self->scope;
+    scope->slots[t->scope_slot] = 0;
     t->scope_slot = -1;
+    scope->top = without_dropped(self, scope->top, scope->mark);
     core_release(self, t);
 }
 
