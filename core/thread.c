@@ -42,7 +42,13 @@ static void reset_modes(tern_thread *self)
     self->error_text[0] = '\0';
     self->grad_mode = true;
     self->owned_mode = false;
+    self->in_backward = false;
+    self->anomaly = false;
+    self->checkpoint = NULL;
+    self->calling = NULL;
     self->site = NULL;
+    self->backward_site = NULL;
+    self->message_code = TERN_OK;
     self->path_depth = 0;
     self->default_dtype = TERN_F32;
     self->default_device = TERN_CPU;

@@ -1,7 +1,9 @@
 /* Anomaly mode: the op whose backward made the first NaN, by the line of its forward. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 
+#include "core/thread.h"
 #include "tests/support/check.h"
 
 static tern_tensor *leaf(double v)
@@ -53,9 +55,43 @@ static void test_gradients_without_nan_are_as_ever(void **state)
     assert_false(tern_set_anomaly(false) == false);
 }
 
+/* As by a thread that ends in the middle of a call, in a hook. */
+static void *leave_modes(void *unused)
+{
+    tern_thread *self = core_self();
+    (void)tern_set_anomaly(true);
+    self->in_backward = true;
+    self->calling = "conv1d";
+    self->site = self->backward_site = "elsewhere:1";
+    self->message_code = TERN_ERR_SHAPE;
+    return unused;
+}
+
+static void *ask_modes(void *out)
+{
+    const tern_thread *self = core_self();
+    *(bool *)out = tern_anomaly_enabled() || self->in_backward || self->checkpoint != NULL ||
+                   self->calling != NULL || self->site != NULL || self->backward_site != NULL ||
+                   self->message_code != TERN_OK;
+    return NULL;
+}
+
+static void test_a_new_thread_has_no_modes_of_one_that_ended(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    bool inherits = true;
+    assert_int_equal(pthread_create(&thread, NULL, leave_modes, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, ask_modes, &inherits), 0);
+    pthread_join(thread, NULL);
+    assert_false(inherits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_new_thread_has_no_modes_of_one_that_ended),
         cmocka_unit_test(test_the_line_of_the_op_is_named),
         cmocka_unit_test(test_off_by_default_and_at_the_end_of_the_block),
         cmocka_unit_test(test_gradients_without_nan_are_as_ever),
