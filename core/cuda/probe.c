@@ -187,7 +187,8 @@ static bool listen(int from, int64_t timeout_ms, core_probe *out_probe)
 }
 
 /* Waits for a child that has been killed or has ended, but not for one that the kernel cannot end.
- * Somebody else may have reaped it (a handler of SIGCHLD): then nothing is known, 0. */
+ * Somebody else may have reaped it (a handler of SIGCHLD; the kernel, where it is ignored): then nothing
+ * is known, 0. */
 static int reap(pid_t child)
 {
     int status = 0;
@@ -230,6 +231,8 @@ void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe)
         } else if (WIFSIGNALED(status)) {
             out_probe->outcome = CORE_PROBE_CRASHED;
             out_probe->code = WTERMSIG(status);
+        } else if (out_probe->stage != CORE_PROBE_DONE && out_probe->code == 0) {
+            out_probe->outcome = CORE_PROBE_CRASHED; /* every other end has told a code */
         }
     }
     (void)close(ends[0]);

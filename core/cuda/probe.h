@@ -27,7 +27,7 @@ typedef enum core_probe_stage {
 typedef enum core_probe_outcome {
     CORE_PROBE_ANSWERED = 1, /* stage says how far it came, code what the driver said there */
     CORE_PROBE_HUNG,
-    CORE_PROBE_CRASHED,    /* code is the signal */
+    CORE_PROBE_CRASHED,    /* code is the signal; 0: not known */
     CORE_PROBE_IMPOSSIBLE, /* no child could be made: code is errno */
     CORE_PROBE_SKIPPED
 } core_probe_outcome;

@@ -111,8 +111,13 @@ core_reason core_probe_reason(const core_probe *p, char text[CORE_REASON_BYTES])
                        core_probe_stage_name(p->stage));
         return CORE_REASON_DRIVER_HANGS;
     case CORE_PROBE_CRASHED:
-        (void)snprintf(text, CORE_REASON_BYTES, "the driver crashed in %s (signal %d: %s)",
-                       core_probe_stage_name(p->stage), p->code, strsignal(p->code));
+        if (p->code == 0)
+            (void)snprintf(text, CORE_REASON_BYTES,
+                           "the driver crashed in %s (the signal is not known)",
+                           core_probe_stage_name(p->stage));
+        else
+            (void)snprintf(text, CORE_REASON_BYTES, "the driver crashed in %s (signal %d: %s)",
+                           core_probe_stage_name(p->stage), p->code, strsignal(p->code));
         return CORE_REASON_DRIVER_CRASHES;
     case CORE_PROBE_IMPOSSIBLE:
         (void)snprintf(text, CORE_REASON_BYTES, "the driver could not be asked in a child: %s",

@@ -314,6 +314,10 @@ static void test_a_driver_that_crashes(void **state)
 {
     (void)state;
     expect(PLUGIN "FAKE_INIT=crash", "driver-crashes", "crashed in cuInit (signal 11");
+    /* who ignores the ends of children does not hear of the signal */
+    expect(PLUGIN "FAKE_INIT=crash env --ignore-signal=CHLD", "driver-crashes",
+           "crashed in cuInit (the signal is not known)");
+    expect(PLUGIN "FAKE_INIT=100 env --ignore-signal=CHLD", "no-device", "cuInit");
 }
 
 static void test_no_code_for_the_architecture(void **state)
