@@ -67,7 +67,7 @@ int tern_finish(void)
     self->finishers = NULL;
     self->finisher_capacity = 0;
     core_autocast_reset(self);
-    core_scope_unwind(self, 0);
+    core_scope_clear(self);
     warn_of_leaks();
     tern_empty_cache((tern_dev_t){ 0, 0 });
     return status;

@@ -81,6 +81,13 @@ void core_scope_unwind(tern_thread *self, int64_t mark)
         scope->mark = mark;
 }
 
+void core_scope_clear(tern_thread *self)
+{
+    for (int64_t i = 0; i < self->scope.top; i++)
+        self->scope.slots[i] &= ~(uintptr_t)KEEP_MASK;
+    core_scope_unwind(self, 0);
+}
+
 tern_scope tern_scope_begin(void)
 {
     core_scope_stack *stack = &core_self()->scope;

@@ -122,6 +122,8 @@ static inline tern_tensor *core_scope_add(tern_thread *self, tern_tensor *t)
 }
 /* Releases all that scopes opened since `mark` hold. */
 void core_scope_unwind(tern_thread *self, int64_t mark);
+/* The end of all scopes: releases what is to move further out, too. */
+void core_scope_clear(tern_thread *self);
 
 /* Recomputes CONTIGUOUS and DENSE after shape or strides changed. */
 void core_view_update(tern_view *view);

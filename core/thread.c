@@ -21,7 +21,7 @@ static void park(void *state)
     tern_thread *self = state;
     core_thread_state = self;
     core_autocast_reset(self);
-    core_scope_unwind(self, 0);
+    core_scope_clear(self);
     core_tally_fall(&self->blocks.tally);
     core_thread_state = NULL;
     core_lock_take(CORE_LOCK_THREADS);

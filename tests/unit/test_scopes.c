@@ -1,4 +1,6 @@
 /* What the list of a thread's scopes holds after tensors were dropped, kept and moved, and at the end. */
+#include <pthread.h>
+
 #include "core/thread.h"
 #include "tests/support/check.h"
 
@@ -83,6 +85,38 @@ static void test_a_hook_may_drop_the_newest_tensor_of_a_scope(void **state)
     assert_close(tern_item(tern_mean(tern_grad_of(x))), 4, 0);
 }
 
+static void test_finish_releases_what_was_kept_outside_of_any_scope(void **state)
+{
+    (void)state;
+    assert_int_equal(top(), 0);
+    const int64_t live = tern_live_tensors();
+    tern_keep(tern_keep(tern_ones(TERN_SHAPE(4))));
+    {
+        TERN_SCOPE; /* what moves out of it stays until the end */
+        tern_keep(tern_keep(tern_ones(TERN_SHAPE(4))));
+    }
+    assert_int_equal(tern_live_tensors(), live + 2);
+    assert_int_equal(tern_finish(), 0);
+    assert_int_equal(tern_live_tensors(), live);
+    assert_int_equal(top(), 0);
+}
+
+static void *keep_outside(void *unused)
+{
+    tern_keep(tern_ones(TERN_SHAPE(4)));
+    return unused;
+}
+
+static void test_a_thread_s_end_releases_what_was_kept_outside_of_any_scope(void **state)
+{
+    (void)state;
+    const int64_t live = tern_live_tensors();
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, keep_outside, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +124,8 @@ int main(void)
         cmocka_unit_test(test_a_state_that_moves_on_keeps_no_places),
         cmocka_unit_test(test_a_tensor_dropped_from_outside_leaves_the_inner_scope_whole),
         cmocka_unit_test(test_a_hook_may_drop_the_newest_tensor_of_a_scope),
+        cmocka_unit_test(test_finish_releases_what_was_kept_outside_of_any_scope),
+        cmocka_unit_test(test_a_thread_s_end_releases_what_was_kept_outside_of_any_scope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
