@@ -87,12 +87,14 @@ static tern_status_t raw_event_destroy(void *context, void *event)
     return d->backend->event->destroy(d->backend->context, d->index, event);
 }
 
+/* A stream that cannot be waited for may be gone, with its work still there: all of the device then. */
 static tern_status_t raw_stream_synchronize(void *context, void *stream)
 {
     const device_slot *d = context;
     const tern_backend_stream *s = d->backend->stream;
-    if (CORE_HAS(s, tern_backend_stream, synchronize_stream))
-        return s->synchronize_stream(d->backend->context, d->index, stream);
+    if (CORE_HAS(s, tern_backend_stream, synchronize_stream) &&
+        s->synchronize_stream(d->backend->context, d->index, stream) == TERN_OK)
+        return TERN_OK;
     return s->synchronize(d->backend->context, d->index);
 }
 

@@ -1,7 +1,8 @@
 /* Blocks that several streams used: events at their end, polled before each request (S025-S028, M021).
  *
  * A stream that cannot get an event is waited for instead; one that cannot even be waited for stays with
- * the block, which is put aside (deferred) and tried again before the next request. */
+ * the block, which is put aside (deferred) and tried again before the next request. That is the block's
+ * trouble, told when it was freed: nobody else's request fails for it. */
 #include "core/alloc/engine.h"
 
 #include <stdlib.h>
@@ -159,17 +160,14 @@ tern_status_t events_insert(core_alloc *a, block *b)
 
 /* ---- polling and waiting ----------------------------------------------------------------------------- */
 
-static tern_status_t insert_deferred(core_alloc *a)
+static void insert_deferred(core_alloc *a)
 {
-    tern_status_t code = TERN_OK;
     block *list = a->deferred;
     a->deferred = NULL;
     for (block *next; list != NULL; list = next) {
         next = list->left;
-        const tern_status_t inserted = events_insert(a, list);
-        code = code != TERN_OK ? code : inserted;
+        (void)events_insert(a, list);
     }
-    return code;
 }
 
 static void first_done(core_alloc *a, event_queue *queue)
@@ -198,7 +196,8 @@ tern_status_t events_process(core_alloc *a)
 {
     if (!(a->slow & SLOW_EVENTS))
         return TERN_OK;
-    tern_status_t code = insert_deferred(a);
+    tern_status_t code = TERN_OK;
+    insert_deferred(a);
     for (event_queue *q = a->queues; q != NULL && code == TERN_OK; q = q->next)
         while (q->first != NULL) {
             bool done = false;
@@ -214,7 +213,8 @@ tern_status_t events_process(core_alloc *a)
 tern_status_t events_synchronize(core_alloc *a)
 {
     a->cold.num_sync_all_streams++;
-    tern_status_t code = insert_deferred(a);
+    tern_status_t code = TERN_OK;
+    insert_deferred(a);
     for (event_queue *q = a->queues; q != NULL; q = q->next)
         while (q->first != NULL) {
             const tern_status_t waited = a->raw.event_synchronize(a->raw.context, q->first->event);

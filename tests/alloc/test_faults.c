@@ -274,6 +274,46 @@ static void test_a_fault_is_told_at_once(void **state)
     raw_destroy(d);
 }
 
+static tern_status_t no_record(void *context, void *event, void *stream)
+{
+    (void)context, (void)event, (void)stream;
+    return TERN_ERR_BACKEND;
+}
+static tern_status_t no_wait(void *context, void *stream)
+{
+    (void)context, (void)stream;
+    return TERN_ERR_BACKEND;
+}
+
+/* A block whose stream gets no event and cannot be waited for is put aside, and no request fails for it: not
+ * one that finds a free block, one that asks the device, nor one that empties the cache first. */
+static void test_a_stream_that_is_gone_holds_its_block_alone(void **state)
+{
+    (void)state;
+    raw_double *d = raw_create(100 << 20, false);
+    raw_table table;
+    raw_table_init(&table, d, 0);
+    table.raw.event_record = no_record;
+    table.raw.stream_synchronize = no_wait;
+    core_alloc *a = core_alloc_new(&table.raw);
+    core_alloc_block *held = core_alloc_malloc(a, NULL, 30 << 20, "t:1", NULL);
+    core_alloc_free(a, core_alloc_malloc(a, NULL, 1000, "t:1", NULL));
+    core_alloc_record_stream(a, held, (void *)(uintptr_t)1);
+    assert_int_equal(core_alloc_free(a, held), TERN_ERR_BACKEND);
+    static const int64_t sizes[3] = { 1000, 40 << 20, 60 << 20 };
+    for (int i = 0; i < 3; i++) {
+        core_alloc_block *b = core_alloc_malloc(a, NULL, sizes[i], "t:1", NULL);
+        assert_non_null(b);
+        assert_int_equal(core_alloc_free(a, b), TERN_OK);
+    }
+    assert_int_equal(core_alloc_empty_cache(a), TERN_OK);
+    assert_int_equal(raw_used(d), 30 << 20);
+    core_alloc_delete(a);
+    assert_int_equal(raw_live_ranges(d) + raw_live_events(d), 0);
+    raw_table_deinit(&table);
+    raw_destroy(d);
+}
+
 /* Without events, without a device's size, without virtual memory: the same rules, as far as they go. */
 static void test_a_raw_interface_may_lack_its_options(void **state)
 {
@@ -310,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_each_raw_call_may_break_and_those_after_it),
         cmocka_unit_test(test_each_request_for_host_memory_may_fail),
         cmocka_unit_test(test_a_fault_is_told_at_once),
+        cmocka_unit_test(test_a_stream_that_is_gone_holds_its_block_alone),
         cmocka_unit_test(test_a_raw_interface_may_lack_its_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

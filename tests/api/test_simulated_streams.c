@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/support/check.h"
+#include "tests/support/simulator.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
 
@@ -262,6 +263,27 @@ static void test_devices_wait_for_each_other(void **state) /* T025 */
     assert_no_error();
 }
 
+/* ---- streams that are gone ------------------------------------------------------------------ */
+
+/* Neither events nor a wait for a stream that its owner destroyed: the device's end of all work frees. */
+static void test_a_destroyed_stream_holds_no_memory(void **state)
+{
+    (void)state;
+    tern_empty_cache(dev0);
+    const int64_t before = tern_memory_stat(dev0, "active.all.current");
+    tern_stream_t gone = tern_stream_from_pool(dev0); /* as far as its calls say so */
+    {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev0);
+        assert_int_equal(tern_record_stream(x, gone), TERN_OK);
+        simulator_set("FAIL", "cudaEventRecord@1=400,cudaEventRecord@2=400,"
+                              "cudaStreamSynchronize@1=400");
+    }
+    simulator_set("FAIL", "");
+    assert_int_equal(tern_memory_stat(dev0, "active.all.current"), before);
+    assert_no_error();
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* Its own stream, default stream and events; the pool, the table of streams and pinned memory are
@@ -318,6 +340,7 @@ int main(void)
         TEST(test_a_copy_that_blocks_waits_for_its_stream),
         TEST(test_a_pinned_copy_need_not_block),
         TEST(test_devices_wait_for_each_other),
+        TEST(test_a_destroyed_stream_holds_no_memory),
         /* last: the order checker tells 64 streams apart */
         TEST(test_threads_use_streams_at_once),
         TEST(test_the_pool_has_32_of_a_priority),
