@@ -87,15 +87,33 @@ static tern_status_t raw_event_destroy(void *context, void *event)
     return d->backend->event->destroy(d->backend->context, d->index, event);
 }
 
-/* A stream that cannot be waited for may be gone, with its work still there: all of the device then. */
+static tern_status_t wait_for_mark(const device_slot *d, void *stream)
+{
+    const tern_backend_event *e = d->backend->event;
+    void *mark = NULL;
+    tern_status_t code = e->create(d->backend->context, d->index, &mark);
+    if (code != TERN_OK)
+        return code;
+    code = e->record(d->backend->context, d->index, mark, stream);
+    if (code == TERN_OK)
+        code = e->synchronize(d->backend->context, d->index, mark);
+    (void)e->destroy(d->backend->context, d->index, mark);
+    return code;
+}
+
+/* By an event where there are any: the backend's wait for a stream also tells, once, what kernels found
+ * wrong, which is for the user's own wait to say. A stream that cannot be waited for may be gone, with
+ * its work still there: all of the device then. */
 static tern_status_t raw_stream_synchronize(void *context, void *stream)
 {
     const device_slot *d = context;
     const tern_backend_stream *s = d->backend->stream;
-    if (CORE_HAS(s, tern_backend_stream, synchronize_stream) &&
-        s->synchronize_stream(d->backend->context, d->index, stream) == TERN_OK)
-        return TERN_OK;
-    return s->synchronize(d->backend->context, d->index);
+    tern_status_t code = TERN_ERR_UNSUPPORTED;
+    if (d->backend->event != NULL)
+        code = wait_for_mark(d, stream);
+    else if (CORE_HAS(s, tern_backend_stream, synchronize_stream))
+        code = s->synchronize_stream(d->backend->context, d->index, stream);
+    return code == TERN_OK ? TERN_OK : s->synchronize(d->backend->context, d->index);
 }
 
 static int64_t vmm_granularity(void *context)

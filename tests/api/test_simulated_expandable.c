@@ -149,6 +149,39 @@ static int go_on_after_a_failure(void)
     return 0;
 }
 
+/* A kernel finds an index wrong after it was queued: what the allocator waits for leaves that to the user. */
+static int keep_a_fault(bool by_request)
+{
+    TERN_SCOPE;
+    {
+        TERN_SCOPE;
+        EXPECT(floats(40 * mib) != NULL); /* 160 of 256 MiB, pages that may go */
+    }
+    const int64_t bad[] = { 1, 12 };
+    tern_tensor *table = tern_ones(TERN_SHAPE(10, 4), .device = dev);
+    tern_tensor *at = tern_to(tern_from_data(bad, TERN_SHAPE(2), .dtype = TERN_I64), dev);
+    EXPECT(tern_index_select(table, 0, at) != NULL);
+    if (by_request) { /* of another stream, to which the pages move */
+        TERN_STREAM(tern_stream_from_pool(dev));
+        EXPECT(floats(40 * mib) != NULL);
+    } else {
+        tern_empty_cache(dev);
+    }
+    EXPECT(tern_memory_stat(dev, "num_device_free") > 0);
+    EXPECT(tern_dev_synchronize(dev) == TERN_ERR_INDEX);
+    EXPECT(strstr(tern_error_text(), "index 12 at position 1 is outside its dimension") != NULL);
+    return 0;
+}
+
+static int keep_it_when_the_cache_empties(void)
+{
+    return keep_a_fault(false);
+}
+static int keep_it_when_a_request_needs_pages(void)
+{
+    return keep_a_fault(true);
+}
+
 static int refuse_without_the_drivers_calls(void)
 {
     TERN_SCOPE;
@@ -192,6 +225,12 @@ static void test_a_training_on_them_is_the_cpus(void **state)
     (void)state;
     in_child(train_as_the_cpu, NULL);
 }
+static void test_pages_that_go_leave_a_kernels_fault(void **state)
+{
+    (void)state;
+    in_child(keep_it_when_the_cache_empties, NULL);
+    in_child(keep_it_when_a_request_needs_pages, NULL);
+}
 static void test_each_call_fails_in_turn(void **state)
 {
     static const char *const calls[] = { "cuMemGetAllocationGranularity",
@@ -226,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_segments_grow_by_pages_and_shrink),
         cmocka_unit_test(test_scattered_pages_serve_a_large_request),
         cmocka_unit_test(test_a_training_on_them_is_the_cpus),
+        cmocka_unit_test(test_pages_that_go_leave_a_kernels_fault),
         cmocka_unit_test(test_each_call_fails_in_turn),
         cmocka_unit_test(test_without_the_drivers_calls_they_are_refused),
     };
