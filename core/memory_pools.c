@@ -163,7 +163,7 @@ tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
         return TERN_OK;
     }
     return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_end",
-                      "no tern_memory_pool_begin of this pool is open");
+                      "no tern_memory_pool_begin of this pool is open on this thread");
 }
 
 int64_t tern_memory_pool_users(const tern_memory_pool *pool)

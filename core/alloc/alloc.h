@@ -297,7 +297,7 @@ enum {
 /* Requests that match every given filter go to the pool; the newest match wins (M084). The route is
  * one more user of the pool. */
 tern_status_t core_alloc_route_begin(core_alloc *a, uint64_t pool, unsigned flags, void *stream);
-/* Ends the newest route to the pool. */
+/* Ends the newest route to the pool, but those of other threads. TERN_ERR_ARGUMENT: there is none. */
 tern_status_t core_alloc_route_end(core_alloc *a, uint64_t pool);
 
 /* ---- checking ---------------------------------------------------------------------------------- */

@@ -204,11 +204,16 @@ tern_status_t core_alloc_route_begin(core_alloc *a, uint64_t pool, unsigned flag
     return code;
 }
 
+static bool is_of_another_thread(const route *r)
+{
+    return (r->flags & CORE_ALLOC_ROUTE_THREAD) && !pthread_equal(r->thread, pthread_self());
+}
+
 tern_status_t core_alloc_route_end(core_alloc *a, uint64_t pool)
 {
     world_lock(a);
     int64_t i = a->route_count - 1;
-    while (i >= 0 && a->routes[i].pool->id != pool)
+    while (i >= 0 && (a->routes[i].pool->id != pool || is_of_another_thread(&a->routes[i])))
         i--;
     if (i >= 0) {
         const route ended = a->routes[i];
@@ -228,7 +233,7 @@ private_pool *pool_routed(core_alloc *a, void *stream)
 {
     for (int64_t i = a->route_count - 1; i >= 0; i--) {
         const route *r = &a->routes[i];
-        if ((r->flags & CORE_ALLOC_ROUTE_THREAD) && !pthread_equal(r->thread, pthread_self()))
+        if (is_of_another_thread(r))
             continue;
         if ((r->flags & CORE_ALLOC_ROUTE_STREAM) && r->stream != stream)
             continue;

@@ -186,7 +186,7 @@ TERN_API tern_memory_pool *tern_memory_pool_create_at(tern_site_t site,
 /* Tensors in it stay; its memory goes back when they are gone. NULL is fine. */
 TERN_API void tern_memory_pool_release(tern_memory_pool *pool);
 /* Between begin and end the calling thread's tensors on the pool's device come from the pool, on the CPU
- * those of up to 448 bytes as well. */
+ * those of up to 448 bytes as well. Several threads may be in one pool; each ends what it began. */
 TERN_API tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool);
 TERN_API tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool);
 #define tern_memory_pool_begin(pool) tern_memory_pool_begin_at(TERN_HERE, pool)

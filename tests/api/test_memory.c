@@ -1,5 +1,6 @@
 /* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, snapshots, pools, pinned
  * memory. What happens when it is used up: test_out_of_memory.c. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "tests/support/check.h"
@@ -239,6 +240,55 @@ static void test_a_pool_of_ones_own(void **state) /* M084 M086 M087 */
     assert_int_equal(tern_memory(dev0).reserved_bytes, before);
 }
 
+typedef struct pool_guest {
+    tern_memory_pool *pool;
+    pthread_barrier_t meet;
+    tern_status_t first, last; /* what its ends said */
+    int64_t reserved;
+} pool_guest;
+
+static void *visit_a_pool(void *guest)
+{
+    pool_guest *g = guest;
+    TERN_SCOPE;
+    g->first = tern_memory_pool_end(g->pool); /* not its own */
+    tern_error_clear();
+    (void)tern_memory_pool_begin(g->pool);
+    pthread_barrier_wait(&g->meet);
+    pthread_barrier_wait(&g->meet); /* the other has ended its own */
+    (void)bytes_on(dev0, 1000);
+    g->reserved = tern_memory(dev0).reserved_bytes;
+    g->last = tern_memory_pool_end(g->pool);
+    return NULL;
+}
+
+static void test_each_thread_ends_its_own_part_in_a_pool(void **state) /* M084 */
+{
+    (void)state;
+    TERN_SCOPE;
+    pool_guest g = { .pool = tern_memory_pool_create(.device = dev0) };
+    pthread_t thread;
+    (void)bytes_on(dev0, 1000); /* 2 MiB outside the pool */
+    assert_int_equal(pthread_barrier_init(&g.meet, NULL, 2), 0);
+    assert_int_equal(tern_memory_pool_begin(g.pool), TERN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, visit_a_pool, &g), 0);
+    pthread_barrier_wait(&g.meet);
+    assert_int_equal(tern_memory_pool_users(g.pool), 3);
+    assert_int_equal(tern_memory_pool_end(g.pool), TERN_OK);
+    pthread_barrier_wait(&g.meet);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(g.first, TERN_ERR_STATE);
+    assert_int_equal(g.reserved, 4 * mib); /* 2 of them the pool's */
+    assert_int_equal(g.last, TERN_OK);
+    (void)bytes_on(dev0, 1000);
+    assert_int_equal(tern_memory(dev0).reserved_bytes, 4 * mib); /* beside the first */
+    assert_int_equal(tern_memory_pool_end(g.pool), TERN_ERR_STATE);
+    tern_error_clear();
+    (void)pthread_barrier_destroy(&g.meet);
+    tern_memory_pool_release(g.pool);
+    assert_no_error();
+}
+
 /* ---- raw allocators and pinned memory ------------------------------------------------------------------------ */
 
 typedef struct counted {
@@ -319,6 +369,7 @@ int main(void)
         TEST(test_a_snapshot_is_json),
         TEST(test_history_is_a_ring),
         TEST(test_a_pool_of_ones_own),
+        TEST(test_each_thread_ends_its_own_part_in_a_pool),
         TEST(test_a_raw_allocator_of_ones_own),
         TEST(test_pinned_memory),
     };
