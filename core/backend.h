@@ -23,13 +23,13 @@ extern const tern_host core_host;
 
 /* Plain bytes between any two devices, on the thread's current streams (core/copy_across.c); the host
  * waits when it is one side. */
-tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
-                              int64_t bytes);
+tern_status_t core_copy_bytes(tern_site_t site, tern_dev_t to, void *dst, tern_dev_t from,
+                              const void *src, int64_t bytes);
 /* All of `in` to `out`: dense, of one dtype and shape, on different devices. non_blocking: with
  * page-locked memory the host does not wait, with other memory only until it has been read.
  * *out_waited: it did, for the device's work before the copy. */
-tern_status_t core_copy_across(const tern_tensor *out, const tern_tensor *in, bool non_blocking,
-                               bool *out_waited);
+tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const tern_tensor *in,
+                               bool non_blocking, bool *out_waited);
 
 /* Records a failure of a backend's call, in the backend's words where it gave some. */
 tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,

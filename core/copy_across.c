@@ -9,6 +9,7 @@
 #include "core/stream.h"
 
 typedef struct transfer {
+    tern_site_t site; /* of the call that copies */
     tern_dev_t to, from;
     void *dst;
     const void *src;
@@ -35,11 +36,11 @@ tern_sync_debug_t tern_sync_debug_mode(void)
 /* ---- between the host and a device ----------------------------------------------------------- */
 
 /* T030 */
-static tern_status_t may_wait(void)
+static tern_status_t may_wait(const transfer *t)
 {
     const tern_sync_debug_t mode = tern_sync_debug_mode();
     if (mode == TERN_SYNC_WARN)
-        tern_log_write(TERN_LOG_WARNING, core_self()->site,
+        tern_log_write(TERN_LOG_WARNING, t->site,
                        "called a synchronizing operation: a copy that waits for the device");
     return mode != TERN_SYNC_ERROR
                ? TERN_OK
@@ -64,7 +65,7 @@ static tern_status_t to_device(transfer *t, const tern_backend *b)
     const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, from_host_later);
     if (!t->non_blocking || !can_queue) {
         t->waited = can_queue;
-        const tern_status_t may = can_queue ? may_wait() : TERN_OK;
+        const tern_status_t may = can_queue ? may_wait(t) : TERN_OK;
         if (may != TERN_OK)
             return may;
         return b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
@@ -79,7 +80,7 @@ static tern_status_t to_host(transfer *t, const tern_backend *b)
     const int index = t->from.index;
     if (!t->non_blocking || t->pinned == NULL ||
         !CORE_HAS(b->copy, tern_backend_copy, to_host_later)) {
-        const tern_status_t may = may_wait();
+        const tern_status_t may = may_wait(t);
         if (may != TERN_OK)
             return may;
         t->waited = true;
@@ -107,12 +108,15 @@ static tern_status_t to_peer(transfer *t, const tern_backend *b)
 static tern_status_t over_the_host(transfer *t, const tern_backend *source,
                                    const tern_backend *target)
 {
+    tern_status_t code = may_wait(t);
+    if (code != TERN_OK)
+        return code;
     void *staging = malloc((size_t)t->bytes);
     t->waited = true;
     if (staging == NULL)
         return TERN_ERR_OOM;
-    tern_status_t code = source->copy->to_host(source->context, t->from.index, staging, t->src,
-                                               t->bytes, t->from_stream);
+    code = source->copy->to_host(source->context, t->from.index, staging, t->src, t->bytes,
+                                 t->from_stream);
     if (code == TERN_OK)
         code = target->copy->from_host(target->context, t->to.index, t->dst, staging, t->bytes,
                                        t->to_stream);
@@ -142,11 +146,12 @@ static tern_status_t run(transfer *t)
     return over_the_host(t, source, target);
 }
 
-tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const void *src,
-                              int64_t bytes)
+tern_status_t core_copy_bytes(tern_site_t site, tern_dev_t to, void *dst, tern_dev_t from,
+                              const void *src, int64_t bytes)
 {
     const tern_thread *self = core_self();
-    transfer t = { .to = to,
+    transfer t = { .site = site,
+                   .to = to,
                    .from = from,
                    .dst = dst,
                    .src = src,
@@ -156,12 +161,13 @@ tern_status_t core_copy_bytes(tern_dev_t to, void *dst, tern_dev_t from, const v
     return run(&t);
 }
 
-tern_status_t core_copy_across(const tern_tensor *out, const tern_tensor *in, bool non_blocking,
-                               bool *out_waited)
+tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const tern_tensor *in,
+                               bool non_blocking, bool *out_waited)
 {
     const tern_thread *self = core_self();
     const core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
-    transfer t = { .to = out->view.dev,
+    transfer t = { .site = site,
+                   .to = out->view.dev,
                    .from = in->view.dev,
                    .dst = out->view.data,
                    .src = in->view.data,

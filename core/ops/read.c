@@ -40,8 +40,8 @@ static bool fetch(tern_site_t site, const char *what, tern_tensor *t, char out_b
         memcpy(out_bytes, t->view.data, (size_t)bytes);
         return true;
     }
-    const tern_status_t code =
-        core_copy_bytes(TERN_CPU, out_bytes, t->view.dev, t->view.data, bytes);
+    const tern_status_t code = core_copy_bytes(core_site(self, site), TERN_CPU, out_bytes,
+                                               t->view.dev, t->view.data, bytes);
     core_transfer_note_read(core_site(self, site), bytes);
     if (code == TERN_OK)
         return true;

@@ -63,6 +63,23 @@ static void test_a_tensor_goes_there_and_back(void **state) /* T013 */
     assert_close(tern_item(tern_sum(other)), 15, 1e-6);
 }
 
+/* A backend that cannot copy between its devices goes through the host's memory, which waits. */
+static void test_a_copy_over_the_host_is_a_wait(void **state) /* T030 */
+{
+    (void)state;
+    TERN_SCOPE;
+    if (dev0.kind == TERN_KIND_CUDA)
+        return; /* it can */
+    tern_tensor *t = tern_ones(TERN_SHAPE(4), .device = dev0);
+    tern_set_sync_debug_mode(TERN_SYNC_ERROR);
+    const tern_tensor *refused = tern_to(t, dev1);
+    tern_set_sync_debug_mode(TERN_SYNC_DEFAULT);
+    assert_null(refused);
+    assert_error(TERN_ERR_STATE, "called a synchronizing operation");
+    assert_non_null(tern_to(t, dev1));
+    assert_no_error();
+}
+
 /* Host memory is not page-locked: the source may be changed at once, the result read at once. */
 static void test_non_blocking_changes_no_value(void **state) /* T002, T019, T022 */
 {
@@ -333,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_its_devices_have_names),
         TEST(test_a_tensor_goes_there_and_back),
+        TEST(test_a_copy_over_the_host_is_a_wait),
         TEST(test_non_blocking_changes_no_value),
         TEST(test_host_pointers_are_refused),
         TEST(test_mixed_devices_name_both),

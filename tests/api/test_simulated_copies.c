@@ -240,12 +240,14 @@ static void test_writing_needs_a_wait_as_well(void **state) /* S024 */
     assert_error(TERN_ERR_BACKEND, "stream race (write after write)");
 }
 
-static char warning[256];
+static char warning[256], warned_at[256];
 static void hear(tern_log_level_t level, tern_site_t site, const char *text, void *user)
 {
-    (void)site, (void)user;
-    if (level == TERN_LOG_WARNING)
-        (void)snprintf(warning, sizeof warning, "%s", text);
+    (void)user;
+    if (level != TERN_LOG_WARNING)
+        return;
+    (void)snprintf(warning, sizeof warning, "%s", text);
+    (void)snprintf(warned_at, sizeof warned_at, "%s", site != NULL ? site : "nowhere");
 }
 
 static void test_the_end_of_an_event_only_warns(void **state) /* S022 */
@@ -263,6 +265,38 @@ static void test_the_end_of_an_event_only_warns(void **state) /* S022 */
 }
 
 /* ---- waits that nobody asked for ------------------------------------------------------------------- */
+
+/* The line above a call of this is the one that waited. */
+static void assert_warned_of_the_line_before(int line)
+{
+    char here[64];
+    (void)snprintf(here, sizeof here, "test_simulated_copies.c:%d", line - 1);
+    assert_non_null(strstr(warning, "called a synchronizing operation"));
+    if (strstr(warned_at, here) == NULL)
+        fail_msg("%s, not %s", warned_at, here);
+    warned_at[0] = '\0';
+}
+
+static void test_a_warning_names_the_line_that_waits(void **state) /* T030 */
+{
+    (void)state;
+    TERN_SCOPE;
+    float got[10];
+    tern_tensor *x = tern_ones(TERN_SHAPE(10), .device = dev0), *sum = tern_sum(x);
+    tern_tensor *host = tern_ones(TERN_SHAPE(2));
+    tern_set_sync_debug_mode(TERN_SYNC_WARN);
+    tern_log_set_callback(hear, NULL);
+    (void)tern_item(sum);
+    assert_warned_of_the_line_before(__LINE__);
+    assert_non_null(tern_cpu(x));
+    assert_warned_of_the_line_before(__LINE__);
+    assert_non_null(tern_to(host, dev0));
+    assert_warned_of_the_line_before(__LINE__);
+    (void)tern_read(x, TERN_F32, got, sizeof got);
+    assert_warned_of_the_line_before(__LINE__);
+    tern_log_set_callback(NULL, NULL);
+    assert_no_error();
+}
 
 static void test_waits_can_be_errors(void **state) /* T030 */
 {
@@ -304,6 +338,7 @@ int main(int argc, char **argv)
         TEST(test_synchronize_waits_for_every_stream),
         TEST(test_writing_needs_a_wait_as_well),
         TEST(test_the_end_of_an_event_only_warns),
+        TEST(test_a_warning_names_the_line_that_waits),
         TEST(test_waits_can_be_errors),
     };
     const int failed = cmocka_run_group_tests(tests, setup, NULL);
