@@ -139,11 +139,15 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
 
 /* ---- failures ---------------------------------------------------------------------------------- */
 
-tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,
-                                  const char *what)
+const char *core_backend_words(tern_thread *self)
 {
     const bool said = self->message_code != TERN_OK;
     self->message_code = TERN_OK;
-    return core_error(self, site, code, what, "%s",
-                      said ? self->message : "the device's backend failed");
+    return said ? self->message : "the device's backend failed";
+}
+
+tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,
+                                  const char *what)
+{
+    return core_error(self, site, code, what, "%s", core_backend_words(self));
 }

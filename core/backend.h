@@ -31,6 +31,9 @@ tern_status_t core_copy_bytes(tern_site_t site, tern_dev_t to, void *dst, tern_d
 tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const tern_tensor *in,
                                bool non_blocking, bool *out_waited);
 
+/* What a backend said of the failure of its call. They are read once: the next failure, which may come
+ * without words, is not explained by them. */
+const char *core_backend_words(tern_thread *self);
 /* Records a failure of a backend's call, in the backend's words where it gave some. */
 tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_status_t code,
                                   const char *what);

@@ -330,8 +330,8 @@ void core_device_memory_text(core_text *text)
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
 /* The whole request; `asked` is what the user wants to read in an error. */
-static core_alloc_block *request(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes,
-                                 int64_t asked, void *stream)
+static core_alloc_block *try_request(tern_thread *self, tern_site_t site, tern_dev_t dev,
+                                     int64_t bytes, int64_t asked, void *stream)
 {
     tern_status_t code;
     const char *why = NULL;
@@ -359,6 +359,15 @@ static core_alloc_block *request(tern_thread *self, tern_site_t site, tern_dev_t
     }
 }
 
+/* Words of calls that failed on the way are read here, or by nobody. */
+static core_alloc_block *request(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes,
+                                 int64_t asked, void *stream)
+{
+    core_alloc_block *block = try_request(self, site, dev, bytes, asked, stream);
+    self->message_code = TERN_OK;
+    return block;
+}
+
 core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                       int64_t bytes, int64_t asked)
 {
@@ -379,10 +388,13 @@ void core_device_free(tern_thread *self, tern_dev_t dev, core_alloc_block *block
     core_alloc *a = slot_of(dev)->allocator;
     if (dev.kind == TERN_KIND_CPU)
         core_tally_end(&self->blocks.tally, block->size, block->requested);
+    const int32_t kernels = self->message_code; /* whose scratch may end before it is read */
+    self->message_code = TERN_OK;
     const tern_status_t code = core_alloc_free(a, block);
     if (__builtin_expect(code != TERN_OK, 0))
-        tern_log_write(TERN_LOG_ERROR, NULL, "freeing memory of a device failed: %s",
-                       tern_status_name(code));
+        tern_log_write(TERN_LOG_ERROR, NULL, "freeing memory of a device failed: %s: %s",
+                       tern_status_name(code), core_backend_words(self));
+    self->message_code = kernels;
 }
 
 /* ---- what the user may put in its place ------------------------------------------------------------------ */

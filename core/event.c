@@ -56,8 +56,7 @@ void tern_event_release(tern_event *event)
         const tern_backend *b = core_backend_of(event->device.kind);
         if (b->event->destroy(b->context, event->device.index, event->native) != TERN_OK) {
             tern_log_write(TERN_LOG_WARNING, NULL, "releasing an event failed: %s",
-                           self->message_code != TERN_OK ? self->message : "");
-            self->message_code = TERN_OK;
+                           core_backend_words(self));
         }
         event->native = NULL;
     }

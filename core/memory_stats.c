@@ -313,7 +313,7 @@ tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int64_t *out
                                    : b->memory->info(b->context, real.index, out_free, out_total);
     if (code == TERN_OK)
         return TERN_OK;
-    return core_error(self, site, code, "memory_info", "the device does not answer");
+    return core_backend_failed(self, site, code, "memory_info");
 }
 
 static void empty(tern_dev_t dev, core_alloc *a, void *user)
@@ -324,8 +324,9 @@ static void empty(tern_dev_t dev, core_alloc *a, void *user)
         return;
     }
     const tern_status_t code = core_alloc_empty_cache(a);
+    const char *words = core_backend_words(core_self());
     if (code != TERN_OK)
-        tern_log_write(TERN_LOG_ERROR, NULL, "empty_cache: %s", tern_status_name(code));
+        tern_log_write(TERN_LOG_ERROR, NULL, "empty_cache: %s: %s", tern_status_name(code), words);
 }
 
 void tern_empty_cache(tern_dev_t dev)

@@ -9,6 +9,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
+#include "tests/support/second_backend.h"
 #include "tests/support/simulator.h"
 
 extern char **environ;
@@ -146,6 +147,53 @@ static void test_the_log_has_each_error_once(void **state)
     assert_non_null(strstr(logged, " allocated (peak 1.5 KiB), 4.0 MiB reserved, "));
 }
 
+/* ---- the words of old failures ---------------------------------------------------------------------- */
+
+/* A kernel that fails without words, on the tests' other device, and asks for no memory: the library has
+ * words of its own. */
+static void assert_nothing_older_is_said(tern_tensor *i16)
+{
+    tern_error_clear();
+    (void)tern_fill(i16, 1);
+    assert_error(TERN_ERR_UNSUPPORTED, "test:0 has no kernel");
+}
+
+static void end_a_tensor_while(const char *fails)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev0);
+    assert_int_equal(tern_record_stream(x, tern_stream_from_pool(dev0)), TERN_OK);
+    simulator_set("FAIL", fails);
+}
+
+static void test_words_are_those_of_the_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(second_backend_load(), TERN_OK);
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    TERN_SCOPE;
+    tern_tensor *i16 =
+        tern_empty(TERN_SHAPE(3), .dtype = TERN_I16, .device = TERN_DEV_(TERN_KIND_EXT, 0));
+    tern_empty_cache(dev0);
+    simulator_set("FAIL", "cudaMalloc@1=999");
+    assert_null(tern_ones(TERN_SHAPE(1000), .device = dev0));
+    assert_error(TERN_ERR_BACKEND, "cudaMalloc on cuda:0");
+    assert_nothing_older_is_said(i16);
+    end_a_tensor_while("cudaEventRecord@1=400"); /* the stream is waited for */
+    assert_nothing_older_is_said(i16);
+    end_a_tensor_while("cudaEventRecord@1=400,cudaEventRecord@2=400,cudaDeviceSynchronize@1=999");
+    assert_nothing_older_is_said(i16);
+    simulator_set("FAIL", "cudaFree@1=999");
+    tern_empty_cache(dev0);
+    assert_nothing_older_is_said(i16);
+    simulator_set("FAIL", "cudaMemGetInfo@1=999");
+    int64_t unused, total;
+    assert_int_equal(tern_memory_info(dev0, &unused, &total), TERN_ERR_BACKEND);
+    assert_error(TERN_ERR_BACKEND, "cudaMemGetInfo on cuda:0");
+    assert_nothing_older_is_said(i16);
+    simulator_set("FAIL", "");
+}
+
 /* ---- every call fails once ------------------------------------------------------------------------- */
 
 /* A bit of everything that goes to the driver. NaN after an error. */
@@ -251,6 +299,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_waiting_names_the_launch),
         cmocka_unit_test(test_other_faults_lose_the_device),
         cmocka_unit_test(test_the_log_has_each_error_once),
+        cmocka_unit_test(test_words_are_those_of_the_failure),
         cmocka_unit_test(test_every_call_may_fail),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
