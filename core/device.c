@@ -106,8 +106,11 @@ tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *
     const int kind = kind_of(text, length);
     if (kind == TERN_KIND_NONE) {
         const tern_backend *ext = core_backend_of(TERN_KIND_EXT);
+        char other[TERN_DEV_NAME_BYTES + 2] = "";
+        if (ext != NULL)
+            (void)snprintf(other, sizeof other, ", %s", ext->name);
         return parse_fails(site, "expected one of cpu, cuda% at the start of device string: '%'",
-                           ext != NULL ? ext->name : "", text);
+                           other, text);
     }
     *out_dev = TERN_DEV_(kind, index);
     return TERN_OK;

@@ -40,6 +40,9 @@ static void test_its_devices_have_names(void **state)
     assert_string_equal(name1, cuda ? "cuda:1" : "test:1");
     assert_int_equal(tern_dev_parse(name1, &dev), TERN_OK);
     assert_true(tern_dev_equal(dev, dev1));
+    tern_dev_t none;
+    assert_int_equal(tern_dev_parse("gpu", &none), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE, cuda ? "one of cpu, cuda at" : "one of cpu, cuda, test at");
     dev.index = 2;
     assert_null(tern_zeros(TERN_SHAPE(1), .device = dev));
     assert_error(TERN_ERR_DEVICE, cuda ? "cuda:2" : "no device test:2: 2 are visible");
