@@ -1,6 +1,7 @@
 /* See core/cpu_memory.h. */
 #include "core/cpu_memory.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,14 +91,31 @@ static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *st
     return TERN_OK;
 }
 
+/* What programs can still have: the system's own count takes no cache of files in, which it gives up for
+ * them. Without memory of the C library: it may be asked because there is none. -1: unknown. */
+static int64_t available_bytes(void)
+{
+    static const char key[] = "\nMemAvailable:";
+    char text[512]; /* it is the third line */
+    const int file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    if (file >= 0)
+        (void)close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strstr(text, key);
+    return at != NULL ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : -1;
+}
+
 tern_status_t core_cpu_info(int64_t *out_free, int64_t *out_total)
 {
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    const int64_t total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
+    const int64_t page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
+    int64_t available = available_bytes();
+    if (available < 0 && sysconf(_SC_AVPHYS_PAGES) >= 0)
+        available = sysconf(_SC_AVPHYS_PAGES) * page;
     if (page <= 0 || total <= 0 || available < 0)
         return TERN_ERR_UNSUPPORTED;
     *out_total = total * page;
-    *out_free = available * page;
+    *out_free = available < *out_total ? available : *out_total;
     return TERN_OK;
 }
 

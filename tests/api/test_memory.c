@@ -1,7 +1,9 @@
 /* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, snapshots, pools, pinned
  * memory. What happens when it is used up: test_out_of_memory.c. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
@@ -215,6 +217,33 @@ static void test_history_is_a_ring(void **state) /* M072 */
     file_bytes_free(&content);
 }
 
+/* Bytes of a line of /proc/meminfo; -1 where there is none. */
+static int64_t meminfo(const char *key)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[128];
+    int64_t bytes = -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0)
+            bytes = strtoll(line + strlen(key), NULL, 10) * 1024;
+    if (file != NULL)
+        (void)fclose(file);
+    return bytes;
+}
+
+/* Others take and give memory meanwhile: the answer is nearer to the one than to the other. */
+static void test_what_files_are_cached_in_is_free(void **state)
+{
+    (void)state;
+    int64_t free_bytes, total;
+    const int64_t available = meminfo("MemAvailable:"), idle = meminfo("MemFree:");
+    if (available < 0 || available - idle < 256 * mib)
+        skip();
+    assert_int_equal(tern_memory_info(TERN_CPU, &free_bytes, &total), TERN_OK);
+    assert_true(free_bytes > idle + (available - idle) / 2);
+    assert_true(free_bytes <= total);
+}
+
 /* ---- pools --------------------------------------------------------------------------------------------------- */
 
 static void test_a_pool_of_ones_own(void **state) /* M084 M086 M087 */
@@ -368,6 +397,7 @@ int main(void)
         TEST(test_another_stream_keeps_memory_active),
         TEST(test_a_snapshot_is_json),
         TEST(test_history_is_a_ring),
+        TEST(test_what_files_are_cached_in_is_free),
         TEST(test_a_pool_of_ones_own),
         TEST(test_each_thread_ends_its_own_part_in_a_pool),
         TEST(test_a_raw_allocator_of_ones_own),
