@@ -230,7 +230,7 @@ tern_status_t core_alloc_record_stream(core_alloc *a, core_alloc_block *public_b
     world_lock(a);
     if (!b->in_use)
         code = TERN_ERR_ARGUMENT;
-    else if (b->shard != NULL && b->shard->stream != stream && !block_add_stream(b, stream))
+    else if ((b->shard == NULL || b->shard->stream != stream) && !block_add_stream(b, stream))
         code = TERN_ERR_OOM;
     world_unlock(a);
     return code;

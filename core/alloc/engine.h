@@ -56,7 +56,8 @@ typedef struct block {
     bool in_use, mapped, expandable;
     int32_t events; /* outstanding */
     int32_t stream_count;
-    void **streams;  /* other streams that work with it; owned */
+    void *
+        *streams; /* other streams that work with it; owned. Without a cache its own comes first */
     int64_t gc_base; /* searches when it became free */
 } block;
 
@@ -346,6 +347,8 @@ void expandable_destroy(core_alloc *a, segment *seg);
 
 /* ---- events (events.c) ---------------------------------------------------------------------------------- */
 
+/* The host waits for the stream's work. */
+tern_status_t stream_wait(core_alloc *a, void *stream);
 /* For a block that block_end has ended and other streams used. */
 tern_status_t events_insert(core_alloc *a, block *b);
 tern_status_t events_process(core_alloc *a);

@@ -106,7 +106,7 @@ static tern_status_t wait_by_event(core_alloc *a, block *b, void *stream)
     return TERN_OK;
 }
 
-static tern_status_t wait_here(core_alloc *a, void *stream)
+tern_status_t stream_wait(core_alloc *a, void *stream)
 {
     if (a->raw.stream_synchronize == NULL)
         return a->raw.event_create == NULL ? TERN_OK : TERN_ERR_UNSUPPORTED;
@@ -141,7 +141,7 @@ tern_status_t events_insert(core_alloc *a, block *b)
         if (a->captures == 0) {
             if (wait_by_event(a, b, stream) == TERN_OK)
                 continue;
-            const tern_status_t waited = wait_here(a, stream);
+            const tern_status_t waited = stream_wait(a, stream);
             if (waited == TERN_OK)
                 continue;
             code = code != TERN_OK ? code : waited;

@@ -125,7 +125,7 @@ static void add_uncached(core_alloc_snapshot *out, const block *b)
                                    .allocated = b->pub.size,
                                    .active = b->pub.size,
                                    .requested = b->pub.requested,
-                                   .stream = (void *)b->streams,
+                                   .stream = b->streams[0],
                                    .small = b->pub.size <= SMALL_LIMIT,
                                    .first_block = out->block_count,
                                    .block_count = 1 };

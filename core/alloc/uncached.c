@@ -1,4 +1,5 @@
-/* Without a cache each request is a raw call and statistics stay 0 (M062). */
+/* Without a cache each request is a raw call and statistics stay 0 (M062). The first of a block's streams is
+ * its own, after whose work the raw free is ordered; the others are waited for before. */
 #include <stdlib.h>
 
 #include "core/alloc/engine.h"
@@ -8,9 +9,12 @@ core_alloc_block *uncached_alloc(core_alloc *a, void *stream, int64_t bytes, ter
 {
     block *b = host_calloc(1, sizeof *b);
     void *data = NULL;
+    const bool ready = b != NULL && block_add_stream(b, stream);
     const tern_status_t code =
-        b == NULL ? TERN_ERR_OOM : a->raw.alloc(a->raw.context, bytes, stream, &data);
+        ready ? a->raw.alloc(a->raw.context, bytes, stream, &data) : TERN_ERR_OOM;
     if (code != TERN_OK) {
+        if (ready)
+            free(b->streams);
         free(b);
         *out_failure = (core_alloc_failure){
             .status = code, .requested = bytes, .block = bytes, .segment = bytes
@@ -22,7 +26,6 @@ core_alloc_block *uncached_alloc(core_alloc *a, void *stream, int64_t bytes, ter
         .data = data, .size = bytes, .requested = bytes, .site = site, .front_bytes = -1
     };
     b->in_use = true;
-    b->streams = stream; /* there are no others: the device's free waits for all of them */
     b->next = a->uncached;
     if (b->next != NULL)
         b->next->prev = b;
@@ -35,10 +38,16 @@ tern_status_t uncached_free(core_alloc *a, block *b)
     *(b->prev != NULL ? &b->prev->next : &a->uncached) = b->next;
     if (b->next != NULL)
         b->next->prev = b->prev;
-    const tern_status_t code =
-        a->raw.free(a->raw.context, b->pub.data, b->pub.size, (void *)b->streams);
+    tern_status_t code = TERN_OK;
+    for (int32_t i = 1; i < b->stream_count; i++) {
+        const tern_status_t waited = stream_wait(a, b->streams[i]);
+        code = code != TERN_OK ? code : waited;
+    }
+    const tern_status_t freed =
+        a->raw.free(a->raw.context, b->pub.data, b->pub.size, b->streams[0]);
+    free(b->streams);
     free(b);
-    return code;
+    return code != TERN_OK ? code : freed;
 }
 
 void uncached_destroy(core_alloc *a)

@@ -216,6 +216,32 @@ static void test_without_a_cache_every_request_is_a_raw_call(void **state) /* M0
     rig_close(r);
 }
 
+/* Memory goes back only once the streams that were recorded are done with it; the free itself is ordered
+ * after its own. */
+static void test_without_a_cache_recorded_streams_are_waited_for(void **state) /* M021 M062 */
+{
+    (void)state;
+    rig *r = rig_open(GIB(1), "");
+    settings = core_alloc_settings_of(r->a);
+    settings.no_cache = true;
+    assert_int_equal(core_alloc_configure(r->a, &settings), TERN_OK);
+    for (int fails = 0; fails < 2; fails++) {
+        core_alloc_block *b = core_alloc_malloc(r->a, rig_stream(3), 1000, "t:1", NULL);
+        for (int s = 1; s <= 3; s++)
+            assert_int_equal(core_alloc_record_stream(r->a, b, rig_stream(s)), TERN_OK);
+        for (int s = 1; s <= 3; s++)
+            (void)raw_record(r->d, s);
+        raw_fail(&r->table, RAW_STREAM_SYNC, fails);
+        assert_int_equal(core_alloc_free(r->a, b), fails ? TERN_ERR_BACKEND : TERN_OK);
+        assert_int_equal(raw_calls(&r->table, RAW_STREAM_SYNC), 2 * (fails + 1));
+        assert_int_equal(raw_marks_ahead(r->d, 1), fails);
+        assert_int_equal(raw_marks_ahead(r->d, 2), 0);
+        assert_int_equal(raw_marks_ahead(r->d, 3), fails + 1);
+        assert_int_equal(raw_used(r->d), 0);
+    }
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_an_unknown_key_is_an_error_in_the_first_only),
         cmocka_unit_test(test_caching_can_be_switched_off),
         cmocka_unit_test(test_without_a_cache_every_request_is_a_raw_call),
+        cmocka_unit_test(test_without_a_cache_recorded_streams_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
