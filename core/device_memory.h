@@ -14,6 +14,9 @@ core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const
 /* The same without making one: NULL for a device that never gave memory, or that does not exist. An
  * index of -1 is the thread's current one. */
 core_alloc *core_device_allocator_of(tern_dev_t dev);
+/* core/pinned_memory.c: the settings of pinned memory, which all devices share. */
+void core_pinned_settings_read(core_alloc_settings *settings);
+void core_pinned_settings_write(const core_alloc_settings *settings);
 
 /* A block for a tensor on the device's current stream. NULL on failure; core_oom_error says why. */
 core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_dev_t dev,

@@ -53,6 +53,7 @@ tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev, cons
     if (a == NULL)
         return (tern_status_t)self->error_code;
     core_alloc_settings settings = core_alloc_settings_of(a);
+    core_pinned_settings_read(&settings); /* the process has them, not the device */
     char why[CORE_ALLOC_WHY_BYTES];
     tern_status_t code = core_alloc_settings_parse(&settings, text != NULL ? text : "", true, why);
     if (code != TERN_OK)
@@ -60,6 +61,7 @@ tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev, cons
     code = core_alloc_configure(a, &settings);
     if (code != TERN_OK)
         return core_error(self, site, code, what, "the device does not say how much memory it has");
+    core_pinned_settings_write(&settings);
     return TERN_OK;
 }
 

@@ -18,8 +18,13 @@ static tern_status_t raw_alloc(void *context, int64_t bytes, void *stream, void 
 {
     (void)stream;
     const tern_backend *b = context;
+    tern_thread *self = core_self();
+    self->message_code = TERN_OK;
     *out_data = b->memory->host_alloc(b->context, bytes);
-    return *out_data != NULL ? TERN_OK : TERN_ERR_OOM;
+    if (*out_data != NULL)
+        return TERN_OK;
+    const tern_status_t code = (tern_status_t)self->message_code;
+    return code != TERN_OK ? code : TERN_ERR_OOM;
 }
 static tern_status_t raw_free(void *context, void *data, int64_t bytes, void *stream)
 {
@@ -139,6 +144,20 @@ static core_pinned *pinned_cache(void)
     return found;
 }
 
+void core_pinned_settings_read(core_alloc_settings *settings)
+{
+    core_pinned *p = pinned_cache();
+    if (p != NULL)
+        core_pinned_settings_of(p, settings);
+}
+
+void core_pinned_settings_write(const core_alloc_settings *settings)
+{
+    core_pinned *p = pinned_cache();
+    if (p != NULL)
+        core_pinned_configure(p, settings);
+}
+
 void core_pinned_storage_free(core_storage *s)
 {
     (void)core_pinned_free(cache, s->user);
@@ -153,12 +172,12 @@ tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t st
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
 static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site_t site,
-                                    int64_t bytes)
+                                    int64_t bytes, tern_status_t *out_code)
 {
-    tern_status_t code;
+    *out_code = TERN_ERR_OOM;
     core_storage *s = core_pool_alloc(&self->pool, sizeof *s);
     core_pinned_block *block =
-        s != NULL && !core_fault() ? core_pinned_malloc(p, bytes, site, &code) : NULL;
+        s != NULL && !core_fault() ? core_pinned_malloc(p, bytes, site, out_code) : NULL;
     if (block == NULL) {
         if (s != NULL)
             core_pool_free(&self->pool, s, sizeof *s);
@@ -176,10 +195,11 @@ bool tern_is_pinned(const tern_tensor *t)
 }
 
 static tern_tensor *new_pinned(tern_thread *self, core_pinned *p, tern_site_t site,
-                               tern_dtype_t dtype, int ndim, const int64_t *dims)
+                               tern_dtype_t dtype, int ndim, const int64_t *dims,
+                               tern_status_t *out_code)
 {
     core_storage *s =
-        pinned_storage(self, p, site, core_numel(ndim, dims) * tern_dtype_size(dtype));
+        pinned_storage(self, p, site, core_numel(ndim, dims) * tern_dtype_size(dtype), out_code);
     tern_tensor *t = s == NULL ? NULL : core_tensor_adopt(self, site, s, dtype, ndim, dims);
     if (t == NULL && s != NULL)
         core_storage_release(self, s);
@@ -190,9 +210,11 @@ tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dt
                                     int ndim, const int64_t *dims, const int64_t *strides)
 {
     core_pinned *p = core_numel(ndim, dims) > 0 ? pinned_cache() : NULL;
-    tern_tensor *t = p == NULL ? NULL : new_pinned(self, p, site, dtype, ndim, dims);
+    tern_status_t code;
+    tern_tensor *t = p == NULL ? NULL : new_pinned(self, p, site, dtype, ndim, dims, &code);
     if (t == NULL) {
         tern_error_clear(); /* memory of the usual kind may do */
+        self->message_code = TERN_OK;
         return NULL;
     }
     memcpy(t->view.stride, strides, (size_t)ndim * sizeof *strides);
@@ -204,11 +226,15 @@ tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dt
 static tern_tensor *pinned_copy(tern_thread *self, core_pinned *p, tern_site_t site, tern_tensor *t)
 {
     const tern_view *v = &t->view;
-    tern_tensor *copy = new_pinned(self, p, site, (tern_dtype_t)v->dtype, v->ndim, v->shape);
+    tern_status_t code;
+    tern_tensor *copy = new_pinned(self, p, site, (tern_dtype_t)v->dtype, v->ndim, v->shape, &code);
     if (copy == NULL) {
-        if (!tern_failed())
+        if (!tern_failed() && code != TERN_ERR_OOM)
+            (void)core_backend_failed(self, site, code, "pin");
+        else if (!tern_failed())
             core_error(self, site, TERN_ERR_OOM, "pin", "no page-locked memory for %lld bytes",
                        (long long)(v->numel * tern_dtype_size((tern_dtype_t)v->dtype)));
+        self->message_code = TERN_OK;
         return NULL;
     }
     if (core_op_into(TERN_OP_copy, site, NULL, copy, t) == TERN_OK)

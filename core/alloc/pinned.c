@@ -46,6 +46,22 @@ core_pinned *core_pinned_new(const core_alloc_raw *raw, const core_alloc_setting
     return p;
 }
 
+void core_pinned_configure(core_pinned *p, const core_alloc_settings *settings)
+{
+    pthread_mutex_lock(&p->lock);
+    p->settings.pinned_max_round_bytes = settings->pinned_max_round_bytes;
+    p->settings.pinned_max_cached_bytes = settings->pinned_max_cached_bytes;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void core_pinned_settings_of(core_pinned *p, core_alloc_settings *settings)
+{
+    pthread_mutex_lock(&p->lock);
+    settings->pinned_max_round_bytes = p->settings.pinned_max_round_bytes;
+    settings->pinned_max_cached_bytes = p->settings.pinned_max_cached_bytes;
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* M090: a power of two, up to the threshold; beyond it whole pages. */
 static int64_t rounded(const core_pinned *p, int64_t bytes)
 {

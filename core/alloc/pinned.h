@@ -28,6 +28,9 @@ typedef struct core_pinned_stats {
 } core_pinned_stats;
 
 core_pinned *core_pinned_new(const core_alloc_raw *raw, const core_alloc_settings *settings);
+/* Of the settings only those of pinned memory (pinned_*). Lower limits hold from the next end on. */
+void core_pinned_configure(core_pinned *p, const core_alloc_settings *settings);
+void core_pinned_settings_of(core_pinned *p, core_alloc_settings *settings);
 void core_pinned_delete(core_pinned *p);
 /* NULL for zero bytes (M092) and on failure; *out_status says which. */
 core_pinned_block *core_pinned_malloc(core_pinned *p, int64_t bytes, tern_site_t site,

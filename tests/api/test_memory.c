@@ -383,6 +383,40 @@ static void test_pinned_memory(void **state) /* T064 T065 M090 M093 M094 */
     assert_int_equal(tern_host_memory_stat("no_such_key"), -1);
 }
 
+static void test_a_backend_says_why_it_pins_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_pin(tern_empty(TERN_SHAPE(65 * mib), .dtype = TERN_U8)));
+    assert_error(TERN_ERR_BACKEND, "the tests' device pins no more than it has");
+}
+
+static int64_t pinned_left_of(int64_t bytes)
+{
+    tern_host_empty_cache();
+    {
+        TERN_SCOPE;
+        assert_non_null(tern_pin(tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8)));
+    }
+    return tern_host_memory_stat("reserved_bytes.current");
+}
+
+static void test_settings_of_pinned_memory_hold_at_once(void **state) /* M076 M094 */
+{
+    (void)state;
+    assert_int_equal(pinned_left_of(3 * mib), 4 * mib);
+    assert_int_equal(tern_set_memory_settings(dev0, "pinned_max_cached_size_mb:1"), TERN_OK);
+    assert_int_equal(tern_set_memory_settings(dev1, "max_split_size_mb:30"), TERN_OK); /* apart */
+    assert_int_equal(pinned_left_of(3 * mib), 0);
+    assert_int_equal(pinned_left_of(mib / 2), mib / 2);
+    assert_int_equal(tern_set_memory_settings(dev1, "pinned_max_cached_size_mb:16,"
+                                                    "pinned_max_round_threshold_mb:1"),
+                     TERN_OK);
+    assert_int_equal(pinned_left_of(3 * mib), 3 * mib);
+    tern_host_empty_cache();
+    assert_no_error();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -402,6 +436,8 @@ int main(void)
         TEST(test_each_thread_ends_its_own_part_in_a_pool),
         TEST(test_a_raw_allocator_of_ones_own),
         TEST(test_pinned_memory),
+        TEST(test_a_backend_says_why_it_pins_nothing),
+        TEST(test_settings_of_pinned_memory_hold_at_once),
     };
     const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
     return tern_finish() != 0 ? 1 : failed;

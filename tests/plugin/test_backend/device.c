@@ -253,9 +253,15 @@ static tern_status_t device_info(void *context, int index, int64_t *out_free, in
     return TERN_OK;
 }
 
+static const tern_host *library;
+
 static void *host_alloc(void *context, int64_t bytes)
 {
     (void)context;
+    if (bytes > ARENA_BYTES) {
+        (void)library->fail(TERN_ERR_BACKEND, "the tests' device pins no more than it has");
+        return NULL;
+    }
     return aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
 }
 static void host_free(void *context, void *data, int64_t bytes)
@@ -287,7 +293,7 @@ TERN_API const tern_backend *tern_backend_get(const tern_host *host, uint32_t ve
                                               const char **out_why);
 const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, const char **out_why)
 {
-    (void)host;
+    library = host;
     if (version != TERN_PLUGIN_VERSION) {
         *out_why = "the tests' backend speaks another version of the plugin interface";
         return NULL;
