@@ -56,8 +56,7 @@ typedef struct block {
     bool in_use, mapped, expandable;
     int32_t events; /* outstanding */
     int32_t stream_count;
-    void *
-        *streams; /* other streams that work with it; owned. Without a cache its own comes first */
+    void **streams;  /* others that work with it; owned. Without a cache its own comes first */
     int64_t gc_base; /* searches when it became free */
 } block;
 
