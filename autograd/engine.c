@@ -98,6 +98,48 @@ static void count_consumers(engine *e, core_node *root)
     }
 }
 
+/* tern_grad: the counted nodes as a list that has each one before its consumers. Counts of deliveries are
+ * zero afterwards. */
+static core_node *producers_first(core_node *root)
+{
+    core_node *ready = root, *list = NULL;
+    while (ready != NULL) {
+        core_node *node = ready;
+        ready = node->link;
+        node->link = list;
+        list = node;
+        FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
+        {
+            core_node *producer = node->edges[i].node;
+            if (--producer->pending == 0) {
+                producer->link = ready;
+                ready = producer;
+            }
+        }
+    }
+    return list;
+}
+
+/* tern_grad: what leads to no captured tensor is not in this backward. Counts deliveries anew. */
+static void keep_what_leads_to_captures(const engine *e, core_node *root)
+{
+    root->link = NULL;
+    for (core_node *node = producers_first(root); node != NULL; node = node->link) {
+        uint32_t wanted = node->leaves;
+        FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
+        {
+            core_node *producer = node->edges[i].node;
+            if (producer->epoch != e->epoch)
+                continue;
+            wanted |= B(i);
+            producer->pending++;
+        }
+        node->wanted = (uint8_t)wanted;
+        if (wanted == 0 && !autograd_captures_node(e->plan, node))
+            node->epoch = 0; /* of no backward */
+    }
+}
+
 /* ---- running ------------------------------------------------------------------------------------ */
 
 /* Producers first: a gradient that several edges share is then held by them when a leaf asks whether
@@ -249,7 +291,7 @@ PER_KIND bool run_node(engine *e, core_node *node, bool plain)
     drop_grads(e, node);
     if (__builtin_expect(node->checkpoint != NULL, 0))
         autograd_checkpoint_empty(self, node);
-    if (!e->plan->retain_graph)
+    if (!e->plan->retain_graph && (plain || node->wanted != 0)) /* else the captures end here */
         autograd_node_release_saved(self, node);
     if (self->scope.top != mark || self->scope.mark > mark)
         core_scope_unwind(self, mark);
@@ -311,13 +353,17 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     self->owned_mode = false;
     backward_streams_begin(&e.streams, self);
     count_consumers(&e, root);
+    if (plan->captures != NULL)
+        keep_what_leads_to_captures(&e, root);
     root->grad[output] = gradient;
     bool ok = backward_streams_counted(&e.streams, root, gradient);
     root->link = NULL;
     /* edges never change, so the root keeps alive whatever waits on a list */
     autograd_node_retain(root);
     e.ready = root;
-    if (ok)
+    if (root->epoch != e.epoch)
+        drop_grads(&e, root);
+    else if (ok)
         ok = is_plain(&e) ? run_ready(&e, true) : run_ready(&e, false);
     backward_streams_leave(&e.streams);
     if (!ok)

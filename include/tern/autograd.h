@@ -49,8 +49,8 @@ TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_ar
     tern_backward_at(TERN_HERE, TERN_OPTIONS_(tern_backward_args, __VA_ARGS__))
 
 /* Gradients of `root` with respect to `inputs` (leaves or not), into out_grads, as new tensors of the
- * scope; nothing is added to any leaf. An input that root does not depend on gives NULL when
- * allow_unused is set, else an error. */
+ * scope; nothing is added to any leaf, and only what leads to inputs runs. An input that root does not
+ * depend on gives NULL when allow_unused is set, else an error. */
 typedef struct tern_grad_args {
     size_t size_;
     tern_tensor *root;
