@@ -12,7 +12,8 @@
 
 static bool is_plain(const engine *e)
 {
-    return !e->streams.mixed && e->plan->captures == NULL && !e->plan->create_graph;
+    return !e->streams.mixed && e->outer == NULL && e->plan->captures == NULL &&
+           !e->plan->create_graph;
 }
 
 /* ---- adding gradients --------------------------------------------------------------------------- */
@@ -68,12 +69,21 @@ static bool leaf_wanted(const engine *e, const tern_tensor *leaf)
     return e->plan->captures == NULL || autograd_captures_leaf(e->plan, leaf);
 }
 
-/* Walks everything behind root, counts deliveries that each node waits for. Returns the nodes as a
- * list in no particular order; their link is free afterwards. */
-static void count_consumers(engine *e, core_node *root)
+/* Inside another backward what that has in the node is kept first. */
+PER_KIND bool reach(engine *e, core_node *node, core_node **work, bool nested)
+{
+    if (nested && node->epoch != 0 && !autograd_keep_node(e, node))
+        return false;
+    touch(e->epoch, node, work);
+    return true;
+}
+
+/* Walks everything behind root, counts deliveries that each node waits for. False after an error. */
+PER_KIND bool count_consumers(engine *e, core_node *root, bool nested)
 {
     core_node *work = NULL;
-    touch(e->epoch, root, &work);
+    if (!reach(e, root, &work, nested))
+        return false;
     while (work != NULL) {
         core_node *node = work;
         work = node->link;
@@ -84,18 +94,19 @@ static void count_consumers(engine *e, core_node *root)
             core_node *producer = edge->node;
             if (producer != NULL) {
                 wanted |= (uint8_t)B(i);
-                if (producer->epoch != e->epoch)
-                    touch(e->epoch, producer, &work);
+                if (producer->epoch != e->epoch && !reach(e, producer, &work, nested))
+                    return false;
                 producer->pending++;
             } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
                 leaves |= (uint8_t)B(i);
-                if (edge->leaf->hooks != NULL)
-                    autograd_leaf_count(e, edge->leaf->hooks);
+                if (edge->leaf->hooks != NULL && !autograd_leaf_count(e, edge->leaf->hooks))
+                    return false;
             }
         }
         node->wanted = wanted | leaves;
         node->leaves = leaves;
     }
+    return true;
 }
 
 /* tern_grad: the counted nodes as a list that has each one before its consumers. Counts of deliveries are
@@ -121,7 +132,7 @@ static core_node *producers_first(core_node *root)
 }
 
 /* tern_grad: what leads to no captured tensor is not in this backward. Counts deliveries anew. */
-static void keep_what_leads_to_captures(const engine *e, core_node *root)
+static void leave_what_leads_to_captures(const engine *e, core_node *root)
 {
     root->link = NULL;
     for (core_node *node = producers_first(root); node != NULL; node = node->link) {
@@ -138,6 +149,15 @@ static void keep_what_leads_to_captures(const engine *e, core_node *root)
         if (wanted == 0 && !autograd_captures_node(e->plan, node))
             node->epoch = 0; /* of no backward */
     }
+}
+
+static bool count(engine *e, core_node *root)
+{
+    const bool ok =
+        e->outer == NULL ? count_consumers(e, root, false) : count_consumers(e, root, true);
+    if (ok && e->plan->captures != NULL)
+        leave_what_leads_to_captures(e, root);
+    return ok;
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
@@ -289,10 +309,12 @@ PER_KIND bool run_node(engine *e, core_node *node, bool plain)
     if (ok && node->wanted != 0 && any_grad(node))
         ok = call_backward(e, node, plain);
     drop_grads(e, node);
-    if (__builtin_expect(node->checkpoint != NULL, 0))
-        autograd_checkpoint_empty(self, node);
-    if (!e->plan->retain_graph && (plain || node->wanted != 0)) /* else the captures end here */
-        autograd_node_release_saved(self, node);
+    if (plain || !autograd_runs_outside(e, node)) {
+        if (__builtin_expect(node->checkpoint != NULL, 0))
+            autograd_checkpoint_empty(self, node);
+        if (!e->plan->retain_graph && (plain || node->wanted != 0)) /* else the captures end here */
+            autograd_node_release_saved(self, node);
+    }
     if (self->scope.top != mark || self->scope.mark > mark)
         core_scope_unwind(self, mark);
     return ok;
@@ -329,6 +351,28 @@ static void abandon(engine *e, core_node *root)
     }
 }
 
+/* Takes over the gradient. */
+static bool walk(engine *e, core_node *root, int output, tern_tensor *gradient)
+{
+    backward_streams_begin(&e->streams, e->self);
+    if (!count(e, root)) {
+        core_release(e->self, gradient);
+        return false;
+    }
+    root->grad[output] = gradient;
+    bool ok = backward_streams_counted(&e->streams, root, gradient);
+    root->link = NULL;
+    e->ready = root;
+    if (root->epoch != e->epoch)
+        drop_grads(e, root);
+    else if (ok)
+        ok = is_plain(e) ? run_ready(e, true) : run_ready(e, false);
+    backward_streams_leave(&e->streams);
+    if (!ok)
+        abandon(e, root);
+    return ok;
+}
+
 bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *gradient,
                   const backward_plan *plan)
 {
@@ -337,38 +381,31 @@ bool autograd_run(tern_thread *self, core_node *root, int output, tern_tensor *g
     e.epoch = ++self->backward_epoch;
     e.plan = plan;
     e.ctx.self = self;
+    e.ctx.node = NULL;
     e.ctx.attr = NULL;
     e.ctx.in_forward = false;
     e.ctx.keeps = plan->retain_graph;
     e.ctx.n_user = 0;
+    e.outer = self->backward;
+    e.kept = (kept){ 0 };
     const bool grad_mode = self->grad_mode;
     const bool owned_mode = self->owned_mode;
     const bool in_backward = self->in_backward;
     const uint8_t autocast = self->autocast;
     const tern_site_t site = self->site, backward_site = self->backward_site;
+    self->backward = &e;
     self->backward_site = site;
     self->in_backward = true;
     self->autocast = 0; /* gradients have the dtypes that forward chose */
     self->grad_mode = plan->create_graph;
     self->owned_mode = false;
-    backward_streams_begin(&e.streams, self);
-    count_consumers(&e, root);
-    if (plan->captures != NULL)
-        keep_what_leads_to_captures(&e, root);
-    root->grad[output] = gradient;
-    bool ok = backward_streams_counted(&e.streams, root, gradient);
-    root->link = NULL;
-    /* edges never change, so the root keeps alive whatever waits on a list */
+    /* edges never change, so the root keeps alive whatever waits on a list or was kept */
     autograd_node_retain(root);
-    e.ready = root;
-    if (root->epoch != e.epoch)
-        drop_grads(&e, root);
-    else if (ok)
-        ok = is_plain(&e) ? run_ready(&e, true) : run_ready(&e, false);
-    backward_streams_leave(&e.streams);
-    if (!ok)
-        abandon(&e, root);
+    const bool ok = walk(&e, root, output, gradient);
+    if (e.outer != NULL)
+        autograd_put_back(&e);
     core_node_release(self, root);
+    self->backward = e.outer;
     self->grad_mode = grad_mode;
     self->owned_mode = owned_mode;
     self->in_backward = in_backward;

@@ -106,12 +106,16 @@ static void tell_accumulated(tern_tensor *leaf)
 }
 
 /* Hooks of leaves run when the gradient is complete: count what they wait for. */
-void autograd_leaf_count(const engine *e, struct core_hooks *hooks)
+bool autograd_leaf_count(engine *e, struct core_hooks *hooks)
 {
-    if (hooks->epoch != e->epoch)
+    if (hooks->epoch != e->epoch) {
+        if (e->outer != NULL && !autograd_keep_hooks(e, hooks))
+            return false;
         hooks->pending = 0;
+    }
     hooks->epoch = e->epoch;
     hooks->pending++;
+    return true;
 }
 
 bool autograd_leaf_count_down(engine *e, const core_node *node, tern_tensor *leaf)
@@ -135,8 +139,9 @@ bool autograd_leaf_count_down(engine *e, const core_node *node, tern_tensor *lea
 
 void autograd_leaf_abandon(engine *e, struct core_hooks *hooks)
 {
-    if (hooks->sum != NULL)
-        core_release(e->self, hooks->sum);
+    if (hooks->epoch != e->epoch || hooks->sum == NULL)
+        return;
+    core_release(e->self, hooks->sum);
     hooks->sum = NULL;
 }
 

@@ -4,7 +4,14 @@
 
 #include "autograd/engine.h"
 
-typedef struct engine {
+/* What a backward inside another found in nodes and in hooks of leaves (nested.c). */
+typedef struct kept {
+    struct kept_node *nodes;
+    struct kept_hooks *hooks;
+    int64_t n_nodes, node_capacity, n_hooks, hooks_capacity;
+} kept;
+
+typedef struct backward_engine {
     tern_thread *self;
     uint64_t epoch;
     const backward_plan *plan;
@@ -12,9 +19,11 @@ typedef struct engine {
     core_node *ready;
     tern_op_ctx ctx; /* of the running node */
     backward_streams streams;
+    struct backward_engine *outer; /* in which this one runs; NULL: none */
+    kept kept;                     /* inside another only */
 } engine;
 
-/* Nearly every backward is plain: one stream, no gradients captured, none recorded. What runs a node is
+/* Nearly every backward is plain: one stream, not inside another, no gradients captured, none recorded. What runs a node is
  * compiled twice, so that there it asks none of this of each node. */
 #define PER_KIND __attribute__((always_inline)) static inline
 
@@ -58,8 +67,18 @@ tern_tensor *autograd_run_hooks(core_hook *first, int output, tern_tensor *t, te
 /* A delivery for a leaf. */
 bool autograd_leaf_takes(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad);
 /* Of leaves with hooks: what they wait for is counted, and counted down; a failure lets their sum go. */
-void autograd_leaf_count(const engine *e, struct core_hooks *hooks);
+bool autograd_leaf_count(engine *e, struct core_hooks *hooks);
 bool autograd_leaf_count_down(engine *e, const core_node *node, tern_tensor *leaf);
 void autograd_leaf_abandon(engine *e, struct core_hooks *hooks);
+
+/* ---- inside another backward (nested.c) --------------------------------------------------------- */
+
+/* Remembers what other backwards have in it, which is not there until all is put back. False without memory,
+ * recorded. */
+bool autograd_keep_node(engine *e, core_node *node);
+bool autograd_keep_hooks(engine *e, struct core_hooks *hooks);
+void autograd_put_back(engine *e);
+/* Is it the node of an outer backward from which this one was called? That still uses what is saved. */
+bool autograd_runs_outside(const engine *e, const core_node *node);
 
 #endif

@@ -86,6 +86,7 @@ typedef struct tern_thread {
     struct tern_generator generator;
     int64_t live_tensors; /* made minus released by this thread; the sum over threads counts */
     uint64_t backward_epoch;
+    struct backward_engine *backward; /* the innermost backward that runs; NULL: none */
 
     uint8_t autocast_dtype[TERN_KINDS]; /* tern_dtype_t of a region that names none */
     bool autocast_cache;

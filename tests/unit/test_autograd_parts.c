@@ -78,6 +78,108 @@ static void test_inputs_before_and_behind_each_other(void **state)
     assert_close(first(tern_grad_of(w)), 6 * 243 + 1, 0);
 }
 
+/* ---- inside another backward -------------------------------------------------------------------- */
+
+static tern_tensor *silu_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    tern_save(ctx, in[0]);
+    return tern_silu(in[0]);
+}
+/* Computes again, and takes the gradient of that. */
+static void silu_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const bool grad_mode = tern_set_grad_enabled(true);
+    tern_tensor *x = tern_saved(ctx, 0);
+    tern_grad(tern_silu(x), &x, 1, grad_in, .gradient = grad);
+    tern_set_grad_enabled(grad_mode);
+}
+static const tern_op own_silu = { "own_silu", .inputs = 1, .forward = silu_forward,
+                                  .backward = silu_backward };
+
+static void test_a_backward_function_may_take_gradients_of_what_it_saved(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = leaf(1.5), *v = leaf(1.5);
+    tern_backward(tern_sum(tern_silu(tern_exp(tern_mul(v, v)))));
+    for (int i = 0; i < 2; i++) {
+        tern_set_grad(w, NULL);
+        tern_tensor *h = tern_exp(tern_mul(w, w)), *y = tern_apply(&own_silu, h);
+        if (i == 1)
+            y = tern_sub(tern_add(y, h), h); /* the node waits for others, too */
+        tern_backward(tern_sum(y));
+        assert_no_error();
+        assert_non_null(tern_grad_of(w));
+        assert_close(first(tern_grad_of(w)), first(tern_grad_of(v)), 1e-9);
+    }
+}
+
+typedef struct inner {
+    tern_tensor *root, *in;
+    double got;
+    bool retain, inside;
+} inner;
+
+static tern_tensor *takes_gradient(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t;
+    (void)grad;
+    inner *i = user;
+    tern_tensor *got[1];
+    if (i->inside) /* the inner backward comes here, too */
+        return NULL;
+    i->inside = true;
+    i->got = tern_grad(i->root, &i->in, 1, got, .retain_graph = i->retain) == TERN_OK
+                 ? first(got[0])
+                 : -1;
+    tern_error_clear();
+    return NULL;
+}
+
+static tern_tensor *times_ten(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t;
+    (void)user;
+    return tern_mul(grad, 10);
+}
+
+/* The leaf waits for a part of its gradient while a hook asks for one of the same leaf. */
+static void test_hooks_of_leaves_inside_another_backward(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = leaf(1);
+    tern_add_hook(w, times_ten, NULL);
+    tern_tensor *a = tern_mul(w, 2), *b = tern_mul(w, 3), *c = tern_exp(tern_mul(b, 0));
+    inner i = { .root = tern_sum(tern_mul(w, w)), .in = w };
+    tern_add_hook(c, takes_gradient, &i);
+    tern_backward(tern_sum(tern_add(tern_mul(a, 1), tern_add(c, b))));
+    assert_no_error();
+    assert_close(i.got, 20, 0);
+    assert_close(first(tern_grad_of(w)), 50, 0);
+}
+
+/* Over the very nodes that the outer one runs, has on its list and has gradients in; and where the inner one fails. */
+static void test_the_same_nodes_inside_another_backward(void **state)
+{
+    (void)state;
+    for (int retain = 0; retain < 2; retain++)
+        for (int at = 0; at < 3; at++) {
+            TERN_SCOPE;
+            tern_tensor *w = leaf(2), *h = tern_mul(w, w), *a = tern_mul(h, h), *b = tern_mul(h, 3);
+            tern_tensor *sum = tern_add(a, b), *y = tern_sum(tern_mul(sum, h));
+            tern_tensor *const where[] = { sum, b, h };
+            inner i = { .root = y, .in = w, .retain = true };
+            tern_add_hook(where[at], takes_gradient, &i);
+            tern_backward(y, .retain_graph = retain != 0);
+            assert_no_error();
+            /* (h^2 + 3 h) h = w^6 + 3 w^4 */
+            assert_close(first(tern_grad_of(w)), 6 * 32 + 12 * 8, 0);
+            /* where the outer one has freed nodes the inner one fails, and the outer goes on */
+            assert_close(i.got, retain != 0 ? 6 * 32 + 12 * 8 : -1, 0);
+        }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -85,6 +187,9 @@ int main(void)
         TEST(test_what_lies_behind_the_inputs_does_not_run),
         TEST(test_what_did_not_run_keeps_what_it_saved),
         TEST(test_inputs_before_and_behind_each_other),
+        TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
+        TEST(test_hooks_of_leaves_inside_another_backward),
+        TEST(test_the_same_nodes_inside_another_backward),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
