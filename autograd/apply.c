@@ -13,14 +13,20 @@ void tern_save(tern_op_ctx *ctx, tern_tensor *t)
         ctx->user[ctx->n_user++] = t;
 }
 
+static bool is_input(const core_call *call, const tern_tensor *t)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (t == call->in[i])
+            return true;
+    return false;
+}
+
 /* The result must be a tensor of its own: one that is an input, or that the forward keeps elsewhere,
  * is handed out as an alias, so that history can be attached to it. */
 static tern_tensor *own_result(core_call *call, tern_tensor *result)
 {
-    bool foreign = result->scope_slot < 0 || result->node != NULL || result->base != NULL;
-    for (int i = 0; i < call->n_in; i++)
-        foreign |= result == call->in[i];
-    if (!foreign)
+    if (result->scope_slot >= 0 && result->node == NULL && result->base == NULL &&
+        !is_input(call, result))
         return core_retain(result);
     return core_tensor_alias(call->self, call->site, result);
 }
@@ -39,7 +45,8 @@ static bool record(core_call *call, tern_op_ctx *ctx)
         return false;
     for (int k = 0; k < ctx->n_user; k++) {
         tern_tensor *t = ctx->user[k];
-        if (t == call->out[0])
+        const bool output = t == call->out[0];
+        if (output)
             t = core_tensor_alias(call->self, t->site, t);
         else
             core_retain(t);
@@ -48,6 +55,8 @@ static bool record(core_call *call, tern_op_ctx *ctx)
         uint8_t edge = 0;
         while (edge < call->n_in && call->in[edge] != t)
             edge++;
+        if (output)
+            edge = EDGE_OUTPUT;
         if (!autograd_node_save(call->self, node, t, (uint8_t)(SAVED_USER + k), edge))
             return abandoned(call, node);
     }
@@ -71,6 +80,10 @@ static bool run_forward(core_call *call, tern_op_ctx *ctx)
     if (result == NULL)
         return core_fail(call, TERN_ERR_STATE, NULL, "forward returned no tensor and no error");
     call->out[0] = own_result(call, result);
+    /* what was saved as the result is the result, also where an alias is handed out */
+    for (int k = 0; k < ctx->n_user && call->out[0] != NULL; k++)
+        if (ctx->user[k] == result && !is_input(call, result))
+            ctx->user[k] = call->out[0];
     return call->out[0] != NULL;
 }
 

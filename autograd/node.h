@@ -86,10 +86,13 @@ struct tern_op_ctx {
 /* A node for a call, edges filled from its inputs, nothing saved yet. NULL without memory, recorded. */
 core_node *autograd_node_new(core_call *call, int n_saved);
 /* Takes over t's reference. In a checkpoint's forward t becomes one of its slots. `edge`: which input
- * it is, NO_EDGE: none. False after an error. */
+ * it is, NO_EDGE or EDGE_OUTPUT: none. False after an error. */
 bool autograd_node_save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t place,
                         uint8_t edge);
-enum { NO_EDGE = UINT8_MAX };
+enum {
+    NO_EDGE = UINT8_MAX,
+    EDGE_OUTPUT = NO_EDGE - 1
+}; /* the latter: output 0, saved by tern_save */
 void autograd_checkpoint_leave(tern_thread *self, core_node *node);
 /* A node for a call with all that its row saves; NULL without memory, recorded. */
 core_node *autograd_node_of(core_call *call);

@@ -373,9 +373,8 @@ void core_saved_done(tern_op_ctx *ctx, int i)
 }
 
 /* While backward itself is recorded, a saved output must lead back to this node. */
-tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
+static tern_tensor *led_back(tern_op_ctx *ctx, int i, tern_tensor *t)
 {
-    tern_tensor *t = find_saved(ctx, SAVED_OUTPUT + i);
     if (t == NULL || !ctx->self->grad_mode || (ctx->node->op->frozen & B(i)))
         return t;
     tern_tensor *linked = core_tensor_alias(ctx->self, t->site, t);
@@ -386,6 +385,11 @@ tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
     linked->output_index = (uint8_t)i;
     linked->requires_grad = true;
     return core_scope_add(ctx->self, linked);
+}
+
+tern_tensor *core_saved_out(tern_op_ctx *ctx, int i)
+{
+    return led_back(ctx, i, find_saved(ctx, SAVED_OUTPUT + i));
 }
 
 tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, const void *attr, tern_tensor *grad,
@@ -413,7 +417,13 @@ tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i)
 
 tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
 {
-    return find_saved(ctx, SAVED_USER + i);
+    const core_node *node = ctx->node;
+    for (int k = 0; k < node->n_saved; k++)
+        if (node->saved[k].place == SAVED_USER + i) {
+            tern_tensor *t = checked(ctx, &node->saved[k]);
+            return node->saved[k].edge == EDGE_OUTPUT ? led_back(ctx, 0, t) : t;
+        }
+    return NULL;
 }
 
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i)

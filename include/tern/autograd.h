@@ -107,7 +107,8 @@ TERN_API tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tenso
  * that was changed in place since is an error that names the op and the site. */
 typedef struct tern_op_ctx tern_op_ctx;
 TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only */
-TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i); /* backward: the i-th saved; borrowed */
+/* Backward: the i-th saved; borrowed. In grad mode inputs and the result have their history. */
+TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i);
 TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input); /* is grad_in[input] wanted? */
 /* The attribute struct given to tern_apply or to the op's call. */
 TERN_API const void *tern_op_attr(const tern_op_ctx *ctx);

@@ -78,6 +78,51 @@ static void test_inputs_before_and_behind_each_other(void **state)
     assert_close(first(tern_grad_of(w)), 6 * 243 + 1, 0);
 }
 
+/* ---- gradients of gradients through ops of one's own --------------------------------------------- */
+
+static tern_tensor *exp_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    tern_tensor *y = tern_exp(in[0]);
+    tern_save(ctx, y);
+    return y;
+}
+static tern_tensor *exp_view_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    tern_tensor *y = tern_view(tern_exp(in[0]), tern_shape(in[0]));
+    tern_save(ctx, y); /* an alias of it is handed out */
+    return y;
+}
+static void exp_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_saved(ctx, 0));
+}
+static tern_tensor *apply_op(tern_tensor *const *in, int64_t count, void *op)
+{
+    (void)count;
+    return tern_apply((const tern_op *)op, in[0]);
+}
+
+static void test_a_saved_result_has_its_history(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static tern_op ops[] = {
+        { "own_exp", .inputs = 1, .forward = exp_forward, .backward = exp_backward },
+        { "own_exp_view", .inputs = 1, .forward = exp_view_forward, .backward = exp_backward },
+    };
+    for (int i = 0; i < 4; i++) {
+        tern_tensor *x = leaf(0.5), *got[1], *again[1];
+        tern_tensor *y =
+            i < 2 ? tern_apply(&ops[i], x)
+                  : tern_checkpoint(.fn = apply_op, .inputs = &x, .count = 1, .user = &ops[i - 2]);
+        tern_grad(tern_sum(tern_mul(y, x)), &x, 1, got, .create_graph = true);
+        assert_no_error();
+        tern_grad(tern_sum(got[0]), &x, 1, again);
+        assert_no_error();
+        assert_close(first(again[0]), 2.5 * 1.6487212707, 1e-6); /* (x + 2) e^x */
+    }
+}
+
 /* ---- inside another backward -------------------------------------------------------------------- */
 
 static tern_tensor *silu_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -187,6 +232,7 @@ int main(void)
         TEST(test_what_lies_behind_the_inputs_does_not_run),
         TEST(test_what_did_not_run_keeps_what_it_saved),
         TEST(test_inputs_before_and_behind_each_other),
+        TEST(test_a_saved_result_has_its_history),
         TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
         TEST(test_hooks_of_leaves_inside_another_backward),
         TEST(test_the_same_nodes_inside_another_backward),
