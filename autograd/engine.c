@@ -178,6 +178,30 @@ PER_KIND bool deliver(engine *e, core_node *node, tern_tensor **grad_in, bool pl
     return true;
 }
 
+/* Of three inputs or more: a gradient that several of them share stays as it is until all have it. */
+static bool is_shared(const core_node *node, tern_tensor *const *grad_in)
+{
+    for (int i = 1; i < node->n_in; i++)
+        for (int k = 0; k < i; k++)
+            if (grad_in[i] == grad_in[k] && grad_in[i] != NULL)
+                return true;
+    return false;
+}
+
+/* Nobody takes over, or adds to, what has another reference. */
+static __attribute__((noinline)) bool deliver_shared(engine *e, core_node *node,
+                                                     tern_tensor **grad_in)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (grad_in[i] != NULL)
+            core_retain(grad_in[i]);
+    const bool ok = deliver(e, node, grad_in, false);
+    for (int i = 0; i < node->n_in; i++)
+        if (grad_in[i] != NULL)
+            core_release(e->self, grad_in[i]);
+    return ok;
+}
+
 PER_KIND bool count_down(engine *e, core_node *node, bool plain)
 {
     FOR_BITS(i, (uint32_t)(node->wanted & ~node->leaves))
@@ -232,7 +256,11 @@ PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
         node->op->backward(&e->ctx, node->grad[0], grad_in);
     if (__builtin_expect(e->self->anomaly, 0) && !autograd_check_anomaly(e->self, node, grad_in))
         return false;
-    return e->self->error_code == TERN_OK && deliver(e, node, grad_in, plain);
+    if (e->self->error_code != TERN_OK)
+        return false;
+    if (__builtin_expect(node->n_in > 2, 0) && is_shared(node, grad_in))
+        return deliver_shared(e, node, grad_in);
+    return deliver(e, node, grad_in, plain);
 }
 
 static inline bool any_grad(const core_node *node)

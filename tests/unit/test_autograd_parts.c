@@ -78,6 +78,44 @@ static void test_inputs_before_and_behind_each_other(void **state)
     assert_close(first(tern_grad_of(w)), 6 * 243 + 1, 0);
 }
 
+/* ---- one gradient for several inputs -------------------------------------------------------------- */
+
+static tern_tensor *sum_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_add(tern_add(in[0], in[1]), in[2]);
+}
+static void shared_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = grad_in[1] = grad_in[2] = grad;
+}
+static void half_shared_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = grad_in[2] = tern_mul(grad, 1);
+    grad_in[1] = tern_mul(grad, 1);
+}
+
+/* The first two inputs are one tensor, whose gradient is added up, a leaf or not. */
+static void test_a_gradient_of_several_inputs_stays_as_it_is(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op ops[] = {
+        { "sum3", .inputs = 3, .forward = sum_forward, .backward = shared_backward },
+        { "sum3", .inputs = 3, .forward = sum_forward, .backward = half_shared_backward },
+    };
+    for (int i = 0; i < 8; i++) {
+        tern_tensor *x = leaf(1), *z = leaf(3);
+        tern_tensor *h = (i & 2) != 0 ? tern_mul(x, 2) : x, *k = (i & 4) != 0 ? tern_mul(z, 2) : z;
+        tern_backward(tern_sum(tern_mul(tern_apply(&ops[i & 1], h, h, k), 1)));
+        assert_no_error();
+        assert_close(first(tern_grad_of(x)), h != x ? 4 : 2, 0);
+        assert_close(first(tern_grad_of(z)), k != z ? 2 : 1, 0);
+    }
+}
+
 /* ---- gradients of gradients through ops of one's own --------------------------------------------- */
 
 static tern_tensor *exp_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -232,6 +270,7 @@ int main(void)
         TEST(test_what_lies_behind_the_inputs_does_not_run),
         TEST(test_what_did_not_run_keeps_what_it_saved),
         TEST(test_inputs_before_and_behind_each_other),
+        TEST(test_a_gradient_of_several_inputs_stays_as_it_is),
         TEST(test_a_saved_result_has_its_history),
         TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
         TEST(test_hooks_of_leaves_inside_another_backward),
