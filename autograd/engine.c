@@ -223,9 +223,10 @@ PER_KIND bool count_down(engine *e, core_node *node, bool plain)
     return true;
 }
 
-/* A backward function of a user's own runs in the autocast setting of its forward. */
-static __attribute__((noinline)) void replay_backward(tern_op_ctx *ctx, tern_tensor **grad_in)
+/* A backward function of a user's own runs in the autocast setting of its forward, and may be wrong. */
+static __attribute__((noinline)) bool own_backward(engine *e, tern_tensor **grad_in)
 {
+    tern_op_ctx *ctx = &e->ctx;
     const core_node *node = ctx->node;
     uint32_t state = 0;
     for (int i = 0; i < node->n_saved; i++)
@@ -235,6 +236,7 @@ static __attribute__((noinline)) void replay_backward(tern_op_ctx *ctx, tern_ten
     node->op->backward(ctx, node->grad[0], grad_in);
     if (state != 0)
         core_autocast_set_state(ctx->self, outer);
+    return e->self->error_code == TERN_OK && autograd_settle_own(e, node, grad_in);
 }
 
 PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
@@ -250,10 +252,12 @@ PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
     if (__builtin_expect(node->checkpoint != NULL, 0) &&
         !autograd_checkpoint_fill(e->self, node, e->epoch))
         return false;
-    if (__builtin_expect(node->op->forward != NULL, 0))
-        replay_backward(&e->ctx, grad_in);
-    else
+    if (__builtin_expect(node->op->id_ == 0, 0)) {
+        if (!own_backward(e, grad_in))
+            return false;
+    } else {
         node->op->backward(&e->ctx, node->grad[0], grad_in);
+    }
     if (__builtin_expect(e->self->anomaly, 0) && !autograd_check_anomaly(e->self, node, grad_in))
         return false;
     if (e->self->error_code != TERN_OK)
@@ -289,6 +293,19 @@ static inline void drop_grads(engine *e, core_node *node)
         drop_grad(e, node, i);
 }
 
+static bool fits_result(const engine *e, const core_node *node, const tern_view *grad,
+                        const tern_view *other)
+{
+    if (!core_view_same_shape(grad, other) || !tern_dev_equal(grad->dev, other->dev))
+        return autograd_misfit(e, node, other, "a hook", "a result", grad);
+    if (grad->dtype != other->dtype)
+        core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
+                   "a hook returned a gradient of %s for a result of %s",
+                   tern_dtype_name((tern_dtype_t)other->dtype),
+                   tern_dtype_name((tern_dtype_t)grad->dtype));
+    return grad->dtype == other->dtype;
+}
+
 static bool apply_node_hooks(engine *e, core_node *node)
 {
     for (int i = 0; i < node->n_out; i++) {
@@ -297,6 +314,8 @@ static bool apply_node_hooks(engine *e, core_node *node)
             continue;
         tern_tensor *other = autograd_run_hooks(node->hooks->first, i, NULL, grad);
         if (other != grad && other != NULL) {
+            if (!fits_result(e, node, &grad->view, &other->view))
+                return false;
             node->grad[i] = core_retain(other);
             core_release(e->self, grad);
         }

@@ -32,18 +32,9 @@ tern_tensor *autograd_run_hooks(core_hook *first, int output, tern_tensor *t, te
 static bool fits_leaf(const engine *e, const core_node *node, const tern_tensor *leaf,
                       const tern_tensor *grad, const char *whose)
 {
-    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
-    if (core_view_same_shape(&leaf->view, &grad->view) &&
-        tern_dev_equal(leaf->view.dev, grad->view.dev))
-        return true;
-    core_error(e->self, node != NULL ? node->site : e->self->site, TERN_ERR_GRAD,
-               node != NULL ? node->op->name : "backward",
-               "%s returned a gradient %s on %s for an input %s on %s", whose,
-               core_shape_text(grad->view.ndim, grad->view.shape, a, sizeof a),
-               tern_dev_name(grad->view.dev, c),
-               core_shape_text(leaf->view.ndim, leaf->view.shape, b, sizeof b),
-               tern_dev_name(leaf->view.dev, d));
-    return false;
+    return (core_view_same_shape(&leaf->view, &grad->view) &&
+            tern_dev_equal(leaf->view.dev, grad->view.dev)) ||
+           autograd_misfit(e, node, &grad->view, whose, "an input", &leaf->view);
 }
 
 /* What is recorded is not added in place. */

@@ -63,8 +63,8 @@ typedef struct core_node {
     struct core_hooks *hooks;
     struct core_checkpoint *checkpoint; /* that holds some of what is saved; owned; else NULL */
     core_saved *saved;
-    tern_view *first; /* geometry of input 0, NULL where backward does not ask */
-    void *attr;
+    tern_view *first;  /* geometry of input 0, NULL where backward does not ask */
+    void *attr;        /* behind it, up to `bytes`, autograd_shapes_of */
     core_edge edges[]; /* n_in: here, not behind a pointer, since backward goes from edge to edge */
 } core_node;
 
@@ -94,6 +94,13 @@ enum {
     EDGE_OUTPUT = NO_EDGE - 1
 }; /* the latter: output 0, saved by tern_save */
 void autograd_checkpoint_leave(tern_thread *self, core_node *node);
+/* Ops of a user's own: the shapes of inputs after the first, behind the attributes (shapes.c). */
+size_t autograd_shapes_bytes(const core_call *call);
+void autograd_shapes_fill(const core_call *call, char *to);
+static inline char *autograd_shapes_of(const core_node *node)
+{
+    return (char *)node->attr + ((node->op->attr_size + 7) & ~(size_t)7);
+}
 /* A node for a call with all that its row saves; NULL without memory, recorded. */
 core_node *autograd_node_of(core_call *call);
 /* Lets go of a node that nothing points to. */

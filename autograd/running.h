@@ -60,6 +60,15 @@ static inline bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
     return true;
 }
 
+/* ---- what users return (shapes.c) ----------------------------------------------------------------- */
+
+/* Of an op of a user's own: gradients have the shapes and devices of the inputs, else an error is recorded,
+ * and become of their dtypes. */
+bool autograd_settle_own(const engine *e, const core_node *node, tern_tensor **grad_in);
+/* Records the error of a gradient that does not fit; false. node: NULL where a leaf is the root. */
+bool autograd_misfit(const engine *e, const core_node *node, const tern_view *grad,
+                     const char *whose, const char *what, const tern_view *wanted);
+
 /* ---- leaves (leaf_gradient.c) ------------------------------------------------------------------- */
 
 /* What the hooks of output `output` make of a gradient; t: the leaf, or NULL for a node's own aliases. */

@@ -62,7 +62,9 @@ IN_PLACE core_node *new_node(core_call *call, int n_saved)
     const size_t saved = sizeof(core_node) + call->n_in * sizeof(core_edge);
     const size_t view = saved + (size_t)n_saved * sizeof(core_saved);
     const size_t attr = view + (shape ? sizeof(tern_view) : 0);
-    const size_t bytes = attr + align8(op->attr_size);
+    size_t bytes = attr + align8(op->attr_size);
+    const size_t shapes = __builtin_expect(op->id_ == 0, 0) ? autograd_shapes_bytes(call) : 0;
+    bytes += bytes + shapes <= CORE_POOL_LIMIT ? shapes : 0; /* where they do not fit: unchecked */
     char *block = bytes <= CORE_POOL_LIMIT ? core_pool_alloc(&call->self->pool, bytes) : NULL;
     if (block == NULL) {
         core_fail(call, TERN_ERR_OOM, NULL, "no host memory to record the call");
@@ -89,6 +91,8 @@ IN_PLACE core_node *new_node(core_call *call, int n_saved)
         *node->first = call->in[0]->view;
     if (op->attr_size > 0 && call->attr != NULL)
         memcpy(node->attr, call->attr, op->attr_size);
+    if (__builtin_expect(autograd_shapes_of(node) < block + bytes, 0))
+        autograd_shapes_fill(call, autograd_shapes_of(node));
     fill_edges(call, node);
     return node;
 }

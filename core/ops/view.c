@@ -127,7 +127,8 @@ tern_tensor *tern_reshape_at(tern_site_t site, tern_tensor *x, tern_shape_t shap
 static tern_tensor *reshaped(tern_tensor *grad, const tern_view *like)
 {
     tern_thread *self = core_self();
-    if (self->grad_mode || grad->base != NULL || !(grad->view.flags & TERN_VIEW_CONTIGUOUS))
+    if (self->grad_mode || grad->base != NULL || grad->view.numel != like->numel ||
+        !(grad->view.flags & TERN_VIEW_CONTIGUOUS))
         return NULL;
     tern_tensor *alias = core_tensor_alias(self, NULL, grad);
     if (alias == NULL)

@@ -89,7 +89,7 @@ static inline void tern_anomaly_restore_(bool *previous) { tern_set_anomaly(*pre
 #endif
 
 /* Called once per backward with the whole gradient of `t` before it is used; may return another tensor of its
- * shape to use instead, or NULL to leave it. Lives as long as t. */
+ * shape, dtype and device to use instead, or NULL to leave it. Lives as long as t. */
 typedef tern_tensor *(*tern_grad_hook)(tern_tensor *t, tern_tensor *grad, void *user);
 TERN_API tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook hook,
                                         void *user);

@@ -116,6 +116,72 @@ static void test_a_gradient_of_several_inputs_stays_as_it_is(void **state)
     }
 }
 
+/* ---- what hooks and ops of one's own return ------------------------------------------------------- */
+
+static tern_tensor *returns(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t;
+    (void)grad;
+    return user;
+}
+
+static void test_what_a_hook_returns_has_to_fit(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(1);
+    tern_tensor *wrong[] = { tern_ones(TERN_SHAPE(1), TERN_F64),
+                             tern_ones(TERN_SHAPE(2, 1), TERN_F64), tern_ones(TERN_SHAPE(2)) };
+    for (int i = 0; i < 3; i++) {
+        tern_tensor *y = tern_view(tern_mul(x, 1), TERN_SHAPE(2));
+        tern_add_hook(y, returns, wrong[i]);
+        assert_int_equal(tern_backward(tern_sum(tern_mul(y, 2))), TERN_ERR_GRAD);
+        assert_error(TERN_ERR_GRAD, i == 0 ? "view: a hook returned a gradient [1] on c"
+                                    : i == 1
+                                        ? "view: a hook returned a gradient [2, 1] on c"
+                                        : "a hook returned a gradient of f32 for a result of f64");
+        assert_null(tern_grad_of(x));
+    }
+}
+
+/* Which input's gradient is wrong, and how. */
+typedef struct wrong {
+    int32_t input;
+    tern_dtype_t dtype;
+    int64_t extent;
+} wrong;
+
+static void wrong_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const wrong *w = tern_op_attr(ctx);
+    grad_in[0] = grad_in[1] = grad_in[2] = grad;
+    grad_in[w->input] = tern_ones(TERN_SHAPE(w->extent), .dtype = w->dtype);
+}
+
+/* Also where the input is no leaf; another dtype is cast. */
+static void test_what_a_backward_function_returns_has_to_fit(void **state)
+{
+    (void)state;
+    static const tern_op op = { "wrong", .inputs = 3, .forward = sum_forward,
+                                .backward = wrong_backward, .attr_size = sizeof(wrong) };
+    for (int i = 0; i < 3; i++)
+        for (int fits = 0; fits < 2; fits++) {
+            TERN_SCOPE;
+            tern_tensor *x = leaf(1), *in[3];
+            for (int k = 0; k < 3; k++)
+                in[k] = tern_view(tern_mul(x, 1), TERN_SHAPE(2));
+            const wrong how = { i, fits ? TERN_F32 : TERN_F64, fits ? 2 : 1 };
+            tern_backward(tern_sum(tern_apply_at(TERN_HERE, &op, in, &how)));
+            if (fits) {
+                assert_no_error();
+                assert_close(first(tern_grad_of(x)), 3, 0);
+            } else {
+                assert_error(TERN_ERR_GRAD, "wrong: backward returned a gradient [1] on c");
+                assert_null(tern_grad_of(x));
+            }
+        }
+}
+
 /* ---- gradients of gradients through ops of one's own --------------------------------------------- */
 
 static tern_tensor *exp_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -271,6 +337,8 @@ int main(void)
         TEST(test_what_did_not_run_keeps_what_it_saved),
         TEST(test_inputs_before_and_behind_each_other),
         TEST(test_a_gradient_of_several_inputs_stays_as_it_is),
+        TEST(test_what_a_hook_returns_has_to_fit),
+        TEST(test_what_a_backward_function_returns_has_to_fit),
         TEST(test_a_saved_result_has_its_history),
         TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
         TEST(test_hooks_of_leaves_inside_another_backward),
