@@ -146,9 +146,12 @@ static bool check(core_call *call, tern_tensor *const *in)
 {
     for (int i = 0; i < call->n_in; i++) /* all of them: an error shows them all */
         call->in[i] = in[i];
-    for (int i = 0; i < call->n_in; i++)
+    for (int i = 0; i < call->n_in; i++) {
         if (in[i] == NULL && !(call->op->optional & B(i)))
             return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+        if (in[i] != NULL && call->self->grad_mode && !core_tape_refresh(call->self, in[i]))
+            return false;
+    }
     if (call->op->forward == NULL && call->op->rule == NULL)
         return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the op has neither forward nor rule");
     return true;

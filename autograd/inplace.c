@@ -227,16 +227,17 @@ static void become_producer(tern_thread *self, tern_tensor *t, core_node *node)
         core_node_release(self, before);
 }
 
-void core_tape_renew(tern_thread *self, tern_tensor *view)
+bool core_tape_renew(tern_thread *self, tern_tensor *view)
 {
     tern_tensor *owner = view->base;
     if (owner->requires_grad) {
         core_node *node = node_between(self, view->site, &take_part, owner, view);
         if (node == NULL)
-            return;
+            return false;
         become_producer(self, view, node);
     }
     view->rebases = owner->rebases;
+    return true;
 }
 
 /* Hooks on a view are for what is made of it, not for what becomes of it. */
@@ -332,7 +333,8 @@ void core_tape_write_end(core_call *call, core_tape_write *write, bool done)
 bool core_tape_check_inplace(core_call *call)
 {
     tern_tensor *out = call->out[0];
-    core_tape_refresh(call->self, out);
+    if (!core_tape_refresh(call->self, out))
+        return false;
     bool any = out->requires_grad || (out->base != NULL && out->base->requires_grad);
     for (int i = 0; i < call->n_in; i++)
         any |= call->in[i] != NULL && call->in[i]->requires_grad;

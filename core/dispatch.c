@@ -42,16 +42,20 @@ static bool settle_device(core_call *call)
     return true;
 }
 
+/* Rules ask whether inputs require a gradient: views are brought up to date first. */
 static inline bool check_inputs(core_call *call)
 {
+    const bool grad_mode = call->self->grad_mode;
     uint32_t first = 0, differ = 0; /* devices as words: no device is 0 */
     for (int i = 0; i < call->n_in; i++) {
-        const tern_tensor *t = call->in[i];
+        tern_tensor *t = call->in[i];
         if (__builtin_expect(t == NULL, 0)) {
             if (call->op->optional & B(i))
                 continue;
             return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
         }
+        if (grad_mode && !core_tape_refresh(call->self, t))
+            return false;
         const uint32_t dev = core_dev_word(t->view.dev);
         first = first != 0 ? first : dev;
         differ |= dev ^ first;

@@ -5,25 +5,23 @@
 #include "core/call.h"
 
 /* Views find out late that their memory was written through another tensor: then their history is made
- * anew, from that of the tensor which owns the memory. */
-void core_tape_renew(tern_thread *self, tern_tensor *view);
-static inline void core_tape_refresh(tern_thread *self, tern_tensor *t)
+ * anew, from that of the tensor which owns the memory. False without memory, recorded. */
+bool core_tape_renew(tern_thread *self, tern_tensor *view);
+static inline bool core_tape_refresh(tern_thread *self, tern_tensor *t)
 {
-    if (__builtin_expect(t->base != NULL, 0) && t->base->rebases != t->rebases)
-        core_tape_renew(self, t);
+    return __builtin_expect(t->base == NULL, 1) || t->base->rebases == t->rebases ||
+           core_tape_renew(self, t);
 }
 
-/* Must the call be recorded? Grad mode is on, the row is differentiable, an input requires it. */
+/* Must the call be recorded? Grad mode is on, the row is differentiable, an input requires it. The check of
+ * its inputs has refreshed them. */
 static inline bool core_tape_wants(const core_call *call)
 {
     if (!call->self->grad_mode || call->op->backward == NULL)
         return false;
     bool wants = false;
     for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != NULL) {
-            core_tape_refresh(call->self, call->in[i]);
-            wants |= call->in[i]->requires_grad;
-        }
+        wants |= call->in[i] != NULL && call->in[i]->requires_grad;
     return wants;
 }
 

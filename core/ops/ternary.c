@@ -22,7 +22,7 @@ static bool writes_at_once(tern_op_id id, tern_tensor *const *in)
 {
     const bool records = core_self()->grad_mode;
     for (int i = 0; i < 3; i++)
-        if (in[i] == NULL || (records && in[i]->requires_grad) ||
+        if (in[i] == NULL || (records && tern_requires_grad(in[i])) ||
             (in[i]->view.dtype != in[0]->view.dtype && !(in[i]->view.flags & TERN_VIEW_NUMBER)))
             return false;
     return core_op_table[id].rule != NULL;

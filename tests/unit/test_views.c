@@ -240,6 +240,32 @@ static void test_a_gradient_keeps_its_memory_through_a_view(void **state)
                  1e-5);
 }
 
+/* The view was made before what it shares memory with got a history. Which: an op that expands it; one that takes
+ * a 0-dim operand as a number; one that writes its first operand where no gradient reads that. */
+static void test_history_that_came_through_other_tensors(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        TERN_SCOPE;
+        tern_tensor *w = tern_full(1, TERN_SHAPE(3), .requires_grad = true);
+        tern_tensor *b = tern_zeros(TERN_SHAPE(3)), *x = tern_ones(TERN_SHAPE(4)), *y = NULL;
+        tern_tensor *v =
+            which == 1 ? tern_select(b, 0, 0) : tern_slice(b, .start = TERN_ZERO, .end = 1);
+        tern_add_(b, w);
+        if (which == 0)
+            y = tern_add(v, tern_ones(TERN_SHAPE(4, 1)));
+        else if (which == 1)
+            y = tern_mul(x, v);
+        else
+            y = tern_lerp_(x, tern_full(2, TERN_SHAPE(4)), v);
+        tern_backward(tern_sum(y));
+        assert_no_error();
+        assert_non_null(tern_grad_of(w));
+        assert_close(tern_item(tern_select(tern_grad_of(w), 0, 0)), 4, 0);
+        assert_close(tern_item(tern_select(tern_grad_of(w), 0, 1)), 0, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
         cmocka_unit_test(test_detach_shares_data_but_no_history),
         cmocka_unit_test(test_parts_of_a_result_add_up_their_gradients),
+        cmocka_unit_test(test_history_that_came_through_other_tensors),
         cmocka_unit_test(test_a_gradient_keeps_its_memory_through_a_view),
     };
     return check_run(tests, NULL, NULL);
