@@ -1,6 +1,7 @@
 /* dropout: zeroes elements by chance and divides the others by the chance of staying. */
 #include <math.h>
 
+#include "core/compose.h"
 #include "core/op_table.h"
 
 static tern_tensor *dropout_draw(tern_site_t site, const tern_dropout_args *args)
@@ -30,7 +31,7 @@ tern_tensor *tern_dropout_at(tern_site_t site, const tern_dropout_args *args)
         return NULL;
     }
     if (args->evaluating || args->p == 0.0)
-        return args->x;
+        return core_same(core_self(), args->x);
     return dropout_draw(site, args);
 }
 

@@ -483,6 +483,10 @@ static void test_owned_mode_gives_one_reference(void **state)
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         tern_release(results[i]);
     tern_release(same);
+    same = tern_dropout(x, .p = 0.5, .evaluating = true);
+    assert_ptr_equal(same, x);
+    tern_release(same);
+    assert_int_equal(tern_live_tensors(), 1);
     tern_release(x);
     assert_int_equal(tern_live_tensors(), 0);
     tern_set_owned_mode(before);
