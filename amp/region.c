@@ -17,13 +17,31 @@ uint32_t core_autocast_state(const tern_thread *self)
     return state;
 }
 
-uint32_t core_autocast_set_state(tern_thread *self, uint32_t state)
+static void set_state(tern_thread *self, uint32_t state)
 {
-    const uint32_t before = core_autocast_state(self);
     self->autocast = (uint8_t)state;
     for (int kind = 1; kind < TERN_KINDS; kind++)
         self->autocast_dtype[kind] = (uint8_t)(state >> (8 * kind));
+}
+
+static void leave(tern_thread *self)
+{
+    if (--self->autocast_depth == 0)
+        amp_cache_clear(self);
+}
+
+uint32_t core_autocast_replay_begin(tern_thread *self, uint32_t state)
+{
+    const uint32_t before = core_autocast_state(self);
+    set_state(self, state);
+    self->autocast_depth++;
     return before;
+}
+
+void core_autocast_replay_end(tern_thread *self, uint32_t before)
+{
+    set_state(self, before);
+    leave(self);
 }
 
 static bool is_kind(int kind)
@@ -174,6 +192,5 @@ void tern_autocast_end(tern_autocast_region *region)
     self->autocast = (uint8_t)((self->autocast & ~B(kind)) | (region->enabled_ ? B(kind) : 0));
     self->autocast_dtype[kind] = (uint8_t)region->dtype_;
     self->autocast_cache = region->cache_;
-    if (--self->autocast_depth == 0)
-        amp_cache_clear(self);
+    leave(self);
 }

@@ -280,7 +280,7 @@ static bool run_again(tern_thread *self, core_checkpoint *c, tern_tensor *const 
     const tern_site_t site = self->site;
     if (!c->args.no_rng)
         self->generator = c->generator;
-    const uint32_t autocast = core_autocast_set_state(self, c->autocast);
+    const uint32_t autocast = core_autocast_replay_begin(self, c->autocast);
     self->grad_mode = true;
     self->in_backward = false;
     self->site = NULL;
@@ -292,7 +292,7 @@ static bool run_again(tern_thread *self, core_checkpoint *c, tern_tensor *const 
     self->site = site;
     self->in_backward = in_backward;
     self->grad_mode = grad_mode;
-    core_autocast_set_state(self, autocast);
+    core_autocast_replay_end(self, autocast);
     if (!c->args.no_rng)
         self->generator = generator;
     return self->error_code == TERN_OK && (mode.stopped || check_count(self, c, mode.next));

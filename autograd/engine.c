@@ -232,10 +232,10 @@ static __attribute__((noinline)) bool own_backward(engine *e, tern_tensor **grad
     for (int i = 0; i < node->n_saved; i++)
         if (node->saved[i].place == SAVED_AUTOCAST)
             state = node->saved[i].version;
-    const uint32_t outer = state != 0 ? core_autocast_set_state(ctx->self, state) : 0;
+    const uint32_t outer = state != 0 ? core_autocast_replay_begin(ctx->self, state) : 0;
     node->op->backward(ctx, node->grad[0], grad_in);
     if (state != 0)
-        core_autocast_set_state(ctx->self, outer);
+        core_autocast_replay_end(ctx->self, outer);
     return e->self->error_code == TERN_OK && autograd_settle_own(e, node, grad_in);
 }
 

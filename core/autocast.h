@@ -22,9 +22,12 @@ bool core_autocast_widens(const tern_thread *self, const tern_op *op, const tern
  * do not meet in the region. */
 bool core_autocast_list(core_call *call, tern_tensor *const *tensors, int64_t count);
 
-/* The thread's setting as one word, for ops that replay it in backward; returns the one before. */
+/* The thread's setting as one word, for what replays it in backward. */
 uint32_t core_autocast_state(const tern_thread *self);
-uint32_t core_autocast_set_state(tern_thread *self, uint32_t state);
+/* A region with the setting of another time: returns the one before, which ends it. Cached casts go with the
+ * outermost region, as ever. */
+uint32_t core_autocast_replay_begin(tern_thread *self, uint32_t state);
+void core_autocast_replay_end(tern_thread *self, uint32_t before);
 
 /* Back to how a thread starts: no region, no cached casts. For the end of a thread and of a program. */
 void core_autocast_reset(tern_thread *self);

@@ -86,6 +86,52 @@ static void test_an_op_of_ones_own_replays_the_setting(void **state) /* A038, A0
     assert_no_error();
 }
 
+/* ---- what backward runs again -------------------------------------------------------------------- */
+
+static tern_tensor *linear_of(tern_tensor *const *in, int64_t count, void *user)
+{
+    (void)count;
+    (void)user;
+    return tern_tanh(tern_linear(in[0], in[1], NULL));
+}
+
+static tern_tensor *matmul_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    tern_save(ctx, in[1]);
+    return tern_matmul(in[0], in[1]);
+}
+static void matmul_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_matmul(grad, tern_saved(ctx, 0)); /* casts the weight */
+}
+
+/* Casts of weights that backward makes outside of regions are let go, as at the end of a region. */
+static void test_backward_leaves_no_cached_casts(void **state)
+{
+    (void)state;
+    static const tern_op op = { "own_matmul", .inputs = 2, .forward = matmul_forward,
+                                .backward = matmul_backward };
+    const tern_dev_t dev = tern_default_device();
+    for (int own = 0; own < 2; own++) {
+        const int64_t before = tern_live_tensors();
+        {
+            TERN_SCOPE;
+            tern_tensor *x = tern_ones(TERN_SHAPE(4, 4), .requires_grad = true), *y;
+            tern_tensor *w = tern_full(0.25, TERN_SHAPE(4, 4), .requires_grad = true);
+            tern_tensor *const in[] = { x, w };
+            {
+                TERN_AUTOCAST(dev, TERN_BF16);
+                y = own ? tern_apply(&op, x, w)
+                        : tern_checkpoint(.fn = linear_of, .inputs = in, .count = 2);
+            }
+            tern_backward(tern_sum(tern_cast(y, TERN_F32)));
+            assert_no_error();
+            assert_non_null(tern_grad_of(x));
+        }
+        assert_int_equal(tern_live_tensors(), before);
+    }
+}
+
 static void test_an_op_of_ones_own_states_its_class(void **state) /* A039 */
 {
     (void)state;
@@ -177,6 +223,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, clear, clear)
     const struct CMUnitTest tests[] = {
         CASE(test_an_op_of_ones_own_replays_the_setting),
+        CASE(test_backward_leaves_no_cached_casts),
         CASE(test_an_op_of_ones_own_states_its_class),
         CASE(test_a_banned_op_is_an_error_with_advice),
         CASE(test_explain_lists_ops_dtypes_and_casts),
