@@ -240,12 +240,21 @@ static void test_a_gradient_keeps_its_memory_through_a_view(void **state)
                  1e-5);
 }
 
+static tern_tensor *after_many(tern_tensor *last)
+{
+    tern_tensor *list[40];
+    for (int i = 0; i < 39; i++)
+        list[i] = tern_ones(TERN_SHAPE(1));
+    list[39] = last;
+    return tern_cat_at(TERN_HERE, list, 40, 0);
+}
+
 /* The view was made before what it shares memory with got a history. Which: an op that expands it; one that takes
- * a 0-dim operand as a number; one that writes its first operand where no gradient reads that. */
+ * a 0-dim operand as a number; one that writes its first operand where no gradient reads that; a long list. */
 static void test_history_that_came_through_other_tensors(void **state)
 {
     (void)state;
-    for (int which = 0; which < 3; which++) {
+    for (int which = 0; which < 4; which++) {
         TERN_SCOPE;
         tern_tensor *w = tern_full(1, TERN_SHAPE(3), .requires_grad = true);
         tern_tensor *b = tern_zeros(TERN_SHAPE(3)), *x = tern_ones(TERN_SHAPE(4)), *y = NULL;
@@ -256,8 +265,10 @@ static void test_history_that_came_through_other_tensors(void **state)
             y = tern_add(v, tern_ones(TERN_SHAPE(4, 1)));
         else if (which == 1)
             y = tern_mul(x, v);
-        else
+        else if (which == 2)
             y = tern_lerp_(x, tern_full(2, TERN_SHAPE(4)), v);
+        else
+            y = tern_mul(after_many(v), 4);
         tern_backward(tern_sum(y));
         assert_no_error();
         assert_non_null(tern_grad_of(w));
