@@ -117,6 +117,70 @@ static int wrong_products(const char *setting)
     return wrong;
 }
 
+/* ---- gradients of weights that oneDNN 2.6.3 gets wrong --------------------------------------- */
+
+typedef struct weight_case {
+    int64_t x[4], weight[4], stride[2], padding[2], dilation[2], groups;
+} weight_case;
+
+static const weight_case weight_cases[] = {
+    { { 2, 32, 28, 56 }, { 32, 1, 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 }, 32 },
+    { { 2, 33, 28, 64 }, { 17, 33, 1, 1 }, { 1, 2 }, { 0, 0 }, { 2, 1 }, 1 },
+    { { 2, 33, 20, 100 }, { 33, 33, 3, 3 }, { 1, 1 }, { 3, 3 }, { 3, 3 }, 1 },
+    { { 2, 33, 20, 40 }, { 33, 33, 3, 3 }, { 1, 1 }, { 0, 2 }, { 1, 2 }, 1 },
+    { { 2, 33, 8, 1 }, { 33, 1, 2, 4 }, { 3, 3 }, { 0, 2 }, { 1, 1 }, 33 },
+    { { 2, 33, 9, 50 }, { 33, 1, 3, 3 }, { 1, 2 }, { 1, 1 }, { 1, 1 }, 33 },
+};
+
+static tern_tensor *weight_gradient(const weight_case *c, tern_tensor *x, tern_tensor *slope,
+                                    tern_dtype_t dtype)
+{
+    tern_tensor *grad = NULL;
+    tern_tensor *w =
+        tern_zeros(TERN_SHAPE(c->weight[0], c->weight[1], c->weight[2], c->weight[3]), dtype);
+    tern_set_requires_grad(w, true);
+    tern_tensor *y =
+        tern_conv2d(tern_cast(x, dtype), w, .stride = { c->stride[0], c->stride[1] },
+                    .padding = { c->padding[0], c->padding[1] },
+                    .dilation = { c->dilation[0], c->dilation[1] }, .groups = c->groups);
+    tern_grad(y, &w, 1, &grad, .gradient = tern_cast(slope, dtype));
+    return grad;
+}
+
+static int64_t out_pixels(const weight_case *c, int d)
+{
+    const int64_t kernel = c->dilation[d] * (c->weight[2 + d] - 1) + 1;
+    return (c->x[2 + d] + 2 * c->padding[d] - kernel) / c->stride[d] + 1;
+}
+
+static double worst_weights(const weight_case *c, tern_dtype_t dtype, bool last)
+{
+    TERN_SCOPE;
+    tern_tensor *x = tern_randn(TERN_SHAPE(c->x[0], c->x[1], c->x[2], c->x[3]), .dtype = dtype);
+    tern_tensor *slope = tern_randn(
+        TERN_SHAPE(c->x[0], c->weight[0], out_pixels(c, 0), out_pixels(c, 1)), .dtype = dtype);
+    if (last)
+        x = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
+    const double error = error_of(weight_gradient(c, x, slope, dtype),
+                                  weight_gradient(c, x, slope, TERN_F64), dtype);
+    return tern_failed() ? INFINITY : value_worse(0, error);
+}
+
+static int wrong_weights(const char *setting)
+{
+    int wrong = 0;
+    for (int i = 0; i < (int)(sizeof weight_cases / sizeof *weight_cases); i++)
+        for (int way = 0; way < 4; way++) {
+            const tern_dtype_t dtype = way & 1 ? TERN_BF16 : TERN_F16;
+            const double worst = worst_weights(&weight_cases[i], dtype, way & 2);
+            if (worst > 1)
+                (void)fprintf(stderr, "%s: weights %d, %s, layout %d: %.3g\n", setting, i,
+                              tern_dtype_name(dtype), way / 2, worst);
+            wrong += worst > 1;
+        }
+    return wrong;
+}
+
 /* ---- what is not there in f32 ---------------------------------------------------------------- */
 
 /* Bytes beyond what is there now and the result, which is left behind. */
@@ -196,7 +260,7 @@ static int wrong_cases(const char *setting, bool must_take_library)
     tern_cpu_half_t half;
     if (setenv("TERN_CPU_HALF", setting, 1) != 0)
         return 99;
-    int wrong = wrong_products(setting);
+    int wrong = wrong_products(setting) + wrong_weights(setting);
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         for (int way = 0; way < 4; way++) {
             const tern_dtype_t dtype = way & 1 ? TERN_BF16 : TERN_F16;
