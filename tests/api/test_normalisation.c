@@ -115,6 +115,39 @@ static void test_layer_norm_over_last_dimensions(void **state)
     assert_no_error();
 }
 
+static double largest(tern_tensor *t)
+{
+    return tern_item(tern_amax(tern_abs(t)));
+}
+
+/* x is the mean of its row everywhere: results are 0, not what rounding leaves times 1 / sqrt(eps). */
+static void expect_zeros(tern_tensor *x)
+{
+    tern_tensor *weight = tern_ones(TERN_SHAPE(tern_size(x, 1)), tern_dtype(x));
+    tern_set_requires_grad(weight, true);
+    tern_tensor *y = tern_layer_norm(x, .weight = weight), *grad = NULL;
+    assert_close(largest(y), 0, 0);
+    tern_tensor *slope = tern_randn(TERN_SHAPE(tern_size(x, 0), tern_size(x, 1)), tern_dtype(x));
+    tern_grad(y, &weight, 1, &grad, .gradient = slope);
+    assert_no_error();
+    assert_close(largest(grad), 0, 0);
+    assert_close(largest(tern_group_norm(tern_unsqueeze(x, 2), 1)), 0, 0);
+}
+
+static void test_rows_of_equal_elements_become_zeros(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F16, TERN_BF16 };
+    for (int i = 0; i < 3; i++) {
+        TERN_SCOPE;
+        expect_zeros(tern_full(500, TERN_SHAPE(5, 768), dtypes[i]));
+        expect_zeros(tern_full(1e4, TERN_SHAPE(3, 64), dtypes[i]));
+        expect_zeros(tern_full(77.5, TERN_SHAPE(2, 31), dtypes[i]));
+        expect_zeros(tern_full(3, TERN_SHAPE(2, 20000), dtypes[i]));
+        expect_zeros(tern_mul(tern_randn(TERN_SHAPE(40, 1), dtypes[i]), 1000));
+    }
+}
+
 static void test_layer_norm_explains_mistakes(void **state)
 {
     (void)state;
@@ -385,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_images_keep_their_memory_format),
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
+        cmocka_unit_test(test_rows_of_equal_elements_become_zeros),
         cmocka_unit_test(test_layer_norm_explains_mistakes),
         cmocka_unit_test(test_an_eps_of_zero),
         cmocka_unit_test(test_a_momentum_of_zero_keeps_the_statistics),
