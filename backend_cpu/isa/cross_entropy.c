@@ -7,6 +7,8 @@ enum {
     LOSS_BLOCK = 2048 /* elements of a row: fit in the first-level cache */
 };
 #define LOSS_LN2 0.693147180559945309417
+/* Beyond it a step of f32 is 7.6e-6 and more: half of that is what probabilities may be off by. */
+#define LOSS_ROUNDED 64
 
 /* x = 2^power times the result, which is 1 to 2; x below 1, infinity and NaN stay with power 0. */
 static inline float f32_loss_fraction(float x, float *power)

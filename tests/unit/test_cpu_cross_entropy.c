@@ -60,7 +60,7 @@ static void reference_position(const loss_case *c, loss_data *d, int64_t p, doub
                                     e / classes * spread
                               : 0;
     for (int64_t k = 0; k < c->classes; k++) {
-        const double probability = exp(place(d, c->classes, p, k) - lse);
+        const double probability = exp(place(d, c->classes, p, k) - largest) / sum;
         const double slope = (1 - e) * w * (probability - (k == (int64_t)target)) +
                              e / classes * (all * probability - weight_of(c, d, k));
         d->want_gx[(p / d->inner * c->classes + k) * d->inner + p % d->inner] =
@@ -320,6 +320,38 @@ static void test_the_largest_logit_may_come_late_and_be_large(void **state)
     }
 }
 
+/* Logits far from 0: what is added to all of them changes no probability. */
+static void check_far_logits(void *context)
+{
+    const loss_case *c = context;
+    static const double bases[] = { 100, -100, 1e4, -1e4, 1e7 };
+    const double tolerance = kernel_tolerance(c->dtype, 1e-6);
+    for (int b = 0; b < 5; b++) {
+        loss_data d = data_of(c);
+        for (int64_t i = 0; i < d.x.view.numel; i++)
+            karray_set(&d.x, i, d.x.values[i] + (b == 4 && i % 2 ? 0 : bases[b]));
+        run_both(c, &d);
+        for (int64_t p = 0; p < d.positions; p++)
+            reference_position(c, &d, p, d.grad.values[p]);
+        for (int64_t i = 0; i < d.gx.view.numel; i++)
+            kernel_expect("gradient", i, karray_at(&d.gx, i), d.want_gx[i], tolerance);
+        data_free(&d);
+    }
+}
+
+static void test_gradients_of_logits_that_are_far_from_0(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_BF16 };
+    for (int i = 0; i < 12; i++) {
+        loss_case c = {
+            dtypes[i / 4], 6,     50, i % 2 ? 5 : 0, TERN_REDUCTION_NONE, i % 4 / 2 ? 0.1 : 0,
+            i % 2,         false, 1
+        };
+        kernel_each_isa(check_far_logits, &c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_a_mean_over_nothing_is_nan_and_its_gradient_zero),
         cmocka_unit_test(test_infinite_logits),
         cmocka_unit_test(test_the_largest_logit_may_come_late_and_be_large),
+        cmocka_unit_test(test_gradients_of_logits_that_are_far_from_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
