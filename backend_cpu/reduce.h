@@ -18,21 +18,27 @@ typedef struct cpu_extreme_loops {
 enum { CPU_MAP_ABSOLUTE, CPU_MAP_IS_THERE, CPU_MAP_POWER, CPU_MAPS };
 typedef void (*cpu_map_fn)(void *x, int64_t n, double p);
 
+/* Sums of (x - about)^2 and of x - about. */
+typedef struct cpu_spread {
+    double squares, away;
+} cpu_spread;
+
 /* Loops for T = float, double or int64_t; accumulators are double, double, int64_t (which wraps).
  * Rows: n elements without gaps. Columns: `rows` rows of `columns` elements without gaps, `stride`
  * bytes apart; accumulators are arrays of `columns`. */
 typedef struct cpu_reduce_loops {
     /* *sum += the elements */
     void (*sum)(void *sum, const void *x, int64_t n);
-    /* *sum += (x - mean)^2; not for integers */
-    void (*spread)(double *sum, const void *x, int64_t n, double mean);
+    /* adds up x - about and its squares; not for integers. `about` is a number of T. */
+    void (*spread)(cpu_spread *sum, const void *x, int64_t n, double about);
     /* *product *= the elements */
     void (*prod)(void *product, const void *x, int64_t n);
     /* place of the first element that equals *value (T; NaN equals NaN), or n */
     int64_t (*find)(const void *value, const void *x, int64_t n);
     void (*sum_rows)(void *sums, const void *x, int64_t columns, int64_t rows, int64_t stride);
-    void (*spread_rows)(double *sums, const void *x, int64_t columns, int64_t rows, int64_t stride,
-                        const double *means);
+    /* `away` may be NULL, if not wanted */
+    void (*spread_rows)(double *squares, double *away, const void *x, int64_t columns, int64_t rows,
+                        int64_t stride, const double *about);
     void (*prod_rows)(void *products, const void *x, int64_t columns, int64_t rows, int64_t stride);
     cpu_extreme_loops greatest, least;
     cpu_map_fn map[CPU_MAPS]; /* not for integers */

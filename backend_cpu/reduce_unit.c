@@ -12,32 +12,47 @@ typedef struct piece {
     int64_t at;        /* reduced index of the first */
 } piece;
 
+/* What elements of each column are compared with, and by how much they exceed it in all. */
+typedef struct middle {
+    double about[CPU_BLOCK], away[CPU_BLOCK];
+} middle;
+
 typedef void (*piece_fn)(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                         const double *means);
+                         middle *mid);
 
 static void sum_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                      const double *means)
+                      middle *mid)
 {
-    (void)means;
+    (void)mid;
     if (p->columns)
         p->loops->sum_rows(c.first, x->x, columns, x->n, x->stride);
     else
         p->loops->sum(c.first, x->x, x->n);
 }
 
+static void spread_row(const reduce_plan *p, const piece *x, double *squares, double about,
+                       double *away)
+{
+    cpu_spread sum = { *squares, *away };
+    p->loops->spread(&sum, x->x, x->n, about);
+    *squares = sum.squares;
+    *away = sum.away;
+}
+
 static void spread_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                         const double *means)
+                         middle *mid)
 {
     if (p->columns)
-        p->loops->spread_rows(&c.second->f64, x->x, columns, x->n, x->stride, means);
+        p->loops->spread_rows(&c.second->f64, mid->away, x->x, columns, x->n, x->stride,
+                              mid->about);
     else
-        p->loops->spread(&c.second->f64, x->x, x->n, *means);
+        spread_row(p, x, &c.second->f64, mid->about[0], &mid->away[0]);
 }
 
 static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                       const double *means)
+                       middle *mid)
 {
-    (void)means;
+    (void)mid;
     if (p->columns)
         p->loops->prod_rows(c.first, x->x, columns, x->n, x->stride);
     else
@@ -45,15 +60,15 @@ static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, re
 }
 
 static void squares_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                          const double *means)
+                          middle *mid)
 {
     static const double zeros[CPU_BLOCK];
-    double *sums = (double *)(void *)c.first;
-    (void)means;
+    double *sums = (double *)(void *)c.first, away = 0;
+    (void)mid;
     if (p->columns)
-        p->loops->spread_rows(sums, x->x, columns, x->n, x->stride, zeros);
+        p->loops->spread_rows(sums, NULL, x->x, columns, x->n, x->stride, zeros);
     else
-        p->loops->spread(sums, x->x, x->n, 0);
+        spread_row(p, x, sums, 0, &away);
 }
 
 /* One value of T. */
@@ -63,9 +78,9 @@ static inline void copy_value(const reduce_plan *p, void *to, const void *from)
 }
 
 static void extreme_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                          const double *means)
+                          middle *mid)
 {
-    (void)means;
+    (void)mid;
     if (c.second->i64 < 0)
         memcpy(c.first, x->x, (size_t)(columns * p->type_size));
     c.second->i64 = 0;
@@ -76,9 +91,9 @@ static void extreme_piece(const reduce_plan *p, const piece *x, int64_t columns,
 }
 
 static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
-                        const double *means)
+                        middle *mid)
 {
-    (void)means;
+    (void)mid;
     if (c.second->i64 < 0) {
         memcpy(c.first, x->x, (size_t)(columns * p->type_size));
         for (int64_t i = 0; i < columns; i++)
@@ -143,13 +158,13 @@ static piece next_columns(const reduce_plan *p, const cpu_cursor *at, int64_t le
 
 /* Reduced elements begin .. end of outputs whose first input element is `offset` bytes in. */
 static void run_span(const reduce_plan *p, piece_fn run, int64_t offset, int64_t columns,
-                     int64_t begin, int64_t end, reduce_cells c, const double *means)
+                     int64_t begin, int64_t end, reduce_cells c, middle *mid)
 {
     if (p->plain_rows) {
         const char *x = p->reduced.data[0] + offset + begin * p->size;
         const piece all = { x, end - begin, p->size, begin };
         if (begin < end)
-            run(p, &all, 1, c, means);
+            run(p, &all, 1, c, mid);
         return;
     }
     buffers b;
@@ -160,9 +175,30 @@ static void run_span(const reduce_plan *p, piece_fn run, int64_t offset, int64_t
         piece x = p->columns ? next_columns(p, &at, end - begin, columns, &b)
                              : next_rows(p, &at, end - begin, &b);
         x.at = begin;
-        run(p, &x, columns, c, means);
+        run(p, &x, columns, c, mid);
         cpu_cursor_advance(&at, x.n);
         begin += x.n;
+    }
+}
+
+/* From the sums to the sums of squares about the means. Sums of T are rounded, so that their means are
+ * off: by how much, the sum of what elements exceed them by says. Sums that overflowed are no help. */
+static void run_spread(const reduce_plan *p, int64_t offset, int64_t columns, int64_t begin,
+                       int64_t end, reduce_cells c)
+{
+    middle mid;
+    double *sums = (double *)(void *)c.first;
+    const double n = (double)(end - begin);
+    for (int64_t i = 0; i < columns; i++) {
+        const double mean = p->type_size == 4 ? (double)(float)(sums[i] / n) : sums[i] / n;
+        mid.about[i] = isfinite(mean) ? mean : 0;
+        mid.away[i] = 0;
+    }
+    run_span(p, spread_piece, offset, columns, begin, end, c, &mid);
+    for (int64_t i = 0; i < columns; i++) {
+        const double left = c.second[i].f64 - mid.away[i] * mid.away[i] / n;
+        c.second[i].f64 = left < 0 ? 0 : left; /* by rounding */
+        sums[i] = mid.about[i] * n + mid.away[i];
     }
 }
 
@@ -180,13 +216,8 @@ static void run_together(const reduce_plan *p, int64_t offset, int64_t columns, 
                          : p->kind == KIND_SQUARES ? squares_piece
                                                    : sum_piece;
     run_span(p, run, offset, columns, begin, end, c, NULL);
-    if (p->kind != KIND_VAR)
-        return;
-    double means[CPU_BLOCK];
-    const double *sums = (const double *)(const void *)c.first;
-    for (int64_t i = 0; i < columns; i++)
-        means[i] = sums[i] / (double)(end - begin);
-    run_span(p, spread_piece, offset, columns, begin, end, c, means);
+    if (p->kind == KIND_VAR)
+        run_spread(p, offset, columns, begin, end, c);
 }
 
 void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int64_t chunk,

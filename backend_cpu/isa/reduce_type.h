@@ -118,40 +118,110 @@ static void NAME(prod_rows)(void *products, const void *data, int64_t columns, i
 }
 
 #if SPREAD
-/* The mean rounded to T adds its own error's square to each term: nothing against a spread that T
- * can hold. */
-static void NAME(spread)(double *sum, const void *data, int64_t n, double exact_mean)
+enum { NAME(SPREAD_BLOCK) = 4096 }; /* fit in the first-level cache */
+
+TILE_INLINE void NAME(spread_line)(ACC *squares, T *away, const T *x, int64_t n, T about)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const T a = x[j] - about;
+        squares[j] += (ACC)(a * a);
+        away[j] += a;
+    }
+}
+
+static void NAME(spread_block)(cpu_spread *out, const T *x, int64_t n, T about)
 {
     enum { L = NAME(LANES) };
-    const T *x = data, mean = (T)exact_mean;
-    ACC lanes[L] = { 0 };
+    ACC squares[L] = { 0 }, all = 0;
+    T away[L] = { 0 };
     int64_t i = 0;
     for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
         for (int j = 0; j < L; j++) {
-            const T a = x[j] - mean, b = x[j + L] - mean;
-            const T c = x[j + 2 * L] - mean, d = x[j + 3 * L] - mean;
-            lanes[j] += (ACC)((a * a + b * b) + (c * c + d * d));
+            const T a = x[j] - about, b = x[j + L] - about;
+            const T c = x[j + 2 * L] - about, d = x[j + 3 * L] - about;
+            squares[j] += (ACC)((a * a + b * b) + (c * c + d * d));
+            away[j] += (a + b) + (c + d);
         }
     }
-    for (; i + L <= n; i += L, x += L) {
-        for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)((x[j] - mean) * (x[j] - mean));
-    }
-    for (int j = 0; j < n - i; j++)
-        lanes[j] += (ACC)((x[j] - mean) * (x[j] - mean));
-    *sum += NAME(fold)(lanes);
+    for (; i + L <= n; i += L, x += L)
+        NAME(spread_line)(squares, away, x, L, about);
+    NAME(spread_line)(squares, away, x, n - i, about);
+    for (int j = 0; j < L; j++)
+        all += (ACC)away[j];
+    *out = (cpu_spread){ NAME(fold)(squares), all };
 }
 
-static void NAME(spread_rows)(double *sums, const void *data, int64_t columns, int64_t rows,
-                              int64_t stride, const double *means)
+static void NAME(spread_wide)(cpu_spread *out, const T *x, int64_t n, double about)
+{
+    enum { L = NAME(LANES) };
+    double squares[L] = { 0 }, away[L] = { 0 };
+    int64_t i = 0;
+    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
+        for (int j = 0; j < L; j++) {
+            const double a = (double)x[j] - about, b = (double)x[j + L] - about;
+            const double c = (double)x[j + 2 * L] - about, d = (double)x[j + 3 * L] - about;
+            squares[j] += (a * a + b * b) + (c * c + d * d);
+            away[j] += (a + b) + (c + d);
+        }
+    }
+    for (; i < n; i++, x++) {
+        const double a = (double)*x - about;
+        squares[0] += a * a;
+        away[0] += a;
+    }
+    *out = (cpu_spread){ NAME(fold)(squares), NAME(fold)(away) };
+}
+
+/* Squares of T; again as f64, from the first-level cache, those of a block that leave T's range: above
+ * 2^-100 on average, what T's smallest numbers lose is nothing beside the sum. */
+static void NAME(spread)(cpu_spread *sum, const void *data, int64_t n, double about)
+{
+    const T *x = data;
+    for (int64_t i = 0; i < n; i += NAME(SPREAD_BLOCK)) {
+        const int64_t m = n - i < NAME(SPREAD_BLOCK) ? n - i : NAME(SPREAD_BLOCK);
+        cpu_spread part;
+        NAME(spread_block)(&part, x + i, m, (T)about);
+        if (sizeof(T) < sizeof(double) &&
+            !(part.squares >= 0x1p-100 * (double)m && part.squares < (double)INFINITY))
+            NAME(spread_wide)(&part, x + i, m, about);
+        sum->squares += part.squares;
+        sum->away += part.away;
+    }
+}
+
+TILE_INLINE void NAME(spread_at)(double *squares, double *away, int64_t j, double a, double b)
+{
+    squares[j] += a * a + b * b;
+    if (away != NULL)
+        away[j] += a + b;
+}
+
+TILE_INLINE void NAME(spread_all_rows)(double *squares, double *away, const void *data,
+                                       int64_t columns, int64_t rows, int64_t stride,
+                                       const double *about)
 {
     const char *row = data;
-    for (; rows > 0; rows--, row += stride) {
+    for (; rows >= 2; rows -= 2, row += 2 * stride) {
+        const T *x = (const T *)row, *y = (const T *)(row + stride);
+        CPU_INDEPENDENT
+        for (int64_t j = 0; j < columns; j++)
+            NAME(spread_at)(squares, away, j, (double)x[j] - about[j], (double)y[j] - about[j]);
+    }
+    if (rows > 0) {
         const T *x = (const T *)row;
         CPU_INDEPENDENT
         for (int64_t j = 0; j < columns; j++)
-            sums[j] += ((double)x[j] - means[j]) * ((double)x[j] - means[j]);
+            NAME(spread_at)(squares, away, j, (double)x[j] - about[j], 0);
     }
+}
+
+static void NAME(spread_rows)(double *squares, double *away, const void *data, int64_t columns,
+                              int64_t rows, int64_t stride, const double *about)
+{
+    if (away == NULL)
+        NAME(spread_all_rows)(squares, NULL, data, columns, rows, stride, about);
+    else
+        NAME(spread_all_rows)(squares, away, data, columns, rows, stride, about);
 }
 #endif
 

@@ -341,6 +341,55 @@ static void test_one_element_and_variance_of_one(void **state)
     }
 }
 
+/* f32's range is that of results, not of squares; nor are means rounded to it. */
+typedef struct spread_case {
+    tern_dtype_t dtype;
+    double a, b;
+    karray_layout layout;
+} spread_case;
+
+static void check_spread(void *context)
+{
+    const spread_case *c = context;
+    const int64_t shape[2] = { 5002, 3 }, columns = 3;
+    const tern_attr_reduce attr = { .dims = 1, .correction = 1 };
+    karray x = karray_filled(c->dtype, 2, shape, 0);
+    karray out = karray_filled(c->dtype, 1, &columns, 7);
+    for (int64_t i = 0; i < x.view.numel; i++)
+        karray_set(&x, i, i / columns % 2 ? c->a : c->b);
+    const double apart = fabs(x.values[0] - x.values[columns]) / 2;
+    karray_relayout(&x, c->layout);
+    const kernel_run run = {
+        .kernel = cpu_std, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &out }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    for (int64_t i = 0; i < columns; i++)
+        kernel_expect("std", i, karray_at(&out, i) / (apart * sqrt(5002.0 / 5001)), 1,
+                      kernel_tolerance(c->dtype, 1e-6));
+    karray_free(&x);
+    karray_free(&out);
+}
+
+static void check_wide_spread(tern_dtype_t dtype, double a, double b)
+{
+    for (int layout = 0; layout < KARRAY_LAYOUTS; layout++) {
+        spread_case c = { dtype, a, b, (karray_layout)layout };
+        kernel_each_isa(check_spread, &c);
+    }
+}
+
+static void test_deviations_at_the_ends_of_the_range(void **state)
+{
+    (void)state;
+    check_wide_spread(TERN_F32, 1e20, -1e20);
+    check_wide_spread(TERN_F32, 3e38, 2.9e38);
+    check_wide_spread(TERN_F32, 1e-24, -1e-24);
+    check_wide_spread(TERN_F32, 16777216, 16777218);
+    check_wide_spread(TERN_F32, 5, 7);
+    check_wide_spread(TERN_BF16, 1e20, -1e20);
+    check_wide_spread(TERN_BF16, 1e-30, 2e-30);
+}
+
 static void test_integer_sums_wrap(void **state)
 {
     (void)state;
@@ -368,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_all_equal_and_all_infinite),
         cmocka_unit_test(test_nothing_to_reduce),
         cmocka_unit_test(test_one_element_and_variance_of_one),
+        cmocka_unit_test(test_deviations_at_the_ends_of_the_range),
         cmocka_unit_test(test_integer_sums_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
