@@ -53,9 +53,12 @@ tern_status_t cuda_cross_entropy_grad(const tern_call *call)
         return TERN_OK;
     set_extents(&l, call->in[1], call->attr);
     CUDA_TRY(cuda_enter_noting(call, &stream, &l.slot));
-    l.sums = cuda_scratch(call, 2 * (int64_t)sizeof(double));
+    const int64_t positions = l.blocks * l.inner;
+    l.sums = cuda_scratch(call, (2 + 2 * positions) * (int64_t)sizeof(double));
     if (l.sums == NULL)
         return TERN_ERR_OOM;
+    l.base = l.sums + 2;
+    CUDA_TRY(cuda_launched(call, cuda_launch_loss_base(&l, stream), "cross_entropy's logarithms"));
     CUDA_TRY(cuda_launched(call, cuda_launch_loss_weights(&l, stream), "cross_entropy's weights"));
     return cuda_launched(call, cuda_launch_loss_grad(&l, stream), "cross_entropy_grad");
 }

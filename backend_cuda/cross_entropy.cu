@@ -10,6 +10,9 @@
 
 using namespace cuda;
 
+/* Beyond it a step of f32 is 7.6e-6 and more: half of that is what probabilities may be off by. */
+enum { LOSS_ROUNDED = 64 };
+
 struct loss_shape {
     int64_t positions, classes, inner;
     double smoothing;
@@ -36,6 +39,19 @@ static __device__ __forceinline__ bool counts(int64_t t, const loss_shape &s, in
     return false;
 }
 
+/* The largest of a position's logits, for all of its warp. */
+template <typename S>
+static __device__ __forceinline__ real<S> largest_of(const S *row, const loss_shape &s, int lane)
+{
+    using T = real<S>;
+    T largest = -(T)INFINITY;
+    for (int64_t c = lane; c < s.classes; c += 32) {
+        const T v = widen(row[c * s.inner]);
+        largest = v > largest || v != v ? v : largest;
+    }
+    return warp_max(largest);
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_loss(S *out, real<S> *lse, double *sums, const S *x, const S *weight, const int64_t *target,
@@ -45,12 +61,8 @@ __global__ void __launch_bounds__(BLOCK)
     const int lane = (int)(threadIdx.x % 32);
     for (int64_t p = first_item() / 32; p < s.positions; p += item_step() / 32) {
         const S *row = x + p / s.inner * s.classes * s.inner + p % s.inner;
-        T largest = -(T)INFINITY, sum = 0, spread = 0, weights = 0;
-        for (int64_t c = lane; c < s.classes; c += 32) {
-            const T v = widen(row[c * s.inner]);
-            largest = v > largest || v != v ? v : largest;
-        }
-        largest = warp_max(largest);
+        T sum = 0, spread = 0, weights = 0;
+        const T largest = largest_of(row, s, lane);
         const T shift = largest > -(T)INFINITY || largest != largest ? largest : (T)0;
         for (int64_t c = lane; c < s.classes; c += 32) {
             const T v = widen(row[c * s.inner]);
@@ -127,10 +139,36 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* A class's probability is exp(x - base[2 p] - base[2 p + 1]). One number, forward's logarithm, is enough
+ * where it is small; a large one is rounded to a step that each probability would be off by. Then the
+ * largest logit, whose distance to the others is exact, and the logarithm beyond it are found again. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_loss_base(real<S> *base, const real<S> *lse, const S *x, loss_shape s)
+{
+    using T = real<S>;
+    const int lane = (int)(threadIdx.x % 32);
+    for (int64_t p = first_item() / 32; p < s.positions; p += item_step() / 32) {
+        T shift = lse[p], rest = 0;
+        if (shift > (T)LOSS_ROUNDED || shift < -(T)LOSS_ROUNDED) {
+            const S *row = x + p / s.inner * s.classes * s.inner + p % s.inner;
+            T sum = 0;
+            shift = largest_of(row, s, lane);
+            for (int64_t c = lane; c < s.classes; c += 32)
+                sum += exp_of(widen(row[c * s.inner]) - shift);
+            rest = log_of(warp_sum(sum));
+        }
+        if (lane == 0) {
+            base[2 * p] = shift;
+            base[2 * p + 1] = rest;
+        }
+    }
+}
+
 /* Element (p, c): p[c] slope - soft w[c], and hard less at the target. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_loss_grad(S *out, const S *grad, const real<S> *lse, const double *sums, const S *x,
+    k_loss_grad(S *out, const S *grad, const real<S> *base, const double *sums, const S *x,
                 const S *weight, const int64_t *target, loss_shape s, cuda_fault_slot *slot)
 {
     using T = real<S>;
@@ -150,7 +188,8 @@ __global__ void __launch_bounds__(BLOCK)
         const T hard = scale * ((T)(1 - s.smoothing) * weight_of(weight, t));
         const T soft = scale * (T)(s.smoothing / (double)s.classes);
         const T slope = hard + soft * (T)sums[1];
-        const T v = exp_of(widen(x[e]) - lse[p]) * slope - soft * weight_of(weight, c);
+        const T probability = exp_of(widen(x[e]) - base[2 * p] - base[2 * p + 1]);
+        const T v = probability * slope - soft * weight_of(weight, c);
         out[e] = narrow<S>(c == t ? v - hard : v);
     }
 }
@@ -195,6 +234,17 @@ extern "C" cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStr
     });
 }
 
+extern "C" cudaError_t cuda_launch_loss_base(const cuda_loss_args *l, cudaStream_t stream)
+{
+    const loss_shape s = shape_of(l);
+    return float_switch(l->dtype, [&](auto zero) {
+        using S = decltype(zero);
+        const cudaLaunchConfig_t c = shape_for(s.positions * 32, stream);
+        return cudaLaunchKernelEx(&c, k_loss_base<S>, (real<S> *)l->base, (const real<S> *)l->lse,
+                                  (const S *)l->x, s);
+    });
+}
+
 extern "C" cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream_t stream)
 {
     const loss_shape s = shape_of(l);
@@ -202,7 +252,7 @@ extern "C" cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape_for(s.positions * s.classes, stream);
         return cudaLaunchKernelEx(&c, k_loss_grad<S>, (S *)l->out, (const S *)l->grad,
-                                  (const real<S> *)l->lse, (const double *)l->sums, (const S *)l->x,
-                                  (const S *)l->weight, l->target, s, l->slot);
+                                  (const real<S> *)l->base, (const double *)l->sums,
+                                  (const S *)l->x, (const S *)l->weight, l->target, s, l->slot);
     });
 }

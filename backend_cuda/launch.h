@@ -233,6 +233,7 @@ typedef struct cuda_loss_args {
     const int64_t *target;
     const void *grad; /* gradients: of the loss; one per position if separate, else one */
     double *sums;     /* scratch: two totals, then loss and weight of each position */
+    void *base;       /* scratch of gradients: real type, two numbers per position */
     int dtype;
     int reduction;
     int64_t blocks, classes, inner;
@@ -245,6 +246,8 @@ cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t stream);
 /* sums[0] = weight of the targets that count, sums[1] = weight of all classes. */
 cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStream_t stream);
 cudaError_t cuda_launch_loss_total(const cuda_loss_args *l, cudaStream_t stream);
+/* base = what is taken off a position's logits before their exponentials are its probabilities. */
+cudaError_t cuda_launch_loss_base(const cuda_loss_args *l, cudaStream_t stream);
 cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream_t stream);
 
 /* ---- conv2d.cu: x [n, c, h, w], weight [o, c / groups, kh, kw], grad [n, o, oh, ow]; any strides ---- */

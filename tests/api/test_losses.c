@@ -134,6 +134,33 @@ static void test_class_numbers_of_u8(void **state)
     assert_error(TERN_ERR_DTYPE, "the target is i8; class numbers are i64 or u8");
 }
 
+/* What is added to all logits changes no probability, nor its precision. */
+static void expect_gradient_at(double base, tern_shape_t shape, tern_tensor *classes)
+{
+    tern_tensor *x = tern_add(tern_mul(tern_randn(shape), 3), base), *grads[2];
+    for (int i = 0; i < 2; i++) {
+        tern_tensor *leaf =
+            tern_set_requires_grad(tern_cast(tern_clone(x), i ? TERN_F64 : TERN_F32), true);
+        tern_grad(tern_cross_entropy(leaf, classes, .reduction = TERN_SUM), &leaf, 1, &grads[i]);
+    }
+    tern_tensor *off = tern_sub(tern_cast(grads[0], TERN_F64), grads[1]);
+    assert_no_error();
+    assert_close(tern_item(tern_amax(tern_abs(off))), 0, 4e-6);
+}
+
+static void test_gradients_of_large_logits(void **state)
+{
+    (void)state;
+    static const double bases[] = { 0, 60, -500, 1e4, -1e6, 1e7 };
+    for (int i = 0; i < 6; i++) {
+        TERN_SCOPE;
+        tern_seed(7);
+        tern_tensor *classes = tern_randint(0, 50, TERN_SHAPE(64));
+        expect_gradient_at(bases[i], TERN_SHAPE(64, 50), classes);
+        expect_gradient_at(bases[i], TERN_SHAPE(16, 50, 4), tern_view(classes, TERN_SHAPE(16, 4)));
+    }
+}
+
 /* ---- second order ---------------------------------------------------------------------------- */
 
 typedef struct loss_options {
@@ -457,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_one_row_and_many_dimensions),
         cmocka_unit_test(test_backward_gives_probabilities_less_one_at_the_target),
         cmocka_unit_test(test_class_numbers_of_u8),
+        cmocka_unit_test(test_gradients_of_large_logits),
         cmocka_unit_test(test_first_and_second_derivatives_agree_with_differences),
         cmocka_unit_test(test_probabilities_of_classes),
         cmocka_unit_test(test_probabilities_have_gradients_and_rules),
