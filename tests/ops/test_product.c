@@ -144,7 +144,8 @@ static void test_autocast(void **state)
     assert_int_equal(in_region(tern_dot(v, v)), TERN_F32);
     assert_int_equal(in_region(tern_outer(v, v)), TERN_F32);
     assert_int_equal(in_region(tern_einsum("ij,jk->ik", x, x)), low);
-    assert_int_equal(in_region(tern_einsum("ij,ij->ij", x, x)), TERN_F32);
+    /* A027: on CUDA all of it is low, whatever it is made of */
+    assert_int_equal(in_region(tern_einsum("ij,ij->ij", x, x)), check_on_cpu() ? TERN_F32 : low);
 }
 
 int main(void)
