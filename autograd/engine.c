@@ -349,6 +349,9 @@ PER_KIND bool run_node(engine *e, core_node *node, bool plain)
     e->ctx.node = node;
     self->site = node->site;
     bool ok = true;
+    const bool outside = !plain && autograd_runs_outside(e, node);
+    if (!plain)
+        e->ctx.keeps = e->plan->retain_graph || outside;
     if (node->hooks != NULL)
         ok = apply_node_hooks(e, node);
     if (!plain && ok && e->plan->captures != NULL)
@@ -356,7 +359,7 @@ PER_KIND bool run_node(engine *e, core_node *node, bool plain)
     if (ok && node->wanted != 0 && any_grad(node))
         ok = call_backward(e, node, plain);
     drop_grads(e, node);
-    if (plain || !autograd_runs_outside(e, node)) {
+    if (!outside) {
         if (__builtin_expect(node->checkpoint != NULL, 0))
             autograd_checkpoint_empty(self, node);
         if (!e->plan->retain_graph && (plain || node->wanted != 0)) /* else the captures end here */

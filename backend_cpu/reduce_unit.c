@@ -197,7 +197,8 @@ static void run_spread(const reduce_plan *p, int64_t offset, int64_t columns, in
     run_span(p, spread_piece, offset, columns, begin, end, c, &mid);
     for (int64_t i = 0; i < columns; i++) {
         const double left = c.second[i].f64 - mid.away[i] * mid.away[i] / n;
-        c.second[i].f64 = left < 0 ? 0 : left; /* by rounding */
+        if (isfinite(c.second[i].f64))
+            c.second[i].f64 = left < 0 ? 0 : left; /* by rounding */
         sums[i] = mid.about[i] * n + mid.away[i];
     }
 }

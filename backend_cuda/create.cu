@@ -37,12 +37,19 @@ extern "C" cudaError_t cuda_launch_fill(void *out, int dtype, const tern_number 
     });
 }
 
+/* The product is rounded first, as on the CPU: by one fma whole numbers come out just beside themselves, and are cut to
+ * the one before. */
+static __device__ __forceinline__ double place(double from, double step, int64_t i)
+{
+    return __dadd_rn(from, __dmul_rn(step, (double)i));
+}
+
 /* Integers wrap, floats are rounded once from double. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK) k_arange_real(S *out, double start, double step, int64_t n)
 {
     for (int64_t i = first_item(); i < n; i += item_step())
-        out[i] = narrow<S>(start + (double)i * step);
+        out[i] = narrow<S>(place(start, step, i));
 }
 
 template <typename S>
@@ -76,13 +83,6 @@ template <typename S> static __device__ __forceinline__ S cut(double x)
         return (S)(int64_t)x;
     else
         return narrow<S>(x);
-}
-
-/* The product is rounded first, as on the CPU: by one fma whole numbers come out just beside themselves, and are cut to
- * the one before. */
-static __device__ __forceinline__ double place(double from, double step, int64_t i)
-{
-    return __dadd_rn(from, __dmul_rn(step, (double)i));
 }
 
 /* From both ends, so that the last value is `end`. */

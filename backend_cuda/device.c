@@ -2,6 +2,7 @@
 #include "backend_cuda/cuda.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,7 +92,9 @@ void cuda_return(const tern_call *call)
 
 void cuda_make_room(const tern_call *call)
 {
-    call->host->empty_cache(call->dev);
+    const tern_host *host = call->host; /* of an older libtern: without it */
+    if (host->size >= offsetof(tern_host, empty_cache) + sizeof host->empty_cache)
+        host->empty_cache(call->dev);
     cuda_return(call);
 }
 

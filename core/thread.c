@@ -43,6 +43,7 @@ static void reset_modes(tern_thread *self)
     self->grad_mode = true;
     self->owned_mode = false;
     self->in_backward = false;
+    self->backward = NULL;
     self->anomaly = false;
     self->checkpoint = NULL;
     self->calling = NULL;

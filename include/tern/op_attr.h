@@ -120,6 +120,7 @@ typedef struct tern_attr_dim {
 
 /* embedding: the table's rows, and the one without a gradient, or -1 */
 typedef struct tern_attr_embedding {
+    int32_t unused[2]; /* rows lie where tern_attr_dim has `size` */
     int64_t rows, padding;
 } tern_attr_embedding;
 

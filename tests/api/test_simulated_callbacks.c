@@ -91,9 +91,9 @@ static void a_first_product_without_workspace(void)
 static void test_out_of_memory_may_use_another_device(void **state)
 {
     (void)state;
-    assert_in_child(a_kernel_without_scratch, NULL);
-    assert_in_child(a_product_without_workspace, NULL);
-    assert_in_child(a_first_product_without_workspace, NULL);
+    assert_in_child(a_kernel_without_scratch, .fail = NULL);
+    assert_in_child(a_product_without_workspace, .fail = NULL);
+    assert_in_child(a_first_product_without_workspace, .fail = NULL);
 }
 
 /* ---- the log ----------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static void test_the_log_may_use_another_device(void **state)
     assert_in_child(cublas_has_no_such_product,
                     .fail = "cublasGemmEx_64@1=15,cublasLtMatmulAlgoGetHeuristic@1=15");
     assert_in_child(cudnn_is_absent, .absent = "cudnn");
-    assert_in_child(cudnn_chooses, NULL);
+    assert_in_child(cudnn_chooses, .fail = NULL);
     assert_in_child(cudnn_refuses, .fail = "cudnnConvolutionForward@1=3000");
 }
 

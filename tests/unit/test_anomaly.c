@@ -61,6 +61,7 @@ static void *leave_modes(void *unused)
     tern_thread *self = core_self();
     (void)tern_set_anomaly(true);
     self->in_backward = true;
+    self->backward = (struct backward_engine *)(void *)self; /* on a stack that is gone */
     self->calling = "conv1d";
     self->site = self->backward_site = "elsewhere:1";
     self->message_code = TERN_ERR_SHAPE;
@@ -70,7 +71,7 @@ static void *leave_modes(void *unused)
 static void *ask_modes(void *out)
 {
     const tern_thread *self = core_self();
-    *(bool *)out = tern_anomaly_enabled() || self->in_backward || self->checkpoint != NULL ||
+    *(bool *)out = tern_anomaly_enabled() || self->in_backward || self->backward != NULL || self->checkpoint != NULL ||
                    self->calling != NULL || self->site != NULL || self->backward_site != NULL ||
                    self->message_code != TERN_OK;
     return NULL;

@@ -329,6 +329,25 @@ static void test_the_same_nodes_inside_another_backward(void **state)
         }
 }
 
+/* A linear layer drops its input as soon as it has used it: not in a backward inside the one that needs it, too. */
+static void test_an_inner_backward_leaves_what_the_outer_one_needs(void **state)
+{
+    (void)state;
+    for (int retain = 0; retain < 2; retain++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_full(3, TERN_SHAPE(1, 1), .requires_grad = true);
+        tern_tensor *w = tern_full(2, TERN_SHAPE(1, 1), .requires_grad = true);
+        tern_tensor *y = tern_linear(x, w, NULL);
+        inner i = { .root = tern_sum(y), .in = w };
+        tern_add_hook(y, takes_gradient, &i);
+        tern_backward(tern_sum(y), .retain_graph = retain != 0);
+        assert_no_error();
+        assert_close(i.got, 3, 0);
+        assert_close(tern_item(tern_grad_of(w)), 3, 0);
+        assert_close(tern_item(tern_grad_of(x)), 2, 0);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -343,6 +362,7 @@ int main(void)
         TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
         TEST(test_hooks_of_leaves_inside_another_backward),
         TEST(test_the_same_nodes_inside_another_backward),
+        TEST(test_an_inner_backward_leaves_what_the_outer_one_needs),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -390,6 +390,26 @@ static void test_deviations_at_the_ends_of_the_range(void **state)
     check_wide_spread(TERN_BF16, 1e-30, 2e-30);
 }
 
+/* Squares that leave f64 are infinite, and so is the deviation: not NaN. */
+static void test_deviations_beyond_f64(void **state)
+{
+    (void)state;
+    const int64_t n = 10, none = 0;
+    const tern_attr_reduce attr = { .dims = 1, .correction = 1 };
+    for (int i = 0; i < 20; i++) {
+        karray x = karray_filled(TERN_F64, 1, &n, 0), out = karray_filled(TERN_F64, 0, &none, 7);
+        for (int64_t j = 0; j < n; j++)
+            karray_set(&x, j, 1e200 * (1 + 0.013 * (double)((i + 1) * (j + 3) % 17)));
+        const kernel_run run = {
+            .kernel = cpu_std, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &out }, .n_out = 1
+        };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        assert_true(isinf(karray_at(&out, 0)));
+        karray_free(&x);
+        karray_free(&out);
+    }
+}
+
 static void test_integer_sums_wrap(void **state)
 {
     (void)state;
@@ -418,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_reduce),
         cmocka_unit_test(test_one_element_and_variance_of_one),
         cmocka_unit_test(test_deviations_at_the_ends_of_the_range),
+        cmocka_unit_test(test_deviations_beyond_f64),
         cmocka_unit_test(test_integer_sums_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
