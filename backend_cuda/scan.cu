@@ -21,29 +21,34 @@ static __device__ __forceinline__ uint64_t wide(int64_t x)
     return (uint64_t)x;
 }
 
-/* y -> slope y + shift: what some elements do to the running value. Sums need the shift, products the
- * slope. The shift is also what they make of 0: NaN where a factor is infinite or NaN, 0 of other
- * products, whether or not their slope overflowed. */
+/* y -> slope y + shift: what some elements do to a running value that is not 0; of 0 they make `zero`: NaN where a
+ * factor is infinite or NaN, whether or not their slope overflowed. Sums need the shift, products the slope. */
 template <typename A> struct part {
-    A slope, shift;
+    A slope, shift, zero;
 };
+
+template <typename A> static __device__ __forceinline__ part<A> nothing()
+{
+    return { 1, 0, 0 };
+}
 
 template <typename A> static __device__ __forceinline__ A after(const part<A> &p, A y)
 {
-    return y == 0 ? p.shift : p.slope * y + p.shift;
+    return y == 0 ? p.zero : p.slope * y + p.shift;
 }
 
 template <typename A>
 static __device__ __forceinline__ part<A> then(int kind, const part<A> &one, const part<A> &other)
 {
     if (kind == CUDA_SCAN_SUM)
-        return { 1, one.shift + other.shift };
-    part<A> both = { one.slope * other.slope, after(other, one.shift) };
-    if (kind == CUDA_SCAN_PRODUCT && one.slope == 0)
-        both.slope = other.shift;
-    if (kind == CUDA_SCAN_LINEAR && (one.slope == 0 || other.slope == 0))
-        both.slope = 0;
-    return both;
+        return { 1, one.shift + other.shift, 0 };
+    const A zero = after(other, one.zero);
+    if (kind == CUDA_SCAN_PRODUCT)
+        return { one.slope == 0 ? other.zero : one.slope * other.slope, 0, zero };
+    if (one.slope == 0) /* whatever there was is gone */
+        return { 0, after(other, one.shift), zero };
+    const A shift = one.shift == 0 ? other.shift : other.slope * one.shift + other.shift;
+    return { other.slope == 0 ? 0 : one.slope * other.slope, shift, zero };
 }
 
 /* Without gaps: the simulator takes what lies in one for an address. */
@@ -65,17 +70,19 @@ static __device__ __forceinline__ part<A> load(const scan_shape &s, const S *x, 
 {
     const A value = wide(x[at]);
     if (s.kind == CUDA_SCAN_SUM)
-        return { 1, value };
+        return { 1, value, 0 };
     if (s.kind == CUDA_SCAN_PRODUCT)
-        return { value, value * 0 };
+        return { value, 0, value * 0 };
     const A slope = wide(factor[at]);
-    return { slope, slope * 0 + value };
+    return { slope, value, slope * 0 + value };
 }
 
 template <typename S, typename A>
 static __device__ __forceinline__ S result(const scan_shape &s, const part<A> &p)
 {
-    return narrow<S>(s.kind == CUDA_SCAN_PRODUCT ? p.slope : p.shift);
+    return narrow<S>(s.kind == CUDA_SCAN_SUM       ? p.shift
+                     : s.kind == CUDA_SCAN_PRODUCT ? p.slope
+                                                   : p.zero);
 }
 
 /* ---- a block's scan -------------------------------------------------------------------------- */
@@ -85,6 +92,7 @@ template <typename A> static __device__ __forceinline__ part<A> from_below(part<
     part<A> below;
     below.slope = __shfl_up_sync(FULL_MASK, p.slope, lanes);
     below.shift = __shfl_up_sync(FULL_MASK, p.shift, lanes);
+    below.zero = __shfl_up_sync(FULL_MASK, p.zero, lanes);
     return below;
 }
 
@@ -103,11 +111,11 @@ template <typename A> static __device__ scanned<A> block_scan(int kind, part<A> 
     }
     part<A> below = from_below(own, 1);
     if (lane == 0)
-        below = { 1, 0 };
+        below = nothing<A>();
     if (lane == 31)
         warps[warp] = own;
     __syncthreads();
-    part<A> before = { 1, 0 }, all = { 1, 0 };
+    part<A> before = nothing<A>(), all = nothing<A>();
     for (int w = 0; w < BLOCK / 32; w++) {
         if (w == warp)
             before = all;
@@ -124,7 +132,7 @@ __global__ void __launch_bounds__(BLOCK)
     k_scan_column(S *out, const S *x, const S *factor, scan_shape s)
 {
     for (int64_t column = first_item(); column < s.columns; column += item_step()) {
-        part<A> all = { 1, 0 };
+        part<A> all = nothing<A>();
         for (int64_t i = 0; i < s.n; i++) {
             const int64_t at = place_of(s, column, i);
             all = then(s.kind, all, load<A, S>(s, x, factor, at));
@@ -146,12 +154,12 @@ __global__ void __launch_bounds__(BLOCK)
     const int64_t begin = (int64_t)(blockIdx.x % (unsigned)s.chunks) * most;
     const int64_t left = s.n - begin;
     const int64_t end = begin + (left < most ? left : most);
-    part<A> all = { 1, 0 };
+    part<A> all = nothing<A>();
     if (before != nullptr)
         all = ((const part<A> *)before)[blockIdx.x];
     for (int64_t base = begin; base < end; base += BLOCK) {
         const int64_t i = base + threadIdx.x;
-        part<A> own = { 1, 0 };
+        part<A> own = nothing<A>();
         if (i < end)
             own = load<A, S>(s, x, factor, place_of(s, column, i));
         const scanned<A> some = block_scan(s.kind, own, warps);
@@ -169,11 +177,11 @@ __global__ void __launch_bounds__(BLOCK) k_scan_parts(void *memory, scan_shape s
 {
     __shared__ unsigned char shared[BLOCK / 32 * sizeof(part<A>)] __attribute__((aligned(16)));
     part<A> *warps = (part<A> *)shared, *parts = (part<A> *)memory;
-    part<A> all = { 1, 0 };
+    part<A> all = nothing<A>();
     for (int64_t base = 0; base < s.chunks; base += BLOCK) {
         const int64_t chunk = base + (int64_t)threadIdx.x;
         const int64_t at = (int64_t)blockIdx.x * s.chunks + chunk;
-        part<A> own = { 1, 0 };
+        part<A> own = nothing<A>();
         if (chunk < s.chunks)
             own = parts[at];
         const scanned<A> some = block_scan(s.kind, own, warps);

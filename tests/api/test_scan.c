@@ -118,6 +118,23 @@ static void test_products_of_pieces_overflow(void **state)
     }
 }
 
+/* The gradient of a product is a recurrence, to whose running value an infinite factor makes infinity. */
+static void test_an_infinite_factor_of_a_recurrence(void **state)
+{
+    (void)state;
+    static const int64_t after[] = { 1, 300, 9000 };
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        TERN_SCOPE;
+        const factor_run runs[] = { { 2, 1 }, { INFINITY, 1 }, { 3, 1 }, { 1, after[i] } };
+        tern_tensor *x = factors_of(runs, 4, TERN_F32);
+        tern_set_requires_grad(x, true);
+        tern_backward(tern_sum(tern_cumprod(x, 0)));
+        double *got = numbers(tern_grad_of(x));
+        assert_true(got[0] == INFINITY && got[2] == INFINITY);
+        free(got);
+    }
+}
+
 static void check_gradient(const factor_run *runs, int count, tern_dtype_t dtype)
 {
     tern_tensor *x = factors_of(runs, count, dtype);
@@ -238,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_long_sums),
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_products_of_pieces_overflow),
+        cmocka_unit_test(test_an_infinite_factor_of_a_recurrence),
         cmocka_unit_test(test_gradients_of_pieces_that_overflow),
         cmocka_unit_test(test_gradient_of_a_long_product),
         cmocka_unit_test(test_many_elements_to_one),
