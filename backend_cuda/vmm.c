@@ -111,9 +111,9 @@ static tern_status_t reserve(void *context, int index, int64_t bytes, void **out
     (void)context;
     CUdeviceptr at = 0;
     CUDA_TRY(enter(index));
-    cuda_peers_end();
     CUDA_TRY(check(index, driver.cuMemAddressReserve(&at, (size_t)bytes, 0, 0, 0),
                    "cuMemAddressReserve"));
+    cuda_peers_end(); /* before anything is mapped there */
     *out_address = (void *)(uintptr_t)at;
     return TERN_OK;
 }

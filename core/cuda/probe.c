@@ -150,13 +150,13 @@ static int64_t now_ms(void)
 
 static void say_awaited(const core_probe *p, int64_t timeout_ms)
 {
-    tern_log_write(
-        TERN_LOG_WARNING, NULL,
-        "CUDA's driver is awaited: it has been in %s for %.3g s (GPUs without persistence mode "
-        "start slowly, one after the other); it is given up after %.3g s "
-        "(TERN_PROBE_SECONDS)",
-        core_probe_stage_name(p->stage), (double)(timeout_ms / PATIENCE) / 1000,
-        (double)timeout_ms / 1000);
+    tern_log_write(TERN_LOG_WARNING, NULL,
+                   "CUDA's driver is awaited: for %.3g s so far, now it is in %s (GPUs without "
+                   "persistence mode "
+                   "start slowly, one after the other); it is given up after %.3g s "
+                   "(TERN_PROBE_SECONDS)",
+                   (double)(timeout_ms / PATIENCE) / 1000, core_probe_stage_name(p->stage),
+                   (double)timeout_ms / 1000);
 }
 
 /* Keeps the latest report; false when the time was over before the child closed the pipe. */

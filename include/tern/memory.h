@@ -85,7 +85,7 @@ TERN_API tern_status_t tern_set_memory_fraction_at(tern_site_t site, tern_dev_t 
 TERN_API double tern_memory_fraction(tern_dev_t dev);
 
 /* The settings of a device again, in TERN_ALLOC_CONF's grammar; an unknown key is an error. Those of pinned
- * memory (pinned_*) are the process's, whichever device is named. */
+ * memory (pinned_*) are the process's, whichever device with such memory is named. */
 TERN_API tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev,
                                                    const char *settings);
 #define tern_set_memory_settings(dev, settings) \

@@ -71,9 +71,9 @@ static void *leave_modes(void *unused)
 static void *ask_modes(void *out)
 {
     const tern_thread *self = core_self();
-    *(bool *)out = tern_anomaly_enabled() || self->in_backward || self->backward != NULL || self->checkpoint != NULL ||
-                   self->calling != NULL || self->site != NULL || self->backward_site != NULL ||
-                   self->message_code != TERN_OK;
+    *(bool *)out = tern_anomaly_enabled() || self->in_backward || self->backward != NULL ||
+                   self->checkpoint != NULL || self->calling != NULL || self->site != NULL ||
+                   self->backward_site != NULL || self->message_code != TERN_OK;
     return NULL;
 }
 
