@@ -75,16 +75,16 @@ static void copies_reach_what_is_mapped(void)
 static void test_peers_and_expandable_segments(void **state)
 {
     (void)state;
-    assert_in_child(copies_reach_what_is_mapped, NULL);
+    assert_in_child(copies_reach_what_is_mapped, .fail = NULL);
     (void)setenv("TERN_ALLOC_CONF", "expandable_segments:True", 1);
-    assert_in_child(copies_reach_what_is_mapped, NULL);
+    assert_in_child(copies_reach_what_is_mapped, .fail = NULL);
     (void)unsetenv("TERN_ALLOC_CONF");
 }
 
 static void test_devices_that_are_not_asked_for(void **state)
 {
     (void)state;
-    assert_in_child(page_locked_memory_is_of_the_device_in_use, NULL);
+    assert_in_child(page_locked_memory_is_of_the_device_in_use, .fail = NULL);
     assert_in_child(a_short_way_that_cannot_be_opened, .fail = "cudaDeviceEnablePeerAccess@1=711");
 }
 
