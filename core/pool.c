@@ -50,6 +50,8 @@ void *core_pool_alloc_tensor(core_pool *pool)
     listed *entry = core_pool_alloc(pool, CORE_POOL_STEP + CORE_TENSOR_BYTES);
     if (entry == NULL)
         return NULL;
+    /* another thread may look at it (live.c) before it is made: as a tensor that nobody refers to */
+    memset((char *)entry + CORE_POOL_STEP, 0, CORE_TENSOR_BYTES);
     core_lock_take(CORE_LOCK_TENSORS);
     *entry = (listed){ .next = newest, .pool = pool };
     if (newest != 0)

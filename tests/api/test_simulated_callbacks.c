@@ -24,7 +24,7 @@ static bool rescue(const tern_oom_info_t *info, void *user)
     (void)info, (void)user;
     if (spare == NULL)
         return false;
-    tern_release(spare);
+    tern_drop(spare);
     spare = NULL;
     rescues++;
     visit();
@@ -34,7 +34,7 @@ static bool rescue(const tern_oom_info_t *info, void *user)
 /* From now on cuda:0 has no memory but `bytes` that the callback gives back, in one block. */
 static void hold(int64_t bytes)
 {
-    spare = tern_keep(tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8, .device = dev0));
+    spare = tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8, .device = dev0);
     rescues = 0;
     tern_set_oom_callback(rescue, NULL);
     EXPECT(tern_set_memory_fraction(dev0, 0) == TERN_OK);
