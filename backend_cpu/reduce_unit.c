@@ -217,8 +217,11 @@ static void run_together(const reduce_plan *p, int64_t offset, int64_t columns, 
                          : p->kind == KIND_SQUARES ? squares_piece
                                                    : sum_piece;
     run_span(p, run, offset, columns, begin, end, c, NULL);
-    if (p->kind == KIND_VAR)
-        run_spread(p, offset, columns, begin, end, c);
+}
+
+static inline reduce_cells cells_from(const reduce_plan *p, reduce_cells c, int64_t i)
+{
+    return (reduce_cells){ c.first + i * p->first_size, c.second + i };
 }
 
 void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int64_t chunk,
@@ -231,15 +234,14 @@ void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int6
     for (int64_t i = 0; p->kind == KIND_PROD && i < columns; i++)
         first[i] = p->acc == TERN_I64 ? (reduce_number){ .i64 = 1 } : (reduce_number){ .f64 = 1 };
     memset(c.second, 0, (size_t)columns * sizeof(reduce_number));
-    if (p->columns) {
-        run_together(p, offset, columns, begin, end, c);
-        return;
-    }
-    for (int64_t i = 0; i < columns; i++) {
-        run_together(p, offset + i * p->kept.stride[0][0], 1, begin, end, c);
-        c.first += p->first_size;
-        c.second++;
-    }
+    /* Rows of a block lie in the first-level cache while the second pass of var runs; a row at a time would
+     * leave it waiting for the last additions of each. */
+    const int64_t rows = p->columns ? 1 : columns, together = p->columns ? columns : 1;
+    const int64_t row = p->kept.stride[0][0];
+    for (int64_t i = 0; i < rows; i++)
+        run_together(p, offset + i * row, together, begin, end, cells_from(p, c, i));
+    for (int64_t i = 0; p->kind == KIND_VAR && i < rows; i++)
+        run_spread(p, offset + i * row, together, begin, end, cells_from(p, c, i));
 }
 
 /* ---- combining and storing ------------------------------------------------------------------- */

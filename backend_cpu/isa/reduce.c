@@ -22,6 +22,15 @@ TILE_INLINE void add_line(line_sums *s, int v, f32_lanes x)
     s->half[2 * v + 1] += f32_lanes_widen_high(x);
 }
 
+TILE_INLINE double total_of(line_sums *s)
+{
+    TILE_UNROLL
+    for (int step = HALVES / 2; step > 0; step /= 2)
+        for (int v = 0; v < step; v++)
+            s->half[v] += s->half[v + step];
+    return f64_lanes_sum(s->half[0]);
+}
+
 static void sum_f32(void *sum, const void *data, int64_t n)
 {
     const float *x = data;
@@ -57,11 +66,54 @@ static void sum_f32(void *sum, const void *data, int64_t n)
                                     left < TILE_F32_LANES ? left : TILE_F32_LANES));
         }
     }
-    TILE_UNROLL
-    for (int step = HALVES / 2; step > 0; step /= 2)
-        for (int v = 0; v < step; v++)
-            s.half[v] += s.half[v + step];
-    *(double *)sum += f64_lanes_sum(s.half[0]);
+    *(double *)sum += total_of(&s);
+}
+
+/* This second pass reads from the first-level cache, and memory would rest: it fetches of what comes after
+ * the block of rows (reduce.c: 16 KiB) and after what the sums have fetched (8 KiB). Every other pair of
+ * lines, the sums fetch the rest: all of them take 1.0 to 1.1 of the time. */
+enum { SPREAD_AHEAD = 24576 };
+
+static void spread_block_f32(cpu_spread *out, const float *x, int64_t n, float about)
+{
+    const f32_lanes middle = f32_set(about);
+    line_sums squares;
+    f32_lanes away[VECTORS];
+    double all = 0;
+    int64_t i = 0;
+    for (int v = 0; v < HALVES; v++)
+        squares.half[v] = f64_set(0);
+    for (int v = 0; v < VECTORS; v++)
+        away[v] = f32_set(0);
+    for (; i + 4 * LINE <= n; i += 4 * LINE) {
+        TILE_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const float *p = x + i + v * TILE_F32_LANES;
+            const f32_lanes a = f32_load(p) - middle, b = f32_load(p + LINE) - middle;
+            const f32_lanes c = f32_load(p + 2 * LINE) - middle;
+            const f32_lanes d = f32_load(p + 3 * LINE) - middle;
+            add_line(&squares, v, f32_add_product(a * a, b, b) + f32_add_product(c * c, d, d));
+            away[v] += (a + b) + (c + d);
+        }
+        lanes_second(x + i, SPREAD_AHEAD);
+        lanes_second(x + i + LINE, SPREAD_AHEAD);
+    }
+    for (; i < n; i += LINE) {
+        TILE_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const int64_t left = n - i - v * TILE_F32_LANES;
+            if (left <= 0)
+                break;
+            const int64_t m = left < TILE_F32_LANES ? left : TILE_F32_LANES;
+            const f32_lanes a =
+                f32_lanes_fill(f32_load_n(x + i + v * TILE_F32_LANES, m), m, about) - middle;
+            add_line(&squares, v, a * a);
+            away[v] += a;
+        }
+    }
+    for (int v = 0; v < VECTORS; v++)
+        all += f64_lanes_sum(f32_lanes_widen_low(away[v]) + f32_lanes_widen_high(away[v]));
+    *out = (cpu_spread){ total_of(&squares), all };
 }
 
 /* Have there been NaN? */

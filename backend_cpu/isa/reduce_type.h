@@ -1,6 +1,7 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
  * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, and
- * OWN_VECTORS as 1 where it has NAME(sum), NAME(prod), NAME(best_greatest) and NAME(best_least) of its own.
+ * OWN_VECTORS as 1 where it has NAME(sum), NAME(spread_block), NAME(prod), NAME(best_greatest) and
+ * NAME(best_least) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
@@ -120,6 +121,7 @@ static void NAME(prod_rows)(void *products, const void *data, int64_t columns, i
 #if SPREAD
 enum { NAME(SPREAD_BLOCK) = 4096 }; /* fit in the first-level cache */
 
+#if !OWN_VECTORS
 TILE_INLINE void NAME(spread_line)(ACC *squares, T *away, const T *x, int64_t n, T about)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -150,6 +152,7 @@ static void NAME(spread_block)(cpu_spread *out, const T *x, int64_t n, T about)
         all += (ACC)away[j];
     *out = (cpu_spread){ NAME(fold)(squares), all };
 }
+#endif
 
 static void NAME(spread_wide)(cpu_spread *out, const T *x, int64_t n, double about)
 {
