@@ -321,7 +321,7 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     settle(&g);
     if (is_long_dot(dtype, &g))
         return run_long_dot(call, dtype, &g, threads, &room->own);
-    const bool own = cpu_product_own_is_best(dtype, &g);
+    const bool own = cpu_product_own_is_best(dtype, &g, threads);
     if (own && threads == 1)
         return run_own_small(call, dtype, &g, &room->own);
     if (!own && run_library(dtype, &g, threads))

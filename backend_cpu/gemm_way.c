@@ -15,6 +15,18 @@ enum {
     FEW_COLUMNS = 4,
     UNPACKED_FLOPS = 2000000,
     SHALLOW = 10, /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
+    /* On Intel, one thread: of shallow products whose C fits the second-level cache oneDNN writes C better. On
+     * two threads it takes up to 2.5 times as long. */
+    SHALLOW_MOST = 32,
+    SHALLOW_LEAST_BYTES = 1 << 17,
+    SHALLOW_MOST_BYTES = 1 << 21,
+    /* On Intel, several threads: each packs a part of B of which few rows of A make use. oneDNN takes 0.88 to
+     * 0.95 of the time. */
+    SHARED_LEAST_ROWS = 33,
+    SHARED_MOST_ROWS = 100,
+    SHARED_LEAST_COLUMNS = 250, /* of a thread */
+    SHARED_MOST_COLUMNS = 450,
+    SHARED_DEPTH = 600,
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
     LONG_DEPTH = 256,
     LONG_ROWS = 256,
@@ -41,13 +53,31 @@ static bool is_narrow(const cpu_product *g, bool fast)
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
-bool cpu_product_own_is_best(int dtype, const cpu_product *g)
+static bool is_shallow_in_cache(const cpu_product *g, int threads)
+{
+    const int64_t bytes = g->m * g->n * (int64_t)sizeof(float);
+    return threads == 1 && g->k >= SHALLOW && g->k <= SHALLOW_MOST &&
+           bytes >= SHALLOW_LEAST_BYTES && bytes <= SHALLOW_MOST_BYTES &&
+           cpu_product_flops(g) > CPU_PRODUCT_SMALL && !g->accumulate && g->bias == NULL;
+}
+
+static bool is_few_rows_shared(const cpu_product *g, int threads)
+{
+    return threads > 1 && g->b_col == 1 && g->k >= SHARED_DEPTH && g->m >= SHARED_LEAST_ROWS &&
+           g->m <= SHARED_MOST_ROWS && g->n >= SHARED_LEAST_COLUMNS * threads &&
+           g->n <= SHARED_MOST_COLUMNS * threads;
+}
+
+bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
 {
     const int64_t flops = cpu_product_flops(g);
     if (flops <= CPU_PRODUCT_NARROW)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    const bool large = fast && g->k >= LARGE_DEPTH && g->b_col == 1 && cpu_on_intel();
+    const bool on_intel = fast && cpu_on_intel();
+    if (on_intel && (is_shallow_in_cache(g, threads) || is_few_rows_shared(g, threads)))
+        return false;
+    const bool large = on_intel && g->k >= LARGE_DEPTH && g->b_col == 1;
     return flops <= (large                     ? OWN_LARGE
                      : fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN
                                                : CPU_PRODUCT_SMALL) &&

@@ -25,8 +25,8 @@ enum {
     CPU_PRODUCT_OWN = 400000000
 };
 
-/* Own kernels for a product of f32 or f64? */
-bool cpu_product_own_is_best(int dtype, const cpu_product *g);
+/* Own kernels for a product of f32 or f64 on `threads`? */
+bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads);
 /* What of a product on one thread lies beyond the second-level cache; own kernels of f32 and f64. */
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g);
 /* Do `threads` share out rows of C? Else columns. */
