@@ -7,14 +7,16 @@
 #include "backend_cuda/cudnn.h"
 #include "backend_cuda/nvml.h"
 
+/* As nvidia-smi writes it, and NVML wants it. Of a part of a GPU the driver gives the part's own, and only
+ * the name tells: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
 static void write_uuid(const struct cudaDeviceProp *prop, char *text, size_t size)
 {
     unsigned char b[16];
     memcpy(b, prop->uuid.bytes, sizeof b);
     (void)snprintf(text, size,
-                   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-                   b[14], b[15]);
+                   "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                   strstr(prop->name, " MIG ") != NULL ? "MIG" : "GPU", b[0], b[1], b[2], b[3],
+                   b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 /* "cuBLAS 13.1, cuDNN 9.19.0": of what is opened for that. */

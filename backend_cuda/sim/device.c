@@ -171,8 +171,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
                                          .pciBusID = sim_config.number[device] + 1,
                                          .l2CacheSize = 1 << 20,
                                          .pageableMemoryAccess = !sim_config.staging };
-        (void)snprintf(prop->name, sizeof prop->name, "simulated device %d",
-                       sim_config.number[device]);
+        (void)snprintf(prop->name, sizeof prop->name, "simulated device %d%s",
+                       sim_config.number[device], sim_config.mig ? " MIG 1g.5gb" : "");
         sim_uuid(sim_config.number[device], prop->uuid.bytes);
     }
     return sim_end(code);

@@ -138,6 +138,7 @@ static int set(const char *name, const char *value)
     bool *is_on = strcmp(name, "RACES") == 0     ? &sim_config.races
                   : strcmp(name, "PEER") == 0    ? &sim_config.peer
                   : strcmp(name, "STAGING") == 0 ? &sim_config.staging
+                  : strcmp(name, "MIG") == 0     ? &sim_config.mig
                                                  : NULL;
     if (is_on != NULL)
         *is_on = strcmp(value, "off") != 0;
@@ -157,9 +158,9 @@ void sim_uuid_text(int number, char *text, size_t size)
     char b[16];
     sim_uuid(number, b);
     (void)snprintf(text, size,
-                   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-                   b[14], b[15]);
+                   "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                   sim_config.mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7],
+                   b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 /* CUDA_VISIBLE_DEVICES hides and renumbers simulated devices as the driver does real ones. */
@@ -184,9 +185,9 @@ static void apply_visible_list(void)
 
 void sim_settings_load(void)
 {
-    static const char *const names[] = { "DEVICES", "MEMORY",    "ORDER",   "ASYNC",
-                                         "CLOCK",   "FAIL",      "RACES",   "PEER",
-                                         "ABSENT",  "PROCESSES", "STAGING", "CAPABILITY" };
+    static const char *const names[] = { "DEVICES", "MEMORY",     "ORDER", "ASYNC",  "CLOCK",
+                                         "FAIL",    "RACES",      "PEER",  "ABSENT", "PROCESSES",
+                                         "STAGING", "CAPABILITY", "MIG" };
     if (loaded)
         return;
     loaded = true;

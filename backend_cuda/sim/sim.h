@@ -43,6 +43,7 @@ typedef struct sim_settings {
     bool races;
     bool peer;      /* devices reach each other's memory */
     bool staging;   /* devices do not read pageable memory themselves */
+    bool mig;       /* each is a part of a GPU */
     int capability; /* 75: 7.5 */
     const sim_clock_model *clock;
 } sim_settings;

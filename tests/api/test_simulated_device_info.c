@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/support/check.h"
+#include "tests/support/child.h"
 
 static bool with_nvml(void)
 {
@@ -35,6 +35,23 @@ static void test_properties(void **state)
     assert_string_equal(info.pci, "");
 }
 
+static void look_at_parts(void)
+{
+    tern_dev_info_t info;
+    (void)setenv("TERN_SIM_MIG", "on", 1);
+    EXPECT(tern_dev_info(TERN_CUDA(1), &info));
+    EXPECT(strcmp(info.name, "simulated device 1 MIG 1g.5gb") == 0);
+    EXPECT(strcmp(info.uuid, "MIG-73696d75-6c61-7465-6400-000000000001") == 0);
+    EXPECT(info.temperature == 20); /* NVML knows it by that */
+}
+
+/* Before any device of this process is looked at. */
+static void test_parts_of_a_gpu(void **state)
+{
+    (void)state;
+    assert_in_child(look_at_parts, .fail = NULL);
+}
+
 static void test_out_of_memory_names_processes(void **state) /* M037 */
 {
     (void)state;
@@ -61,6 +78,7 @@ static void test_out_of_memory_names_processes(void **state) /* M037 */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_a_gpu),
         cmocka_unit_test(test_properties),
         cmocka_unit_test(test_out_of_memory_names_processes),
     };
