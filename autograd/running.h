@@ -62,8 +62,8 @@ static inline bool accumulate(engine *e, tern_tensor **slot, tern_tensor *grad)
 
 /* ---- what users return (shapes.c) ----------------------------------------------------------------- */
 
-/* Of an op of a user's own: gradients have the shapes and devices of the inputs, else an error is recorded,
- * and become of their dtypes. */
+/* Of an op of a user's own: gradients are summed to the shapes of inputs that can be expanded to theirs and
+ * become of the inputs' dtypes; an error is recorded of other shapes and devices. */
 bool autograd_settle_own(const engine *e, const core_node *node, tern_tensor **grad_in);
 /* Records the error of a gradient that does not fit; false. node: NULL where a leaf is the root. */
 bool autograd_misfit(const engine *e, const core_node *node, const tern_view *grad,

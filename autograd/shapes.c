@@ -1,9 +1,11 @@
-/* Ops of a user's own: what their backward functions return must look like the inputs. A node of such an op
+/* Ops of a user's own: what their backward functions return must look like the inputs, or like what these
+ * were broadcast to. A node of such an op
  * has the shape of input 0, as others have, and behind its attributes those of the other inputs that need a
  * gradient. */
 #include "autograd/running.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/rules.h"
 #include "tern/ops.h"
 
 typedef struct input_shape {
@@ -55,14 +57,20 @@ bool autograd_misfit(const engine *e, const core_node *node, const tern_view *gr
     return false;
 }
 
-/* A gradient of another dtype is cast, as leaves cast theirs. */
+/* A gradient in the shape that the input was broadcast to is summed, as PyTorch's engine does; one of another
+ * dtype is cast, as leaves cast theirs. */
 static bool settle(const engine *e, const core_node *node, const tern_view *wanted,
                    tern_tensor **grad)
 {
-    if (!core_view_same_shape(&(*grad)->view, wanted) ||
-        !tern_dev_equal((*grad)->view.dev, wanted->dev))
-        return autograd_misfit(e, node, &(*grad)->view, "backward", "an input", wanted);
-    if ((*grad)->view.dtype != wanted->dtype)
+    const tern_view *given = &(*grad)->view;
+    const bool same = core_view_same_shape(given, wanted);
+    int64_t strides[TERN_MAX_DIMS];
+    if ((!same && !core_expand_strides(wanted, given->ndim, given->shape, strides)) ||
+        !tern_dev_equal(given->dev, wanted->dev))
+        return autograd_misfit(e, node, given, "backward", "an input", wanted);
+    if (!same)
+        *grad = core_sum_to(*grad, wanted);
+    if (*grad != NULL && (*grad)->view.dtype != wanted->dtype)
         *grad = tern_cast(*grad, (tern_dtype_t)wanted->dtype);
     return *grad != NULL;
 }

@@ -189,6 +189,8 @@ const tern_view *core_input_view(const tern_op_ctx *ctx, int i);
  * grad must not be used afterwards. `attr`: the call's own (tern_op_attr), or NULL. */
 tern_tensor *core_grad_apply(tern_op_ctx *ctx, tern_op_id id, const void *attr, tern_tensor *grad,
                              tern_tensor *x);
+/* grad summed over what x is repeated along to have its shape: x can be expanded to that. */
+tern_tensor *core_sum_to(tern_tensor *grad, const tern_view *x);
 /* What has come so far of the gradient of what input i is, when backward may add to a part of it in
  * place: nobody else holds it, nothing is recorded, one stream runs both. NULL: add nothing, return. */
 tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i);

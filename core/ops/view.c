@@ -318,9 +318,9 @@ tern_tensor *tern_expand_at(tern_site_t site, tern_tensor *x, tern_shape_t shape
     return core_op1(TERN_OP_expand, site, &attr, x);
 }
 
-void back_expand(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+tern_tensor *core_sum_to(tern_tensor *grad, const tern_view *x)
 {
-    const tern_view *x = core_input_view(ctx, 0), *g = &grad->view;
+    const tern_view *g = &grad->view;
     const int added = g->ndim - x->ndim;
     tern_dims_t grown = { .set_ = 1 };
     for (int d = 0; d < g->ndim; d++)
@@ -328,7 +328,12 @@ void back_expand(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
             grown.dims[grown.ndim++] = d;
     if (grown.ndim > 0)
         grad = tern_sum(grad, .dims = grown, .keepdim = true);
-    grad_in[0] = tern_reshape(grad, shape_of(x));
+    return tern_reshape(grad, shape_of(x));
+}
+
+void back_expand(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = core_sum_to(grad, core_input_view(ctx, 0));
 }
 
 /* ---- detach ------------------------------------------------------------------------------------ */

@@ -137,7 +137,9 @@ struct tern_op {
     uint8_t outputs; /* 0 means 1, 255 none (it only writes inputs) */
     /* Runs the op in terms of other ops, grad mode off. Returns output 0. */
     tern_tensor *(*forward)(tern_op_ctx *ctx, tern_tensor **in);
-    /* Sets grad_in[i] for each wanted input, in the input's shape. NULL: not differentiable. */
+    /* Sets grad_in[i] for each wanted input, on the input's device and in its shape, or in one that the input
+     * can be expanded to: what it is repeated along is summed, as PyTorch does. Another dtype is cast; all
+     * else is an error (TERN_ERR_GRAD). NULL: not differentiable. */
     void (*backward)(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
     /* Checks inputs and makes the outputs (core/call.h); false after recording an error. */
     bool (*rule)(struct tern_op_call *call);
