@@ -5,11 +5,13 @@
 #include "core/autocast.h"
 #include "tern/amp.h"
 
-/* A parameter and its cast. Both are retained, so an address is not used again while it is a key. */
+/* A parameter and its cast. Both are retained, and so is the memory that was cast (tern_tensor_replace gives a
+ * parameter another), so an address is not used again while it is a key. */
 typedef struct amp_cached {
     tern_tensor *source; /* NULL: a free place of the table */
     tern_tensor *cast;
-    const core_storage *storage; /* of the source when it was cast, and its version */
+    core_storage *storage; /* of the source when it was cast; what it saw of it, and its version */
+    tern_view view;
     uint32_t version;
 } amp_cached;
 

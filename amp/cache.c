@@ -39,6 +39,12 @@ static bool grow(struct core_autocast *amp)
     return true;
 }
 
+static void let_go_of_cast(tern_thread *self, amp_cached *place)
+{
+    core_release(self, place->cast);
+    core_storage_release(self, place->storage);
+}
+
 void amp_cache_clear(tern_thread *self)
 {
     struct core_autocast *amp = self->amp;
@@ -46,7 +52,7 @@ void amp_cache_clear(tern_thread *self)
         return;
     for (int64_t i = 0; i < amp->cache_capacity; i++)
         if (amp->cache[i].source != NULL) {
-            core_release(self, amp->cache[i].cast);
+            let_go_of_cast(self, &amp->cache[i]);
             core_release(self, amp->cache[i].source);
             amp->cache[i].source = NULL;
         }
@@ -68,6 +74,15 @@ static uint32_t version_of(const tern_tensor *t)
     return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
 }
 
+/* Was it cast from what the weight holds now? */
+static bool is_current(const amp_cached *place, const tern_tensor *weight)
+{
+    const tern_view *then = &place->view, *now = &weight->view;
+    return place->storage == weight->storage && place->version == version_of(weight) &&
+           then->data == now->data && core_view_same_shape(then, now) &&
+           memcmp(then->stride, now->stride, sizeof *now->stride * now->ndim) == 0;
+}
+
 /* The weight's place; NULL without memory for the table, when nothing is kept. */
 static amp_cached *find_place(tern_thread *self, const tern_tensor *weight)
 {
@@ -83,8 +98,7 @@ bool amp_cast_weight(core_call *call, int i, tern_dtype_t dtype, bool *out_made)
     tern_tensor *weight = call->in[i];
     amp_cached *place = find_place(self, weight);
     const bool known = place != NULL && place->source != NULL;
-    *out_made = !(known && place->storage == weight->storage &&
-                  place->version == version_of(weight) && place->cast->view.dtype == dtype);
+    *out_made = !(known && is_current(place, weight) && place->cast->view.dtype == dtype);
     if (!*out_made)
         return core_replace_input(call, i, core_retain(place->cast));
     if (!cast_recorded(call, i, dtype))
@@ -92,13 +106,15 @@ bool amp_cast_weight(core_call *call, int i, tern_dtype_t dtype, bool *out_made)
     if (place == NULL)
         return true;
     if (known) {
-        core_release(self, place->cast);
+        let_go_of_cast(self, place);
     } else {
         place->source = core_retain(weight);
         self->amp->cache_count++;
     }
     place->cast = core_retain(call->in[i]);
+    atomic_fetch_add_explicit(&weight->storage->refs, 1, memory_order_relaxed);
     place->storage = weight->storage;
+    place->view = weight->view;
     place->version = version_of(weight);
     return true;
 }

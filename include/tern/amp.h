@@ -66,7 +66,8 @@ TERN_API tern_status_t tern_set_autocast_dtype_at(tern_site_t site, tern_dev_t d
 TERN_API bool tern_autocast_cache_enabled(void);
 /* Returns the previous setting; on when a thread starts. */
 TERN_API bool tern_set_autocast_cache_enabled(bool on);
-/* Lets go of cached casts now. A parameter that was changed in place is cast anew by itself. */
+/* Lets go of cached casts now. A parameter that was changed in place, or replaced
+ * (tern_tensor_replace), is cast anew by itself; memory that was cast is kept until then. */
 TERN_API void tern_autocast_clear_cache(void);
 
 /* ---- what autocast did -------------------------------------------------------------------------- */

@@ -196,6 +196,62 @@ static void test_explain_lists_ops_dtypes_and_casts(void **state)
     assert_int_equal(tern_amp_counted().calls, 0);
 }
 
+/* The largest of row 0 of the weight, seen through a product of a region: ones times w. */
+static double seen(tern_tensor *w)
+{
+    tern_tensor *ones = tern_ones(TERN_SHAPE(1, tern_size(w, 0)));
+    return tern_item(tern_select(tern_view(tern_matmul(ones, w), TERN_SHAPE(-1)), 0, 0));
+}
+
+static tern_tensor *detached_leaf(tern_tensor *t)
+{
+    return tern_set_requires_grad(tern_detach(t), true);
+}
+
+/* The same object and the same memory, read another way: in another order, from another place, in another
+ * shape. */
+static void test_a_weight_that_shows_other_elements_is_cast_anew(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+    tern_tensor *all = tern_view(tern_arange(0, 18, .dtype = TERN_F32), TERN_SHAPE(2, 3, 3));
+    tern_tensor *w = detached_leaf(tern_select(all, 0, 0));
+    assert_close(seen(w), 0 + 3 + 6, 0);
+    tern_tensor_replace(w, tern_detach(tern_transpose(w, 0, 1)));
+    assert_close(seen(w), 0 + 1 + 2, 0);
+    tern_tensor_replace(w, tern_detach(tern_select(all, 0, 1)));
+    assert_close(seen(w), 9 + 12 + 15, 0);
+    tern_tensor_replace(w, tern_detach(tern_view(tern_select(all, 0, 1), TERN_SHAPE(9, 1))));
+    assert_close(seen(w), 9 * (9 + 17) / 2, 0);
+    assert_int_equal(tern_amp_counted().cached, 0);
+    assert_close(seen(w), 9 * (9 + 17) / 2, 0);
+    assert_int_equal(tern_amp_counted().cached, 1);
+    assert_no_error();
+}
+
+/* The memory that the weight had is given back, and the next of that size has its address. */
+static void test_a_weight_in_memory_that_was_given_back_is_cast_anew(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 2, 64, 512 }; /* in a tensor, from a thread's lists, large */
+    for (int i = 0; i < 3; i++) {
+        TERN_SCOPE;
+        const tern_shape_t shape = TERN_SHAPE(sizes[i], sizes[i]);
+        const double rows = (double)sizes[i];
+        TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+        tern_tensor *w = tern_full(1, shape, .requires_grad = true);
+        for (int round = 1; round < 9; round++) {
+            assert_close(seen(w), rows * round, 0);
+            for (int k = round; k < round + 2; k++) { /* the first makes place for the second */
+                TERN_SCOPE;
+                tern_tensor_replace(w, tern_full(k == round ? -1 : k, shape));
+            }
+        }
+        assert_no_error();
+    }
+}
+
 static void test_many_weights_and_ops_fit_the_tables(void **state)
 {
     (void)state;
@@ -228,6 +284,8 @@ int main(void)
         CASE(test_a_banned_op_is_an_error_with_advice),
         CASE(test_explain_lists_ops_dtypes_and_casts),
         CASE(test_many_weights_and_ops_fit_the_tables),
+        CASE(test_a_weight_that_shows_other_elements_is_cast_anew),
+        CASE(test_a_weight_in_memory_that_was_given_back_is_cast_anew),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 || failed;
