@@ -40,7 +40,12 @@ tern_status_t cuda_source_read(int index, const void *src, cudaStream_t stream)
         return TERN_ERR_BACKEND;
     if (!d->reads_pageable)
         return TERN_OK;
-    CUDA_TRY(cuda_check(index, cudaPointerGetAttributes(&a, src), "cudaPointerGetAttributes"));
+    const tern_status_t asked =
+        cuda_check(index, cudaPointerGetAttributes(&a, src), "cudaPointerGetAttributes");
+    if (asked != TERN_OK) { /* the caller may free it all the same */
+        (void)cudaStreamSynchronize(stream);
+        return asked;
+    }
     if (a.type == cudaMemoryTypeHost)
         return TERN_OK;
     return cuda_check_on(index, stream, cudaStreamSynchronize(stream), "a copy from the host");

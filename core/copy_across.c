@@ -16,8 +16,8 @@ typedef struct transfer {
     int64_t bytes;
     void *to_stream, *from_stream; /* current ones; NULL on the CPU */
     bool non_blocking;
-    const core_storage *pinned; /* of the host's side, or NULL */
-    bool waited;                /* the host, for the device's work before the copy */
+    core_storage *pinned; /* of the host's side, or NULL */
+    bool waited;          /* the host, for the device's work before the copy */
 } transfer;
 
 static _Atomic int sync_debug; /* tern_sync_debug_t */
@@ -49,46 +49,62 @@ static tern_status_t may_wait(const transfer *t)
                                 "which tern_set_sync_debug_mode made an error");
 }
 
-/* The copy is queued and the pinned memory must outlive it. Where that cannot be noted, the host waits. */
+/* The copy is queued and the pinned memory must outlive it. Where that cannot be noted, the host waits; memory
+ * that cannot be waited for either is nobody's again. */
 static tern_status_t keep_pinned(transfer *t, const tern_backend *b, tern_stream_t stream)
 {
     if (t->pinned == NULL || core_pinned_storage_record(t->pinned, stream) == TERN_OK)
         return TERN_OK;
     t->waited = true;
-    return b->stream->synchronize(b->context, stream.device.index);
+    const tern_status_t code = b->stream->synchronize(b->context, stream.device.index);
+    if (code != TERN_OK)
+        atomic_fetch_add_explicit(&t->pinned->refs, 1, memory_order_relaxed);
+    return code;
+}
+
+/* A call of a backend that queues copies has failed, perhaps when the copy was in the queue: it may run yet. */
+static tern_status_t copy_failed(transfer *t, const tern_backend *b, tern_stream_t stream,
+                                 tern_status_t code)
+{
+    (void)keep_pinned(t, b, stream);
+    return code;
 }
 
 /* A backend that can queue a copy waits when it is not asked to; others only read the source. */
 static tern_status_t to_device(transfer *t, const tern_backend *b)
 {
     const int index = t->to.index;
+    const tern_stream_t stream = { t->to, t->to_stream };
+    tern_status_t code;
     const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, from_host_later);
     if (!t->non_blocking || !can_queue) {
         t->waited = can_queue;
         const tern_status_t may = can_queue ? may_wait(t) : TERN_OK;
         if (may != TERN_OK)
             return may;
-        return b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
+        code = b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
+        return code == TERN_OK || !can_queue ? code : copy_failed(t, b, stream, code);
     }
-    const tern_status_t code =
-        b->copy->from_host_later(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
-    return code == TERN_OK ? keep_pinned(t, b, (tern_stream_t){ t->to, t->to_stream }) : code;
+    code = b->copy->from_host_later(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
+    return code == TERN_OK ? keep_pinned(t, b, stream) : copy_failed(t, b, stream, code);
 }
 
 static tern_status_t to_host(transfer *t, const tern_backend *b)
 {
     const int index = t->from.index;
-    if (!t->non_blocking || t->pinned == NULL ||
-        !CORE_HAS(b->copy, tern_backend_copy, to_host_later)) {
+    const tern_stream_t stream = { t->from, t->from_stream };
+    const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, to_host_later);
+    tern_status_t code;
+    if (!t->non_blocking || t->pinned == NULL || !can_queue) {
         const tern_status_t may = may_wait(t);
         if (may != TERN_OK)
             return may;
         t->waited = true;
-        return b->copy->to_host(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
+        code = b->copy->to_host(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
+        return code == TERN_OK || !can_queue ? code : copy_failed(t, b, stream, code);
     }
-    const tern_status_t code =
-        b->copy->to_host_later(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
-    return code == TERN_OK ? keep_pinned(t, b, (tern_stream_t){ t->from, t->from_stream }) : code;
+    code = b->copy->to_host_later(b->context, index, t->dst, t->src, t->bytes, t->from_stream);
+    return code == TERN_OK ? keep_pinned(t, b, stream) : copy_failed(t, b, stream, code);
 }
 
 /* ---- between devices ------------------------------------------------------------------------- */
@@ -165,7 +181,7 @@ tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const t
                                bool non_blocking, bool *out_waited)
 {
     const tern_thread *self = core_self();
-    const core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
+    core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
     transfer t = { .site = site,
                    .to = out->view.dev,
                    .from = in->view.dev,

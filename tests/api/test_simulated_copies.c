@@ -106,6 +106,54 @@ static void test_pinned_memory_in_flight_is_guarded(void **state) /* T020 T021 *
     assert_non_null(strstr(text, "host read"));
 }
 
+/* ---- copies that fail when they are queued -------------------------------------------------------- */
+
+/* The host's wait fails, the copy runs later: till then its page-locked memory is nobody else's. */
+static void test_a_failed_copy_keeps_its_pinned_source(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *there = tern_zeros(TERN_SHAPE(1000), .device = dev0), *next;
+    (void)tern_dev_synchronize(dev0);
+    {
+        TERN_SCOPE;
+        tern_tensor *ones = tern_pin(tern_ones(TERN_SHAPE(1000)));
+        simulator_set("FAIL", "cudaStreamSynchronize@1=2");
+        assert_null(tern_copy(there, ones));
+        assert_non_null(strstr(tern_error_text(), "a copy from the host"));
+        tern_error_clear();
+    }
+    assert_int_equal(tern_host_memory_stat("active.current"), 1);
+    next = tern_pin(tern_full(7, TERN_SHAPE(1000)));
+    assert_int_equal(tern_host_memory_stat("segment.current"), 2);
+    assert_close(sum_of(there), 1000, 0);
+    assert_close(sum_of(next), 7000, 0);
+    assert_no_error();
+    tern_host_empty_cache();
+}
+
+static void test_a_failed_copy_keeps_its_pinned_target(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *there = tern_ones(TERN_SHAPE(1000), .device = dev0), *next;
+    const int64_t before = tern_host_memory_stat("active.current");
+    {
+        TERN_SCOPE;
+        tern_tensor *back = tern_pin(tern_zeros(TERN_SHAPE(1000)));
+        simulator_set("FAIL", "cudaStreamSynchronize@1=2");
+        assert_null(tern_copy(back, there));
+        assert_non_null(strstr(tern_error_text(), "a copy to the host"));
+        tern_error_clear();
+    }
+    assert_int_equal(tern_host_memory_stat("active.current") - before, 1);
+    next = tern_pin(tern_full(7, TERN_SHAPE(1000)));
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK); /* the copy has run */
+    assert_close(sum_of(next), 7000, 0);
+    assert_no_error();
+    tern_host_empty_cache();
+}
+
 /* ---- conversion ---------------------------------------------------------------------------------- */
 
 static void test_conversion_is_where_nobody_waits(void **state) /* T023 */
@@ -331,6 +379,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_pinned_memory_in_flight_is_guarded),
         TEST(test_devices_copy_with_and_without_peer_access), /* the first copies between devices */
+        TEST(test_a_failed_copy_keeps_its_pinned_source),
+        TEST(test_a_failed_copy_keeps_its_pinned_target),
         TEST(test_conversion_is_where_nobody_waits),
         TEST(test_what_lies_alike_needs_no_other_memory),
         TEST(test_the_default_streams_need_no_help),

@@ -44,6 +44,22 @@ static void test_a_source_may_be_overwritten(void **state)
     assert_no_error();
 }
 
+/* Nobody can say what memory it is: the call fails, and has read it. */
+static void test_a_source_may_be_overwritten_after_a_failure(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(100)),
+                *there = tern_zeros(TERN_SHAPE(100), .device = dev);
+    simulator_set("FAIL", "cudaPointerGetAttributes@1=2");
+    assert_null(tern_copy(there, x, .non_blocking = true));
+    assert_non_null(strstr(tern_error_text(), "cudaPointerGetAttributes"));
+    tern_error_clear();
+    ((float *)tern_data(x))[7] = 5;
+    assert_close(tern_item(tern_sum(there)), 100, 0);
+    assert_no_error();
+}
+
 /* Nothing waits for a copy of page-locked memory. */
 static void test_page_locked_memory_is_not_waited_for(void **state)
 {
@@ -64,6 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_randperm_frees_what_has_been_read),
         cmocka_unit_test(test_a_source_may_be_overwritten),
+        cmocka_unit_test(test_a_source_may_be_overwritten_after_a_failure),
         cmocka_unit_test(test_page_locked_memory_is_not_waited_for),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
