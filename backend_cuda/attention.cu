@@ -59,7 +59,18 @@ template <typename T> static __device__ __forceinline__ T dot(const T *x, const 
     return sum;
 }
 
-/* The scaled score of query t and key s; -infinity where it is hidden or there is none. */
+/* Never one fma with what follows. */
+static __device__ __forceinline__ float rounded_product(float x, float y)
+{
+    return __fmul_rn(x, y);
+}
+static __device__ __forceinline__ double rounded_product(double x, double y)
+{
+    return __dmul_rn(x, y);
+}
+
+/* The scaled score of query t and key s, which backward rounds as forward did, since it subtracts the logarithm of
+ * forward's; -infinity where it is hidden or there is none. */
 template <typename S>
 static __device__ __forceinline__ real<S> score_of(const cuda_attention_args &a, const head &p,
                                                    int64_t t, int64_t s, real<S> product)
@@ -67,7 +78,7 @@ static __device__ __forceinline__ real<S> score_of(const cuda_attention_args &a,
     const real<S> hidden = -(real<S>)INFINITY;
     if (t >= a.t || s >= a.s || (a.causal && s > t))
         return hidden;
-    const real<S> score = product * (real<S>)a.scale;
+    const real<S> score = rounded_product(product, (real<S>)a.scale);
     if (a.mask == nullptr)
         return score;
     const int64_t at = p.b * a.mask_stride[0] + p.h * a.mask_stride[1] + t * a.mask_stride[2] +

@@ -126,6 +126,10 @@ static inline double __dmul_rn(double a, double b)
 {
     return a * b;
 }
+static inline float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
 template <typename T> static inline T __ldg(const T *at)
 {
     return *at;

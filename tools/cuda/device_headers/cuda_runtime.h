@@ -35,6 +35,7 @@ __device__ unsigned __umulhi(unsigned a, unsigned b);
 __device__ unsigned long long __umul64hi(unsigned long long a, unsigned long long b);
 __device__ double __dadd_rn(double a, double b);
 __device__ double __dmul_rn(double a, double b);
+__device__ float __fmul_rn(float a, float b);
 template <typename T> __device__ T __shfl_sync(unsigned mask, T value, int lane, int width = 32);
 template <typename T>
 __device__ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32);
