@@ -147,7 +147,7 @@ static cudnnStatus_t describe_layers(dnn_plan *p, const tern_attr_rnn *a)
         a->directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
         dnn_type(a->dtype), a->dtype == TERN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT,
         math_of(a, p->key.flags), (int32_t)a->features, (int32_t)a->hidden, (int32_t)a->hidden,
-        a->layers, NULL, CUDNN_RNN_PADDED_IO_DISABLED);
+        a->layers, NULL, CUDNN_RNN_PADDED_IO_ENABLED); /* which unpacked layouts ask for */
 }
 
 static cudnnStatus_t describe_steps(cudnnRNNDataDescriptor_t *steps, const tern_attr_rnn *a,

@@ -34,7 +34,7 @@ struct cudnnConvolutionStruct {
 };
 
 struct cudnnRNNStruct {
-    bool set, biased;
+    bool set, biased, padded;
     cudnnRNNMode_t mode;
     cudnnDataType_t type;
     int directions, layers, features, hidden;

@@ -1,5 +1,5 @@
 /* cuDNN's recurrent layers: descriptors and calls, with the checks of the real library (its descriptors were
- * tried, 9.19). Sequences of one length, the standard algorithm, no dropout, no projection. */
+ * tried, 9.19) and what its documentation asks for: unpacked layouts need padded input and output. Sequences of one length, the standard algorithm, no dropout, no projection. */
 #include <string.h>
 
 #include "backend_cuda/sim/dnn_rnn.h"
@@ -56,12 +56,13 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc, cudnnRNNAlg
                        (unsigned)biasMode <= CUDNN_RNN_SINGLE_REC_BIAS &&
                        (unsigned)dirMode <= CUDNN_BIDIRECTIONAL &&
                        (unsigned)inputMode <= CUDNN_SKIP_INPUT && sim_dnn_is_type(dataType) &&
-                       sim_dnn_is_type(mathPrec) && (unsigned)mathType <= CUDNN_FMA_MATH;
+                       sim_dnn_is_type(mathPrec) && (unsigned)mathType <= CUDNN_FMA_MATH &&
+                       auxFlags <= CUDNN_RNN_PADDED_IO_ENABLED;
     const bool sizes = inputSize >= 1 && hiddenSize >= 1 && projSize >= 1 && numLayers >= 1;
     const bool simulated = algo == CUDNN_RNN_ALGO_STANDARD &&
                            (biasMode == CUDNN_RNN_NO_BIAS || biasMode == CUDNN_RNN_DOUBLE_BIAS) &&
                            inputMode == CUDNN_LINEAR_INPUT && projSize == hiddenSize &&
-                           dropoutDesc == NULL && auxFlags == CUDNN_RNN_PADDED_IO_DISABLED;
+                           dropoutDesc == NULL;
     cudnnStatus_t status = sim_dnn_begin("cudnnSetRNNDescriptor_v8");
     if (status == CUDNN_STATUS_SUCCESS && (rnnDesc == NULL || !known || !sizes))
         status = sim_dnn_fail(CUDNN_STATUS_BAD_PARAM, "%s",
@@ -75,6 +76,7 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc, cudnnRNNAlg
     if (status == CUDNN_STATUS_SUCCESS)
         *rnnDesc = (struct cudnnRNNStruct){ .set = true,
                                             .biased = biasMode == CUDNN_RNN_DOUBLE_BIAS,
+                                            .padded = auxFlags == CUDNN_RNN_PADDED_IO_ENABLED,
                                             .mode = cellMode,
                                             .type = dataType,
                                             .directions = dirMode == CUDNN_BIDIRECTIONAL ? 2 : 1,
@@ -126,6 +128,9 @@ static cudnnStatus_t sizes_of(const struct cudnnRNNStruct *net, cudnnForwardMode
 {
     SIM_DNN_NEED(net != NULL && x != NULL && net->set && x->set);
     SIM_DNN_NEED(mode == CUDNN_FWD_MODE_INFERENCE || mode == CUDNN_FWD_MODE_TRAINING);
+    if (!net->padded) /* the simulator's sequences are unpacked */
+        return sim_dnn_fail(CUDNN_STATUS_BAD_PARAM,
+                            "an unpacked layout without CUDNN_RNN_PADDED_IO_ENABLED");
     const size_t kept = sim_rnn_kept_bytes(net, x->length, x->batch);
     const bool training = mode == CUDNN_FWD_MODE_TRAINING;
     if (out_work != NULL)

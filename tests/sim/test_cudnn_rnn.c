@@ -36,14 +36,21 @@ static bool open_real(library *l)
     return open_real_cudnn(names, sizeof names / sizeof *names, l);
 }
 
-/* inputs, hidden, projected, layers */
+/* inputs, hidden, projected, layers; without a descriptor of dropout */
+static cudnnStatus_t set_flagged(const library *l, cudnnRNNDescriptor_t r, cudnnDataType_t type,
+                                 cudnnDataType_t precision, int mode, const int size[4],
+                                 uint32_t flags)
+{
+    return l->cudnnSetRNNDescriptor_v8(r, CUDNN_RNN_ALGO_STANDARD, (cudnnRNNMode_t)mode,
+                                       CUDNN_RNN_DOUBLE_BIAS, CUDNN_BIDIRECTIONAL,
+                                       CUDNN_LINEAR_INPUT, type, precision, CUDNN_DEFAULT_MATH,
+                                       size[0], size[1], size[2], size[3], NULL, flags);
+}
+
 static cudnnStatus_t set(const library *l, cudnnRNNDescriptor_t r, cudnnDataType_t type,
                          cudnnDataType_t precision, int mode, const int size[4])
 {
-    return l->cudnnSetRNNDescriptor_v8(
-        r, CUDNN_RNN_ALGO_STANDARD, (cudnnRNNMode_t)mode, CUDNN_RNN_DOUBLE_BIAS,
-        CUDNN_BIDIRECTIONAL, CUDNN_LINEAR_INPUT, type, precision, CUDNN_DEFAULT_MATH, size[0],
-        size[1], size[2], size[3], NULL, CUDNN_RNN_PADDED_IO_DISABLED);
+    return set_flagged(l, r, type, precision, mode, size, CUDNN_RNN_PADDED_IO_ENABLED);
 }
 
 static void ask_layers(const library *l, answers *a)
@@ -65,6 +72,8 @@ static void ask_layers(const library *l, answers *a)
     note(a, set(l, r, types[2], types[2], CUDNN_GRU, sizes[0]));
     note(a, set(l, r, types[0], types[0], 9, sizes[0]));
     note(a, set(l, NULL, types[0], types[0], CUDNN_GRU, sizes[0]));
+    for (uint32_t flags = 0; flags < 5; flags++)
+        note(a, set_flagged(l, r, types[0], types[0], CUDNN_GRU, sizes[0], flags));
     note(a, l->cudnnGetRNNWeightSpaceSize(NULL, r, NULL));
     note(a, l->cudnnDestroyRNNDescriptor(r));
 }
@@ -150,7 +159,7 @@ static tiny make_tiny(void)
     assert_dnn(cudnnSetRNNDescriptor_v8(t.net, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_TANH,
                                         CUDNN_RNN_NO_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
                                         CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 1, 1, 1,
-                                        1, NULL, CUDNN_RNN_PADDED_IO_DISABLED));
+                                        1, NULL, CUDNN_RNN_PADDED_IO_ENABLED));
     assert_dnn(cudnnCreateRNNDataDescriptor(&t.steps));
     assert_dnn(cudnnSetRNNDataDescriptor(t.steps, CUDNN_DATA_FLOAT,
                                          CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, 2, 1, 1, lengths,
@@ -258,13 +267,27 @@ static void test_what_does_not_fit_is_refused(void **state)
     free_tiny(&t);
 }
 
+/* What the documentation asks of the layout that steps of all sequences are in. */
+static void test_unpacked_steps_need_the_flag(void **state)
+{
+    (void)state;
+    static const int one[4] = { 1, 1, 1, 1 };
+    tiny t = make_tiny();
+    assert_dnn(set_flagged(&simulated, t.net, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_RNN_TANH,
+                           one, CUDNN_RNN_PADDED_IO_DISABLED));
+    assert_int_equal(cudnnGetRNNTempSpaceSizes(t.handle, t.net, CUDNN_FWD_MODE_TRAINING, t.steps,
+                                               &t.work_bytes, &t.reserve_bytes),
+                     CUDNN_STATUS_BAD_PARAM);
+    assert_int_equal(forward(&t, t.reserve_bytes), CUDNN_STATUS_BAD_PARAM);
+    free_tiny(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_descriptors_answer_as_the_real_ones),
-        TEST(test_a_network_of_one_number),
-        TEST(test_a_reserve_is_spent_by_going_back),
-        TEST(test_what_does_not_fit_is_refused),
+        TEST(test_descriptors_answer_as_the_real_ones), TEST(test_a_network_of_one_number),
+        TEST(test_a_reserve_is_spent_by_going_back),    TEST(test_what_does_not_fit_is_refused),
+        TEST(test_unpacked_steps_need_the_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
