@@ -2,9 +2,25 @@
 #include "autograd/node.h"
 #include "core/autocast.h"
 
+void *autograd_no_answer(const tern_op_ctx *ctx, const char *what)
+{
+    tern_thread *self = core_self();
+    if (ctx == NULL)
+        core_error(self, self->site, TERN_ERR_ARGUMENT, what,
+                   "the context is NULL\n  try the one that the op's own function is called with");
+    else
+        core_error(
+            self, self->site, TERN_ERR_STATE, what,
+            "only a backward function may ask: in forward nothing is saved yet, and there is no "
+            "gradient");
+    return NULL;
+}
+
 void tern_save(tern_op_ctx *ctx, tern_tensor *t)
 {
-    if (!ctx->in_forward || t == NULL)
+    if (ctx == NULL)
+        (void)autograd_no_answer(ctx, "save");
+    if (ctx == NULL || !ctx->in_forward || t == NULL)
         return;
     if (ctx->n_user == MAX_USER_SAVED)
         core_error(ctx->self, NULL, TERN_ERR_ARGUMENT, "tern_save", "more than %d tensors",
@@ -171,7 +187,7 @@ tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *con
         return NULL;
     }
     union {
-        char bytes[320];
+        char bytes[MAX_ATTR];
         double align;
     } copy;
     if (op->attr_size > sizeof copy.bytes) {

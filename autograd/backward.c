@@ -62,7 +62,7 @@ bool autograd_capture_node(const backward_plan *plan, core_node *node)
 static bool check_root(tern_thread *self, tern_site_t site, const char *what, tern_tensor *root,
                        const tern_tensor *gradient)
 {
-    char a[160], b[160];
+    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
     if (self->error_code != TERN_OK)
         return false;
     if (root != NULL)
@@ -83,9 +83,11 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
     else if (gradient != NULL && (!core_view_same_shape(&gradient->view, &root->view) ||
                                   !tern_dev_equal(gradient->view.dev, root->view.dev)))
         core_error(self, site, TERN_ERR_SHAPE, what,
-                   "the gradient's shape %s or device differs from the root's %s",
+                   "the gradient's shape %s on %s is not the root's, %s on %s",
                    core_shape_text(gradient->view.ndim, gradient->view.shape, a, sizeof a),
-                   core_shape_text(root->view.ndim, root->view.shape, b, sizeof b));
+                   tern_dev_name(gradient->view.dev, c),
+                   core_shape_text(root->view.ndim, root->view.shape, b, sizeof b),
+                   tern_dev_name(root->view.dev, d));
     return self->error_code == TERN_OK;
 }
 

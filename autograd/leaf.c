@@ -68,6 +68,20 @@ tern_tensor *tern_grad_of(tern_tensor *t)
     return t != NULL ? t->grad : NULL;
 }
 
+static tern_status_t unlike(tern_thread *self, tern_site_t site, const tern_view *grad,
+                            const tern_view *t)
+{
+    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
+    return core_error(
+        self, site, TERN_ERR_ARGUMENT, "set_grad",
+        "the gradient is %s %s on %s, the tensor %s %s on %s: shape, dtype and device "
+        "have to be the same",
+        tern_dtype_name((tern_dtype_t)grad->dtype),
+        core_shape_text(grad->ndim, grad->shape, a, sizeof a), tern_dev_name(grad->dev, c),
+        tern_dtype_name((tern_dtype_t)t->dtype), core_shape_text(t->ndim, t->shape, b, sizeof b),
+        tern_dev_name(t->dev, d));
+}
+
 tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *grad)
 {
     tern_thread *self = core_self();
@@ -76,8 +90,7 @@ tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *gr
     if (grad != NULL &&
         (grad->view.dtype != t->view.dtype || !tern_dev_equal(grad->view.dev, t->view.dev) ||
          !core_view_same_shape(&grad->view, &t->view)))
-        return core_error(self, site, TERN_ERR_ARGUMENT, "set_grad",
-                          "the gradient's shape, dtype or device differs from the tensor's");
+        return unlike(self, site, &grad->view, &t->view);
     if (grad != NULL)
         core_retain(grad);
     if (t->grad != NULL)

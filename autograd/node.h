@@ -30,6 +30,7 @@ typedef struct core_saved {
 } core_saved;
 /* SAVED_AUTOCAST: no tensor; the setting in which a user's forward ran is in `version` */
 enum { SAVED_OUTPUT = 32, SAVED_USER = 64, SAVED_AUTOCAST = 128, MAX_USER_SAVED = 16 };
+enum { MAX_ATTR = 320 }; /* bytes, of an op of a user's own */
 
 typedef struct core_hook {
     struct core_hook *next;
@@ -78,6 +79,9 @@ struct tern_op_ctx {
     tern_tensor *user[MAX_USER_SAVED];
 };
 
+/* Records the error of a question that the context, or none, cannot answer; NULL. */
+void *autograd_no_answer(const tern_op_ctx *ctx, const char *what);
+
 /* i takes the places of the bits that are set, lowest first. */
 #define FOR_BITS(i, set)                                                                      \
     for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \
@@ -95,6 +99,7 @@ enum {
 }; /* the latter: output 0, saved by tern_save */
 void autograd_checkpoint_leave(tern_thread *self, core_node *node);
 /* Ops of a user's own: the shapes of inputs after the first, behind the attributes (shapes.c). */
+enum { AUTOGRAD_MOST_SHAPES = (CORE_MAX_INPUTS - 1) * (TERN_MAX_DIMS + 1) * 8 };
 size_t autograd_shapes_bytes(const core_call *call);
 void autograd_shapes_fill(const core_call *call, char *to);
 static inline char *autograd_shapes_of(const core_node *node)

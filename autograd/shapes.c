@@ -14,6 +14,10 @@ typedef struct input_shape {
     int64_t dims[];
 } input_shape;
 
+_Static_assert((CORE_MAX_INPUTS - 1) * (sizeof(input_shape) + TERN_MAX_DIMS * sizeof(int64_t)) ==
+                   AUTOGRAD_MOST_SHAPES,
+               "of all inputs but the first");
+
 static size_t size_of(int ndim)
 {
     return sizeof(input_shape) + (size_t)ndim * sizeof(int64_t);

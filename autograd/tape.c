@@ -7,6 +7,12 @@
 
 /* ---- making ------------------------------------------------------------------------------------ */
 
+_Static_assert(sizeof(core_node) + CORE_MAX_INPUTS * sizeof(core_edge) +
+                       (MAX_USER_SAVED + 1) * sizeof(core_saved) + sizeof(tern_view) + MAX_ATTR +
+                       AUTOGRAD_MOST_SHAPES <=
+                   CORE_POOL_LIMIT,
+               "the largest op of a user's own has a node");
+
 /* Elementwise backward functions see gradients of their inputs' own shape: no need to keep it. */
 static bool keeps_shape(const tern_op *op)
 {
@@ -64,7 +70,7 @@ IN_PLACE core_node *new_node(core_call *call, int n_saved)
     const size_t attr = view + (shape ? sizeof(tern_view) : 0);
     size_t bytes = attr + align8(op->attr_size);
     const size_t shapes = __builtin_expect(op->id_ == 0, 0) ? autograd_shapes_bytes(call) : 0;
-    bytes += bytes + shapes <= CORE_POOL_LIMIT ? shapes : 0; /* where they do not fit: unchecked */
+    bytes += shapes;
     char *block = bytes <= CORE_POOL_LIMIT ? core_pool_alloc(&call->self->pool, bytes) : NULL;
     if (block == NULL) {
         core_fail(call, TERN_ERR_OOM, NULL, "no host memory to record the call");
@@ -419,8 +425,15 @@ tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i)
     return ours ? sum : NULL;
 }
 
+static inline bool is_backward(const tern_op_ctx *ctx)
+{
+    return __builtin_expect(ctx != NULL && ctx->node != NULL, 1);
+}
+
 tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
 {
+    if (!is_backward(ctx))
+        return autograd_no_answer(ctx, "saved");
     const core_node *node = ctx->node;
     for (int k = 0; k < node->n_saved; k++)
         if (node->saved[k].place == SAVED_USER + i) {
@@ -448,15 +461,21 @@ uint32_t core_wanted(const tern_op_ctx *ctx)
 
 bool tern_needs_grad(const tern_op_ctx *ctx, int input)
 {
-    return (core_wanted(ctx) & B(input)) != 0;
+    if (ctx == NULL)
+        return autograd_no_answer(ctx, "needs_grad") != NULL;
+    return input >= 0 && input < CORE_MAX_INPUTS && (core_wanted(ctx) & B(input)) != 0;
 }
 
 const void *tern_op_attr(const tern_op_ctx *ctx)
 {
+    if (ctx == NULL)
+        return autograd_no_answer(ctx, "op_attr");
     return ctx->node != NULL ? ctx->node->attr : ctx->attr;
 }
 
 tern_tensor *tern_output_grad(tern_op_ctx *ctx, int i)
 {
+    if (!is_backward(ctx))
+        return autograd_no_answer(ctx, "output_grad");
     return i >= 0 && i < ctx->node->n_out ? ctx->node->grad[i] : NULL;
 }

@@ -19,7 +19,7 @@
 
 enum {
     CORE_POOL_STEP = 64,
-    CORE_POOL_LIMIT = 1024,
+    CORE_POOL_LIMIT = 1792, /* the largest node (autograd/tape.c) */
     CORE_POOL_CLASSES = CORE_POOL_LIMIT / CORE_POOL_STEP + 1,
     CORE_POOL_TENSORS = CORE_POOL_CLASSES, /* the class of tensors */
     CORE_POOL_DATA = CORE_POOL_TENSORS,    /* + n: small data of n steps, header included */

@@ -182,99 +182,6 @@ static void test_what_a_backward_function_returns_has_to_fit(void **state)
         }
 }
 
-static void grad_to_all(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    for (int i = 0; i < 3; i++)
-        if (tern_needs_grad(ctx, i))
-            grad_in[i] = grad;
-}
-
-/* As PyTorch's engine sums it: what an input is repeated along, in the forward that is not its own. */
-static void test_a_gradient_in_the_shape_of_the_broadcast_is_summed(void **state)
-{
-    (void)state;
-    static const tern_op op = { "meets", .inputs = 3, .forward = sum_forward,
-                                .backward = grad_to_all };
-    const tern_shape_t shapes[] = { TERN_SHAPE(2, 1, 3), TERN_SHAPE(4, 1), TERN_SCALAR_SHAPE };
-    const int counts[] = { 6, 4, 1 };
-    for (int i = 0; i < 9; i++) { /* each input in each place; leaves and not, both floats */
-        TERN_SCOPE;
-        tern_tensor *x[3], *in[3], *grads[3];
-        for (int k = 0; k < 3; k++) {
-            const int which = (i + k) % 3;
-            x[k] = tern_ones(shapes[which], .dtype = i < 6 ? TERN_F64 : TERN_F32,
-                             .requires_grad = true);
-            in[k] = i < 3 ? x[k] : tern_mul(x[k], 1);
-        }
-        tern_tensor *g = tern_reshape(tern_arange(0, 24, .dtype = TERN_F64), TERN_SHAPE(2, 4, 3));
-        tern_tensor *sum = tern_sum(tern_mul(tern_apply(&op, in[0], in[1], in[2]), g));
-        assert_int_equal(tern_grad(sum, x, 3, grads), TERN_OK);
-        for (int k = 0; k < 3; k++) {
-            double v[6];
-            const int which = (i + k) % 3;
-            assert_int_equal(tern_numel(grads[k]), counts[which]);
-            assert_int_equal(tern_dtype(grads[k]), tern_dtype(x[k]));
-            assert_int_equal(tern_read(grads[k], TERN_F64, v, sizeof v), TERN_OK);
-            for (int at = 0; at < counts[which]; at++) /* sums of 0..23 over the other dimensions */
-                assert_close(v[at],
-                             which == 0   ? 4 * (12 * (at / 3) + at % 3) + 3 * (0 + 1 + 2 + 3)
-                             : which == 1 ? 2 * (3 * 3 * at + 3) + 3 * 12
-                                          : 276,
-                             0);
-        }
-    }
-}
-
-/* The sum is recorded, as the gradient is. */
-static void test_a_summed_gradient_has_a_history(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    static const tern_op op = { "meets", .inputs = 3, .forward = sum_forward,
-                                .backward = grad_to_all };
-    tern_tensor *x = leaf(2), *zero = tern_zeros(TERN_SHAPE(3, 2), TERN_F64), *first_order, *second;
-    tern_tensor *y = tern_apply(&op, x, zero, zero); /* [3, 2], each x */
-    assert_int_equal(
-        tern_grad(tern_sum(tern_mul(y, tern_mul(y, y))), &x, 1, &first_order, .create_graph = true),
-        TERN_OK);
-    assert_close(first(first_order), 3 * 3 * 2 * 2, 0); /* three rows of 3 x^2 */
-    assert_int_equal(tern_grad(tern_sum(first_order), &x, 1, &second), TERN_OK);
-    assert_close(first(second), 3 * 6 * 2, 0);
-}
-
-static void own_shape_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
-{
-    (void)grad;
-    grad_in[0] = tern_ones(*(const tern_shape_t *)tern_op_attr(ctx));
-}
-
-static tern_tensor *same_forward(tern_op_ctx *ctx, tern_tensor **in)
-{
-    (void)ctx;
-    return tern_mul(in[0], 1);
-}
-
-static void test_what_the_input_does_not_expand_to_is_an_error(void **state)
-{
-    (void)state;
-    static const tern_op op = { "apart", .inputs = 1, .forward = same_forward,
-                                .backward = own_shape_backward, .attr_size = sizeof(tern_shape_t) };
-    const tern_shape_t given[] = { TERN_SHAPE(2),    TERN_SHAPE(1),       TERN_SCALAR_SHAPE,
-                                   TERN_SHAPE(2, 1), TERN_SHAPE(2, 2, 2), TERN_SHAPE(3, 0) };
-    for (int i = 0; i < 6; i++) {
-        TERN_SCOPE;
-        tern_tensor *x = tern_ones(TERN_SHAPE(1, 2), .requires_grad = true);
-        tern_backward(tern_sum(tern_apply_at(TERN_HERE, &op, &x, &given[i])));
-        if (i == 4) { /* [1, 2] expands to it */
-            assert_no_error();
-            assert_close(first(tern_grad_of(x)), 4, 0);
-            continue;
-        }
-        assert_error(TERN_ERR_GRAD, "apart: backward returned a gradient [");
-        assert_null(tern_grad_of(x));
-    }
-}
-
 /* ---- gradients of gradients through ops of one's own --------------------------------------------- */
 
 static tern_tensor *exp_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -451,9 +358,6 @@ int main(void)
         TEST(test_a_gradient_of_several_inputs_stays_as_it_is),
         TEST(test_what_a_hook_returns_has_to_fit),
         TEST(test_what_a_backward_function_returns_has_to_fit),
-        TEST(test_a_gradient_in_the_shape_of_the_broadcast_is_summed),
-        TEST(test_a_summed_gradient_has_a_history),
-        TEST(test_what_the_input_does_not_expand_to_is_an_error),
         TEST(test_a_saved_result_has_its_history),
         TEST(test_a_backward_function_may_take_gradients_of_what_it_saved),
         TEST(test_hooks_of_leaves_inside_another_backward),

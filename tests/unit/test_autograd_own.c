@@ -1,0 +1,214 @@
+/* Ops of one's own: gradients of other shapes than the inputs', the largest op, questions at the wrong time. */
+#include "tests/support/check.h"
+
+static int clear(void **state)
+{
+    (void)state;
+    tern_error_clear();
+    return 0;
+}
+
+static tern_tensor *leaf(double v)
+{
+    return tern_full(v, TERN_SHAPE(2), .dtype = TERN_F64, .requires_grad = true);
+}
+static double first(tern_tensor *t)
+{
+    double v[2] = { 0 };
+    return tern_read(t, TERN_F64, v, sizeof v) == TERN_OK ? v[0] : -1e300;
+}
+
+/* ---- gradients of other shapes ----------------------------------------------------------------------- */
+
+static tern_tensor *sum_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_add(tern_add(in[0], in[1]), in[2]);
+}
+static void grad_to_all(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    for (int i = 0; i < 3; i++)
+        if (tern_needs_grad(ctx, i))
+            grad_in[i] = grad;
+}
+
+/* As PyTorch's engine sums it: what an input is repeated along, in the forward that is not its own. */
+static void test_a_gradient_in_the_shape_of_the_broadcast_is_summed(void **state)
+{
+    (void)state;
+    static const tern_op op = { "meets", .inputs = 3, .forward = sum_forward,
+                                .backward = grad_to_all };
+    const tern_shape_t shapes[] = { TERN_SHAPE(2, 1, 3), TERN_SHAPE(4, 1), TERN_SCALAR_SHAPE };
+    const int counts[] = { 6, 4, 1 };
+    for (int i = 0; i < 9; i++) { /* each input in each place; leaves and not, both floats */
+        TERN_SCOPE;
+        tern_tensor *x[3], *in[3], *grads[3];
+        for (int k = 0; k < 3; k++) {
+            const int which = (i + k) % 3;
+            x[k] = tern_ones(shapes[which], .dtype = i < 6 ? TERN_F64 : TERN_F32,
+                             .requires_grad = true);
+            in[k] = i < 3 ? x[k] : tern_mul(x[k], 1);
+        }
+        tern_tensor *g = tern_reshape(tern_arange(0, 24, .dtype = TERN_F64), TERN_SHAPE(2, 4, 3));
+        tern_tensor *sum = tern_sum(tern_mul(tern_apply(&op, in[0], in[1], in[2]), g));
+        assert_int_equal(tern_grad(sum, x, 3, grads), TERN_OK);
+        for (int k = 0; k < 3; k++) {
+            double v[6];
+            const int which = (i + k) % 3;
+            assert_int_equal(tern_numel(grads[k]), counts[which]);
+            assert_int_equal(tern_dtype(grads[k]), tern_dtype(x[k]));
+            assert_int_equal(tern_read(grads[k], TERN_F64, v, sizeof v), TERN_OK);
+            for (int at = 0; at < counts[which]; at++) /* sums of 0..23 over the other dimensions */
+                assert_close(v[at],
+                             which == 0   ? 4 * (12 * (at / 3) + at % 3) + 3 * (0 + 1 + 2 + 3)
+                             : which == 1 ? 2 * (3 * 3 * at + 3) + 3 * 12
+                                          : 276,
+                             0);
+        }
+    }
+}
+
+/* The sum is recorded, as the gradient is. */
+static void test_a_summed_gradient_has_a_history(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op op = { "meets", .inputs = 3, .forward = sum_forward,
+                                .backward = grad_to_all };
+    tern_tensor *x = leaf(2), *zero = tern_zeros(TERN_SHAPE(3, 2), TERN_F64), *first_order, *second;
+    tern_tensor *y = tern_apply(&op, x, zero, zero); /* [3, 2], each x */
+    assert_int_equal(
+        tern_grad(tern_sum(tern_mul(y, tern_mul(y, y))), &x, 1, &first_order, .create_graph = true),
+        TERN_OK);
+    assert_close(first(first_order), 3 * 3 * 2 * 2, 0); /* three rows of 3 x^2 */
+    assert_int_equal(tern_grad(tern_sum(first_order), &x, 1, &second), TERN_OK);
+    assert_close(first(second), 3 * 6 * 2, 0);
+}
+
+static void own_shape_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)grad;
+    grad_in[0] = tern_ones(*(const tern_shape_t *)tern_op_attr(ctx));
+}
+
+static tern_tensor *same_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_mul(in[0], 1);
+}
+
+static void test_what_the_input_does_not_expand_to_is_an_error(void **state)
+{
+    (void)state;
+    static const tern_op op = { "apart", .inputs = 1, .forward = same_forward,
+                                .backward = own_shape_backward, .attr_size = sizeof(tern_shape_t) };
+    const tern_shape_t given[] = { TERN_SHAPE(2),    TERN_SHAPE(1),       TERN_SCALAR_SHAPE,
+                                   TERN_SHAPE(2, 1), TERN_SHAPE(2, 2, 2), TERN_SHAPE(3, 0) };
+    for (int i = 0; i < 6; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(1, 2), .requires_grad = true);
+        tern_backward(tern_sum(tern_apply_at(TERN_HERE, &op, &x, &given[i])));
+        if (i == 4) { /* [1, 2] expands to it */
+            assert_no_error();
+            assert_close(first(tern_grad_of(x)), 4, 0);
+            continue;
+        }
+        assert_error(TERN_ERR_GRAD, "apart: backward returned a gradient [");
+        assert_null(tern_grad_of(x));
+    }
+}
+
+/* Eight inputs of eight dimensions, the largest attributes and all that can be saved: no node is larger. */
+typedef struct largest_attr {
+    int64_t wrong; /* whose gradient is */
+    char rest[312];
+} largest_attr;
+
+static tern_tensor *first_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    for (int i = 0; i < 16; i++)
+        tern_save(ctx, in[i % 8]);
+    return tern_mul(in[0], 1);
+}
+
+static void largest_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const largest_attr *attr = tern_op_attr(ctx);
+    for (int i = 0; i < 8; i++)
+        grad_in[i] = attr->wrong == i ? tern_ones(TERN_SHAPE(3)) : grad;
+    for (int i = 0; i < 16; i++)
+        if (tern_saved(ctx, i) == NULL)
+            grad_in[0] = NULL;
+}
+
+static void test_the_largest_node_is_checked(void **state)
+{
+    (void)state;
+    static const tern_op op = { "largest", .inputs = 8, .forward = first_forward,
+                                .backward = largest_backward, .attr_size = sizeof(largest_attr) };
+    for (int wrong = 0; wrong < 9; wrong++) {
+        TERN_SCOPE;
+        tern_tensor *x = leaf(1), *in[8];
+        for (int i = 0; i < 8; i++)
+            in[i] = tern_view(tern_mul(x, 1), TERN_SHAPE(1, 1, 1, 1, 1, 1, 1, 2));
+        const largest_attr attr = { .wrong = wrong };
+        tern_tensor *y = tern_apply_at(TERN_HERE, &op, in, &attr);
+        assert_no_error();
+        tern_backward(tern_sum(y));
+        if (wrong < 8) {
+            assert_error(TERN_ERR_GRAD, "largest: backward returned a gradient [3] on c");
+            assert_null(tern_grad_of(x));
+            continue;
+        }
+        assert_no_error();
+        assert_close(first(tern_grad_of(x)), 8, 0);
+    }
+}
+
+/* ---- questions without an answer ------------------------------------------------------------------ */
+
+static tern_tensor *asks_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    const bool which = *(const bool *)tern_op_attr(ctx);
+    assert_null(which ? tern_saved(ctx, 0) : tern_output_grad(ctx, 0));
+    return in[0];
+}
+
+static void test_contexts_that_have_no_answer(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf(1);
+    tern_save(NULL, x);
+    assert_error(TERN_ERR_ARGUMENT, "save: the context is NULL");
+    assert_null(tern_saved(NULL, 0));
+    assert_error(TERN_ERR_ARGUMENT, "saved: the context is NULL");
+    assert_false(tern_needs_grad(NULL, 0));
+    assert_error(TERN_ERR_ARGUMENT, "needs_grad: the context is NULL");
+    assert_null(tern_op_attr(NULL));
+    assert_error(TERN_ERR_ARGUMENT, "op_attr: the context is NULL");
+    assert_null(tern_output_grad(NULL, 0));
+    assert_error(TERN_ERR_ARGUMENT, "output_grad: the context is NULL");
+    static const tern_op op = { "asks", .inputs = 1, .forward = asks_forward,
+                                .attr_size = sizeof(bool) };
+    for (int which = 0; which < 2; which++) {
+        const bool saved = which != 0;
+        assert_null(tern_apply_at(TERN_HERE, &op, &x, &saved));
+        assert_error(TERN_ERR_STATE, saved ? "saved: only a backward function may ask"
+                                           : "output_grad: only a backward function may ask");
+    }
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_gradient_in_the_shape_of_the_broadcast_is_summed),
+        TEST(test_a_summed_gradient_has_a_history),
+        TEST(test_what_the_input_does_not_expand_to_is_an_error),
+        TEST(test_the_largest_node_is_checked),
+        TEST(test_contexts_that_have_no_answer),
+    };
+    const int failed = check_run(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
