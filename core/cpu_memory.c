@@ -36,15 +36,16 @@ static void advise(void *data, size_t bytes)
 
 /* A segment begins at a huge page, because a fault costs a microsecond and more. The system maps
  * anywhere: what is too much before and behind goes back. Most programs never fill the first small
- * segment; to clear a huge page for it would cost more than their faults. */
+ * segment; to clear a huge page for it would cost more than their faults. No MAP_NORESERVE: what the
+ * system would never have it refuses here, where that is an error, and not later by a signal. */
 static tern_status_t segment_alloc(void *context, int64_t bytes, void *stream, void **out_data)
 {
     (void)context, (void)stream;
     static atomic_bool is_not_first;
     const size_t size = whole_pages(bytes);
     const bool first = !atomic_exchange_explicit(&is_not_first, true, memory_order_relaxed);
-    char *data = mmap(NULL, size + HUGE_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *data =
+        mmap(NULL, size + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return TERN_ERR_OOM;
     const size_t before = (HUGE_BYTES - (uintptr_t)data % HUGE_BYTES) % HUGE_BYTES;

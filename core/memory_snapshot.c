@@ -102,12 +102,13 @@ static void put_segment(writer *w, tern_dev_t dev, int device, const core_alloc_
 static void put_trace(writer *w, const core_alloc_trace *t)
 {
     comma(w);
-    const bool oom = t->action == CORE_ALLOC_TRACE_OOM;
-    fprintf(w->file,
-            "  {\"action\": \"%s\", \"%s\": %llu, \"size\": %lld, \"stream\": %llu, "
-            "\"time_us\": %lld, ",
-            core_alloc_action_names[t->action], oom ? "device_free" : "addr", address(t->data),
-            (long long)t->size, address(t->stream), (long long)t->time_us);
+    fprintf(w->file, "  {\"action\": \"%s\", ", core_alloc_action_names[t->action]);
+    if (t->action == CORE_ALLOC_TRACE_OOM) /* bytes, not a place; -1: the device did not say */
+        fprintf(w->file, "\"device_free\": %lld, ", (long long)(intptr_t)t->data);
+    else
+        fprintf(w->file, "\"addr\": %llu, ", address(t->data));
+    fprintf(w->file, "\"size\": %lld, \"stream\": %llu, \"time_us\": %lld, ", (long long)t->size,
+            address(t->stream), (long long)t->time_us);
     put_frames(w, t->site);
     fputs("}", w->file);
 }

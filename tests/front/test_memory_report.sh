@@ -144,6 +144,15 @@ report 0 '5 events' "{\"segments\":[{$segment,\"blocks\":[
 page 'peak 1.95 KiB' 't.c:9' 'Out of memory: 97.7 KiB were asked for at t.c:4' \
     'the device had 4.00 KiB free' 'class="oom"'
 
+# -1: the device did not say what it had free, so the page does not either.
+report 0 '1 events' '{"segments":[],"device_traces":[[
+    {"action":"oom","size":99999,"stream":0,"device_free":-1,"frames":[{"filename":"t.c","line":4}]}]]}'
+page 'Out of memory: 97.7 KiB were asked for at t.c:4'
+if grep -q 'the device had' in.html; then
+    echo "memory_report: free memory that the device did not tell"
+    failed=1
+fi
+
 if command -v python3 >/dev/null 2>&1; then
     python3 "$here/make_snapshot.py" 600 >in.json
     expect 0 'in.html: ' "$tern" memory-report in.json --title 'A <title>'

@@ -264,8 +264,11 @@ static bool read_event(reader *r, const cJSON *item, snapshot_event *out)
     out->action = action_of(action->valuestring);
     int64_t address = 0;
     const bool is_oom = out->action == SNAPSHOT_OOM;
-    const char *address_name = is_oom && member(item, "device_free") ? "device_free" : "addr";
-    if (!whole(r, item, "size", 0, &out->size) || !whole(r, item, address_name, 0, &address))
+    const cJSON *device_free = is_oom ? member(item, "device_free") : NULL;
+    const char *address_name = device_free != NULL ? "device_free" : "addr";
+    const bool untold = cJSON_IsNumber(device_free) && device_free->valuedouble == -1;
+    if (!whole(r, item, "size", 0, &out->size) ||
+        (!untold && !whole(r, item, address_name, 0, &address)))
         return false;
     r->event_sum += out->size;
     if (r->event_sum > sum_limit)
