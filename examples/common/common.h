@@ -34,6 +34,14 @@ typedef struct example_epoch {
     double samples_per_second;
 } example_epoch;
 
+/* What a text is known by when a run goes on, wherever its file lies now. */
+typedef struct example_print {
+    int64_t count; /* characters */
+    int64_t sum;   /* of them in their order */
+    int64_t symbols;
+    unsigned char symbol[256]; /* the different ones, ascending */
+} example_print;
+
 typedef struct example {
     /* options; where none was given, first the loaded run's, then the program's */
     const char *data; /* folder, or "digits" ("pictures"); file, or "tales" */
@@ -71,6 +79,8 @@ typedef struct example {
     const char *program;
     char found[EXAMPLE_PATH_BYTES];
     tern_state *loaded;  /* of --load */
+    int64_t samples;     /* to train on */
+    example_print print; /* of the text */
     int64_t pass_steps;  /* of a whole epoch; before the plan is made: at most, 0: no limit */
     int64_t epoch;       /* that is on, from 0 */
     int64_t steps_done;  /* in all epochs */
@@ -125,6 +135,10 @@ int example_finish(example *run, tern_module *net, tern_dataset *test);
 void example_parse(example *run, int argc, char **argv);
 /* Ends the program where the end of the run would write over what it reads. */
 void example_check_targets(const example *run);
+/* Notes what the text is known by; another than the loaded run's ends the program with a message and 2. */
+void example_know_text(example *run, tern_text *text);
+/* Puts it into what --save stores. */
+void example_store_print(const example *run, tern_state *state);
 /* Accuracy, or for text the mean loss, on the test data. */
 double example_score(const example *run, tern_module *net, tern_dataset *test);
 /* "accuracy 98.10 %", "loss 1.5601", and the same for the last line. */

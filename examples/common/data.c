@@ -160,5 +160,8 @@ tern_text *example_text(example *run)
     if (!run->quiet && !tern_failed()) {
         printf("data: %s\n", is_drawn ? "the built-in made-up tales" : run->data);
     }
-    return is_drawn ? tern_text_drawn(TALE_BYTES, TRAIN_SEED) : tern_text_read(run->data);
+    tern_text *text =
+        is_drawn ? tern_text_drawn(TALE_BYTES, TRAIN_SEED) : tern_text_read(run->data);
+    example_know_text(run, text);
+    return text;
 }

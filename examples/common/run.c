@@ -21,8 +21,9 @@ static void take_int(const example *run, const char *option, int64_t none, int64
     snprintf(name, sizeof name, "run.%s", option);
     int64_t stored = stored_int(run, name);
     if (*value != none && *value != stored && !tern_failed()) {
-        fprintf(stderr, "%s: --%s %lld differs from the %lld of the run in '%s'\n", run->program,
-                option, (long long)*value, (long long)stored, run->load);
+        fprintf(stderr, "%s: --%s %lld differs from the %lld of the run in '%s'%s\n", run->program,
+                option, (long long)*value, (long long)stored, run->load,
+                strcmp(option, "epochs") == 0 ? ", over which its learning rate falls" : "");
         exit(2);
     }
     *value = stored;
@@ -62,6 +63,7 @@ static void take_options(example *run)
     check_kind(run);
     take_int(run, "batch", 0, &run->batch);
     take_int(run, "seed", -1, &run->seed);
+    take_int(run, "epochs", 0, &run->epochs);
     tern_state_get_number(run->loaded, "run.lr", &lr);
     if (run->lr > 0 && (run->lr < lr || run->lr > lr) && !tern_failed()) {
         fprintf(stderr, "%s: --lr %g differs from the %g of the run in '%s'\n", run->program,
@@ -77,7 +79,6 @@ static void take_options(example *run)
         exit(2);
     }
     run->amp = amp;
-    run->epochs = run->epochs > 0 ? run->epochs : stored_int(run, "run.epochs");
     run->data = run->data ? run->data : tern_state_text(run->loaded, "run.data");
     if (run->kind == EXAMPLE_PICTURES) {
         take_augment(run);
@@ -172,6 +173,10 @@ static void store_run(const example *run)
     if (run->kind == EXAMPLE_PICTURES) {
         tern_state_set_int(state, "run.augment", run->augment);
     }
+    if (run->kind == EXAMPLE_TEXT) {
+        example_store_print(run, state);
+    }
+    tern_state_set_int(state, "run.samples", run->samples);
     tern_state_set_number(state, "run.lr", run->lr);
     tern_state_set_text(state, "run.data", run->data);
     tern_state_set_text(state, "run.amp", run->amp);
@@ -187,6 +192,20 @@ int64_t example_entries(const example *run)
     return run->epoch + run->is_cut;
 }
 
+/* Of other data the plan is another, and the place in it none. */
+static void check_samples(const example *run)
+{
+    int64_t stored = run->samples;
+    if (run->loaded && tern_state_get(run->loaded, "run.samples")) {
+        stored = stored_int(run, "run.samples");
+    }
+    if (stored != run->samples && !tern_failed()) {
+        fprintf(stderr, "%s: '%s' has %lld samples, the data of the run in '%s' %lld\n",
+                run->program, run->data, (long long)run->samples, run->load, (long long)stored);
+        exit(2);
+    }
+}
+
 int64_t example_planned_steps(example *run, const tern_dataset *train)
 {
     const int64_t count = tern_dataset_count(train);
@@ -194,6 +213,8 @@ int64_t example_planned_steps(example *run, const tern_dataset *train)
     if (count == 0 && !tern_failed()) {
         tern_fail(TERN_ERR_ARGUMENT, "data", "'%s' holds nothing to train on", run->data);
     }
+    run->samples = count;
+    check_samples(run);
     run->pass_steps = run->pass_steps > 0 && run->pass_steps < all ? run->pass_steps : all;
     return run->epochs * run->pass_steps;
 }

@@ -354,10 +354,46 @@ static void test_loaded_run_refuses_other_options(void **state)
     example_says(example_err, "--batch 40 differs from the 30 of the run in 'c.run'");
     example_expect(2, "mlp_mnist", "--load c.run --lr 0.5");
     example_says(example_err, "--lr 0.5 differs");
+    example_expect(2, "mlp_mnist", "--load c.run --epochs 3"); /* the plan is the schedule's */
+    example_says(example_err, "--epochs 3 differs from the 1 of the run in 'c.run'");
+    example_expect(0, "mlp_mnist", "--load c.run --epochs 1 --quiet");
+    example_expect(2, "mlp_mnist", "--load c.run --data digits --quiet");
+    example_says(example_err, "'digits' has 60000 samples, the data of the run in 'c.run' ");
     example_expect(1, "cnn_mnist", "--load c.run --quiet"); /* another model's */
     example_says(example_err, "c.run");
     example_expect(2, "char_gpt", "--load c.run --quiet");
     example_says(example_err, "the run in 'c.run' is one on images; this program's are on text");
+}
+
+static void put(const char *name, const char *line, int count)
+{
+    file_bytes text = { NULL, 0 };
+    for (int i = 0; i < count; i++)
+        file_bytes_add(&text, line, strlen(line));
+    (void)file_write(name, text);
+}
+
+/* Its rows stand for other symbols, and its place in the data is none. */
+static void test_loaded_run_refuses_another_text(void **state)
+{
+    (void)state;
+    put("one.txt", "a cat sat\n", 100);
+    put("same.txt", "a cat sat\n", 100);
+    put("order.txt", "a sat cat\n", 100);
+    put("longer.txt", "a cat sat\n", 200);
+    put("kinds.txt", "a dog sat\n", 100);
+    put("other.txt", "a bat sat\n", 100);
+    example_expect(0, "char_gpt", "--data one.txt --steps 1 --batch 2 --quiet --save t.run");
+    example_expect(2, "char_gpt", "--load t.run --data order.txt --quiet");
+    example_says(example_err, "'order.txt' is another text than that of the run in 't.run': 1000 "
+                              "characters of 6 kinds, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data longer.txt --quiet");
+    example_says(example_err, ": 2000 characters of 6 kinds, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data kinds.txt --quiet");
+    example_says(example_err, "of 8 kinds, which the model does not know, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data other.txt --quiet");
+    example_says(example_err, "of 6 kinds, which the model does not know, and that had 1000 of 6");
+    example_expect(0, "char_gpt", "--load t.run --data same.txt --steps 2 --quiet"); /* moved */
 }
 
 static void test_show_prints_digits_with_answers(void **state)
@@ -390,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
         cmocka_unit_test(test_loaded_run_refuses_other_options),
+        cmocka_unit_test(test_loaded_run_refuses_another_text),
         cmocka_unit_test(test_show_prints_digits_with_answers),
     };
     return cmocka_run_group_tests(tests, example_make_data, NULL);
