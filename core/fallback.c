@@ -12,7 +12,8 @@
 #include "core/lock.h"
 
 static atomic_bool environment_read;
-static const char *unknown_policy; /* what TERN_DEVICE_POLICY says, if that is none */
+enum { UNKNOWN_POLICY = -1 }; /* TERN_DEVICE_POLICY says something else: nobody guesses what */
+static char unknown_text[160] = ""; /* about it */
 static _Atomic int policy = TERN_PREFER;
 static _Atomic bool cuda_enabled = true, cudnn_enabled = true;
 static atomic_flag said = ATOMIC_FLAG_INIT, said_unknown = ATOMIC_FLAG_INIT;
@@ -27,17 +28,18 @@ static void read_environment(void)
     else if (wish != NULL && strcmp(wish, "cpu") == 0)
         policy = TERN_CPU_ONLY;
     else if (wish != NULL && strcmp(wish, "prefer") != 0 && wish[0] != '\0')
-        unknown_policy = wish;
+        policy = UNKNOWN_POLICY;
+    if (policy == UNKNOWN_POLICY)
+        (void)snprintf(unknown_text, sizeof unknown_text,
+                       "TERN_DEVICE_POLICY=%.80s is none of prefer, require, cpu", wish);
 }
 
 /* Said without the lock: a callback of the log may ask for the policy. */
 static void know_environment(void)
 {
     core_once(CORE_LOCK_SETTINGS, &environment_read, read_environment);
-    if (unknown_policy != NULL && !atomic_flag_test_and_set(&said_unknown))
-        tern_log_write(TERN_LOG_WARNING, NULL,
-                       "TERN_DEVICE_POLICY=%s is none of prefer, require, cpu: prefer holds",
-                       unknown_policy);
+    if (unknown_text[0] != '\0' && !atomic_flag_test_and_set(&said_unknown))
+        tern_log_write(TERN_LOG_WARNING, NULL, "%s: requests for CUDA fail", unknown_text);
 }
 
 static int current_policy(void)
@@ -77,8 +79,11 @@ bool tern_cudnn_enabled(void)
 
 core_reason core_cuda_reason(void)
 {
-    if (current_policy() == TERN_CPU_ONLY)
+    const int now = current_policy();
+    if (now == TERN_CPU_ONLY)
         return CORE_REASON_DISABLED_BY_POLICY;
+    if (now == UNKNOWN_POLICY)
+        return CORE_REASON_DISABLED_BY_BAD_POLICY;
     if (!cuda_enabled)
         return CORE_REASON_DISABLED_BY_CALL;
     if (core_cuda_forked())
@@ -95,6 +100,8 @@ static const char *text_of(core_reason reason)
     switch (reason) {
     case CORE_REASON_DISABLED_BY_POLICY:
         return "the device policy is cpu";
+    case CORE_REASON_DISABLED_BY_BAD_POLICY:
+        return unknown_text;
     case CORE_REASON_DISABLED_BY_CALL:
         return "the program switched CUDA off (tern_cuda_set_enabled)";
     case CORE_REASON_FORKED_AFTER_START:
@@ -121,13 +128,19 @@ bool tern_dev_fallback(tern_fallback_t *out_why)
 bool core_fall_back_for(tern_thread *self, tern_site_t site, const char *what,
                         const tern_fallback_t *why)
 {
-    if (current_policy() == TERN_REQUIRE) {
+    const int now = current_policy();
+    if (now == UNKNOWN_POLICY) { /* it may have been meant to be require */
+        core_error(self, site, TERN_ERR_DEVICE, what, "%s [%s]\n  next: %s", why->text, why->code,
+                   why->next_step);
+        return false;
+    }
+    if (now == TERN_REQUIRE) {
         core_error(self, site, TERN_ERR_DEVICE, what,
                    "a CUDA device is required, and there is none: %s [%s]\n  next: %s", why->text,
                    why->code, why->next_step);
         return false;
     }
-    if (current_policy() == TERN_CPU_ONLY || atomic_flag_test_and_set(&said))
+    if (now == TERN_CPU_ONLY || atomic_flag_test_and_set(&said))
         return true;
     /* the one line that the library writes unasked */
     fprintf(stderr, "tern: CUDA was asked for, using the CPU: %s [%s]  (tern explain %s)\n",

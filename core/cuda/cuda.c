@@ -17,7 +17,7 @@
 #define TERN_HAVE_CUDA 0
 #endif
 
-enum { DEFAULT_PROBE_SECONDS = 60, MOST_SIM_DEVICES = 16 };
+enum { DEFAULT_PROBE_SECONDS = 60, MOST_PROBE_SECONDS = 3600, MOST_SIM_DEVICES = 16 };
 
 static core_cuda_state state;
 static atomic_bool done;
@@ -56,11 +56,15 @@ static core_reason bad_list(const core_visible_list *list, core_visible_end end)
     }
 }
 
+/* Not set, empty and 0: none. -1: the value cannot be read. */
 static int sim_devices(void)
 {
     const char *wish = getenv("TERN_SIM_DEVICES");
-    const long n = wish != NULL ? strtol(wish, NULL, 10) : 0;
-    return n < 0 ? 0 : n > MOST_SIM_DEVICES ? MOST_SIM_DEVICES : (int)n;
+    if (wish == NULL || wish[0] == '\0')
+        return 0;
+    char *end;
+    const long n = strtol(wish, &end, 10);
+    return end != wish && *end == '\0' && n >= 0 && n <= MOST_SIM_DEVICES ? (int)n : -1;
 }
 
 static core_reason check_list(void)
@@ -166,6 +170,10 @@ static bool load(const char *path, void *user)
 
 static core_reason find_plugin(void)
 {
+    if (sim_devices() < 0) /* not a real device in place of those that somebody meant to simulate */
+        return says(CORE_REASON_DISABLED_BY_BAD_COUNT,
+                    "TERN_SIM_DEVICES=%.80s is no number of simulated devices from 1 to %d",
+                    getenv("TERN_SIM_DEVICES"), MOST_SIM_DEVICES);
     if (core_plugin_search(plugin_file(), is_there, no_such_file, NULL))
         return CORE_REASON_NONE;
     if (!state.simulated && !TERN_HAVE_CUDA)
@@ -182,9 +190,13 @@ static int64_t probe_ms(void)
     const char *wish = getenv("TERN_PROBE_SECONDS");
     char *end = NULL;
     const double seconds = wish != NULL ? strtod(wish, &end) : DEFAULT_PROBE_SECONDS;
-    if (wish != NULL && (end == wish || *end != '\0' || !(seconds >= 0) || seconds > 3600))
-        return (int64_t)DEFAULT_PROBE_SECONDS * 1000;
-    return (int64_t)(seconds * 1000);
+    if (wish == NULL ||
+        (end != wish && *end == '\0' && seconds >= 0 && seconds <= MOST_PROBE_SECONDS))
+        return (int64_t)(seconds * 1000);
+    tern_log_write(TERN_LOG_WARNING, NULL,
+                   "TERN_PROBE_SECONDS: '%s' is no number of seconds from 0 to %d: %d hold", wish,
+                   MOST_PROBE_SECONDS, DEFAULT_PROBE_SECONDS);
+    return (int64_t)DEFAULT_PROBE_SECONDS * 1000;
 }
 
 /* "No device" with a list of visible ones may mean that the list is at fault: asked again without. */
@@ -202,8 +214,8 @@ static bool list_is_to_blame(int64_t timeout_ms)
 
 static core_reason ask_driver(void)
 {
-    const int64_t timeout_ms = probe_ms();
-    if (state.simulated || timeout_ms == 0)
+    const int64_t timeout_ms = state.simulated ? 0 : probe_ms();
+    if (timeout_ms == 0)
         return CORE_REASON_NONE;
     core_probe_driver(false, timeout_ms, &state.probe);
     if (list_is_to_blame(timeout_ms))

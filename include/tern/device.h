@@ -49,7 +49,7 @@ typedef enum tern_device_policy {
 } tern_device_policy_t;
 /* prefer (default): without a usable CUDA device every request for one resolves to the CPU, said
  * once; require: such a request is an error; cpu: as if none were visible. TERN_DEVICE_POLICY sets
- * the first value. */
+ * the first value; as long as it is set to none of them, requests for CUDA are errors. */
 TERN_API void tern_set_device_policy(tern_device_policy_t policy);
 
 typedef struct tern_fallback {

@@ -56,6 +56,8 @@ static int ask(void)
         return 3;
     if (getenv("TEST_SWITCH_OFF") != NULL)
         tern_cuda_set_enabled(false);
+    if (getenv("TEST_PREFER") != NULL)
+        tern_set_device_policy(TERN_PREFER);
     int kind = 0;
     const double start = now();
     {
@@ -194,6 +196,50 @@ static void test_policy_and_switch(void **state)
     assert_string_equal(said, "");
     expect(PLUGIN "TEST_SWITCH_OFF=1", "disabled-by-call", "tern_cuda_set_enabled");
     expect_no_cuda_mapped();
+}
+
+/* "require" with a typing error must not end on the CPU. */
+static void test_a_bad_policy_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "reqire", "CPU", "'require '" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char settings[128], start[64];
+        (void)snprintf(settings, sizeof settings, PLUGIN "TERN_DEVICE_POLICY=%s", bad[i]);
+        run(settings);
+        (void)snprintf(start, sizeof start, "disabled-by-bad-policy|0|0|%d|", TERN_ERR_DEVICE);
+        if (strstr(answer, start) != answer ||
+            strstr(answer, " is none of prefer, require, cpu [disabled-by-bad-policy]\n") == NULL)
+            fail_msg("%s: %s", settings, answer);
+        assert_string_equal(said, "");
+    }
+    run(PLUGIN "TERN_DEVICE_POLICY=reqire TEST_PREFER=1"); /* the program says what holds */
+    assert_ptr_equal(strstr(answer, "|2|"), answer);
+    expect_usable(PLUGIN "TERN_DEVICE_POLICY=");
+}
+
+static void test_a_bad_count_of_simulated_devices(void **state)
+{
+    (void)state;
+    expect(PLUGIN "TERN_SIM_DEVICES=two", "disabled-by-bad-count",
+           "TERN_SIM_DEVICES=two is no number of simulated devices from 1 to 16");
+    expect(PLUGIN "TERN_SIM_DEVICES=2x", "disabled-by-bad-count", "=2x is no number");
+    expect(PLUGIN "TERN_SIM_DEVICES=17", "disabled-by-bad-count", "=17 is no number");
+    expect(PLUGIN "TERN_SIM_DEVICES=-1", "disabled-by-bad-count", "=-1 is no number");
+    expect_no_cuda_mapped();
+    expect_usable(PLUGIN "TERN_SIM_DEVICES=");
+    expect_usable(PLUGIN "TERN_SIM_DEVICES=0");
+}
+
+static void test_seconds_that_cannot_be_read_are_logged(void **state)
+{
+    (void)state;
+    expect_usable(PLUGIN "TERN_PROBE_SECONDS=10s TERN_LOG_FILE=log.txt");
+    read_file("log.txt", said);
+    const char *at =
+        strstr(said, "TERN_PROBE_SECONDS: '10s' is no number of seconds from 0 to 3600: 60 hold");
+    assert_non_null(at);
+    assert_null(strstr(at + 1, "TERN_PROBE_SECONDS"));
 }
 
 static void test_no_plugin(void **state)
@@ -423,6 +469,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_an_empty_list),
         cmocka_unit_test(test_a_bad_list),
         cmocka_unit_test(test_policy_and_switch),
+        cmocka_unit_test(test_a_bad_policy_is_an_error),
+        cmocka_unit_test(test_a_bad_count_of_simulated_devices),
+        cmocka_unit_test(test_seconds_that_cannot_be_read_are_logged),
         cmocka_unit_test(test_no_plugin),
         cmocka_unit_test(test_a_broken_plugin),
         cmocka_unit_test(test_no_driver_library),
