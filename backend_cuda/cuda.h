@@ -72,10 +72,15 @@ tern_status_t cuda_check(int index, cudaError_t code, const char *what);
 /* The same, with the stream, which is said by number if it was told here. */
 void cuda_stream_made(void *stream);
 tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const char *what);
+enum { CUDA_STREAM_TEXT = 40 };
+/* "stream #1", "default stream"; returns text. */
+const char *cuda_say_stream(void *stream, char text[CUDA_STREAM_TEXT]);
 /* The error of a library's call; text: its code's name, number and meaning. What a kernel broke before is
  * said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what,
                                   const char *text);
+/* Called after each launch that went well, by its thread: the op's name, which a launch does not know. */
+void cuda_on_launch(void (*listener)(const char *name));
 /* After a launch: notes it for later messages; with TERN_CUDA_SYNC=1 waits for it. */
 tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char *name);
 /* Waits, and reports faults of kernels and of the fault slot. */

@@ -12,6 +12,12 @@ enum { KEPT = 4 };
 static _Atomic(const char *) launches[KEPT];
 static _Atomic(void *) launch_streams[KEPT];
 static atomic_uint launch_count;
+static _Atomic(void (*)(const char *)) on_launch;
+
+void cuda_on_launch(void (*listener)(const char *name))
+{
+    atomic_store_explicit(&on_launch, listener, memory_order_relaxed);
+}
 
 static void note_launch(const char *name, void *stream)
 {
@@ -20,7 +26,7 @@ static void note_launch(const char *name, void *stream)
     atomic_store_explicit(&launches[place], name, memory_order_relaxed);
 }
 
-enum { STREAM_TEXT = 40, OWN_STREAMS = 512 };
+enum { OWN_STREAMS = 512 };
 
 /* Streams of this backend are said by number, which repeats from run to run. */
 static _Atomic(void *) own_streams[OWN_STREAMS];
@@ -33,14 +39,14 @@ void cuda_stream_made(void *stream)
         atomic_store(&own_streams[place], stream);
 }
 
-static const char *say_stream(void *stream, char text[STREAM_TEXT])
+const char *cuda_say_stream(void *stream, char text[CUDA_STREAM_TEXT])
 {
     for (unsigned i = 0; i < OWN_STREAMS && stream != NULL; i++)
         if (atomic_load_explicit(&own_streams[i], memory_order_relaxed) == stream) {
-            (void)snprintf(text, STREAM_TEXT, "stream #%u", i + 1);
+            (void)snprintf(text, CUDA_STREAM_TEXT, "stream #%u", i + 1);
             return text;
         }
-    (void)snprintf(text, STREAM_TEXT, stream != NULL ? "stream %p" : "default stream", stream);
+    (void)snprintf(text, CUDA_STREAM_TEXT, stream != NULL ? "stream %p" : "default stream", stream);
     return text;
 }
 
@@ -51,13 +57,13 @@ static void say_launches(char *text, size_t size)
     const unsigned newest = atomic_load(&launch_count);
     text[0] = '\0';
     for (unsigned i = 1; i <= KEPT && i <= newest; i++) {
-        char where[STREAM_TEXT];
+        char where[CUDA_STREAM_TEXT];
         const char *name = atomic_load(&launches[(newest - i) % KEPT]);
         void *stream = atomic_load(&launch_streams[(newest - i) % KEPT]);
-        const int n =
-            snprintf(text + used, size - used, "%s%s%s%s%s", i == 1 ? "" : ", ", name,
-                     stream != NULL ? " (" : "", stream != NULL ? say_stream(stream, where) : "",
-                     stream != NULL ? ")" : "");
+        const int n = snprintf(text + used, size - used, "%s%s%s%s%s", i == 1 ? "" : ", ", name,
+                               stream != NULL ? " (" : "",
+                               stream != NULL ? cuda_say_stream(stream, where) : "",
+                               stream != NULL ? ")" : "");
         if (n < 0 || used + (size_t)n >= size)
             return;
         used += (size_t)n;
@@ -104,9 +110,9 @@ tern_status_t cuda_check(int index, cudaError_t code, const char *what)
 
 tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const char *what)
 {
-    char text[STREAM_TEXT];
+    char text[CUDA_STREAM_TEXT];
     return code == cudaSuccess ? TERN_OK
-                               : runtime_failed(index, say_stream(stream, text), code, what);
+                               : runtime_failed(index, cuda_say_stream(stream, text), code, what);
 }
 
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what, const char *text)
@@ -138,6 +144,9 @@ tern_status_t cuda_launched(const tern_call *call, cudaError_t code, const char 
     if (code != cudaSuccess)
         return cuda_check_on(call->dev.index, call->stream, code,
                              "launch"); /* the dispatcher names the op */
+    void (*listener)(const char *) = atomic_load_explicit(&on_launch, memory_order_relaxed);
+    if (listener != NULL)
+        listener(name);
     if (!waits_after_launch())
         return TERN_OK;
     cudaStream_t stream = NULL;

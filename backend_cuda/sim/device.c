@@ -78,8 +78,9 @@ const char *cudaGetErrorString(cudaError_t error)
 cudaError_t sim_begin(const char *call)
 {
     (void)pthread_mutex_lock(&lock);
+    if (calls++ == 0)
+        sim_owner_listen();
     sim_settings_load();
-    calls++;
     return sim_fault(call);
 }
 

@@ -1,6 +1,8 @@
 /* Which work is ordered after which: vector clocks, compared when work is asked for, so that finding
  * a missing wait needs no bad luck. One clock stands for all host threads: it may miss a race
  * between them, and never makes one up. */
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ enum { SEGMENT_BYTES = 2 << 20 };
 typedef struct mark {
     uint32_t seq; /* 0: none */
     const char *what;
+    const struct CUstream_st *stream;
 } mark;
 
 /* Accesses to what begins at one address. */
@@ -23,6 +26,34 @@ typedef struct sim_spot {
 
 static uint32_t host[SIM_CLOCKS], newest[SIM_CLOCKS];
 static bool taken[SIM_CLOCKS];
+
+/* Names of ops for the newest work of each stream: a launch is named after it was asked for. */
+enum { NAMED = 32 };
+static struct {
+    _Atomic uint32_t seq;
+    _Atomic(const char *) name;
+} named[SIM_CLOCKS][NAMED];
+static _Thread_local int asked_slot = -1;
+static _Thread_local uint32_t asked_seq;
+
+void sim_order_name(const char *name)
+{
+    if (asked_slot < 0)
+        return;
+    atomic_store(&named[asked_slot][asked_seq % NAMED].name, name);
+    atomic_store(&named[asked_slot][asked_seq % NAMED].seq, asked_seq);
+}
+
+/* "'k_fill' (fill) on stream #1" */
+static void say_work(const mark *m, int slot, char *text, size_t size)
+{
+    char stream[64];
+    const char *name = atomic_load(&named[slot][m->seq % NAMED].name);
+    const bool is_named = name != NULL && atomic_load(&named[slot][m->seq % NAMED].seq) == m->seq;
+    sim_describe_stream(m->stream, stream, sizeof stream);
+    (void)snprintf(text, size, "'%s'%s%s%s on %s", m->what, is_named ? " (" : "",
+                   is_named ? name : "", is_named ? ")" : "", stream);
+}
 
 int sim_order_slot(void)
 {
@@ -87,13 +118,15 @@ static sim_spot *spot_of(sim_allocation *x, const char *view)
 static bool race(const sim_op *op, const sim_allocation *x, const void *view, bool writes,
                  const mark *other, bool other_wrote, int slot)
 {
-    char text[400];
+    char text[400], work[200], earlier[200];
     const bool known = sim_describe(x, view, text, sizeof text);
+    const mark now = { op->clock[op->stream->slot], op->what, op->stream };
+    say_work(&now, op->stream->slot, work, sizeof work);
+    say_work(other, slot, earlier, sizeof earlier);
     sim_report(cudaErrorUnknown,
-               "stream race (%s after %s) on %s: '%s' on stream %d is not ordered after '%s' on "
-               "stream %d: a cudaStreamWaitEvent is missing%s",
-               writes ? "write" : "read", other_wrote ? "write" : "read", text, op->what,
-               op->stream->slot, other->what, slot,
+               "stream race (%s after %s) on %s: %s is not ordered after %s: a "
+               "cudaStreamWaitEvent is missing%s",
+               writes ? "write" : "read", other_wrote ? "write" : "read", text, work, earlier,
                known ? " (tern_stream_wait_stream, or an event)" : "");
     return false;
 }
@@ -109,7 +142,9 @@ bool sim_order_access(const sim_op *op, sim_allocation *x, const void *view, boo
     for (int i = 0; writes && i < SIM_CLOCKS; i++)
         if (op->clock[i] < spot->read[i].seq)
             return race(op, x, view, writes, &spot->read[i], false, i);
-    const mark now = { op->clock[slot], op->what };
+    const mark now = { op->clock[slot], op->what, op->stream };
+    asked_slot = slot;
+    asked_seq = now.seq;
     if (!writes) {
         spot->read[slot] = now;
         return true;
@@ -131,4 +166,5 @@ void sim_order_reset(void)
     memset(host, 0, sizeof host);
     memset(newest, 0, sizeof newest);
     memset(taken, 0, sizeof taken);
+    memset(named, 0, sizeof named);
 }

@@ -6,6 +6,25 @@
 
 /* The backend's; not there in the simulator's own tests. */
 extern const tern_host *cuda_host __attribute__((weak));
+const char *cuda_say_stream(void *stream, char *text) __attribute__((weak));
+void cuda_on_launch(void (*listener)(const char *name)) __attribute__((weak));
+
+void sim_owner_listen(void)
+{
+    if (cuda_on_launch != NULL)
+        cuda_on_launch(sim_order_name);
+}
+
+void sim_describe_stream(const struct CUstream_st *stream, char *text, size_t size)
+{
+    char name[64];
+    if (cuda_say_stream == NULL)
+        (void)snprintf(text, size, "stream %d", stream->slot);
+    else if (stream == sim_devices[stream->device].null_stream)
+        (void)snprintf(text, size, "the default stream of cuda:%d", stream->device);
+    else
+        (void)snprintf(text, size, "%s", cuda_say_stream((void *)(uintptr_t)stream, name));
+}
 
 bool sim_owner_of(const void *view, int device, tern_owner *out_owner)
 {

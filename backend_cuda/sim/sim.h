@@ -128,6 +128,10 @@ void sim_memory_describe(const sim_allocation *allocation, char *text, size_t si
 bool sim_owner_of(const void *view, int device, tern_owner *out_owner);
 /* "tensor f32 [4] on cuda:0 (simulated), made at x.c:3"; false: the allocation, as sim_memory_describe. */
 bool sim_describe(const sim_allocation *allocation, const void *view, char *text, size_t size);
+/* "stream #1", "the default stream", as the backend's own messages have it; its slot where there is none. */
+void sim_describe_stream(const struct CUstream_st *stream, char *text, size_t size);
+/* From here on the backend tells the names of ops that it launches (sim_order_name). */
+void sim_owner_listen(void);
 
 /* ---- signals (signals.c) --------------------------------------------------------------------- */
 
@@ -247,6 +251,8 @@ void sim_order_host_saw(const sim_op *op);
 /* `op` comes after what its stream did and what the host has seen; then after `other`, too. */
 void sim_order_start(sim_op *op, const sim_op *previous);
 void sim_order_after(sim_op *op, const sim_op *other);
+/* What this thread launched last is the work of an op of that name. */
+void sim_order_name(const char *name);
 void sim_order_reset(void);
 
 /* ---- the virtual clock (clock.c) ------------------------------------------------------------- */

@@ -108,6 +108,21 @@ static void test_a_missing_wait_is_named(void **state) /* S004 S023 */
     tern_tensor *x = tern_ones(TERN_SHAPE(100), .device = dev0);
     TERN_STREAM(tern_stream_from_pool(dev0));
     assert_null(tern_add(x, 1));
+    char stream[32] = "";
+    const char *head =
+        strstr(tern_error_text(), ", stream #"); /* as the rest of the message has it */
+    assert_non_null(head);
+    (void)sscanf(head, ", stream #%30[0-9]", stream);
+    const char *const parts[] = { "add: launch on cuda:0", "on tensor f32 [100] on cuda:0",
+                                  "test_simulated_streams.c:", stream,
+                                  "is not ordered after 'k_fill' (fill) on the default stream of "
+                                  "cuda:0" };
+    char work[64];
+    (void)snprintf(work, sizeof work, "' on stream #%s is not ordered", stream);
+    assert_non_null(strstr(tern_error_text(), work));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(tern_error_text(), parts[i]) == NULL)
+            fail_msg("no '%s' in: %s", parts[i], tern_error_text());
     assert_error(TERN_ERR_BACKEND, "stream race (read after write)");
 }
 
