@@ -44,27 +44,36 @@ FORMULA double f64_kl_div(double x, double t)
     return (t == 0 ? 0 : t * log(t)) - t * x;
 }
 
-/* d^2 / 2 up to a width, then straight on */
-FORMULA float f32_huber(float d, float width)
+/* A parabola up to a width, from there on lines of a slope: the parabola's factor, also of no width's end. */
+FORMULA float f32_curvature(float width, float slope)
 {
-    const float size = fabsf(d);
-    return size < width ? 0.5f * d * d : width * (size - 0.5f * width);
+    return width == slope ? 1.0f : slope / width;
 }
-FORMULA double f64_huber(double d, double width)
+FORMULA double f64_curvature(double width, double slope)
 {
-    const double size = fabs(d);
-    return size < width ? 0.5 * d * d : width * (size - 0.5 * width);
+    return width == slope ? 1 : slope / width;
 }
-/* its slope */
-FORMULA float f32_cut(float d, float width)
+/* In this order nothing overflows that the result does not. */
+FORMULA float f32_huber(float d, float width, float slope)
 {
-    const float low = d < -width ? -width : d;
-    return low > width ? width : low;
+    const float size = fabsf(d), steep = d * f32_curvature(width, slope);
+    return size < width ? 0.5f * d * steep : slope * (size - 0.5f * width);
 }
-FORMULA double f64_cut(double d, double width)
+FORMULA double f64_huber(double d, double width, double slope)
 {
-    const double low = d < -width ? -width : d;
-    return low > width ? width : low;
+    const double size = fabs(d), steep = d * f64_curvature(width, slope);
+    return size < width ? 0.5 * d * steep : slope * (size - 0.5 * width);
+}
+/* its slope; NaN stays */
+FORMULA float f32_huber_slope(float d, float width, float slope)
+{
+    const float up = d > 0.0f ? slope : d, line = d < 0.0f ? -slope : up;
+    return fabsf(d) < width ? d * f32_curvature(width, slope) : line;
+}
+FORMULA double f64_huber_slope(double d, double width, double slope)
+{
+    const double up = d > 0 ? slope : d, line = d < 0 ? -slope : up;
+    return fabs(d) < width ? d * f64_curvature(width, slope) : line;
 }
 
 /* ---- division with a whole quotient -------------------------------------------------------------- */

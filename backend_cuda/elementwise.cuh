@@ -73,8 +73,6 @@ BY_TYPE_2(pow)
 BY_TYPE_2(binary_cross_entropy)
 BY_TYPE_2(binary_cross_entropy_with_logits)
 BY_TYPE_2(kl_div)
-BY_TYPE_2(huber)
-BY_TYPE_2(cut)
 BY_TYPE_2(fmod)
 BY_TYPE_2(floored)
 BY_TYPE_2(atan2)
@@ -93,6 +91,8 @@ BY_TYPE_2(hypot)
 BY_TYPE_3(quotient)
 BY_TYPE_3(softplus)
 BY_TYPE_3(softplus_slope)
+BY_TYPE_3(huber)
+BY_TYPE_3(huber_slope)
 #undef BY_TYPE_3
 
 /* Integers, in 32 bits where they fit. */

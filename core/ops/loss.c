@@ -1,6 +1,7 @@
 /* Losses made of simple ops, and what all losses share. */
 #include "core/ops/loss.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "core/error.h"
@@ -73,13 +74,17 @@ static tern_tensor *absolute(tern_tensor *x, tern_tensor *y, double option)
 
 static tern_tensor *huber(tern_tensor *x, tern_tensor *y, double delta)
 {
-    tern_attr_numbers attr = { .f = { delta, 1 } };
+    tern_attr_numbers attr = { .f = { delta, delta } };
     return core_op2(TERN_OP_huber, TERN_HERE, &attr, x, y);
 }
 
+/* Widths whose parabola is too steep for a number leave the lines on both sides alone. */
 static tern_tensor *smooth(tern_tensor *x, tern_tensor *y, double beta)
 {
-    tern_attr_numbers attr = { .f = { beta, 1 / beta } };
+    const bool wide = core_result_type(&x->view, &y->view) == TERN_F64;
+    if (beta < (wide ? DBL_MIN : (double)FLT_MIN))
+        return absolute(x, y, 0);
+    tern_attr_numbers attr = { .f = { beta, 1 } };
     return core_op2(TERN_OP_huber, TERN_HERE, &attr, x, y);
 }
 
@@ -92,7 +97,7 @@ void back_huber(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         grad_in[1] = tern_neg(grad_in[0]);
 }
 
-/* g q (x - y), and flat for x and y beyond the width. */
+/* g q / p (x - y), and flat for x and y beyond the width p. */
 void back_huber_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
@@ -101,8 +106,9 @@ void back_huber_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         grad_in[0] = core_op3(TERN_OP_huber_grad, TERN_HERE, &attr, grad, x, y);
     if (!tern_needs_grad(ctx, 1) && !tern_needs_grad(ctx, 2))
         return;
+    const double curvature = attr.f[0] == attr.f[1] ? 1 : attr.f[1] / attr.f[0];
     tern_tensor *inside = tern_lt(tern_abs(tern_sub(x, y)), attr.f[0]);
-    grad_in[1] = tern_where(inside, tern_mul(tern_mul(grad, g), attr.f[1]), 0.0);
+    grad_in[1] = tern_where(inside, tern_mul(tern_mul(grad, g), curvature), 0.0);
     if (tern_needs_grad(ctx, 2))
         grad_in[2] = tern_neg(grad_in[1]);
 }
@@ -117,29 +123,29 @@ tern_tensor *tern_l1_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, i
     return of_pairs(TERN_OP_l1_loss, site, x, y, reduction, absolute, 0);
 }
 
-/* A width that is given, or 1; false after an error. */
-static bool width(tern_site_t site, const char *op, const char *name, double *given)
-{
-    *given = core_given(*given, 1);
-    return *given > 0 || tern_fail_at(site, TERN_ERR_ARGUMENT, op,
-                                      "%s is %g; it has to be positive\n  try tern_l1_loss, which "
-                                      "is what is left where it becomes 0",
-                                      name, *given) == TERN_OK;
-}
-
 tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_args *args)
 {
     tern_smooth_l1_loss_args a = *core_options(args);
-    if (!width(site, "smooth_l1_loss", "beta", &a.beta))
+    a.beta = core_given(a.beta, 1);
+    if (!(a.beta >= 0)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "smooth_l1_loss",
+                     "beta is %g; it has to be 0, which is the l1 loss, or positive", a.beta);
         return NULL;
+    }
     return of_pairs(TERN_OP_smooth_l1_loss, site, a.x, a.target, a.reduction, smooth, a.beta);
 }
 
 tern_tensor *tern_huber_loss_at(tern_site_t site, const tern_huber_loss_args *args)
 {
     tern_huber_loss_args a = *core_options(args);
-    if (!width(site, "huber_loss", "delta", &a.delta))
+    a.delta = core_given(a.delta, 1);
+    if (!(a.delta > 0)) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "huber_loss",
+                     "delta is %g; it has to be positive\n  try tern_smooth_l1_loss(.beta = "
+                     "TERN_ZERO) or tern_l1_loss for the lines without the parabola",
+                     a.delta);
         return NULL;
+    }
     return of_pairs(TERN_OP_huber_loss, site, a.x, a.target, a.reduction, huber, a.delta);
 }
 

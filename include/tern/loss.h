@@ -87,7 +87,7 @@ typedef struct tern_smooth_l1_loss_args {
     size_t size_;
     tern_tensor *x, *target; /* required */
     int reduction;
-    double beta; /* positive; default 1 */
+    double beta; /* not negative; default 1; TERN_ZERO: tern_l1_loss */
 } tern_smooth_l1_loss_args;
 TERN_API tern_tensor *tern_smooth_l1_loss_at(tern_site_t, const tern_smooth_l1_loss_args *args);
 typedef struct tern_huber_loss_args {

@@ -26,8 +26,8 @@ static double huber(double d, double delta)
 {
     return fabs(d) < delta ? 0.5 * d * d : delta * (fabs(d) - 0.5 * delta);
 }
-/* the rows behind both: width 1.5, times 0.5 */
-static tern_attr_numbers widths(void) { return (tern_attr_numbers){ .f = { 1.5, 0.5 } }; }
+/* the rows behind both: width 1.5, slope 0.75 from there on */
+static tern_attr_numbers widths(void) { return (tern_attr_numbers){ .f = { 1.5, 0.75 } }; }
 static tern_tensor *run_huber_row(tern_tensor **in)
 {
     tern_attr_numbers attr = widths();
