@@ -190,14 +190,19 @@ tern_tensor *tern_kl_div_at(tern_site_t site, const tern_kl_div_args *args)
 
 /* ---- angles ------------------------------------------------------------------------------------ */
 
-static tern_tensor *length(tern_tensor *t, int dim, double eps)
+/* t by its length, which is eps at least; as in PyTorch its slope is that of the length all the same. */
+static tern_tensor *direction(tern_tensor *t, int dim, double eps)
 {
-    tern_tensor *square = tern_sum(tern_mul(t, t), .dims = TERN_DIMS(dim));
-    return tern_sqrt(tern_maximum(square, eps * eps));
+    tern_tensor *length = tern_norm(t, .dims = TERN_DIMS(dim), .keepdim = true);
+    tern_tensor *divisor = tern_requires_grad(length) ? tern_clone(length) : length;
+    const bool recording = tern_set_grad_enabled(false);
+    tern_clamp_min_(divisor, eps);
+    tern_set_grad_enabled(recording);
+    return tern_div(t, divisor);
 }
 
-/* Both in the shape in which they meet, half types in f32, in which squares neither overflow soon nor
- * vanish. */
+/* Both in the shape in which they meet. The vectors are divided first: their products overflow sooner than
+ * they do. */
 static tern_tensor *cosine(core_frame *frame, int dim, double eps)
 {
     tern_attr_shape shape;
@@ -212,11 +217,9 @@ static tern_tensor *cosine(core_frame *frame, int dim, double eps)
     for (int i = 0; i < 2; i++) {
         if (!core_expand_input(call, i, shape.ndim, shape.dims))
             return NULL;
-        v[i] = core_widened(call->in[i]);
+        v[i] = direction(core_widened(call->in[i]), normal, eps);
     }
-    tern_tensor *product = tern_sum(tern_mul(v[0], v[1]), .dims = TERN_DIMS(normal));
-    tern_tensor *lengths = tern_mul(length(v[0], normal, eps), length(v[1], normal, eps));
-    tern_tensor *out = tern_div(product, lengths);
+    tern_tensor *out = tern_sum(tern_mul(v[0], v[1]), .dims = TERN_DIMS(normal));
     return tern_failed() ? NULL : tern_cast(out, dtype);
 }
 

@@ -71,10 +71,80 @@ static void test_distances_of_any_size_and_width(void **state)
     assert_no_error();
 }
 
+/* ---- angles ------------------------------------------------------------------------------------ */
+
+/* Rows of two, f64 on their way in. */
+static tern_tensor *row(const double *values, tern_dtype_t dtype)
+{
+    tern_tensor *wide = tern_from_data(values, TERN_SHAPE(1, 2), .dtype = TERN_F64);
+    tern_tensor *t = tern_to(tern_cast(wide, dtype), .device = tern_default_device());
+    return tern_set_requires_grad(t, true);
+}
+
+static double at(tern_tensor *t, int64_t i)
+{
+    return tern_item(tern_select(tern_reshape(t, TERN_SHAPE(-1)), 0, i));
+}
+
+static void expect_angle(const double x[2], const double y[2], double eps, double cosine,
+                         const double slopes[4], tern_dtype_t dtype)
+{
+    TERN_SCOPE;
+    tern_tensor *in[] = { row(x, dtype), row(y, dtype) }, *of[2], *again[2];
+    tern_tensor *out = tern_cosine_similarity(in[0], in[1], 1, eps);
+    tern_tensor *one = tern_ones(TERN_SHAPE(1), dtype, tern_default_device());
+    tern_grad(out, in, 2, of, .gradient = one, .create_graph = true);
+    assert_no_error();
+    const double epsilon = dtype == TERN_F64 ? 1e-13 : 2e-6;
+    assert_close(at(out, 0), cosine, epsilon);
+    const double largest = fmax(fmax(fabs(slopes[0]), fabs(slopes[1])), 1e-300);
+    const double other = fmax(fmax(fabs(slopes[2]), fabs(slopes[3])), 1e-300);
+    for (int i = 0; i < 4; i++)
+        assert_close(at(of[i / 2], i % 2), slopes[i], epsilon * (i < 2 ? largest : other));
+    tern_grad(tern_sum(tern_add(of[0], of[1])), in, 2, again);
+    assert_no_error();
+    for (int i = 0; i < 4; i++)
+        assert_true(dtype == TERN_F32 || isfinite(at(again[i / 2], i % 2)));
+}
+
+/* PyTorch's numbers, below eps, too, where the slope is that of the length all the same. Of vectors of
+ * length 0 its second derivatives are NaN; here they are numbers. */
+static void test_angles_of_vectors_of_any_length(void **state)
+{
+    (void)state;
+    const double long1[] = { 1e20, 2e20 }, three[] = { 3, 4 }, none[] = { 0, 0 }, two[] = { 1, 2 };
+    const double tiny[] = { 1e-9, 0 }, ones[] = { 1, 1 }, half[] = { 0.3, 0.4 };
+    const bool cpu = tern_default_device().kind == TERN_KIND_CPU;
+    for (int d = 0; d < 2; d++) {
+        const tern_dtype_t dtype = d == 0 ? TERN_F64 : TERN_F32;
+        const double far[] = { 7.155417527999321e-22, -3.57770876399967e-22, -0.02862167011199729,
+                               0.02146625258399798 };
+        if (cpu || dtype == TERN_F64) /* devices add squares in f32, as PyTorch does everywhere */
+            expect_angle(long1, three, 0, 0.9838699100999075, far, dtype);
+        expect_angle(none, two, 0, 0, (double[]){ 44721359.549995795, 89442719.09999159, 0, 0 },
+                     dtype);
+        expect_angle(none, none, 0, 0, (double[]){ 0, 0, 0, 0 }, dtype);
+        expect_angle(tiny, ones, 0, 0.07071067811865475,
+                     (double[]){ 63639610.306789264, 70710678.11865474, 0.03535533905932738,
+                                 -0.03535533905932738 },
+                     dtype);
+        expect_angle(half, ones, 3, 0.07777777777777777,
+                     (double[]){ 0.09555555555555555, 0.09037037037037036, 0.015000935302570993,
+                                 0.026112046413682106 },
+                     dtype);
+    }
+    const double short1[] = { 1e-25, 2e-25 };
+    expect_angle(short1, ones, 1e-30, 0.9486832980505137,
+                 (double[]){ 1.2649110640673517e24, -6.324555320336756e23, -0.1581138830084189,
+                             0.158113883008419 },
+                 TERN_F64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_distances_of_any_size_and_width),
+        cmocka_unit_test(test_angles_of_vectors_of_any_length),
     };
     return check_run(tests, NULL, NULL);
 }
