@@ -54,8 +54,8 @@ static tern_tensor *slope(tern_tensor *x, tern_tensor *norm, double p)
     if (p == 1)
         return tern_sign(x);
     tern_tensor *s;
-    if (p == 2)
-        return tern_where(tern_eq(norm, 0.0), 0.0, tern_div(x, norm));
+    if (p == 2) /* by infinity instead of 0: that is 0, and so are its gradients */
+        return tern_div(x, tern_where(tern_eq(norm, 0.0), (double)INFINITY, norm));
     if (p < 1) {
         s = tern_mul(tern_sign(x), tern_pow(tern_abs(x), p - 1));
         return tern_mul(tern_where(tern_eq(x, 0.0), 0.0, s), tern_pow(norm, 1 - p));

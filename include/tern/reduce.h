@@ -61,7 +61,8 @@ typedef struct tern_norm_args {
     tern_dtype_t dtype; /* in which it is computed; default: x's */
 } tern_norm_args;
 /* (sum of |x|^p)^(1/p): torch.linalg.vector_norm. p = 0 counts what is not 0; infinities give the largest
- * and the smallest |x|, whose ties share the gradient. The gradient is 0 where the norm is. */
+ * and the smallest |x|, whose ties share the gradient. The gradient is 0 where the norm is, and so is, from
+ * p = 2 on, its gradient. Devices add the squares of f32 in f32, which overflow above 1.8e19, as PyTorch's. */
 TERN_API tern_tensor *tern_norm_at(tern_site_t, const tern_norm_args *args);
 #define tern_norm(...) tern_norm_at(TERN_HERE, TERN_OPTIONS_(tern_norm_args, __VA_ARGS__))
 
