@@ -10,6 +10,7 @@
 #include "backend_cpu/elementwise.h"
 #include "backend_cpu/has_zero.h"
 #include "backend_cpu/kernels.h"
+#include "backend_cpu/probability.h"
 #include "backend_cpu/strided.h"
 #include "tern/op_attr.h"
 
@@ -356,7 +357,12 @@ static __attribute__((noinline)) tern_status_t run_general(const tern_call *call
                          ? cpu_converter(TERN_F32, dtype)
                          : NULL;
     j.narrow = half && call->out[0]->dtype == dtype ? cpu_converter(dtype, TERN_F32) : NULL;
-    return run_job(call, &j, call->in, flops);
+    int outside = 0;
+    const cpu_probable p = { j.loop, j.numbers, dtype == TERN_F64 ? 8 : 4, &outside };
+    if (element == CPU_ELEMENT_binary_cross_entropy)
+        j.loop = cpu_probable_loop, j.numbers = &p;
+    const tern_status_t status = run_job(call, &j, call->in, flops);
+    return outside ? cpu_fail_improbable(call) : status;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -467,7 +473,9 @@ static tern_status_t divide(const tern_call *call, cpu_element element)
 #define LANES1 CURVE1
 #define PLAIN2(call, element) binary(call, element, 0, 1)
 #define COMPARE(call, element) binary(call, element, 0, 1)
-#define CURVE2(call, element) binary(call, element, 3, CURVE_FLOPS)
+#define CURVE2(call, element)                                                                    \
+    (element == CPU_ELEMENT_binary_cross_entropy ? run_general(call, element, 2, 3, CURVE_FLOPS) \
+                                                 : binary(call, element, 3, CURVE_FLOPS))
 #define CURVE3(call, element) run_general(call, element, 3, 7, CURVE_FLOPS)
 #define DIVIDE2(call, element) divide(call, element)
 #define ELEMENT(name, shape, ...)                   \

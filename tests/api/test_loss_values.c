@@ -4,6 +4,54 @@
 
 #include "tests/support/check.h"
 
+/* ---- probabilities ----------------------------------------------------------------------------- */
+
+/* `count` elements of 0.5, of which one is `odd`. */
+static tern_tensor *halves_but(int64_t count, int64_t at, double odd, tern_dtype_t dtype)
+{
+    tern_tensor *t = tern_full(0.5, TERN_SHAPE(count), dtype, tern_default_device());
+    tern_fill(tern_select(t, 0, at), odd);
+    return t;
+}
+
+static void expect_improbable(tern_tensor *x, tern_tensor *target, const char *text)
+{
+    assert_no_error();
+    tern_tensor *loss = tern_binary_cross_entropy(x, target, .reduction = TERN_NONE);
+    if (tern_default_device().kind == TERN_KIND_CPU) {
+        assert_null(loss);
+        assert_error(TERN_ERR_ARGUMENT, text);
+        return;
+    }
+    assert_non_null(loss); /* a device does not wait to look */
+    assert_no_error();
+}
+
+/* As PyTorch on the CPU, of x and of the target; -0, 0 and 1 are probabilities. */
+static void test_what_is_no_probability_is_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_BF16, TERN_F16 };
+    const double outside[] = { 1.5, -0.25, (double)INFINITY, (double)NAN, 1.0078125, -1e-6 };
+    for (int d = 0; d < 4; d++)
+        for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+            tern_tensor *fine = halves_but(3000, 7, -0.0, dtypes[d]);
+            tern_tensor *bad = halves_but(3000, 2999, outside[i], dtypes[d]);
+            expect_improbable(bad, fine, "at position 2999 of x is no probability in [0, 1]");
+            expect_improbable(fine, bad, "at position 2999 of target is no probability");
+            tern_tensor *even = tern_slice(bad, .start = 1, .step = 2);
+            expect_improbable(even, even, "at position 1499 of x is no probability");
+            tern_tensor *one = tern_slice(bad, .start = 2999);
+            expect_improbable(one, one, "at position 0 of x is no probability");
+        }
+    expect_improbable(halves_but(9, 4, 1.5, TERN_F32), halves_but(9, 4, 1, TERN_F32), "1.5 at");
+    assert_close(tern_item(tern_binary_cross_entropy(halves_but(2, 0, -0.0, TERN_F32),
+                                                     halves_but(2, 0, 1, TERN_F32))),
+                 (100 + log(2)) / 2, 1e-4);
+    assert_no_error();
+}
+
 /* ---- distances --------------------------------------------------------------------------------- */
 
 /* A loss of one distance, its slope and its curvature. */
@@ -143,6 +191,7 @@ static void test_angles_of_vectors_of_any_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_no_probability_is_refused),
         cmocka_unit_test(test_distances_of_any_size_and_width),
         cmocka_unit_test(test_angles_of_vectors_of_any_length),
     };
