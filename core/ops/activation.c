@@ -87,11 +87,21 @@ static void set_limit(tern_attr_numbers *attr, int k, tern_operand limit)
         attr->kind = kind;
 }
 
+static bool is_given(tern_operand limit)
+{
+    return limit.kind_ != 0 || limit.value_.tensor != NULL;
+}
+
 static tern_tensor *clamp(tern_site_t site, tern_tensor *x, tern_operand min, tern_operand max,
                           tern_tensor *(*run)(tern_op_id, tern_site_t, void *, tern_tensor *))
 {
-    const bool low = min.kind_ != 0 || min.value_.tensor != NULL;
-    const bool high = max.kind_ != 0 || max.value_.tensor != NULL;
+    const bool low = is_given(min), high = is_given(max);
+    if (!low && !high) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "clamp",
+                     "both limits are NULL\n  try tern_clamp(x, min, max), tern_clamp_min(x, min) or "
+                     "tern_clamp_max(x, max)");
+        return NULL;
+    }
     tern_attr_numbers attr = { .f = { -HUGE_VAL, HUGE_VAL }, .i = { INT64_MIN, INT64_MAX } };
     if (low)
         set_limit(&attr, 0, min);
@@ -110,9 +120,9 @@ static bool is_tensor(tern_operand limit)
 /* Gradients at a limit are shared with it, as there. */
 static tern_tensor *between(tern_tensor *x, tern_operand min, tern_operand max)
 {
-    if (min.kind_ != 0 || min.value_.tensor != NULL)
+    if (is_given(min))
         x = tern_maximum_at(NULL, tern_operand_tensor(x), min);
-    if (x != NULL && (max.kind_ != 0 || max.value_.tensor != NULL))
+    if (x != NULL && is_given(max))
         x = tern_minimum_at(NULL, tern_operand_tensor(x), max);
     return x;
 }

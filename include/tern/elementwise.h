@@ -245,7 +245,8 @@ TERN_DECLARE_WITH_OPTIONS_(hardtanh)
 
 /* x cut to [min, max]; max where min is above it; NaN stays, and a limit that is NaN makes everything NaN.
  * Limits promote as in binary ops. No gradient at limits that are numbers. Limits that are tensors
- * broadcast, get gradients, and share that of an element that is equal to them. */
+ * broadcast, get gradients, and share that of an element that is equal to them. A limit that is a NULL
+ * tensor is none; without any the call is an error. */
 TERN_API tern_tensor *tern_clamp_at(tern_site_t, tern_tensor *x, tern_operand min, tern_operand max);
 TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_operand min,
                                             tern_operand max);

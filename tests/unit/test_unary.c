@@ -141,6 +141,14 @@ static void test_limits_in_place(void **state)
     assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient");
     assert_null(tern_clamp_min_(NULL, low));
     assert_error(TERN_ERR_ARGUMENT, "clamp: input 0 is NULL");
+    tern_tensor *none = NULL;
+    assert_null(tern_clamp(whole, none, none));
+    assert_error(TERN_ERR_ARGUMENT, "clamp: both limits are NULL");
+    assert_null(tern_clamp_(whole, none, none));
+    assert_error(TERN_ERR_ARGUMENT, "clamp: both limits are NULL");
+    assert_null(tern_clamp_max(whole, none));
+    assert_error(TERN_ERR_ARGUMENT, "clamp: both limits are NULL");
+    assert_values(tern_clamp(whole, none, 0), (double[]){ 0, 0 }, 2);
 }
 
 static void test_numbers_promote_in_clamp(void **state)
