@@ -1,4 +1,5 @@
 /* Initial values of parameters: torch.nn.init's formulas. */
+#include <float.h>
 #include <math.h>
 
 #include "nn/internal.h"
@@ -65,15 +66,55 @@ static tern_tensor *overwrite(tern_site_t site, const char *what, tern_tensor *t
     return nn_leave_with(&frame, tern_failed() ? NULL : t);
 }
 
+/* The largest number of a float dtype. */
+static double largest(tern_dtype_t dtype)
+{
+    switch (dtype) {
+    case TERN_F16:
+        return 65504;
+    case TERN_BF16:
+        return 0x1.FEp127;
+    case TERN_F32:
+        return (double)FLT_MAX;
+    default:
+        return DBL_MAX;
+    }
+}
+
+/* NaN falls through every comparison. */
+static bool check_range(tern_site_t site, const tern_tensor *t, double low, double high)
+{
+    static const char what[] = "init_uniform";
+    if (!check_target(site, what, t))
+        return false;
+    const double most = largest(tern_dtype(t));
+    if (!(fabs(low) <= most && fabs(high) <= most))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the range [%g, %g) does not lie within %s",
+                     low, high, tern_dtype_name(tern_dtype(t)));
+    else if (low > high)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "low = %g is above high = %g\n  try tern_init_uniform(t, %g, %g)", low, high,
+                     high, low);
+    else if (!(high - low <= most))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the range [%g, %g) is wider than %s counts",
+                     low, high, tern_dtype_name(tern_dtype(t)));
+    return !tern_failed();
+}
+
 tern_tensor *tern_init_uniform_at(tern_site_t site, tern_tensor *t, double low, double high,
                                   tern_generator *generator)
 {
+    if (!check_range(site, t, low, high))
+        return NULL;
     return overwrite(site, "init_uniform", t, tern_rand_at, high - low, low, generator);
 }
 
 tern_tensor *tern_init_normal_at(tern_site_t site, tern_tensor *t, double mean, double deviation,
                                  tern_generator *generator)
 {
+    if (check_target(site, "init_normal", t) && !(deviation >= 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "init_normal",
+                     "the deviation is %g; it must be a number, and not negative", deviation);
     return overwrite(site, "init_normal", t, tern_randn_at, deviation, mean, generator);
 }
 
@@ -114,13 +155,25 @@ static double ratio(double numerator, double denominator)
     return denominator > 0 ? numerator / denominator : 0;
 }
 
+/* A gain that is given, or `otherwise`; NaN after an error. */
+static double gain_of(tern_site_t site, const char *what, double given, double otherwise)
+{
+    const double gain = nn_option(given, otherwise);
+    if (gain >= 0 && gain <= DBL_MAX)
+        return gain;
+    tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                 "gain = %g: it must be a finite number, and not negative", gain);
+    return NAN;
+}
+
 /* Deviation of the kaiming rule; NaN after an error. */
 static double kaiming(tern_site_t site, const char *what, const tern_init_args *args)
 {
     const fans fan = count_fans(site, what, args->t);
     if (isnan(fan.in))
         return NAN;
-    return nn_option(args->gain, sqrt(2)) * sqrt(ratio(1, args->fan_out ? fan.out : fan.in));
+    return gain_of(site, what, args->gain, sqrt(2)) *
+           sqrt(ratio(1, args->fan_out ? fan.out : fan.in));
 }
 
 static double xavier(tern_site_t site, const char *what, const tern_init_args *args)
@@ -128,7 +181,7 @@ static double xavier(tern_site_t site, const char *what, const tern_init_args *a
     const fans fan = count_fans(site, what, args->t);
     if (isnan(fan.in))
         return NAN;
-    return nn_option(args->gain, 1) * sqrt(ratio(2, fan.in + fan.out));
+    return gain_of(site, what, args->gain, 1) * sqrt(ratio(2, fan.in + fan.out));
 }
 
 typedef double (*deviation_fn)(tern_site_t site, const char *what, const tern_init_args *args);

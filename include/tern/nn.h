@@ -225,13 +225,14 @@ TERN_API double tern_init_gain(int activation, double slope);
 typedef struct tern_init_args {
     size_t size_;
     tern_tensor *t;
-    double gain;  /* default 1 (kaiming: square root of 2) */
+    double gain;  /* default 1 (kaiming: square root of 2); finite and not negative */
     bool fan_out; /* kaiming: deviations by what goes out, not in */
     tern_generator *generator;
 } tern_init_args;
 /* fan_in = size(1) * the rest, fan_out = size(0) * the rest; two dimensions at least.
  * kaiming: deviation gain / sqrt(fan); xavier: gain * sqrt(2 / (fan_in + fan_out)). Uniform forms
- * draw from [-d, d) with d = sqrt(3) * deviation. */
+ * draw from [-d, d) with d = sqrt(3) * deviation. Errors: a `low` above `high`, a range that the dtype
+ * does not hold, a negative or NaN deviation. */
 TERN_API tern_tensor *tern_init_kaiming_uniform_at(tern_site_t site, const tern_init_args *args);
 TERN_API tern_tensor *tern_init_kaiming_normal_at(tern_site_t site, const tern_init_args *args);
 TERN_API tern_tensor *tern_init_xavier_uniform_at(tern_site_t site, const tern_init_args *args);

@@ -281,6 +281,39 @@ static void test_initialisers_have_torchs_bounds(void **unused)
     assert_error(TERN_ERR_DTYPE, "i64, not a float");
 }
 
+static void test_initialisers_refuse_what_is_no_range(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    const double nan = (double)NAN, inf = (double)INFINITY;
+    tern_tensor *t = tern_full(7, TERN_SHAPE(2, 3)), *half = tern_cast(t, TERN_F16);
+    assert_null(tern_init_uniform(t, 1, 0));
+    assert_error(TERN_ERR_ARGUMENT, "init_uniform: low = 1 is above high = 0");
+    assert_null(tern_init_uniform(t, nan, 1));
+    assert_error(TERN_ERR_ARGUMENT, "the range [nan, 1) does not lie within f32");
+    assert_null(tern_init_uniform(t, 0, inf));
+    assert_error(TERN_ERR_ARGUMENT, "the range [0, inf) does not lie within f32");
+    assert_null(tern_init_uniform(half, -1e5, 0));
+    assert_error(TERN_ERR_ARGUMENT, "the range [-100000, 0) does not lie within f16");
+    assert_null(tern_init_uniform(t, -3e38, 3e38));
+    assert_error(TERN_ERR_ARGUMENT, "is wider than f32 counts");
+    assert_null(tern_init_normal(t, 0, -1));
+    assert_error(TERN_ERR_ARGUMENT, "init_normal: the deviation is -1");
+    assert_null(tern_init_normal(t, 0, nan));
+    assert_error(TERN_ERR_ARGUMENT, "init_normal: the deviation is nan");
+    assert_null(tern_init_xavier_uniform(t, nan));
+    assert_error(TERN_ERR_ARGUMENT, "init_xavier_uniform: gain = nan");
+    assert_null(tern_init_kaiming_normal(t, -1));
+    assert_error(TERN_ERR_ARGUMENT, "init_kaiming_normal: gain = -1");
+    assert_null(tern_init_kaiming_uniform(t, inf));
+    assert_error(TERN_ERR_ARGUMENT, "init_kaiming_uniform: gain = inf");
+    assert_true(tern_item(tern_sum(t)) == 42 && tern_item(tern_sum(half)) == 42);
+    assert_true(tern_item(tern_sum(tern_init_uniform(t, 2, 2))) == 12);
+    assert_true(tern_item(tern_sum(tern_init_normal(t, 1, 0))) == 6);
+    assert_true(tern_item(tern_sum(tern_init_xavier_normal(t, TERN_ZERO))) == 0);
+    assert_no_error();
+}
+
 /* ---- accuracy --------------------------------------------------------------------------------- */
 
 /* A layer that gives its input: scores are what the data says. */
@@ -349,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_what_is_missing_altogether_is_named),
         cmocka_unit_test(test_layers_begin_as_torchs_do),
         cmocka_unit_test(test_initialisers_have_torchs_bounds),
+        cmocka_unit_test(test_initialisers_refuse_what_is_no_range),
         cmocka_unit_test(test_accuracy_counts_and_puts_modes_back),
         cmocka_unit_test(test_accuracy_refuses_what_it_cannot_count),
     };
