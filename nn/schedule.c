@@ -107,9 +107,11 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
 {
     if (!args->opt)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the optimizer is NULL");
-    if (!(args->min_lr >= 0 && args->gamma >= 0))
+    if (!(args->min_lr >= 0 && args->min_lr <= DBL_MAX && args->gamma >= 0 &&
+          args->gamma <= DBL_MAX))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                     "min_lr = %g and gamma = %g must not be negative", args->min_lr, args->gamma);
+                     "min_lr = %g and gamma = %g must be finite, and not be negative", args->min_lr,
+                     args->gamma);
     if (tern_failed())
         return NULL;
     tern_schedule *s = allocate(site, what, args->opt);

@@ -184,7 +184,14 @@ static void test_options_are_checked(void **unused)
     assert_null(tern_warmup_schedule(opt, 5, .warmup = 6));
     assert_error(TERN_ERR_ARGUMENT, "warmup = 6 is not in [0, 5]");
     assert_null(tern_cosine_schedule(opt, 5, .min_lr = -1));
-    assert_error(TERN_ERR_ARGUMENT, "must not be negative");
+    assert_error(TERN_ERR_ARGUMENT,
+                 "min_lr = -1 and gamma = 0 must be finite, and not be negative");
+    assert_null(tern_cosine_schedule(opt, 5, .min_lr = INFINITY));
+    assert_error(TERN_ERR_ARGUMENT, "min_lr = inf");
+    assert_null(tern_exponential_schedule(opt, .gamma = INFINITY));
+    assert_error(TERN_ERR_ARGUMENT, "gamma = inf");
+    assert_null(tern_step_schedule(opt, 5, .gamma = NAN));
+    assert_error(TERN_ERR_ARGUMENT, "gamma = nan");
     assert_null(tern_custom_schedule(opt));
     assert_error(TERN_ERR_ARGUMENT, "'factor' is missing");
     assert_null(tern_cosine_schedule(NULL, 5));
