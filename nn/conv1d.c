@@ -57,10 +57,13 @@ static void write_options(const conv_options *o, bool has_bias, char *buffer, si
 {
     snprintf(buffer, bytes,
              "in=%lld, out=%lld, kernel=%lld, stride=%lld, padding=%lld, dilation=%lld, "
-             "groups=%lld%s",
+             "groups=%lld",
              (long long)o->in, (long long)o->out, (long long)o->kernel, (long long)o->stride,
-             (long long)o->padding, (long long)o->dilation, (long long)o->groups,
-             has_bias ? "" : ", no bias");
+             (long long)o->padding, (long long)o->dilation, (long long)o->groups);
+    if (o->output_padding != 0)
+        nn_describe_more(buffer, bytes, ", output_padding=%lld", (long long)o->output_padding);
+    if (!has_bias)
+        nn_describe_more(buffer, bytes, ", no bias");
 }
 
 /* Adds weight and bias to a layer that has them in these fields: [a, b, kernel], or with a second kernel. */

@@ -29,6 +29,17 @@ static void add(text *t, const char *format, ...)
         t->length += (size_t)wrote < room ? (size_t)wrote : room;
 }
 
+void nn_describe_more(char *buffer, size_t bytes, const char *format, ...)
+{
+    const size_t used = strlen(buffer);
+    if (used >= bytes)
+        return;
+    va_list values;
+    va_start(values, format);
+    (void)vsnprintf(buffer + used, bytes - used, format, values);
+    va_end(values);
+}
+
 static void add_module(text *t, const tern_module *m, int depth)
 {
     char options[256] = "";

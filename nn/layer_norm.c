@@ -39,12 +39,15 @@ static tern_tensor *forward(tern_module *self, tern_tensor *x)
 static void describe(const tern_module *self, char *buffer, size_t bytes)
 {
     const layer_norm_layer *layer = (const layer_norm_layer *)self;
-    int used = snprintf(buffer, bytes, "size=");
-    for (int i = 0; i < layer->shape.ndim && used > 0 && (size_t)used < bytes; i++)
-        used += snprintf(buffer + used, bytes - (size_t)used, "%s%lld", i ? "x" : "",
-                         (long long)layer->shape.dims[i]);
-    if (used > 0 && (size_t)used < bytes && !isnan(layer->eps))
-        snprintf(buffer + used, bytes - (size_t)used, ", eps=%g", layer->eps);
+    for (int i = 0; i < layer->shape.ndim; i++)
+        nn_describe_more(buffer, bytes, "%s%lld",
+                         i ? "x" : "size=", (long long)layer->shape.dims[i]);
+    if (!isnan(layer->eps))
+        nn_describe_more(buffer, bytes, ", eps=%g", layer->eps);
+    if (!layer->op.weight)
+        nn_describe_more(buffer, bytes, ", no weight");
+    else if (!layer->op.bias && strcmp(self->type, "layer_norm") == 0)
+        nn_describe_more(buffer, bytes, ", no bias");
 }
 
 static tern_tensor *forward_rms(tern_module *self, tern_tensor *x)

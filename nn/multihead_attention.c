@@ -115,6 +115,10 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
     snprintf(buffer, bytes, "width=%lld, heads=%lld, dropout=%g%s%s", (long long)layer->width,
              (long long)layer->heads, layer->dropout, layer->causal ? ", causal" : "",
              layer->bias ? "" : ", no bias");
+    if (!layer->is_packed && layer->weights[1] && layer->weights[2])
+        nn_describe_more(buffer, bytes, ", key_width=%lld, value_width=%lld",
+                         (long long)tern_size(layer->weights[1], 1),
+                         (long long)tern_size(layer->weights[2], 1));
 }
 
 static tern_tensor *xavier(tern_module *m, const char *name, int64_t out, int64_t in,

@@ -29,6 +29,13 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
              (long long)op->kernel[0], (long long)op->kernel[1], (long long)op->stride[0],
              (long long)op->stride[1], (long long)nn_given(op->padding[0], 0),
              (long long)nn_given(op->padding[1], 0));
+    if (nn_given(op->dilation[0], 1) != 1 || nn_given(op->dilation[1], 1) != 1)
+        nn_describe_more(buffer, bytes, ", dilation=%lldx%lld", (long long)op->dilation[0],
+                         (long long)op->dilation[1]);
+    if (op->ceil_mode)
+        nn_describe_more(buffer, bytes, ", ceil mode");
+    if (op->exclude_pad)
+        nn_describe_more(buffer, bytes, ", exclude pad");
 }
 
 static bool check(tern_site_t site, const char *what, tern_pool2d_layer_args *args, bool is_max)

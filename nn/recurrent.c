@@ -158,6 +158,10 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
     snprintf(buffer, bytes, "in=%lld, hidden=%lld, layers=%lld%s%s%s", (long long)m->in,
              (long long)m->size, (long long)m->layers, m->directions == 2 ? ", bidirectional" : "",
              m->batch_first ? ", batch first" : "", m->mode == RNN_RELU ? ", relu" : "");
+    if (m->dropout != 0)
+        nn_describe_more(buffer, bytes, ", dropout=%g", m->dropout);
+    if (m->parameters[2] == NULL) /* bias_ih_l0 */
+        nn_describe_more(buffer, bytes, ", no bias");
 }
 
 static void release(tern_module *self)

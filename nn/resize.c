@@ -80,6 +80,8 @@ static void describe_upsample(const tern_module *self, char *buffer, size_t byte
                  (long long)nn_given(op->size[1], op->size[0]), modes[op->mode]);
     else
         snprintf(buffer, bytes, "scale=%g, mode=%s", op->scale[0], modes[op->mode]);
+    if (op->align_corners)
+        nn_describe_more(buffer, bytes, ", align corners");
 }
 
 tern_module *tern_upsample_layer_at(tern_site_t site, const tern_upsample_layer_args *given)

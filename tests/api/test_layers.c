@@ -56,6 +56,33 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_lstm_layer(3, 4), "lstm(in=3, hidden=4, layers=1)");
 }
 
+/* What PyTorch's repr names where it is not the default, and the rest of what changes results. */
+static void test_layers_name_options_that_are_not_defaults(void **state)
+{
+    (void)state;
+    assert_described(tern_conv_transpose2d_layer(2, 4, 3, .stride = 2, .output_padding = 1),
+                     "conv_transpose2d(in=2, out=4, kernel=3, stride=2, padding=0, dilation=1, "
+                     "groups=1, output_padding=1)");
+    assert_described(tern_conv_transpose1d_layer(2, 4, 3, .no_bias = true),
+                     "conv_transpose1d(in=2, out=4, kernel=3, stride=1, padding=0, dilation=1, "
+                     "groups=1, no bias)");
+    assert_described(tern_layer_norm_layer(7, .no_affine = true),
+                     "layer_norm(size=7, eps=1e-05, no weight)");
+    assert_described(tern_layer_norm_layer(.shape = TERN_SHAPE(2, 7), .no_bias = true),
+                     "layer_norm(size=2x7, eps=1e-05, no bias)");
+    assert_described(tern_rms_norm_layer(7, .no_affine = true), "rms_norm(size=7, no weight)");
+    assert_described(tern_max_pool2d_layer(3, .stride = 2, .dilation_w = 2, .ceil_mode = true),
+                     "max_pool2d(kernel=3x3, stride=2x2, padding=0x0, dilation=1x2, ceil mode)");
+    assert_described(tern_avg_pool2d_layer(3, .exclude_pad = true, .padding = 1),
+                     "avg_pool2d(kernel=3x3, stride=3x3, padding=1x1, exclude pad)");
+    assert_described(tern_upsample_layer(.scale = 2, .mode = TERN_BILINEAR, .align_corners = true),
+                     "upsample(scale=2, mode=bilinear, align corners)");
+    assert_described(tern_gru_layer(3, 4, 2, .dropout = 0.25, .no_bias = true),
+                     "gru(in=3, hidden=4, layers=2, dropout=0.25, no bias)");
+    assert_described(tern_multihead_attention_layer(8, 2, .key_width = 3),
+                     "multihead_attention(width=8, heads=2, dropout=0, key_width=3, value_width=8");
+}
+
 typedef tern_tensor *(*unary_fn)(tern_tensor *x);
 
 static tern_tensor *f_gelu(tern_tensor *x)
@@ -145,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers_describe_themselves),
+        cmocka_unit_test(test_layers_name_options_that_are_not_defaults),
         cmocka_unit_test(test_activations_are_their_ops),
         cmocka_unit_test(test_options_that_no_layer_can_have),
     };
