@@ -78,7 +78,10 @@ static int threads_of(const tern_call *call, const tern_view *x, const tern_view
 {
     const tern_attr_pool *attr = call->attr;
     const int64_t bytes = (x->numel + y->numel) * cpu_dtype_size(x->dtype);
-    return cpu_threads(call, bytes, y->numel * attr->kernel[0] * attr->kernel[1]);
+    int64_t cells = y->numel; /* of windows, as far as they are inside */
+    for (int d = 0; d < 2; d++)
+        cells *= attr->kernel[d] < x->shape[2 + d] ? attr->kernel[d] : x->shape[2 + d];
+    return cpu_threads(call, bytes, cells);
 }
 
 /* Half types: a part makes some planes or images (channels_last) at a time in f32. */

@@ -57,6 +57,7 @@ static inline cpu_range cpu_pool_cells(const cpu_pool *pool, int d, int64_t at)
 enum { CPU_POOL_CHUNK = 256, CPU_POOL_CELLS = 64 };
 typedef struct cpu_pool_chunk {
     int64_t begin, end;               /* results along W */
+    cpu_range cells;                  /* columns of the window that are inside for any of them */
     cpu_range inside[CPU_POOL_CELLS]; /* of the first cells: the results for which each is inside */
 } cpu_pool_chunk;
 
@@ -88,6 +89,8 @@ static inline cpu_pool_chunk cpu_pool_chunk_at(const cpu_pool *pool, int64_t beg
     cpu_pool_chunk chunk;
     chunk.begin = begin;
     chunk.end = end < pool->out[1] ? end : pool->out[1];
+    chunk.cells.begin = cpu_pool_cells(pool, 1, chunk.end - 1).begin;
+    chunk.cells.end = cpu_pool_cells(pool, 1, begin).end;
     for (int64_t i = 0; i < cells && i < CPU_POOL_CELLS; i++)
         chunk.inside[i] = cpu_pool_results(pool, i, begin, chunk.end);
     return chunk;

@@ -54,6 +54,33 @@ __device__ __forceinline__ double lowest(double)
     return -(double)INFINITY;
 }
 
+struct range {
+    int64_t begin, end;
+};
+/* Windows that are not much larger than x are walked whole: tests cost less than divisions. */
+static __device__ __forceinline__ bool is_vast(const cuda_pool_shape &s, int d)
+{
+    return s.kernel[d] > 64 && s.kernel[d] > s.in[d];
+}
+/* The cells of result `out`'s window that are inside x are among these. */
+static __device__ __forceinline__ range cells_inside(const cuda_pool_shape &s, int d, int64_t out)
+{
+    if (!is_vast(s, d))
+        return { 0, s.kernel[d] };
+    const int64_t first = out * s.stride[d] - s.padding[d], step = s.dilation[d];
+    const int64_t end = (s.in[d] - first + step - 1) / step; /* which starts before x's end */
+    return { first < 0 ? (-first + step - 1) / step : 0, end < s.kernel[d] ? end : s.kernel[d] };
+}
+/* The cells of windows that x's `at` may be are among these. */
+static __device__ __forceinline__ range cells_that_hold(const cuda_pool_shape &s, int d, int64_t at)
+{
+    if (!is_vast(s, d))
+        return { 0, s.kernel[d] };
+    const int64_t from = at + s.padding[d], step = s.dilation[d];
+    const int64_t over = from - (s.out[d] - 1) * s.stride[d], end = from / step + 1;
+    return { over > 0 ? (over + step - 1) / step : 0, end < s.kernel[d] ? end : s.kernel[d] };
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_max_pool(S *y, void *index, const S *x, cuda_pool_shape s, int64_t count)
@@ -61,8 +88,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < count; i += item_step()) {
         const place p = place_of(i, s.c, s.out[0], s.out[1]);
         int64_t best_at = -1, cell = 0;
-        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
-            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+        const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
+        for (int64_t kh = rows.begin; kh < rows.end; kh++)
+            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t h = p.h * s.stride[0] - s.padding[0] + kh * s.dilation[0];
                 const int64_t w = p.w * s.stride[1] - s.padding[1] + kw * s.dilation[1];
                 if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1])
@@ -101,8 +129,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < count; i += item_step()) {
         const place p = place_of(i, s.c, s.in[0], s.in[1]);
         real<S> sum = 0;
-        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
-            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+        const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
+        for (int64_t kh = rows.begin; kh < rows.end; kh++)
+            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
                 if (oh < 0 || ow < 0 ||
                     read_index(index, s.narrow_index,
@@ -131,8 +160,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < count; i += item_step()) {
         const place p = place_of(i, s.c, s.out[0], s.out[1]);
         real<S> sum = 0;
-        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
-            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+        const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
+        for (int64_t kh = rows.begin; kh < rows.end; kh++)
+            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t h = p.h * s.stride[0] - s.padding[0] + kh;
                 const int64_t w = p.w * s.stride[1] - s.padding[1] + kw;
                 if (h >= 0 && h < s.in[0] && w >= 0 && w < s.in[1])
@@ -150,8 +180,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < count; i += item_step()) {
         const place p = place_of(i, s.c, s.in[0], s.in[1]);
         real<S> sum = 0;
-        for (int64_t kh = 0; kh < s.kernel[0]; kh++)
-            for (int64_t kw = 0; kw < s.kernel[1]; kw++) {
+        const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
+        for (int64_t kh = rows.begin; kh < rows.end; kh++)
+            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
                 if (oh < 0 || ow < 0)
                     continue;

@@ -170,7 +170,7 @@ static void max_plane_row_lanes(const cpu_pool *pool, const cpu_pool_chunk *chun
         m.at += (int32_t)(rows.begin * a->kernel[1]);
         for (int64_t kh = rows.begin; kh < rows.end; kh++) {
             const int64_t h = oh * a->stride[0] - a->padding[0] + kh * a->dilation[0];
-            for (int64_t kw = 0; kw < a->kernel[1]; kw++)
+            for (int64_t kw = chunk->cells.begin; kw < chunk->cells.end; kw++)
                 take(&m,
                      candidates(pool, x + h * pool->in[1], at, n, kw,
                                 cpu_pool_inside(pool, chunk, kw)),

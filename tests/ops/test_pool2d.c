@@ -123,6 +123,76 @@ static void test_max_pool2d_of_windows_without_cells(void **state)
         }
 }
 
+/* Only what is inside is walked: this is over at once. */
+static void test_pool2d_of_vast_windows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t most = INT32_MAX, half = INT32_MAX / 2;
+    const tern_dev_t dev = tern_default_device();
+    for (int last = 0; last < 2; last++)
+        for (int d = 0; d < 3; d++) {
+            const tern_dtype_t dtype = (tern_dtype_t[]){ TERN_F32, TERN_F64, TERN_BF16 }[d];
+            tern_tensor *x = tern_arange(.end = 12, .dtype = dtype, .device = dev);
+            x = tern_reshape(x, TERN_SHAPE(1, 1, 3, 4));
+            x = tern_expand(x, TERN_SHAPE(2, 2, 3, 4));
+            x = tern_to(x, .format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS);
+            x = tern_set_requires_grad(x, true);
+            tern_tensor *mean = tern_avg_pool2d(x, { most, most }, .stride = { 1 },
+                                                .padding = { half, half }, .exclude_pad = true);
+            assert_no_error();
+            assert_int_equal(tern_size(mean, 3), 4);
+            tern_tensor *off = tern_abs(tern_sub(tern_cast(mean, TERN_F64), 5.5));
+            assert_close(tern_item(tern_amax(off)), 0, 1e-6);
+            tern_tensor *grad = NULL;
+            tern_grad(tern_sum(mean), &x, 1, &grad);
+            off = tern_abs(tern_sub(tern_cast(grad, TERN_F64), 1.0));
+            assert_close(tern_item(tern_amax(off)), 0, dtype == TERN_BF16 ? 0.04 : 1e-6);
+            tern_tensor *row =
+                tern_max_pool2d(x, { 1, most }, .stride = { 1, 1 }, .padding = { 0, half });
+            assert_close(tern_item(tern_sum(tern_cast(row, TERN_F64))), 4 * 4 * (3 + 7 + 11), 0);
+            tern_grad(tern_sum(row), &x, 1, &grad);
+            assert_close(tern_item(tern_sum(tern_cast(grad, TERN_F64))), 48, 0);
+            tern_tensor *ends = tern_select(grad, 3, 3);
+            assert_close(tern_item(tern_amin(tern_cast(ends, TERN_F64))), 4, 0);
+            assert_no_error();
+        }
+}
+
+/* Each result's gradient goes to the cell that it came from, and that of a window without cells
+ * nowhere; the same places give the gradient of the gradient. */
+static void test_max_pool2d_gradients_of_windows_without_cells(void **state)
+{
+    (void)state;
+    static const double to[4] = { 9, 7, 3, 1 }, back[9] = { 40, 0, 30, 0, 0, 0, 20, 0, 10 };
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16 };
+    TERN_SCOPE;
+    const tern_dev_t dev = tern_default_device();
+    for (int k = 0; k < 4; k++)
+        for (int last = 0; last < 2; last++) {
+            const int format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
+            const tern_shape_t of_x = TERN_SHAPE(2, 16, 2, 2), of_y = TERN_SHAPE(2, 16, 3, 3);
+            tern_tensor *x = tern_arange(.start = 1, .end = 5, .dtype = dtypes[k], .device = dev);
+            x = tern_expand(tern_view(x, TERN_SHAPE(1, 1, 2, 2)), of_x);
+            x = tern_set_requires_grad(tern_to(x, .format = format), true);
+            tern_tensor *g = tern_arange(.start = 1, .end = 10, .dtype = dtypes[k], .device = dev);
+            g = tern_expand(tern_view(g, TERN_SHAPE(1, 1, 3, 3)), of_y);
+            g = tern_set_requires_grad(tern_to(g, .format = format), true);
+            tern_tensor *y =
+                tern_max_pool2d(x, { 4 }, .stride = { 1 }, .padding = { 5 }, .dilation = { 3 });
+            tern_tensor *grad = NULL, *again = NULL;
+            tern_grad(y, &x, 1, &grad, .gradient = g, .create_graph = true);
+            tern_grad(grad, &g, 1, &again, .gradient = tern_mul(tern_detach(x), 10));
+            assert_no_error();
+            for (int64_t i = 0; i < 32 * 4; i++)
+                assert_close(tern_item(tern_select(tern_reshape(grad, TERN_SHAPE(-1)), 0, i)),
+                             to[i % 4], 0);
+            for (int64_t i = 0; i < 32 * 9; i++)
+                assert_close(tern_item(tern_select(tern_reshape(again, TERN_SHAPE(-1)), 0, i)),
+                             back[i % 9], 0);
+        }
+}
+
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 typedef struct pool_options {
@@ -208,6 +278,8 @@ int main(void)
         cmocka_unit_test(test_pool2d_names_what_does_not_fit),
         cmocka_unit_test(test_pool2d_of_no_images),
         cmocka_unit_test(test_max_pool2d_of_windows_without_cells),
+        cmocka_unit_test(test_max_pool2d_gradients_of_windows_without_cells),
+        cmocka_unit_test(test_pool2d_of_vast_windows),
         cmocka_unit_test(test_pool2d_gradients_of_gradients),
     };
     return check_run(tests, NULL, NULL);
