@@ -97,9 +97,10 @@ static tern_tensor *clamp(tern_site_t site, tern_tensor *x, tern_operand min, te
 {
     const bool low = is_given(min), high = is_given(max);
     if (!low && !high) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "clamp",
-                     "both limits are NULL\n  try tern_clamp(x, min, max), tern_clamp_min(x, min) or "
-                     "tern_clamp_max(x, max)");
+        tern_fail_at(
+            site, TERN_ERR_ARGUMENT, "clamp",
+            "both limits are NULL\n  try tern_clamp(x, min, max), tern_clamp_min(x, min) or "
+            "tern_clamp_max(x, max)");
         return NULL;
     }
     tern_attr_numbers attr = { .f = { -HUGE_VAL, HUGE_VAL }, .i = { INT64_MIN, INT64_MAX } };

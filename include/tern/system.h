@@ -13,7 +13,7 @@ enum { TERN_DEV_LABEL_BYTES = 128 };
 
 typedef struct tern_dev_info_t {
     char name[TERN_DEV_LABEL_BYTES]; /* the maker's */
-    char uuid[48];                   /* "GPU-...", of a part of a GPU "MIG-...", "" where it has none */
+    char uuid[48]; /* "GPU-...", of a part of a GPU "MIG-...", "" where it has none */
     bool simulated;
     int32_t capability;      /* 90: compute capability 9.0; 0: none or not known */
     int32_t multiprocessors; /* 0: not known */
