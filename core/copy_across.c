@@ -16,8 +16,8 @@ typedef struct transfer {
     int64_t bytes;
     void *to_stream, *from_stream; /* current ones; NULL on the CPU */
     bool non_blocking;
-    core_storage *pinned; /* of the host's side, or NULL */
-    bool waited;          /* the host, for the device's work before the copy */
+    const core_storage *pinned; /* of the host's side, or NULL */
+    bool waited;                /* the host, for the device's work before the copy */
 } transfer;
 
 static _Atomic int sync_debug; /* tern_sync_debug_t */
@@ -50,7 +50,7 @@ static tern_status_t may_wait(const transfer *t)
 }
 
 /* The copy is queued and the pinned memory must outlive it. Where that cannot be noted, the host waits; memory
- * that cannot be waited for either is nobody's again. */
+ * that cannot be waited for either is given to nobody again. */
 static tern_status_t keep_pinned(transfer *t, const tern_backend *b, tern_stream_t stream)
 {
     if (t->pinned == NULL || core_pinned_storage_record(t->pinned, stream) == TERN_OK)
@@ -58,7 +58,7 @@ static tern_status_t keep_pinned(transfer *t, const tern_backend *b, tern_stream
     t->waited = true;
     const tern_status_t code = b->stream->synchronize(b->context, stream.device.index);
     if (code != TERN_OK)
-        atomic_fetch_add_explicit(&t->pinned->refs, 1, memory_order_relaxed);
+        core_pinned_storage_lose(t->pinned);
     return code;
 }
 
@@ -181,7 +181,7 @@ tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const t
                                bool non_blocking, bool *out_waited)
 {
     const tern_thread *self = core_self();
-    core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
+    const core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
     transfer t = { .site = site,
                    .to = out->view.dev,
                    .from = in->view.dev,

@@ -89,5 +89,7 @@ core_storage *core_storage_foreign(tern_thread *self, void *data, int64_t bytes,
 /* core/pinned_memory.c. Recorded: the memory is not used again before that stream's work is done. */
 void core_pinned_storage_free(core_storage *s);
 tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t stream);
+/* Nobody gets the memory again. */
+void core_pinned_storage_lose(const core_storage *s);
 
 #endif

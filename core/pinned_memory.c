@@ -169,6 +169,11 @@ tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t st
     return user != NULL ? core_pinned_record_stream(cache, s->user, user) : TERN_ERR_OOM;
 }
 
+void core_pinned_storage_lose(const core_storage *s)
+{
+    core_pinned_lose(cache, s->user);
+}
+
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
 static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site_t site,

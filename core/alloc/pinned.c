@@ -19,7 +19,7 @@ typedef struct pinned {
     core_pinned_block pub;
     struct pinned *next; /* free list, queue of waiting ones */
     struct pinned *next_all, **link_all;
-    bool in_use;
+    bool in_use, lost;                   /* lost: in use for ever */
     int32_t event_count, event_capacity; /* events: of the freed; before that only their streams */
     pinned_event *events;
 } pinned;
@@ -291,9 +291,9 @@ tern_status_t core_pinned_free(core_pinned *p, core_pinned_block *given)
     if (given == NULL)
         return TERN_OK;
     pinned *b = (pinned *)given;
-    tern_status_t code = TERN_ERR_ARGUMENT;
+    tern_status_t code = b->lost ? TERN_OK : TERN_ERR_ARGUMENT;
     pthread_mutex_lock(&p->lock);
-    if (b->in_use) {
+    if (b->in_use && !b->lost) {
         b->in_use = false;
         stat_change(&p->stats.allocation, -1);
         stat_change(&p->stats.allocated_bytes, -b->pub.size);
@@ -333,6 +333,13 @@ tern_status_t core_pinned_record_stream(core_pinned *p, core_pinned_block *given
     const tern_status_t code = b->in_use ? add_stream(b, stream) : TERN_ERR_ARGUMENT;
     pthread_mutex_unlock(&p->lock);
     return code;
+}
+
+void core_pinned_lose(core_pinned *p, core_pinned_block *given)
+{
+    pthread_mutex_lock(&p->lock);
+    ((pinned *)given)->lost = true;
+    pthread_mutex_unlock(&p->lock);
 }
 
 tern_status_t core_pinned_empty_cache(core_pinned *p)

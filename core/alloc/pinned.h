@@ -38,6 +38,8 @@ core_pinned_block *core_pinned_malloc(core_pinned *p, int64_t bytes, tern_site_t
 /* At once reusable when no stream was recorded, else after its events (M091). NULL is fine. */
 tern_status_t core_pinned_free(core_pinned *p, core_pinned_block *block);
 tern_status_t core_pinned_record_stream(core_pinned *p, core_pinned_block *block, void *stream);
+/* Of a block in use that somebody may reach for whom nobody can wait: it stays in use, freed or not. */
+void core_pinned_lose(core_pinned *p, core_pinned_block *block);
 /* Returns what is free and waits for nothing (M093). */
 tern_status_t core_pinned_empty_cache(core_pinned *p);
 core_pinned_stats core_pinned_stats_of(core_pinned *p);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tern/debug.h"
 #include "tests/support/check.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/simulator.h"
@@ -151,6 +152,41 @@ static void test_a_failed_copy_keeps_its_pinned_target(void **state)
     assert_int_equal(tern_dev_synchronize(dev0), TERN_OK); /* the copy has run */
     assert_close(sum_of(next), 7000, 0);
     assert_no_error();
+    tern_host_empty_cache();
+}
+
+/* Neither noted (each allocation fails in turn) nor waited for: the memory is never given again. */
+static void test_pinned_memory_that_nobody_can_wait_for_is_lost(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    int lost = 0;
+    for (int k = 1; k < 12; k++) {
+        TERN_SCOPE;
+        tern_tensor *there = tern_zeros(TERN_SHAPE(1000), .device = dev0);
+        (void)tern_dev_synchronize(dev0);
+        tern_host_empty_cache();
+        const int64_t before = tern_host_memory_stat("allocation.current");
+        {
+            TERN_SCOPE;
+            tern_tensor *ones = tern_pin(tern_ones(TERN_SHAPE(1000)));
+            TERN_STREAM(tern_stream_from_pool(dev0)); /* a new one has to be noted */
+            simulator_set("FAIL", "cudaDeviceSynchronize@1=2");
+            tern_debug_fail_allocation(k);
+            (void)tern_copy(there, ones, .non_blocking = true);
+            tern_debug_fail_allocation(0);
+            simulator_set("FAIL", "");
+            tern_error_clear();
+        }
+        lost += tern_host_memory_stat("allocation.current") > before;
+        tern_tensor *next = tern_pin(tern_full(7, TERN_SHAPE(1000)));
+        (void)tern_dev_synchronize(dev0); /* the copy has run, or was never made */
+        const double sum = sum_of(there);
+        assert_true((int)sum == 0 || (int)sum == 1000);
+        assert_close(sum_of(next), 7000, 0);
+        assert_no_error();
+    }
+    assert_int_equal(lost, 2); /* the stream, and its place beside the block */
     tern_host_empty_cache();
 }
 
@@ -381,6 +417,7 @@ int main(int argc, char **argv)
         TEST(test_devices_copy_with_and_without_peer_access), /* the first copies between devices */
         TEST(test_a_failed_copy_keeps_its_pinned_source),
         TEST(test_a_failed_copy_keeps_its_pinned_target),
+        TEST(test_pinned_memory_that_nobody_can_wait_for_is_lost),
         TEST(test_conversion_is_where_nobody_waits),
         TEST(test_what_lies_alike_needs_no_other_memory),
         TEST(test_the_default_streams_need_no_help),
