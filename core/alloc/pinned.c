@@ -291,8 +291,8 @@ tern_status_t core_pinned_free(core_pinned *p, core_pinned_block *given)
     if (given == NULL)
         return TERN_OK;
     pinned *b = (pinned *)given;
-    tern_status_t code = b->lost ? TERN_OK : TERN_ERR_ARGUMENT;
     pthread_mutex_lock(&p->lock);
+    tern_status_t code = b->lost ? TERN_OK : TERN_ERR_ARGUMENT;
     if (b->in_use && !b->lost) {
         b->in_use = false;
         stat_change(&p->stats.allocation, -1);
