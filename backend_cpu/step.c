@@ -166,7 +166,7 @@ static tern_status_t sgd(const tern_call *call, bool first, const tern_view *sca
                                       .weight_decay = attr->weight_decay,
                                       .nesterov = attr->nesterov != 0,
                                       .first = first };
-    if (call->n_in < 3 || call->in[2] == NULL)
+    if (call->n_in < 3 || call->in[2] == NULL || attr->momentum == 0)
         return run_step(call, CPU_STEP_SGD, 2, &numbers, scale);
     return run_step(call, CPU_STEP_SGD_MOMENTUM, 3, &numbers, scale);
 }
@@ -229,7 +229,7 @@ static tern_status_t rmsprop(const tern_call *call, const tern_view *scale)
     const tern_view *views[MAX_OPERANDS] = { call->in[0], call->in[1], call->in[2] };
     int operands = 3, which = CPU_STEP_RMSPROP;
     for (int k = 3; k < 5; k++) {
-        if (call->in[k] == NULL)
+        if (call->in[k] == NULL || (k == 3 && attr->momentum == 0))
             continue;
         views[operands++] = call->in[k];
         which += k == 3 ? 1 : 2;

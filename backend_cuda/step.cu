@@ -47,6 +47,19 @@ __device__ __forceinline__ real<S> slope_at(S *g, const scaling &s, real<S> inve
     return value;
 }
 
+/* torch.optim leaves a term out where its factor is 0: 0 times an infinity is NaN. */
+template <typename T> __device__ __forceinline__ T decayed(T slope, T decay, T param)
+{
+    return slope + decay * (decay != (T)0 ? param : (T)0);
+}
+
+/* torch.lerp: from whichever end is nearer, so that a weight of 1 gives `to` exactly. */
+template <typename T> __device__ __forceinline__ T lerp(T from, T to, T weight)
+{
+    const bool early = weight < (T)0.5;
+    return (early ? from : to) + (early ? weight : weight - (T)1) * (to - from);
+}
+
 template <typename T> struct sgd_numbers {
     T sign, lr, momentum, fresh, decay;
     int nesterov, first;
@@ -65,7 +78,7 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
+        T slope = decayed(a.sign * slope_at(g + at[1], s, inverse), a.decay, param);
         if (buffer != nullptr) {
             /* the first step's buffer is the gradient itself, and what the buffer holds is not read */
             const T moved = first ? slope : a.momentum * widen(buffer[at[2]]) + a.fresh * slope;
@@ -110,9 +123,8 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[4];
         offsets<4>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
-        T mean = widen(m[at[2]]);
-        mean += a.fresh1 * (slope - mean);
+        const T slope = decayed(a.sign * slope_at(g + at[1], s, inverse), a.decay, param);
+        const T mean = lerp<T>(widen(m[at[2]]), slope, a.fresh1);
         const T square = a.beta2 * widen(v[at[3]]) + a.fresh2 * slope * slope;
         m[at[2]] = narrow<S>(mean);
         v[at[3]] = narrow<S>(square);
@@ -140,19 +152,18 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[CUDA_WALK_OPERANDS];
         offsets<CUDA_WALK_OPERANDS>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
+        const T slope = decayed(a.sign * slope_at(g + at[1], s, inverse), a.decay, param);
         T spread = a.alpha * widen(square[at[2]]) + a.fresh * slope * slope;
         square[at[2]] = narrow<S>(spread);
         if (m != nullptr) {
             S *place = m + (b != nullptr ? at[4] : at[3]);
-            T mean = widen(*place);
-            mean += a.fresh * (slope - mean);
+            const T mean = lerp<T>(widen(*place), slope, a.fresh);
             *place = narrow<S>(mean);
             spread -= mean * mean;
             spread = spread < (T)0 ? (T)0 : spread;
         }
         T move = slope / ((T)sqrt(spread) + a.eps);
-        if (b != nullptr) {
+        if (b != nullptr && a.momentum != (T)0) {
             move = a.momentum * widen(b[at[3]]) + move;
             b[at[3]] = narrow<S>(move);
         }
@@ -179,7 +190,7 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const T param = widen(p[at[0]]);
-        const T slope = a.sign * slope_at(g + at[1], s, inverse) + a.decay * param;
+        const T slope = decayed(a.sign * slope_at(g + at[1], s, inverse), a.decay, param);
         const T square = widen(sum[at[2]]) + slope * slope;
         sum[at[2]] = narrow<S>(square);
         p[at[0]] = narrow<S>(param - a.lr * slope / ((T)sqrt(square) + a.eps));
@@ -187,7 +198,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 template <typename T> struct lion_numbers {
-    T sign, lr, keep, fresh1, fresh2;
+    T sign, lr, keep, beta1, beta2, fresh1, fresh2;
 };
 
 /* The sign of a zero is 0, of a NaN NaN. */
@@ -203,9 +214,9 @@ __global__ void __launch_bounds__(BLOCK)
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const T slope = a.sign * slope_at(g + at[1], s, inverse), mean = widen(m[at[2]]);
-        const T blend = mean + a.fresh1 * (slope - mean);
+        const T blend = a.beta1 * mean + a.fresh1 * slope; /* of an infinite mean, too */
         const T way = blend > (T)0 ? (T)1 : blend < (T)0 ? (T)-1 : blend;
-        m[at[2]] = narrow<S>(mean + a.fresh2 * (slope - mean));
+        m[at[2]] = narrow<S>(a.beta2 * mean + a.fresh2 * slope);
         p[at[0]] = narrow<S>(a.keep * widen(p[at[0]]) - a.lr * way);
     }
 }
@@ -224,8 +235,9 @@ extern "C" cudaError_t cuda_launch_sgd(const cuda_step_args *s, const tern_attr_
                                    attr->nesterov,
                                    attr->first };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
-        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],
-                                  *s->walk, a, scaling_of(s, attr->turn));
+        return cudaLaunchKernelEx(&c, k_sgd<S>, (S *)s->at[0], (S *)s->at[1],
+                                  attr->momentum != 0 ? (S *)s->at[2] : (S *)nullptr, *s->walk, a,
+                                  scaling_of(s, attr->turn));
     });
 }
 
@@ -293,8 +305,12 @@ extern "C" cudaError_t cuda_launch_lion(const cuda_step_args *s, const tern_attr
     return float_switch(s->dtype, [&](auto zero) {
         using S = decltype(zero);
         using T = real<S>;
-        const lion_numbers<T> a = { attr->maximize ? (T)-1 : (T)1, (T)attr->lr,
-                                    (T)(1 - attr->lr * attr->weight_decay), (T)(1 - attr->beta1),
+        const lion_numbers<T> a = { attr->maximize ? (T)-1 : (T)1,
+                                    (T)attr->lr,
+                                    (T)(1 - attr->lr * attr->weight_decay),
+                                    (T)attr->beta1,
+                                    (T)attr->beta2,
+                                    (T)(1 - attr->beta1),
                                     (T)(1 - attr->beta2) };
         const cudaLaunchConfig_t c = shape_for(s->walk->numel, stream);
         return cudaLaunchKernelEx(&c, k_lion<S>, (S *)s->at[0], (S *)s->at[1], (S *)s->at[2],

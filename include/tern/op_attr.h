@@ -245,7 +245,8 @@ typedef struct tern_attr_adam {
 } tern_attr_adam;
 
 /* rmsprop_step(p, g, square, buffer?, mean?): torch.optim.RMSprop, with a momentum where there is a
- * buffer, centered where there is a mean. _scaled: ..., scale?, found?, count?, as above. */
+ * buffer and momentum is not 0, centered where there is a mean. _scaled: ..., scale?, found?, count?, as
+ * above. */
 typedef struct tern_attr_rmsprop {
     double lr, alpha, momentum, eps, weight_decay;
     int32_t maximize, turn;

@@ -41,7 +41,8 @@ TERN_API tern_tensor *tern_dropout_at(tern_site_t, const tern_dropout_args *args
 
 /* ---- one optimizer step of one parameter: one pass over memory, not differentiable ------------ */
 
-/* p, buffer: written; buffer may be NULL when momentum is 0. */
+/* p, buffer: written; where momentum is 0 buffer is not touched and may be NULL. As in torch.optim, a term
+ * whose factor (momentum, weight_decay) is 0 is left out in every step: infinities there make no NaN. */
 TERN_API tern_status_t tern_sgd_step_at(tern_site_t, tern_tensor *p, tern_tensor *grad,
                                         tern_tensor *buffer, const tern_attr_sgd *options);
 /* p, m, v: written; options->step counts from 1. */
