@@ -5,52 +5,36 @@
 #include "nn/internal.h"
 #include "tern/amp.h"
 
-/* Sum of squares as a product of the vector with itself: one pass, no temporary. Half types are
- * widened first, since their squares overflow. */
-static tern_tensor *square_sum(tern_tensor *grad)
+/* The norm of one gradient: of half types in f32, since in f16 the norm itself may overflow. */
+static tern_tensor *norm_of(tern_tensor *grad, double exponent)
 {
+    TERN_SCOPE;
     const tern_dtype_t dtype = tern_dtype(grad);
-    tern_tensor *wide = dtype == TERN_F16 || dtype == TERN_BF16 ? tern_cast(grad, TERN_F32) : grad;
-    tern_tensor *flat = tern_reshape(wide, TERN_SHAPE(-1));
-    return tern_matmul(flat, flat);
+    const bool half = dtype == TERN_F16 || dtype == TERN_BF16;
+    return tern_keep(tern_norm(grad, .p = exponent, .dtype = half ? TERN_F32 : TERN_DTYPE_NONE));
 }
 
-static tern_tensor *power_sum(tern_tensor *grad, double exponent)
+/* The norm of all gradients as one vector is the norm of their norms, on the first one's device. NULL:
+ * there is no gradient, or an error. */
+static tern_tensor *total_norm(tern_site_t site, tern_tensors_t params, double exponent)
 {
-    if (exponent == 2)
-        return square_sum(grad);
-    if (isinf(exponent))
-        return tern_amax(tern_abs(grad));
-    return tern_sum(tern_pow(tern_abs(grad), exponent));
-}
-
-static tern_tensor *root_of(tern_tensor *sum, double exponent)
-{
-    if (isinf(exponent))
-        return sum;
-    return exponent == 2 ? tern_sqrt(sum) : tern_pow(sum, 1 / exponent);
-}
-
-/* The norm of all gradients as one vector; they are summed on the first one's device. NULL: there is
- * no gradient, or an error. */
-static tern_tensor *total_norm(tern_tensors_t params, double exponent)
-{
+    tern_tensor **parts = nn_alloc(site, "clip_grad_norm", params.count, sizeof(tern_tensor *));
     tern_tensor *total = NULL;
-    for (int64_t i = 0; i < params.count; i++) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
         if (!grad || tern_numel(grad) == 0)
             continue;
-        tern_tensor *part = power_sum(grad, exponent);
-        if (!total)
-            total = part;
-        else if (isinf(exponent))
-            total = tern_maximum(total, tern_to(part, tern_device(total)));
-        else
-            total = tern_add(total, tern_to(part, tern_device(total)));
-        if (!total)
-            return NULL;
+        tern_tensor *part = norm_of(grad, exponent);
+        parts[n] = n > 0 && part ? tern_to(part, tern_device(parts[0])) : part;
+        n++;
     }
-    return total ? root_of(total, exponent) : NULL;
+    if (n == 1)
+        total = parts[0];
+    else if (n > 1 && !tern_failed())
+        total = tern_norm(tern_stack_at(TERN_HERE, parts, n, 0), .p = exponent);
+    free(parts);
+    return tern_failed() ? NULL : total;
 }
 
 static void scale_all(tern_tensors_t params, tern_tensor *norm, double max_norm)
@@ -85,9 +69,9 @@ static bool check(tern_site_t site, const tern_clip_args *args)
     return check_params(site, what, args->params);
 }
 
-static tern_tensor *clip(const tern_clip_args *args)
+static tern_tensor *clip(tern_site_t site, const tern_clip_args *args)
 {
-    tern_tensor *norm = total_norm(args->params, args->norm_type);
+    tern_tensor *norm = total_norm(site, args->params, args->norm_type);
     if (!norm && !tern_failed())
         return tern_zeros(TERN_SCALAR_SHAPE);
     if (norm && args->error_if_nonfinite && !isfinite(tern_item(norm)) && !tern_failed())
@@ -123,7 +107,7 @@ tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *give
     const bool recording = tern_set_grad_enabled(false);
     tern_autocast_region off[TERN_KINDS];
     int regions = autocast_off(args.params, off);
-    tern_tensor *norm = clip(&args);
+    tern_tensor *norm = clip(site, &args);
     while (regions > 0)
         tern_autocast_end(&off[--regions]);
     tern_set_grad_enabled(recording);

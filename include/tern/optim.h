@@ -169,8 +169,9 @@ typedef struct tern_clip_args {
     bool error_if_nonfinite; /* reads the norm back, which waits for the device */
 } tern_clip_args;
 /* Multiplies the gradients of params by min(1, max_norm / (norm + 1e-6)), where norm is that of all
- * of them as one vector, which it returns (0-dim, on the first gradient's device). Nothing is read
- * back. Parameters without a gradient do not count. Autocast regions change nothing here. */
+ * of them as one vector, which it returns (0-dim, on the first gradient's device; of half types in f32,
+ * of several dtypes in the widest). Nothing is read back. Parameters without a gradient do not count.
+ * Autocast regions change nothing here. */
 TERN_API tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *args);
 #define tern_clip_grad_norm(...) \
     tern_clip_grad_norm_at(TERN_HERE, TERN_OPTIONS_(tern_clip_args, __VA_ARGS__))

@@ -347,6 +347,69 @@ static void test_clip_grad_norm_scales_all_gradients_as_one(void **unused)
     assert_true(tern_item(tern_clip_grad_norm(TERN_TENSORS(without), 1)) == 0);
 }
 
+typedef struct clip_part {
+    tern_dtype_t dtype;
+    int64_t size;
+    double value; /* of each element of the gradient */
+} clip_part;
+
+/* Norm of all parts as one vector, and what each element is then, beside double precision. */
+static void check_clip(double exponent, double max_norm, int count, const clip_part *parts)
+{
+    TERN_SCOPE;
+    tern_tensor *params[3];
+    double sum = 0;
+    for (int i = 0; i < count; i++) {
+        const clip_part *c = &parts[i];
+        params[i] = tern_zeros(TERN_SHAPE(c->size), c->dtype, .requires_grad = true);
+        tern_tensor *grad = tern_full(c->value, TERN_SHAPE(c->size), .dtype = c->dtype);
+        tern_set_grad(params[i], grad);
+        const double value = tern_item(tern_select(grad, 0, 0)); /* rounded */
+        sum = isinf(exponent) ? fmax(sum, value) : sum + (double)c->size * pow(value, exponent);
+    }
+    const double want = isinf(exponent) ? sum : pow(sum, 1 / exponent);
+    const tern_tensors_t all = { .tensors = params, .count = count };
+    tern_tensor *norm = tern_clip_grad_norm(all, max_norm, exponent);
+    assert_no_error();
+    assert_int_equal(tern_dtype(norm), TERN_F32);
+    assert_close(tern_item(norm), want, 2e-6 * want);
+    for (int i = 0; i < count; i++) {
+        /* PyTorch's devices round the factor to the gradient's dtype, too */
+        const double rounding = parts[i].dtype == TERN_BF16  ? 0x1p-7
+                                : parts[i].dtype == TERN_F16 ? 0x1p-10
+                                                             : 2e-6;
+        const double clipped = parts[i].value * fmin(1, max_norm / (want + 1e-6));
+        tern_tensor *last = tern_select(tern_grad_of(params[i]), 0, parts[i].size - 1);
+        assert_close(tern_item(last), clipped, rounding * clipped);
+    }
+}
+
+/* In f16 squares and cubes of these overflow, and so does the norm itself of some. */
+static void test_clip_grad_norm_of_half_types(void **unused)
+{
+    (void)unused;
+    static const double exponents[] = { 1, 2, 3, INFINITY };
+    for (int i = 0; i < 4; i++) {
+        const double p = exponents[i];
+        check_clip(p, 16, 1, (clip_part[]){ { TERN_F16, 4, 300 } });
+        check_clip(p, 4096, 1, (clip_part[]){ { TERN_F16, 5000, 300 } });
+        check_clip(p, 4096, 2, (clip_part[]){ { TERN_F16, 4, 40000 }, { TERN_F16, 3, 60000 } });
+        check_clip(p, 16, 1, (clip_part[]){ { TERN_BF16, 1000, 3 } });
+        check_clip(
+            p, 16, 3,
+            (clip_part[]){ { TERN_F16, 7, 300 }, { TERN_F32, 9, 300 }, { TERN_BF16, 4, 300 } });
+        check_clip(p, 1e9, 2, (clip_part[]){ { TERN_BF16, 7, 300 }, { TERN_F16, 9, 0.001 } });
+    }
+}
+
+/* Sums of many elements, one after the other in f32, would be off by 5e-4. */
+static void test_clip_grad_norm_of_many_elements(void **unused)
+{
+    (void)unused;
+    check_clip(2, 1, 1, (clip_part[]){ { TERN_F32, 100000, 300 } });
+    check_clip(2, 1, 2, (clip_part[]){ { TERN_F32, 100000, 0.3 }, { TERN_F32, 1, 7 } });
+}
+
 static void test_clip_grad_norm_takes_other_norms(void **unused)
 {
     (void)unused;
@@ -426,6 +489,8 @@ int main(void)
         cmocka_unit_test(test_a_momentum_may_begin_between_steps),
         cmocka_unit_test(test_a_restored_schedule_goes_on),
         cmocka_unit_test(test_clip_grad_norm_scales_all_gradients_as_one),
+        cmocka_unit_test(test_clip_grad_norm_of_half_types),
+        cmocka_unit_test(test_clip_grad_norm_of_many_elements),
         cmocka_unit_test(test_clip_grad_norm_takes_other_norms),
         cmocka_unit_test(test_clip_grad_norm_is_the_same_in_autocast_regions),
         cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
