@@ -1,6 +1,5 @@
-/* A snapshot as JSON in the shape of torch.cuda.memory._snapshot() (M068-M073), written to a temporary
- * file that takes the name at its end. */
-#include <errno.h>
+/* A snapshot as JSON in the shape of torch.cuda.memory._snapshot() (M068-M073), written beside
+ * its place, which it takes at the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/target.h"
 #include "core/thread_cache.h"
 
 typedef struct writer {
@@ -195,8 +195,6 @@ static tern_status_t write_all(writer *w)
     fputs("],\n", w->file);
     put_settings(w);
     fputs("}\n", w->file);
-    if (w->code == TERN_OK && ferror(w->file))
-        w->code = TERN_ERR_IO;
     return w->code;
 }
 
@@ -207,24 +205,15 @@ tern_status_t tern_memory_snapshot_at(tern_site_t site, tern_dev_t dev, const ch
     tern_dev_t only = dev;
     if (dev.kind != TERN_KIND_NONE && !core_dev_resolve(self, site, what, dev, &only))
         return (tern_status_t)self->error_code;
-    if (path == NULL)
-        return core_error(self, site, TERN_ERR_ARGUMENT, what, "the path is NULL");
-    char temporary[4096];
-    if (snprintf(temporary, sizeof temporary, "%s.part", path) >= (int)sizeof temporary)
-        return core_error(self, site, TERN_ERR_ARGUMENT, what, "the path is too long");
-    writer w = { .file = fopen(temporary, "w"), .only = only, .code = TERN_OK };
-    if (w.file == NULL)
-        return core_error(self, site, TERN_ERR_IO, what, "%s: %s", temporary, strerror(errno));
-    tern_status_t code = write_all(&w);
-    if (fclose(w.file) != 0 && code == TERN_OK)
-        code = TERN_ERR_IO;
-    if (code == TERN_OK && rename(temporary, path) != 0)
-        code = TERN_ERR_IO;
-    if (code == TERN_OK)
-        return TERN_OK;
-    const char *why = code == TERN_ERR_IO ? strerror(errno) : "no host memory";
-    (void)remove(temporary);
-    return core_error(self, site, code, what, "%s: %s", path, why);
+    core_target target; /* also with an error pending: one of memory is what it may explain */
+    if (!core_target_open(site, what, &target, path))
+        return (tern_status_t)self->error_code;
+    writer w = { .file = target.stream, .only = only, .code = TERN_OK };
+    if (write_all(&w) != TERN_OK) {
+        core_target_abandon(&target);
+        return core_error(self, site, w.code, what, "%s: no host memory", path);
+    }
+    return core_target_commit(&target) ? TERN_OK : (tern_status_t)self->error_code;
 }
 
 tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev, int64_t max_entries)

@@ -43,19 +43,4 @@ bool io_source_read(tern_site_t site, const io_source *source, int64_t offset, v
                     int64_t bytes);
 void io_source_close(io_source *source);
 
-/* A file that replaces another as a whole. Writes after a failure do nothing; commit reports it. */
-typedef struct io_target {
-    FILE *stream;
-    char *path, *temporary;
-    tern_site_t site;
-    bool failed;
-} io_target;
-bool io_target_open(tern_site_t site, io_target *target, const char *path);
-void io_target_write(io_target *target, const void *data, size_t bytes);
-/* Flushes to the disk and renames; false, with an error, when anything failed: then the old file is
- * still there and the temporary one is not. Frees the target. */
-bool io_target_commit(io_target *target);
-/* Removes what was written, for a failure of the caller's. */
-void io_target_abandon(io_target *target);
-
 #endif

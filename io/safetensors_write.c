@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/target.h"
 #include "io/safetensors.h"
 #include "io/state.h"
 
@@ -66,7 +67,7 @@ static char *header_text(tern_tensors_t list, const tern_state *state, size_t *o
     return larger;
 }
 
-static bool write_tensor(tern_site_t site, io_target *target, tern_tensor *t)
+static bool write_tensor(tern_site_t site, core_target *target, tern_tensor *t)
 {
     const int64_t bytes = tern_numel(t) * tern_dtype_size(tern_dtype(t));
     if (bytes == 0)
@@ -77,7 +78,7 @@ static bool write_tensor(tern_site_t site, io_target *target, tern_tensor *t)
                             (long long)bytes) == TERN_OK;
     const bool fine = tern_read_at(site, t, tern_dtype(t), data, bytes) == TERN_OK;
     if (fine)
-        io_target_write(target, data, (size_t)bytes);
+        core_target_write(target, data, (size_t)bytes);
     free(data);
     return fine;
 }
@@ -114,13 +115,13 @@ static bool check_list(tern_site_t site, tern_tensors_t list)
     return !tern_failed();
 }
 
-static void write_header(io_target *target, const char *text, size_t bytes)
+static void write_header(core_target *target, const char *text, size_t bytes)
 {
     unsigned char head[8];
     for (int i = 0; i < 8; i++)
         head[i] = (unsigned char)((uint64_t)bytes >> 8 * i);
-    io_target_write(target, head, sizeof head);
-    io_target_write(target, text, bytes);
+    core_target_write(target, head, sizeof head);
+    core_target_write(target, text, bytes);
 }
 
 static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_state *state,
@@ -133,12 +134,12 @@ static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_stat
     if (!text)
         return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the header of %s",
                             path ? path : "(NULL)");
-    io_target target;
+    core_target target;
     if (bytes > TERN_SAFETENSORS_HEADER_LIMIT)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "the names make a header of %zu bytes, over the limit of %d", bytes,
                      (int)TERN_SAFETENSORS_HEADER_LIMIT);
-    if (tern_failed() || !io_target_open(site, &target, path)) {
+    if (tern_failed() || !core_target_open(site, what, &target, path)) {
         free(text);
         return tern_error_code();
     }
@@ -148,9 +149,9 @@ static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_stat
     for (int64_t i = 0; fine && i < list.count; i++)
         fine = write_tensor(site, &target, list.tensors[i]);
     if (fine)
-        (void)io_target_commit(&target);
+        (void)core_target_commit(&target);
     else
-        io_target_abandon(&target);
+        core_target_abandon(&target);
     return tern_error_code();
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
@@ -191,6 +193,34 @@ static void test_a_snapshot_is_json(void **state) /* M068 M069 M070 M072 M073 */
     file_bytes_free(&content);
     assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
     assert_int_equal(tern_memory_snapshot(dev0, "/nowhere/at/all.json"), TERN_ERR_IO);
+}
+
+/* As a saved model: the file that a link leads to is replaced, with the mode that it had. */
+static void test_a_snapshot_is_written_through_a_link(void **state)
+{
+    (void)state;
+    char real[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
+    (void)snprintf(real, sizeof real, "%s", file_path("real.json"));
+    (void)snprintf(link, sizeof link, "%s", file_path("link.json"));
+    assert_int_equal(symlink("real.json", link), 0);
+    struct stat info;
+    for (int round = 0; round < 2; round++) { /* a link to nothing, then to a file */
+        assert_int_equal(tern_memory_snapshot(dev0, link), TERN_OK);
+        assert_int_equal(lstat(link, &info), 0);
+        assert_true(S_ISLNK(info.st_mode));
+        assert_int_equal(lstat(real, &info), 0);
+        assert_true(S_ISREG(info.st_mode) && info.st_size > 100);
+        assert_int_equal(info.st_mode & 0777, round == 0 ? info.st_mode & 0777 : 0600);
+        assert_int_equal(chmod(real, 0600), 0);
+    }
+    tern_fail(TERN_ERR_OOM, "test", "pending");
+    assert_int_equal(truncate(real, 0), 0);
+    assert_int_equal(tern_memory_snapshot(dev0, real), TERN_OK); /* it may explain the error */
+    assert_error(TERN_ERR_OOM, "pending");
+    assert_int_equal(stat(real, &info), 0);
+    assert_true(info.st_size > 100);
+    assert_int_equal(tern_memory_snapshot(dev0, file_folder()), TERN_ERR_IO);
+    assert_error(TERN_ERR_IO, "memory_snapshot: ");
 }
 
 static void test_history_is_a_ring(void **state) /* M072 */
@@ -430,6 +460,7 @@ int main(void)
         TEST(test_bytes_for_other_libraries),
         TEST(test_another_stream_keeps_memory_active),
         TEST(test_a_snapshot_is_json),
+        TEST(test_a_snapshot_is_written_through_a_link),
         TEST(test_history_is_a_ring),
         TEST(test_what_files_are_cached_in_is_free),
         TEST(test_a_pool_of_ones_own),

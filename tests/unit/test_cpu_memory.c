@@ -2,9 +2,7 @@
  * with the lists of threads in front. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/pool.h"
 #include "tests/support/check.h"
@@ -420,43 +418,6 @@ static void test_a_refused_request_says_why_and_the_next_is_served(void **state)
 #endif
 }
 
-#ifndef CORE_POOL_BYPASS
-/* vm.overcommit_memory=1: everything is promised that has an address. */
-static bool system_promises_all(void)
-{
-    FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
-    const int mode = file != NULL ? fgetc(file) : '1';
-    if (file != NULL)
-        (void)fclose(file);
-    return mode == '1';
-}
-#endif
-
-static void test_more_than_the_machine_has_is_refused(void **state)
-{
-    (void)state;
-#ifndef CORE_POOL_BYPASS
-    TERN_SCOPE;
-    assert_null(bytes_of(INT64_C(1) << 52)); /* no processor has so many addresses */
-    assert_error(TERN_ERR_OOM, "out of memory on cpu: 4194304.00 GiB");
-    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    const int64_t bytes = 8 * pages * page + (INT64_C(1) << 40); /* nobody has so much swap space */
-    if (system_promises_all() || bytes >= INT64_C(1) << 46) {
-        print_message("skipped: the system promises all that it has addresses for\n");
-        skip();
-    }
-    assert_null(bytes_of(bytes));
-    char number[32];
-    (void)snprintf(number, sizeof number, "(%lld bytes)", (long long)bytes);
-    assert_error(TERN_ERR_OOM, number);
-    assert_non_null(bytes_of(30 * mib)); /* the next one that fits is served */
-    assert_no_error();
-#else
-    print_message("skipped: a sanitizer has all memory\n");
-    skip();
-#endif
-}
-
 /* ---- while others work ---------------------------------------------------------------------------- */
 
 typedef struct crew {
@@ -522,7 +483,6 @@ int main(void)
         TEST(test_a_private_pool_of_the_cpu),
         TEST(test_bytes_for_other_libraries),
         TEST(test_a_refused_request_says_why_and_the_next_is_served),
-        TEST(test_more_than_the_machine_has_is_refused),
         TEST(test_all_of_it_may_be_read_while_others_work),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ bool snapshot_read(const char *path, snapshot *out, char error[SNAPSHOT_ERROR_BY
     const bool is_stdin = strcmp(path, "-") == 0;
     if (!is_stdin && !has_fair_size(path, error))
         return false;
-    FILE *stream = is_stdin ? stdin : fopen(path, "rb");
+    FILE *stream = is_stdin ? stdin : fopen(path, "rbe");
     if (stream == NULL) {
         snprintf(error, SNAPSHOT_ERROR_BYTES, "%s", strerror(errno));
         return false;
