@@ -55,8 +55,12 @@ __device__ __forceinline__ double lowest(double)
 }
 
 struct range {
-    int64_t begin, end;
+    int32_t begin, end; /* kernels are not larger, and registers few */
 };
+static __device__ __forceinline__ range range_of(int64_t begin, int64_t end, int64_t most)
+{
+    return { (int32_t)(begin < most ? begin : most), (int32_t)(end < most ? end : most) };
+}
 /* Windows that are not much larger than x are walked whole: tests cost less than divisions. */
 static __device__ __forceinline__ bool is_vast(const cuda_pool_shape &s, int d)
 {
@@ -66,19 +70,19 @@ static __device__ __forceinline__ bool is_vast(const cuda_pool_shape &s, int d)
 static __device__ __forceinline__ range cells_inside(const cuda_pool_shape &s, int d, int64_t out)
 {
     if (!is_vast(s, d))
-        return { 0, s.kernel[d] };
+        return { 0, (int32_t)s.kernel[d] };
     const int64_t first = out * s.stride[d] - s.padding[d], step = s.dilation[d];
     const int64_t end = (s.in[d] - first + step - 1) / step; /* which starts before x's end */
-    return { first < 0 ? (-first + step - 1) / step : 0, end < s.kernel[d] ? end : s.kernel[d] };
+    return range_of(first < 0 ? (-first + step - 1) / step : 0, end, s.kernel[d]);
 }
 /* The cells of windows that x's `at` may be are among these. */
 static __device__ __forceinline__ range cells_that_hold(const cuda_pool_shape &s, int d, int64_t at)
 {
     if (!is_vast(s, d))
-        return { 0, s.kernel[d] };
+        return { 0, (int32_t)s.kernel[d] };
     const int64_t from = at + s.padding[d], step = s.dilation[d];
     const int64_t over = from - (s.out[d] - 1) * s.stride[d], end = from / step + 1;
-    return { over > 0 ? (over + step - 1) / step : 0, end < s.kernel[d] ? end : s.kernel[d] };
+    return range_of(over > 0 ? (over + step - 1) / step : 0, end, s.kernel[d]);
 }
 
 template <typename S>
@@ -89,8 +93,8 @@ __global__ void __launch_bounds__(BLOCK)
         const place p = place_of(i, s.c, s.out[0], s.out[1]);
         int64_t best_at = -1, cell = 0;
         const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
-        for (int64_t kh = rows.begin; kh < rows.end; kh++)
-            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
+        for (int32_t kh = rows.begin; kh < rows.end; kh++)
+            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t h = p.h * s.stride[0] - s.padding[0] + kh * s.dilation[0];
                 const int64_t w = p.w * s.stride[1] - s.padding[1] + kw * s.dilation[1];
                 if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1])
@@ -130,8 +134,8 @@ __global__ void __launch_bounds__(BLOCK)
         const place p = place_of(i, s.c, s.in[0], s.in[1]);
         real<S> sum = 0;
         const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
-        for (int64_t kh = rows.begin; kh < rows.end; kh++)
-            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
+        for (int32_t kh = rows.begin; kh < rows.end; kh++)
+            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
                 if (oh < 0 || ow < 0 ||
                     read_index(index, s.narrow_index,
@@ -161,8 +165,8 @@ __global__ void __launch_bounds__(BLOCK)
         const place p = place_of(i, s.c, s.out[0], s.out[1]);
         real<S> sum = 0;
         const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
-        for (int64_t kh = rows.begin; kh < rows.end; kh++)
-            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
+        for (int32_t kh = rows.begin; kh < rows.end; kh++)
+            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t h = p.h * s.stride[0] - s.padding[0] + kh;
                 const int64_t w = p.w * s.stride[1] - s.padding[1] + kw;
                 if (h >= 0 && h < s.in[0] && w >= 0 && w < s.in[1])
@@ -181,8 +185,8 @@ __global__ void __launch_bounds__(BLOCK)
         const place p = place_of(i, s.c, s.in[0], s.in[1]);
         real<S> sum = 0;
         const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
-        for (int64_t kh = rows.begin; kh < rows.end; kh++)
-            for (int64_t kw = columns.begin; kw < columns.end; kw++) {
+        for (int32_t kh = rows.begin; kh < rows.end; kh++)
+            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
                 const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
                 if (oh < 0 || ow < 0)
                     continue;

@@ -170,7 +170,8 @@ static void test_max_pool2d_gradients_of_windows_without_cells(void **state)
     const tern_dev_t dev = tern_default_device();
     for (int k = 0; k < 4; k++)
         for (int last = 0; last < 2; last++) {
-            const int format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
+            const tern_memory_format_t format =
+                last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS;
             const tern_shape_t of_x = TERN_SHAPE(2, 16, 2, 2), of_y = TERN_SHAPE(2, 16, 3, 3);
             tern_tensor *x = tern_arange(.start = 1, .end = 5, .dtype = dtypes[k], .device = dev);
             x = tern_expand(tern_view(x, TERN_SHAPE(1, 1, 2, 2)), of_x);
