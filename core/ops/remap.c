@@ -125,15 +125,19 @@ void back_roll(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 /* ---- pad --------------------------------------------------------------------------------------- */
 
-static bool bad_pad(core_call *call, int d, int64_t before, int64_t after, int64_t extent)
+static bool bad_pad(core_call *call, int mode, int d, int64_t before, int64_t after, int64_t extent)
 {
-    return core_fail(
-        call, TERN_ERR_SHAPE, NULL,
-        "%lld and %lld elements at the ends of dimension %d, which has %lld: what is "
-        "taken away has to be there, a mirrored end is shorter than the dimension, and one "
-        "from the other end no longer than what is left of it; with mirrored and repeated ends at "
-        "least one element is left",
-        (long long)before, (long long)after, d, (long long)extent);
+    static const char *const rules[] = {
+        [TERN_PAD_CONSTANT] = "what is taken away has to be there",
+        [TERN_PAD_REFLECT] =
+            "a mirrored end is shorter than that, and at least one element is left",
+        [TERN_PAD_REPLICATE] = "one element has to be there to repeat, and at least one is left",
+        [TERN_PAD_CIRCULAR] =
+            "what is taken away has to be there, and an end no longer than what is left",
+    };
+    return core_fail(call, TERN_ERR_SHAPE, NULL,
+                     "%lld and %lld elements at the ends of dimension %d, which has %lld: %s",
+                     (long long)before, (long long)after, d, (long long)extent, rules[mode]);
 }
 
 static int64_t taken(int64_t amount)
@@ -183,7 +187,7 @@ static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t e
     const bool fits = !__builtin_add_overflow(extent, before, &size) &&
                       !__builtin_add_overflow(size, after, &size) && size >= least_size(args->mode);
     if (!fits || !pad_reaches(args->mode, before, after, extent))
-        return bad_pad(call, d, before, after, extent);
+        return bad_pad(call, args->mode, d, before, after, extent);
     static const uint8_t rules[] = { TERN_OUTSIDE_VALUE, TERN_OUTSIDE_REFLECT, TERN_OUTSIDE_NEAREST,
                                      TERN_OUTSIDE_WRAP };
     attr->outside[d] = rules[args->mode];

@@ -269,16 +269,20 @@ static void test_pad(void **state)
     expect(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, .value = 3), (const float[]){ 3, 3 }, 2);
     tern_tensor *same = tern_pad(x, { 0 });
     assert_false(tern_shares_storage(same, x));
-    refused(tern_pad(x, { 4, 0 }, TERN_PAD_REFLECT) != NULL, "4 and 0 elements");
+    refused(
+        tern_pad(x, { 4, 0 }, TERN_PAD_REFLECT) != NULL,
+        "4 and 0 elements at the ends of dimension 1, which has 4: a mirrored end is shorter than "
+        "that, and at least one element is left");
     refused(tern_pad(x, { 5, 0 }, TERN_PAD_CIRCULAR) != NULL, "no longer");
     refused(tern_pad(x, { -2, 3 }, TERN_PAD_CIRCULAR) != NULL, "no longer than what is left");
     refused(tern_pad(x, { -3, -2 }, TERN_PAD_CIRCULAR) != NULL, "-3 and -2 elements");
     refused(tern_pad(x, { -4, 4 }, TERN_PAD_CIRCULAR) != NULL, "-4 and 4 elements");
-    refused(tern_pad(x, { -5, 5 }) != NULL, "has to be there");
+    refused(tern_pad(x, { -5, 5 }) != NULL, "which has 4: what is taken away has to be there");
     refused(tern_pad(x, { -8, 3 }, TERN_PAD_REFLECT) != NULL, "-8 and 3 elements");
     refused(tern_pad(x, { INT64_MIN, INT64_MIN }, TERN_PAD_REPLICATE) != NULL, "elements at the");
     refused(tern_pad(x, { -3, -2 }) != NULL, "-3 and -2 elements");
-    refused(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, TERN_PAD_REPLICATE) != NULL, "has 0");
+    refused(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, TERN_PAD_REPLICATE) != NULL,
+            "has 0: one element has to be there to repeat");
     refused(tern_pad(x, { INT64_MAX, INT64_MAX }) != NULL, "elements at the ends");
     refused(tern_pad(x, { 0, 0, 0, 0, 1 }) != NULL, "pad[4] is 1");
     refused(tern_pad(x, { 1 }, .mode = 7) != NULL, "7 is no mode");
