@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tern/amp.h"
+
 typedef struct recurrent {
     tern_module base;
     rnn_mode mode;
@@ -85,6 +87,15 @@ static void run_layers(const recurrent *m, pass *p)
     }
 }
 
+/* Autocast makes one dtype of floats; integers it leaves alone. */
+static bool matches_weights(const recurrent *m, const tern_tensor *x)
+{
+    const tern_tensor *weight = m->parameters[0];
+    const tern_dtype_t dtype = tern_dtype(x);
+    return weight == NULL || dtype == tern_dtype(weight) ||
+           (tern_dtype_is_float(dtype) && tern_autocast_enabled(tern_device(x)));
+}
+
 static bool check_input(const recurrent *m, const tern_tensor *x)
 {
     const char *what = m->base.type;
@@ -96,6 +107,9 @@ static bool check_input(const recurrent *m, const tern_tensor *x)
                   "the input has to be %s, or [L, %lld] for one sequence, with %lld features",
                   m->batch_first ? "[N, L, features]" : "[L, N, features]", (long long)m->in,
                   (long long)m->in);
+    else if (!matches_weights(m, x))
+        tern_fail(TERN_ERR_DTYPE, what, "the input is %s, and the weights are %s\n  try tern_cast",
+                  tern_dtype_name(tern_dtype(x)), tern_dtype_name(tern_dtype(m->parameters[0])));
     else if (tern_size(x, ndim == 3 && m->batch_first ? 1 : 0) == 0)
         tern_fail(TERN_ERR_SHAPE, what, "the sequence has no steps");
     return !tern_failed();

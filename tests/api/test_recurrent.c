@@ -99,6 +99,10 @@ static void test_what_does_not_fit_is_refused(void **unused)
     assert_error(TERN_ERR_SHAPE, "the input has to be [L, N, features], or [L, 3]");
     assert_null(tern_forward(m, tern_zeros(TERN_SHAPE(0, 2, 3))));
     assert_error(TERN_ERR_SHAPE, "the sequence has no steps");
+    assert_null(tern_forward(m, tern_zeros(TERN_SHAPE(5, 2, 3), TERN_U8)));
+    assert_error(TERN_ERR_DTYPE, "lstm: the input is u8, and the weights are f32");
+    assert_null(tern_forward(m, tern_zeros(TERN_SHAPE(5, 2, 3), TERN_F64)));
+    assert_error(TERN_ERR_DTYPE, "lstm: the input is f64, and the weights are f32");
     tern_args run = TERN_ARGS(tern_zeros(TERN_SHAPE(5, 2, 3)), tern_zeros(TERN_SHAPE(2, 2, 4)));
     assert_null(tern_forward_args(m, &run));
     assert_error(TERN_ERR_SHAPE, "h0 has to be [1, 2, 4]: layers, batch, hidden");
