@@ -202,7 +202,7 @@ static void test_gemm_own_tiles(void **state)
 {
     (void)state;
     static const int64_t sizes[][3] = {
-        { 200, 10, 400 }, /* shallow */
+        { 70, 10, 460 },  /* shallow, and small */
         { 300, 200, 17 }, /* two vectors of columns */
         { 17, 150, 800 }, /* more than a few rows */
         { 40, 250, 12 },  /* not so long that dot products pay */
