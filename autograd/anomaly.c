@@ -30,11 +30,12 @@ static int64_t count_nan(tern_thread *self, tern_tensor *t)
 static bool report(tern_thread *self, const core_node *node, int input, const tern_tensor *grad,
                    int64_t bad)
 {
-    char shape[160];
+    char shape[160], name[CORE_OPERAND_BYTES];
     core_error(self, node->site, TERN_ERR_GRAD, node->op->name,
-               "backward made NaN of the gradient of input %d, in %lld of the elements of %s %s\n"
+               "backward made NaN of the gradient of %s, in %lld of the elements of %s %s\n"
                "  this is the line of the forward call, whose inputs are worth a look",
-               input, (long long)bad, tern_dtype_name((tern_dtype_t)grad->view.dtype),
+               core_operand_name(node->op, input, name), (long long)bad,
+               tern_dtype_name((tern_dtype_t)grad->view.dtype),
                core_shape_text(grad->view.ndim, grad->view.shape, shape, sizeof shape));
     return false;
 }

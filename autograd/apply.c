@@ -164,7 +164,7 @@ static bool check(core_call *call, tern_tensor *const *in)
         call->in[i] = in[i];
     for (int i = 0; i < call->n_in; i++) {
         if (in[i] == NULL && !(call->op->optional & B(i)))
-            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+            return core_missing_input(call, i);
         if (in[i] != NULL && call->self->grad_mode && !core_tape_refresh(call->self, in[i]))
             return false;
     }

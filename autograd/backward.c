@@ -62,7 +62,7 @@ bool autograd_capture_node(const backward_plan *plan, core_node *node)
 static bool check_root(tern_thread *self, tern_site_t site, const char *what, tern_tensor *root,
                        const tern_tensor *gradient)
 {
-    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
+    char a[160];
     if (self->error_code != TERN_OK)
         return false;
     if (root != NULL)
@@ -78,16 +78,17 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
     else if (gradient == NULL && root->view.numel != 1)
         core_error(
             self, site, TERN_ERR_GRAD, what,
-            "the root has the shape %s: a gradient has to be given unless it has one element",
+            "the root has the shape %s: a gradient has to be given unless it has one "
+            "element\n  try tern_mean or tern_sum of it, or .gradient, a tensor of its shape",
             core_shape_text(root->view.ndim, root->view.shape, a, sizeof a));
-    else if (gradient != NULL && (!core_view_same_shape(&gradient->view, &root->view) ||
-                                  !tern_dev_equal(gradient->view.dev, root->view.dev)))
-        core_error(self, site, TERN_ERR_SHAPE, what,
-                   "the gradient's shape %s on %s is not the root's, %s on %s",
-                   core_shape_text(gradient->view.ndim, gradient->view.shape, a, sizeof a),
-                   tern_dev_name(gradient->view.dev, c),
-                   core_shape_text(root->view.ndim, root->view.shape, b, sizeof b),
-                   tern_dev_name(root->view.dev, d));
+    else if (gradient != NULL && !core_view_same_shape(&gradient->view, &root->view))
+        core_error_pair(self, site, TERN_ERR_SHAPE, what,
+                        "the gradient has another shape than the root", "root", root, "gradient",
+                        gradient);
+    else if (gradient != NULL && !tern_dev_equal(gradient->view.dev, root->view.dev))
+        core_error_pair(self, site, TERN_ERR_SHAPE, what,
+                        "the gradient lies on another device than the root: tern_to for it", "root",
+                        root, "gradient", gradient);
     return self->error_code == TERN_OK;
 }
 

@@ -55,7 +55,8 @@ tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on
     if (!check_leaf(self, site, "set_requires_grad", t))
         return NULL;
     if (on && !tern_dtype_is_float((tern_dtype_t)t->view.dtype)) {
-        core_error(self, site, TERN_ERR_DTYPE, "set_requires_grad", "%s tensors have no gradients",
+        core_error(self, site, TERN_ERR_DTYPE, "set_requires_grad",
+                   "%s tensors have no gradients; only floats have",
                    tern_dtype_name((tern_dtype_t)t->view.dtype));
         return NULL;
     }
@@ -68,29 +69,24 @@ tern_tensor *tern_grad_of(tern_tensor *t)
     return t != NULL ? t->grad : NULL;
 }
 
-static tern_status_t unlike(tern_thread *self, tern_site_t site, const tern_view *grad,
-                            const tern_view *t)
-{
-    char a[160], b[160], c[TERN_DEV_NAME_BYTES], d[TERN_DEV_NAME_BYTES];
-    return core_error(
-        self, site, TERN_ERR_ARGUMENT, "set_grad",
-        "the gradient is %s %s on %s, the tensor %s %s on %s: shape, dtype and device "
-        "have to be the same",
-        tern_dtype_name((tern_dtype_t)grad->dtype),
-        core_shape_text(grad->ndim, grad->shape, a, sizeof a), tern_dev_name(grad->dev, c),
-        tern_dtype_name((tern_dtype_t)t->dtype), core_shape_text(t->ndim, t->shape, b, sizeof b),
-        tern_dev_name(t->dev, d));
-}
-
 tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *grad)
 {
     tern_thread *self = core_self();
     if (!check_leaf(self, site, "set_grad", t))
         return (tern_status_t)self->error_code;
-    if (grad != NULL &&
-        (grad->view.dtype != t->view.dtype || !tern_dev_equal(grad->view.dev, t->view.dev) ||
-         !core_view_same_shape(&grad->view, &t->view)))
-        return unlike(self, site, &grad->view, &t->view);
+    if (grad != NULL && !tern_dev_equal(grad->view.dev, t->view.dev))
+        return core_error_pair(
+            self, site, TERN_ERR_ARGUMENT, "set_grad",
+            "the gradient lies on another device than the tensor: tern_to for it", "t", t, "grad",
+            grad);
+    if (grad != NULL && grad->view.dtype != t->view.dtype)
+        return core_error_pair(self, site, TERN_ERR_ARGUMENT, "set_grad",
+                               "the gradient has another dtype than the tensor: tern_cast for it",
+                               "t", t, "grad", grad);
+    if (grad != NULL && !core_view_same_shape(&grad->view, &t->view))
+        return core_error_pair(self, site, TERN_ERR_ARGUMENT, "set_grad",
+                               "the gradient has another shape than the tensor", "t", t, "grad",
+                               grad);
     if (grad != NULL)
         core_retain(grad);
     if (t->grad != NULL)

@@ -1,4 +1,5 @@
 /* Recording: nodes are made, filled and released here. See autograd/node.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,14 +335,19 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
                                                                   uint32_t now)
 {
     const tern_tensor *t = saved->tensor;
-    char shape[160];
+    const int place = saved->place;
+    char shape[160], name[CORE_OPERAND_BYTES];
+    if (place < SAVED_OUTPUT)
+        core_operand_name(ctx->node->op, place, name);
+    else
+        (void)snprintf(name, sizeof name,
+                       place < SAVED_USER ? "output %d" : "tern_save's tensor %d",
+                       place - (place < SAVED_USER ? SAVED_OUTPUT : SAVED_USER));
     core_error(
         ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
-        "%s %d (%s %s), which backward needs, was changed in place %u times after it was saved\n"
+        "%s (%s %s), which backward needs, was changed in place %u times after it was saved\n"
         "  try the form of that change that makes a new tensor, or change a clone",
-        saved->place < SAVED_OUTPUT ? "input" : "output",
-        saved->place < SAVED_OUTPUT ? saved->place : saved->place - SAVED_OUTPUT,
-        tern_dtype_name((tern_dtype_t)t->view.dtype),
+        name, tern_dtype_name((tern_dtype_t)t->view.dtype),
         core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), now - saved->version);
     return NULL;
 }

@@ -1,7 +1,10 @@
 /* Filling records, making outputs, failing. See core/call.h. */
 #include "core/call.h"
 
+#include <ctype.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/error.h"
 
@@ -70,13 +73,60 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
 
 /* ---- failing ---------------------------------------------------------------------------------- */
 
-static void add_operand(core_text *text, int i, const tern_tensor *t)
+const char *core_operand_name(const tern_op *op, int i, char out[CORE_OPERAND_BYTES])
+{
+    const char *name = op->names;
+    if (name == NULL && op->id_ != 0 && op->inputs <= 2)
+        name = op->inputs == 2 ? "a b" : "x";
+    for (int left = i; name != NULL; name = strchr(name, ' ') + 1, left--) {
+        const int length = (int)strcspn(name, " ");
+        const bool list = length > 2 && name[length - 1] == ']';
+        if (left == 0 && !list)
+            (void)snprintf(out, CORE_OPERAND_BYTES, "%.*s", length, name);
+        else if (list)
+            (void)snprintf(out, CORE_OPERAND_BYTES, "%.*s[%d]", length - 2, name, left);
+        if (left == 0 || list)
+            return out;
+        if (name[length] == '\0')
+            break;
+    }
+    (void)snprintf(out, CORE_OPERAND_BYTES, "input %d", i);
+    return out;
+}
+
+void core_text_add_tensor(core_text *text, const char *name_of_it, int width, const tern_tensor *t)
 {
     char shape[160], name[TERN_DEV_NAME_BYTES];
-    core_text_add(text, "\n    input %d   %-4s %-16s %-8s made at %s", i,
+    core_text_add(text, "\n    %-*s  %-4s %-16s %-8s made at %s", width, name_of_it,
                   tern_dtype_name((tern_dtype_t)t->view.dtype),
                   core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
                   tern_dev_name(t->view.dev, name), t->site != NULL ? t->site : "?");
+}
+
+/* What a call writes that is none of its inputs: the destination of a copy. */
+static const tern_tensor *destination(const core_call *call)
+{
+    const tern_tensor *t = call->preset && call->n_out > 0 ? call->out[0] : NULL;
+    for (int i = 0; t != NULL && i < call->n_in; i++)
+        if (call->in[i] == t)
+            t = NULL;
+    return t;
+}
+
+static void add_operands(core_text *text, const core_call *call)
+{
+    char name[CORE_OPERAND_BYTES];
+    const tern_tensor *written = destination(call);
+    int width = 8;
+    for (int i = 0; i < call->n_in; i++) {
+        const int length = (int)strlen(core_operand_name(call->op, i, name));
+        width = call->in[i] != NULL && length > width ? length : width;
+    }
+    if (written != NULL)
+        core_text_add_tensor(text, "dst", width, written);
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != NULL)
+            core_text_add_tensor(text, core_operand_name(call->op, i, name), width, call->in[i]);
 }
 
 bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
@@ -89,13 +139,18 @@ bool core_fail(core_call *call, tern_status_t code, const char *advice, const ch
     va_start(arguments, format);
     core_text_addv(&text, format, arguments);
     va_end(arguments);
-    for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != NULL)
-            add_operand(&text, i, call->in[i]);
+    add_operands(&text, call);
     if (advice != NULL)
         core_text_add(&text, "\n  try %s", advice);
     core_error_end(self, &text);
     return false;
+}
+
+bool core_missing_input(core_call *call, int i)
+{
+    char name[CORE_OPERAND_BYTES];
+    return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%s is NULL",
+                     core_operand_name(call->op, i, name));
 }
 
 bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)
@@ -121,8 +176,44 @@ bool core_check_dtype(core_call *call, int i, uint32_t accepted)
         if (accepted & B(d))
             core_text_add(&text, "%s%s", text.length > 0 ? " " : "",
                           tern_dtype_name((tern_dtype_t)d));
-    return core_fail(call, TERN_ERR_DTYPE, NULL, "input %d is %s; accepted are: %s", i,
-                     tern_dtype_name(dtype), list);
+    char name[CORE_OPERAND_BYTES], advice[80];
+    core_operand_name(call->op, i, name);
+    if (accepted == B(TERN_BOOL))
+        (void)snprintf(advice, sizeof advice, "tern_ne(%s, 0)", name);
+    else
+        (void)snprintf(advice, sizeof advice, "tern_cast(%s, TERN_F32)", name);
+    const bool helps =
+        accepted == B(TERN_BOOL) || ((accepted & B(TERN_F32)) && !tern_dtype_is_float(dtype));
+    return core_fail(call, TERN_ERR_DTYPE, helps ? advice : NULL, "%s is %s; accepted are: %s",
+                     name, tern_dtype_name(dtype), list);
+}
+
+/* "F32" of TERN_F32. */
+static void constant_of(tern_dtype_t dtype, char out[16])
+{
+    const char *name = tern_dtype_name(dtype);
+    size_t n = 0;
+    for (; name[n] != '\0' && n < 15; n++)
+        out[n] = (char)toupper((unsigned char)name[n]);
+    out[n] = '\0';
+}
+
+/* The advice is to cast x for its weight, which is a parameter, and what comes later for both. */
+bool core_check_same_dtype(core_call *call, int i, int as)
+{
+    const tern_dtype_t mine = (tern_dtype_t)core_view(call, i)->dtype;
+    const tern_dtype_t other = (tern_dtype_t)core_view(call, as)->dtype;
+    if (mine == other)
+        return true;
+    char name[CORE_OPERAND_BYTES], other_name[CORE_OPERAND_BYTES], constant[16], advice[120];
+    core_operand_name(call->op, i, name);
+    const bool cast_other = i == 1 && strcmp(name, "weight") == 0 && tern_dtype_is_float(mine);
+    core_operand_name(call->op, as, other_name);
+    constant_of(cast_other ? mine : other, constant);
+    (void)snprintf(advice, sizeof advice, "tern_cast(%s, TERN_%s)", cast_other ? other_name : name,
+                   constant);
+    return core_fail(call, TERN_ERR_DTYPE, advice, "%s and %s have different dtypes: %s and %s",
+                     other_name, name, tern_dtype_name(other), tern_dtype_name(mine));
 }
 
 bool core_input_needs_grad(const core_call *call, int i)
@@ -282,7 +373,9 @@ tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n
         call.in[i] = in[i];
     call.out[0] = in[0];
     if (in[0] == NULL) {
-        core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "input 0 is NULL");
+        char name[CORE_OPERAND_BYTES];
+        core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "%s is NULL",
+                   core_operand_name(call.op, 0, name));
         return NULL;
     }
     return core_dispatch(&call) ? in[0] : NULL;

@@ -154,6 +154,12 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
 /* Records "site: op: message", an operand table and returns false. `advice` may be NULL. */
 bool core_fail(core_call *call, tern_status_t code, const char *advice, const char *format, ...)
     TERN_PRINTF(4, 5);
+/* What errors call input i: the public function's parameter, or "input 2" of an op of one's own. The text is
+ * in `out`. */
+enum { CORE_OPERAND_BYTES = 40 };
+const char *core_operand_name(const tern_op *op, int i, char out[CORE_OPERAND_BYTES]);
+/* The error of an input that is NULL and may not be; returns false. */
+bool core_missing_input(core_call *call, int i);
 /* The error of inputs that lie on different devices; returns false. */
 bool core_mixed_devices(core_call *call);
 /* Inputs that may not be NULL are not, all lie on one device (but for 0-dim CPU tensors in elementwise
@@ -171,6 +177,8 @@ bool core_cast_input(core_call *call, int i, tern_dtype_t dtype);
 bool core_expand_input(core_call *call, int i, int ndim, const int64_t *dims);
 /* Checks dtype of input i; the error lists what is accepted. */
 bool core_check_dtype(core_call *call, int i, uint32_t accepted);
+/* Has input i the dtype of input `as`? */
+bool core_check_same_dtype(core_call *call, int i, int as);
 /* Does anything that this call makes have to carry a gradient to input i? For save decisions. */
 bool core_input_needs_grad(const core_call *call, int i);
 #define core_view(call, i) (&(call)->in[i]->view)

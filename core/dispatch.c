@@ -52,7 +52,7 @@ static inline bool check_inputs(core_call *call)
         if (__builtin_expect(t == NULL, 0)) {
             if (call->op->optional & B(i))
                 continue;
-            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+            return core_missing_input(call, i);
         }
         if (grad_mode && !core_tape_refresh(call->self, t))
             return false;

@@ -141,6 +141,21 @@ void core_error_end(tern_thread *self, core_text *text)
         write_log(self);
 }
 
+tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t code,
+                              const char *what, const char *problem, const char *first_name,
+                              const tern_tensor *first, const char *second_name,
+                              const tern_tensor *second)
+{
+    if (self->error_code != TERN_OK)
+        return (tern_status_t)self->error_code;
+    core_text text = core_error_begin(self, core_site(self, site), code, what);
+    core_text_add(&text, "%s", problem);
+    core_text_add_tensor(&text, first_name, 8, first);
+    core_text_add_tensor(&text, second_name, 8, second);
+    core_error_end(self, &text);
+    return (tern_status_t)self->error_code;
+}
+
 /* Records what no error precedes. */
 static void record(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
                    const char *format, va_list arguments)
@@ -187,6 +202,16 @@ void tern_site_end(tern_site_t previous)
 {
     core_self()->site = previous;
 }
+const char *tern_calling_begin(const char *name)
+{
+    return core_calling_begin(core_self(), name);
+}
+
+void tern_calling_end(const char *previous)
+{
+    core_calling_end(core_self(), previous);
+}
+
 tern_site_t tern_site_current(tern_site_t fallback)
 {
     return core_site(core_self(), fallback);

@@ -17,12 +17,20 @@ void core_text_addv(core_text *text, const char *format, va_list arguments);
 /* "512 B", "1.2 MiB". */
 void core_text_add_bytes(core_text *text, double bytes);
 
+/* "\n    weight    f32  [4, 3]           cpu      made at train.c:3", the name in at least `width` columns. */
+void core_text_add_tensor(core_text *text, const char *name_of_it, int width, const tern_tensor *t);
+
 /* Records an error unless one is pending; returns the code that stands. */
 tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code, const char *what,
                          const char *format, ...) TERN_PRINTF(5, 6);
 /* The same in steps, for texts of several lines; only when no error is pending. */
 core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code,
                            const char *what);
+/* One that shows two tensors which should be alike, below `problem`. */
+tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t code,
+                              const char *what, const char *problem, const char *first_name,
+                              const tern_tensor *first, const char *second_name,
+                              const tern_tensor *second);
 void core_error_end(tern_thread *self, core_text *text);
 
 /* Between begin and end, errors name the function that the program called in front of the one inside that

@@ -1,17 +1,48 @@
 /* The error of operands on different devices: which one to move, what that costs, and whether it was
  * moved already by a call whose result nobody uses. */
+#include <string.h>
+
 #include "core/call.h"
 #include "core/error.h"
 #include "core/transfers.h"
 
-/* Towards a device rather than back to the CPU. */
+static bool is_parameter(const tern_tensor *t)
+{
+    return t->requires_grad && tern_is_leaf(t);
+}
+
+static bool is_host_scalar(const tern_tensor *t)
+{
+    return t->view.dev.kind == TERN_KIND_CPU && t->view.ndim == 0;
+}
+
+/* To what is written in place, else to a device rather than back to the CPU, and there to the parameters: what
+ * is computed from them is what moves. */
 static tern_dev_t target_of(const core_call *call)
 {
     tern_dev_t target = TERN_CPU;
-    for (int i = call->n_in - 1; i >= 0; i--)
-        if (call->in[i] != NULL && call->in[i]->view.dev.kind != TERN_KIND_CPU)
-            target = call->in[i]->view.dev;
+    bool found = false;
+    if (call->preset && call->n_in > 0 && call->out[0] == call->in[0])
+        return call->in[0]->view.dev;
+    for (int i = 0; i < call->n_in && !found; i++)
+        if (call->in[i] != NULL && call->in[i]->view.dev.kind != TERN_KIND_CPU) {
+            found = is_parameter(call->in[i]);
+            target = found || target.kind == TERN_KIND_CPU ? call->in[i]->view.dev : target;
+        }
     return target;
+}
+
+/* The first operand that lies elsewhere; a 0-dim one of the CPU, which may, where there is no other. */
+static int moved_of(const core_call *call, tern_dev_t target)
+{
+    int moved = -1;
+    for (int i = call->n_in - 1; i >= 0; i--) {
+        const tern_tensor *t = call->in[i];
+        if (t != NULL && !tern_dev_equal(t->view.dev, target) &&
+            (moved < 0 || !is_host_scalar(t) || is_host_scalar(call->in[moved])))
+            moved = i;
+    }
+    return moved;
 }
 
 /* ---- a copy that was thrown away --------------------------------------------------------------- */
@@ -45,29 +76,60 @@ static void look_at(void *object, void *user)
 
 /* ---- the error ---------------------------------------------------------------------------------- */
 
-bool core_mixed_devices(core_call *call)
+static bool belongs_to_module(const core_call *call, int i, const char *name)
 {
-    const tern_dev_t target = target_of(call);
-    int moved = 0;
-    while (call->in[moved] == NULL || tern_dev_equal(call->in[moved]->view.dev, target))
-        moved++;
+    static const char *const names[] = { "weight", "bias", "running_mean", "running_var" };
+    bool named = call->n_in > 1 && is_parameter(call->in[i]);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        named |= strcmp(name, names[n]) == 0;
+    return named;
+}
+
+/* "TERN_CUDA(0)", as a program writes it. */
+static void add_device(core_text *text, tern_dev_t dev)
+{
+    if (dev.kind == TERN_KIND_CPU)
+        core_text_add(text, "TERN_CPU");
+    else
+        core_text_add(text, "%s(%d)", dev.kind == TERN_KIND_CUDA ? "TERN_CUDA" : "TERN_EXT",
+                      dev.index);
+}
+
+static void add_advice(core_text *text, const core_call *call, int moved, tern_dev_t target)
+{
     const tern_view *view = &call->in[moved]->view;
     const int64_t bytes = view->numel * tern_dtype_size((tern_dtype_t)view->dtype);
-    char advice[400], name[TERN_DEV_NAME_BYTES];
-    core_text text = { advice, sizeof advice, 0 };
+    char operand[CORE_OPERAND_BYTES], name[TERN_DEV_NAME_BYTES];
     search s = { call, view, target, NULL };
+    core_operand_name(call->op, moved, operand);
     core_pool_each_tensor(&call->self->pool, look_at, &s);
-    if (s.found != NULL)
+    if (s.found != NULL) {
         core_text_add(
-            &text,
+            text,
             "the copy on %s that %s made: tern_to returns it, its argument stays where it "
             "is",
             tern_dev_name(target, name), s.found->site);
-    else
-        core_text_add(&text, "tern_to(input %d, %s(%d)) before the loop", moved,
-                      target.kind == TERN_KIND_CUDA ? "TERN_CUDA" : "TERN_EXT", target.index);
-    if (s.found == NULL && bytes >= 1024)
-        core_text_add(&text, "; a copy on every call would move %lld KiB each time",
+        return;
+    }
+    if (belongs_to_module(call, moved, operand)) {
+        core_text_add(text, "tern_module_to(module, ");
+        add_device(text, target);
+        core_text_add(text, ") where %s is a module's, which moves all that it has; else ",
+                      operand);
+    }
+    core_text_add(text, "tern_to(%s, ", operand);
+    add_device(text, target);
+    core_text_add(text, ") before the loop");
+    if (bytes >= 1024)
+        core_text_add(text, "; a copy on every call would move %lld KiB each time",
                       (long long)(bytes / 1024));
+}
+
+bool core_mixed_devices(core_call *call)
+{
+    const tern_dev_t target = target_of(call);
+    char advice[400];
+    core_text text = { advice, sizeof advice, 0 };
+    add_advice(&text, call, moved_of(call, target), target);
     return core_fail(call, TERN_ERR_DEVICE, advice, "operands are on different devices");
 }

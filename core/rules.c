@@ -243,6 +243,13 @@ bool rule_preset(core_call *call)
         return false;
     if (call->n_in == 0)
         return true;
+    const tern_view *in = core_view(call, 0);
+    int64_t strides[TERN_MAX_DIMS];
+    char from[160], to[160];
+    if (!core_expand_strides(in, out->ndim, out->shape, strides))
+        return core_fail(call, TERN_ERR_SHAPE, NULL, "src %s does not broadcast to dst %s",
+                         core_shape_text(in->ndim, in->shape, from, sizeof from),
+                         core_shape_text(out->ndim, out->shape, to, sizeof to));
     return core_expand_input(call, 0, out->ndim, out->shape) && separate_inputs(call);
 }
 
@@ -294,11 +301,14 @@ static bool meet(core_call *call, int first, tern_dtype_t dtype, tern_dtype_t ou
 bool rule_same(core_call *call)
 {
     const tern_view *first = core_view(call, 0);
+    char name[CORE_OPERAND_BYTES], other[CORE_OPERAND_BYTES];
     for (int i = 1; i < call->n_in; i++) {
         const tern_view *v = core_view(call, i);
         if (v->dtype != first->dtype || !core_view_same_shape(v, first))
             return core_fail(call, v->dtype != first->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
-                             "inputs 0 and %d have to be alike in dtype and shape", i);
+                             "%s and %s have to be alike in dtype and shape",
+                             core_operand_name(call->op, 0, name),
+                             core_operand_name(call->op, i, other));
     }
     return out_elementwise(call, (tern_dtype_t)first->dtype, first->ndim, first->shape);
 }
@@ -451,6 +461,7 @@ bool rule_where(core_call *call)
 static bool check_step(core_call *call, int count, bool writes_gradient)
 {
     const tern_view *p = core_view(call, 0);
+    char name[CORE_OPERAND_BYTES];
     for (int i = 1; i < count; i++) {
         if (call->in[i] == NULL)
             continue;
@@ -459,13 +470,12 @@ static bool check_step(core_call *call, int count, bool writes_gradient)
         if (v->dtype != p->dtype || !core_view_same_shape(v, p))
             return core_fail(call, v->dtype != p->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
                              "parameter, gradient and state have to be alike in dtype and shape; "
-                             "input %d differs",
-                             i);
+                             "%s differs",
+                             core_operand_name(call->op, i, name));
         if (written && core_view_overlaps_itself(v))
             return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
-                             "several elements of input %d, which is written, share one place in "
-                             "memory",
-                             i);
+                             "several elements of %s, which is written, share one place in memory",
+                             core_operand_name(call->op, i, name));
     }
     return true;
 }

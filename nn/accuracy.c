@@ -60,12 +60,11 @@ static bool check_shapes(tern_tensor *scores, tern_tensor *classes)
     if (classes && tern_ndim(scores) == 2 && tern_ndim(classes) == 1 &&
         tern_size(scores, 0) == tern_size(classes, 0))
         return true;
-    char there[120];
-    char wanted[120];
+    char there[512], wanted[512];
     tern_fail(TERN_ERR_SHAPE, what,
               "scores [N, classes] and classes [N] are needed\n    scores   %s\n    classes  %s",
-              tern_describe(scores, there, sizeof there),
-              classes ? tern_describe(classes, wanted, sizeof wanted) : "none");
+              nn_summary(scores, there, sizeof there),
+              classes ? nn_summary(classes, wanted, sizeof wanted) : "none");
     return false;
 }
 

@@ -100,16 +100,28 @@ static bool check_input(const recurrent *m, const tern_tensor *x)
 {
     const char *what = m->base.type;
     const int ndim = tern_ndim(x);
+    const tern_tensor *weight = m->parameters[0];
+    char text[512], there[512];
     if (!x)
         tern_fail(TERN_ERR_ARGUMENT, what, "the input is NULL");
     else if ((ndim != 2 && ndim != 3) || tern_size(x, -1) != m->in)
         tern_fail(TERN_ERR_SHAPE, what,
-                  "the input has to be %s, or [L, %lld] for one sequence, with %lld features",
+                  "the input has to be %s, or [L, %lld] for one sequence, with %lld features\n"
+                  "    input      %s",
                   m->batch_first ? "[N, L, features]" : "[L, N, features]", (long long)m->in,
-                  (long long)m->in);
+                  (long long)m->in, nn_summary(x, text, sizeof text));
     else if (!matches_weights(m, x))
-        tern_fail(TERN_ERR_DTYPE, what, "the input is %s, and the weights are %s\n  try tern_cast",
-                  tern_dtype_name(tern_dtype(x)), tern_dtype_name(tern_dtype(m->parameters[0])));
+        tern_fail(TERN_ERR_DTYPE, what,
+                  "the input is %s, and the weights are %s\n    input      %s\n"
+                  "    parameter  %s\n  try tern_cast",
+                  tern_dtype_name(tern_dtype(x)), tern_dtype_name(tern_dtype(weight)),
+                  nn_summary(x, text, sizeof text), nn_summary(weight, there, sizeof there));
+    else if (weight && !tern_dev_equal(tern_device(x), tern_device(weight)))
+        tern_fail(
+            TERN_ERR_DEVICE, what,
+            "the input and the parameters are on different devices\n    input      %s\n"
+            "    parameter  %s\n  try tern_to for the input, or tern_module_to for the module",
+            nn_summary(x, text, sizeof text), nn_summary(weight, there, sizeof there));
     else if (tern_size(x, ndim == 3 && m->batch_first ? 1 : 0) == 0)
         tern_fail(TERN_ERR_SHAPE, what, "the sequence has no steps");
     return !tern_failed();

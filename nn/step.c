@@ -59,20 +59,6 @@ static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
     return true;
 }
 
-/* "f32 [10, 20] on cuda:0, made at train.c:12": without values, which would have to be read. */
-static const char *describe(const tern_tensor *t, char *text, size_t bytes)
-{
-    const tern_shape_t shape = tern_shape(t);
-    char dims[128] = "", name[TERN_DEV_NAME_BYTES];
-    size_t used = 0;
-    for (int d = 0; d < shape.ndim && used < sizeof dims - 24; d++)
-        used += (size_t)snprintf(dims + used, sizeof dims - used, d == 0 ? "%lld" : ", %lld",
-                                 (long long)shape.dims[d]);
-    (void)snprintf(text, bytes, "%s [%s] on %s, made at %s", tern_dtype_name(tern_dtype(t)), dims,
-                   tern_dev_name(tern_device(t), name), tern_site(t) ? tern_site(t) : "?");
-    return text;
-}
-
 static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 {
     for (int s = 0; s < opt->kind->states; s++) {
@@ -85,8 +71,8 @@ static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
                      "%s of parameter '%s' does not fit it\n    state      %s\n    parameter  %s\n"
                      "  try tern_optimizer_move(opt) after the module has moved",
                      opt->kind->state_names[s], opt->names[i],
-                     describe(opt->slots[i].state[s], state, sizeof state),
-                     describe(opt->params[i], param, sizeof param));
+                     nn_summary(opt->slots[i].state[s], state, sizeof state),
+                     nn_summary(opt->params[i], param, sizeof param));
         return false;
     }
     return true;
@@ -104,9 +90,12 @@ static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const 
         return false;
     }
     if (!nn_state_fits(grad, opt->params[i])) {
+        char ours[512], theirs[512];
         tern_fail_at(site, TERN_ERR_STATE, "step",
-                     "the gradient of parameter '%s' has another shape, dtype or device",
-                     opt->names[i]);
+                     "the gradient of parameter '%s' has another shape, dtype or device\n"
+                     "    gradient   %s\n    parameter  %s",
+                     opt->names[i], nn_summary(grad, ours, sizeof ours),
+                     nn_summary(opt->params[i], theirs, sizeof theirs));
         return false;
     }
     if (!opt->kind->has_state(options_of(opt, i), 0))

@@ -1,8 +1,10 @@
 /* Small helps for the rest of nn/: option structs, memory. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "nn/internal.h"
+#include "tern/device.h"
 
 bool nn_take_args(tern_site_t site, const char *what, void *out, const void *args, size_t bytes)
 {
@@ -41,4 +43,17 @@ char *nn_copy_text(tern_site_t site, const char *what, const char *text)
     if (copy)
         memcpy(copy, text, bytes);
     return copy;
+}
+
+const char *nn_summary(const tern_tensor *t, char *text, size_t bytes)
+{
+    const tern_shape_t shape = tern_shape(t);
+    char dims[128] = "", name[TERN_DEV_NAME_BYTES];
+    size_t used = 0;
+    for (int d = 0; d < shape.ndim && used < sizeof dims - 24; d++)
+        used += (size_t)snprintf(dims + used, sizeof dims - used, d == 0 ? "%lld" : ", %lld",
+                                 (long long)shape.dims[d]);
+    (void)snprintf(text, bytes, "%s [%s] on %s, made at %s", tern_dtype_name(tern_dtype(t)), dims,
+                   tern_dev_name(tern_device(t), name), tern_site(t) ? tern_site(t) : "?");
+    return text;
 }

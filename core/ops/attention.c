@@ -24,8 +24,8 @@ static bool check_operands(core_call *call, int first)
     const tern_view *k = core_view(call, first + 1);
     const tern_view *v = core_view(call, first + 2);
     if (!core_check_dtype(call, first, DT_FLOATS) ||
-        !core_check_dtype(call, first + 1, B(q->dtype)) ||
-        !core_check_dtype(call, first + 2, B(q->dtype)))
+        !core_check_same_dtype(call, first + 1, first) ||
+        !core_check_same_dtype(call, first + 2, first))
         return false;
     if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4)
         return core_fail(call, TERN_ERR_SHAPE, NULL, "the row takes q, k, v of four dimensions");
@@ -105,10 +105,9 @@ bool rule_attention_grad(core_call *call)
     if (!check_operands(call, 1))
         return false;
     const tern_view *q = core_view(call, 1), *k = core_view(call, 2), *v = core_view(call, 3);
-    if (!core_check_dtype(call, 0, B(q->dtype)) || !take_mask(call, 4, q, k) ||
-        !core_check_dtype(call, 5, B(q->dtype)) ||
-        !core_check_dtype(call, 6, B(statistics_dtype(q))) || !make_rows_adjacent(call, 0) ||
-        !make_rows_adjacent(call, 5))
+    if (!core_check_same_dtype(call, 0, 1) || !take_mask(call, 4, q, k) ||
+        !core_check_same_dtype(call, 5, 1) || !core_check_dtype(call, 6, B(statistics_dtype(q))) ||
+        !make_rows_adjacent(call, 0) || !make_rows_adjacent(call, 5))
         return false;
     const tern_view *y = core_view(call, 5);
     bool fits = y->ndim == 4 && core_view(call, 6)->ndim == 3 && y->shape[3] == v->shape[3] &&

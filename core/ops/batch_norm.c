@@ -94,7 +94,7 @@ bool rule_batch_norm_grad(core_call *call)
 {
     const tern_view *g = core_view(call, 0);
     const tern_view *x = core_view(call, 1);
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_dtype(call, 1, B(g->dtype)) ||
+    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_same_dtype(call, 1, 0) ||
         !check_x(call, x))
         return false;
     if (!core_view_same_shape(g, x))

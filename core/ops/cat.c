@@ -151,7 +151,7 @@ static bool differs(core_frame *frame, const tern_tensor *first, const tern_tens
 {
     char a[160], b[160];
     return core_fail(&frame->call, TERN_ERR_SHAPE, NULL,
-                     "tensor %lld of shape %s does not fit beside %s: sizes have to be equal%s",
+                     "tensors[%lld] of shape %s does not fit beside %s: sizes have to be equal%s",
                      (long long)i, core_shape_text(t->view.ndim, t->view.shape, a, sizeof a),
                      core_shape_text(first->view.ndim, first->view.shape, b, sizeof b),
                      stacked ? "" : " but for the dimension that is joined");
@@ -191,12 +191,21 @@ static bool start_attr(core_frame *frame, const tern_tensor *first, join_attr *a
     return true;
 }
 
+/* An error shows the first few of the list. */
+static bool elsewhere(core_call *call, int64_t i)
+{
+    return i < call->n_in
+               ? core_mixed_devices(call)
+               : core_fail(call, TERN_ERR_DEVICE, "tern_to for one of them",
+                           "tensors[%lld] lies on another device than the others", (long long)i);
+}
+
 static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t count,
                       join_attr *attr)
 {
     for (int64_t i = 0; i < count; i++)
         if (tensors[i] == NULL)
-            return core_fail(&frame->call, TERN_ERR_ARGUMENT, NULL, "tensor %lld is NULL",
+            return core_fail(&frame->call, TERN_ERR_ARGUMENT, NULL, "tensors[%lld] is NULL",
                              (long long)i);
     if (!core_autocast_list(&frame->call, tensors, count))
         return false;
@@ -207,8 +216,7 @@ static bool check_all(core_frame *frame, tern_tensor *const *tensors, int64_t co
     for (int64_t i = 0; i < count; i++) {
         const tern_tensor *t = tensors[i];
         if (!tern_dev_equal(t->view.dev, first->view.dev))
-            return core_fail(&frame->call, TERN_ERR_DEVICE, "tern_to for one of them",
-                             "tensor %lld lies on another device than the others", (long long)i);
+            return elsewhere(&frame->call, i);
         if (!passed_over(t, attr->stacked) && !fits_beside(first, t, attr))
             return differs(frame, first, t, i, attr->stacked);
         dtype = tern_promote(dtype, (tern_dtype_t)t->view.dtype);

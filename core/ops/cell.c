@@ -9,18 +9,22 @@ static bool check_cell(core_call *call, const int *widths)
 {
     const tern_view *gates = core_view(call, 0);
     const int64_t size = gates->ndim == 2 ? gates->shape[1] / widths[0] : -1;
+    char name[CORE_OPERAND_BYTES], first[CORE_OPERAND_BYTES];
     for (int i = 0; i < call->n_in; i++) {
         const tern_view *v = core_view(call, i);
         if (v->dtype != gates->dtype)
             return core_fail(call, TERN_ERR_DTYPE, "tern_to(t, .dtype = ...)",
-                             "all operands have one dtype; input %d differs", i);
+                             "all operands have one dtype; %s differs",
+                             core_operand_name(call->op, i, name));
         if (v->ndim != 2 || v->shape[0] != gates->shape[0] || v->shape[1] != size * widths[i])
             return core_fail(call, TERN_ERR_SHAPE, NULL,
-                             "input %d has to be [N, %d H], with N and H as of input 0, [N, %d H]",
-                             i, widths[i], widths[0]);
+                             "%s has to be [N, %d H], with N and H as of %s, [N, %d H]",
+                             core_operand_name(call->op, i, name), widths[i],
+                             core_operand_name(call->op, 0, first), widths[0]);
         if ((call->op->mutates & B(i)) && !(v->flags & TERN_VIEW_CONTIGUOUS))
             return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
-                             "input %d is written, and is not contiguous", i);
+                             "%s is written, and is not contiguous",
+                             core_operand_name(call->op, i, name));
     }
     return true;
 }

@@ -41,6 +41,8 @@ static bool check_options(core_call *call, const tern_attr_conv *attr)
            image_check_pair(call, "dilation", attr->dilation, 1);
 }
 
+#define LAST_TO_FRONT "tern_permute(x, TERN_DIMS(0, 3, 1, 2)) where the channels come last"
+
 static bool check_weight(core_call *call, const tern_view *x, const tern_view *weight,
                          int64_t groups)
 {
@@ -54,13 +56,14 @@ static bool check_weight(core_call *call, const tern_view *x, const tern_view *w
                          "given groups=%lld, the weight %s has %lld output channels, which groups "
                          "do not divide",
                          (long long)groups, shape, (long long)weight->shape[0]);
+    const bool last_are_channels = x->shape[3] == weight->shape[1] * groups;
     if (weight->shape[1] * groups != x->shape[1])
-        return core_fail(call, TERN_ERR_SHAPE, NULL,
+        return core_fail(call, TERN_ERR_SHAPE, last_are_channels ? LAST_TO_FRONT : NULL,
                          "given groups=%lld, weight of size %s, expected input %s to have %lld "
                          "channels, but got %lld channels instead",
                          (long long)groups, shape, of_x, (long long)(weight->shape[1] * groups),
                          (long long)x->shape[1]);
-    return core_check_dtype(call, 1, B(x->dtype));
+    return core_check_same_dtype(call, 1, 0);
 }
 
 static bool check_bias(core_call *call, int64_t channels)
@@ -70,9 +73,9 @@ static bool check_bias(core_call *call, int64_t channels)
     const tern_view *bias = core_view(call, 2);
     if (bias->ndim != 1 || bias->shape[0] != channels)
         return core_fail(call, TERN_ERR_SHAPE, NULL,
-                         "expected bias to be 1-dimensional with %lld elements",
+                         "expected bias to be [%lld], one for each output channel",
                          (long long)channels);
-    return core_check_dtype(call, 2, B(core_view(call, 0)->dtype));
+    return core_check_same_dtype(call, 2, 0);
 }
 
 static int64_t covered(const tern_attr_conv *attr, const tern_view *weight, int d)
@@ -162,7 +165,7 @@ bool rule_conv2d_grad_input(core_call *call)
 {
     const tern_view *g = core_view(call, 0), *weight = core_view(call, 1);
     const tern_attr_conv *attr = core_attr(call);
-    if (weight->ndim != 4 || !core_check_dtype(call, 1, B(g->dtype)))
+    if (weight->ndim != 4 || !core_check_same_dtype(call, 1, 0))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "the weight does not have 4 dimensions");
     if (!check_gradient(call, g, attr->size, weight->shape))
         return false;
@@ -175,7 +178,7 @@ bool rule_conv2d_grad_weight(core_call *call)
 {
     const tern_view *g = core_view(call, 0), *x = core_view(call, 1);
     const tern_attr_conv *attr = core_attr(call);
-    if (x->ndim != 4 || !core_check_dtype(call, 1, B(g->dtype)))
+    if (x->ndim != 4 || !core_check_same_dtype(call, 1, 0))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "x does not have 4 dimensions");
     if (!check_gradient(call, g, x->shape, attr->size))
         return false;

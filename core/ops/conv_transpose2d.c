@@ -26,13 +26,13 @@ static bool check_operands(core_call *call, const tern_attr_conv *attr)
         const int64_t channels = weight->shape[1] * attr->groups;
         if (bias->ndim != 1 || bias->shape[0] != channels)
             return core_fail(call, TERN_ERR_SHAPE, NULL,
-                             "expected bias to be 1-dimensional with %lld elements",
+                             "expected bias to be [%lld], one for each output channel",
                              (long long)channels);
-        if (!core_check_dtype(call, 2, B(x->dtype)))
+        if (!core_check_same_dtype(call, 2, 0))
             return false;
     }
     return core_check_dtype(call, 0, call->op->dtypes | call->op->dtypes_cpu) &&
-           core_check_dtype(call, 1, B(x->dtype));
+           core_check_same_dtype(call, 1, 0);
 }
 
 static bool check_options(core_call *call, const transposed *t)

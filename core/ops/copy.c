@@ -45,7 +45,7 @@ static bool may_run(tern_thread *self, tern_site_t site, const char *what, const
     if (self->error_code != TERN_OK)
         return false;
     if (t == NULL)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "input 0 is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
     return t != NULL;
 }
 

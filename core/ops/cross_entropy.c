@@ -13,21 +13,6 @@
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-static bool check_target_shape(core_call *call)
-{
-    const tern_view *x = core_view(call, 0);
-    const tern_view *target = core_view(call, 1);
-    bool fits = target->ndim == x->ndim - 1;
-    for (int d = 0; fits && d < target->ndim; d++)
-        fits = target->shape[d] == x->shape[d == 0 ? 0 : d + 1];
-    if (fits)
-        return true;
-    const bool one_hot = core_view_same_shape(x, target);
-    return core_fail(call, TERN_ERR_SHAPE,
-                     one_hot ? "tern_argmax(target, 1) where the target marks one class" : NULL,
-                     "logits [N, C, ...] need a target [N, ...], one class number per row");
-}
-
 static bool check_target(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
@@ -39,7 +24,7 @@ static bool check_target(core_call *call)
             "the target is %s; class numbers are i64 or u8, and probabilities of classes have "
             "the logits' shape",
             tern_dtype_name(dtype));
-    return core_check_classes(call, 1) && check_target_shape(call);
+    return core_check_classes(call, 1) && core_check_class_shape(call);
 }
 
 static int64_t classes_of(const tern_view *logits)
@@ -55,7 +40,7 @@ static bool check_weight(core_call *call, int i, const tern_view *logits)
     if (weight->ndim != 1 || weight->shape[0] != classes_of(logits))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "%lld classes need a weight [%lld]",
                          (long long)classes_of(logits), (long long)classes_of(logits));
-    return core_check_dtype(call, i, B(logits->dtype));
+    return core_check_same_dtype(call, i, i - 2);
 }
 
 static tern_dtype_t statistics_dtype(const tern_view *x)
@@ -82,7 +67,7 @@ bool rule_cross_entropy_grad(core_call *call)
     const tern_view *x = core_view(call, 1);
     const tern_view *lse = core_view(call, 4);
     const tern_attr_loss *attr = core_attr(call);
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_dtype(call, 1, B(g->dtype)) ||
+    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_same_dtype(call, 1, 0) ||
         !core_check_dtype(call, 4, B(statistics_dtype(x))) || !check_weight(call, 3, x))
         return false;
     const int64_t expected = attr->reduction == TERN_REDUCTION_NONE ? lse->numel : 1;

@@ -21,15 +21,16 @@ static bool check_channels(core_call *call, int first, int last)
 {
     const tern_view *x = core_view(call, 0);
     const bool half = is_half(call->in[0]);
+    char name[CORE_OPERAND_BYTES];
     for (int i = first; i <= last; i++) {
         if (call->in[i] == NULL)
             continue;
         const tern_view *p = core_view(call, i);
         if (p->ndim != 1 || p->shape[0] != x->shape[1])
             return core_fail(call, TERN_ERR_SHAPE, NULL,
-                             "weight, bias and statistics have to be [%lld], one per channel",
-                             (long long)x->shape[1]);
-        if (!core_check_dtype(call, i, B(x->dtype) | (half ? B(TERN_F32) : 0)))
+                             "%s has to be [%lld], one for each channel of x (dimension 1)",
+                             core_operand_name(call->op, i, name), (long long)x->shape[1]);
+        if (!(half && p->dtype == TERN_F32) && !core_check_same_dtype(call, i, 0))
             return false;
     }
     return true;

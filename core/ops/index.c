@@ -35,12 +35,21 @@ static bool take_mask(core_call *call, const tern_view *x, tern_tensor *mask, in
     return where != NULL;
 }
 
+/* The error shows the index, which is no input of the call. */
+static bool elsewhere(const core_call *call, tern_tensor *index)
+{
+    core_call shown = *call;
+    shown.op = &core_op_table[TERN_OP_index];
+    shown.n_in = 2;
+    shown.in[1] = index;
+    return core_mixed_devices(&shown);
+}
+
 static bool take_one(core_call *call, const tern_view *x, tern_tensor *index, int *d, lookup *l)
 {
     const tern_dtype_t dtype = tern_dtype(index);
     if (!tern_dev_equal(index->view.dev, x->dev))
-        return core_fail(call, TERN_ERR_DEVICE, "tern_to on the index",
-                         "the index of dimension %d lies on another device than x", *d);
+        return elsewhere(call, index);
     if (dtype == TERN_BOOL) {
         const int from = *d;
         *d += index->view.ndim;

@@ -55,7 +55,7 @@ bool rule_layer_norm_grad(core_call *call)
     const tern_view *g = core_view(call, 0);
     const tern_view *x = core_view(call, 1);
     const tern_attr_norm *attr = core_attr(call);
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_dtype(call, 1, B(g->dtype)))
+    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_same_dtype(call, 1, 0))
         return false;
     if (!core_view_same_shape(g, x) || attr->dims > x->ndim)
         return core_fail(call, TERN_ERR_SHAPE, NULL, "gradient and x differ in shape");

@@ -16,7 +16,7 @@ static bool check_bias(core_call *call, int64_t outputs)
                          "the bias has to be [%lld], one for each row of "
                          "the weight",
                          (long long)outputs);
-    return core_check_dtype(call, 2, B(core_view(call, 0)->dtype));
+    return core_check_same_dtype(call, 2, 0);
 }
 
 static bool check_linear(core_call *call, const tern_view *x, const tern_view *weight)
@@ -31,7 +31,7 @@ static bool check_linear(core_call *call, const tern_view *x, const tern_view *w
         return core_fail(call, TERN_ERR_SHAPE, NULL,
                          "x has %lld features (its last dimension) and the weight takes %lld",
                          (long long)x->shape[x->ndim - 1], (long long)weight->shape[1]);
-    return core_check_dtype(call, 1, B(x->dtype)) && check_bias(call, weight->shape[0]);
+    return core_check_same_dtype(call, 1, 0) && check_bias(call, weight->shape[0]);
 }
 
 bool rule_linear(core_call *call)

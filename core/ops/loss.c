@@ -29,6 +29,28 @@ bool core_check_classes(core_call *call, int i)
                      "the target is %s; class numbers are i64 or u8", tern_dtype_name(dtype));
 }
 
+bool core_check_class_shape(core_call *call)
+{
+    const tern_view *x = core_view(call, 0), *target = core_view(call, 1);
+    char of_x[160], of_target[160], name[CORE_OPERAND_BYTES], text[160];
+    tern_shape_t wanted = { .ndim = x->ndim > 0 ? x->ndim - 1 : 0 };
+    for (int d = 0; d < wanted.ndim; d++)
+        wanted.dims[d] = x->shape[d == 0 ? 0 : d + 1];
+    bool fits = x->ndim > 0 && target->ndim == wanted.ndim;
+    for (int d = 0; fits && d < target->ndim; d++)
+        fits = target->shape[d] == wanted.dims[d];
+    if (fits)
+        return true;
+    const bool one_hot = core_view_same_shape(x, target);
+    return core_fail(call, TERN_ERR_SHAPE,
+                     one_hot ? "tern_argmax(target, 1) where the target marks one class" : NULL,
+                     "for %s %s the target has to be %s, one class number per row; it is %s",
+                     core_operand_name(call->op, 0, name),
+                     core_shape_text(x->ndim, x->shape, of_x, sizeof of_x),
+                     core_shape_text(wanted.ndim, wanted.dims, text, sizeof text),
+                     core_shape_text(target->ndim, target->shape, of_target, sizeof of_target));
+}
+
 tern_tensor *core_reduce_loss(tern_tensor *each, int reduction)
 {
     if (each == NULL || reduction == TERN_NONE)
@@ -51,10 +73,14 @@ static tern_tensor *of_pairs(tern_op_id id, tern_site_t site, tern_tensor *x, te
                              int reduction, loss_fn loss, double option)
 {
     core_frame frame;
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ x, y });
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) && core_check_reduction(&frame.call, reduction, TERN_NONE) &&
-        core_compose_cast(&frame))
+        core_compose_cast(&frame) &&
+        core_broadcast(&frame.call, core_view(&frame.call, 0), core_view(&frame.call, 1), &ndim,
+                       dims))
         out = core_reduce_loss(loss(frame.call.in[0], frame.call.in[1], option), reduction);
     return core_compose_end(&frame, out);
 }

@@ -68,12 +68,8 @@ static bool check_kinds(core_call *call, const tern_view *a, const tern_view *b)
     if (a->ndim == 0 || b->ndim == 0)
         return core_fail(call, TERN_ERR_SHAPE, "tern_mul for a product with a number",
                          "operands need at least one dimension");
-    if (a->dtype != b->dtype)
-        return core_fail(call, TERN_ERR_DTYPE, "tern_cast for one of them",
-                         "operands have different dtypes: %s and %s",
-                         tern_dtype_name((tern_dtype_t)a->dtype),
-                         tern_dtype_name((tern_dtype_t)b->dtype));
-    return core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
+    return core_check_same_dtype(call, 1, 0) &&
+           core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
 }
 
 static bool check_inner(core_call *call, const tern_view *a, const tern_view *b)

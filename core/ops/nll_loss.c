@@ -5,16 +5,8 @@
 
 static bool check_target(core_call *call)
 {
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_classes(call, 1))
-        return false;
-    const tern_view *x = core_view(call, 0), *target = core_view(call, 1);
-    bool fits = target->ndim == x->ndim - 1;
-    for (int d = 0; fits && d < target->ndim; d++)
-        fits = target->shape[d] == x->shape[d == 0 ? 0 : d + 1];
-    return fits ||
-           core_fail(call, TERN_ERR_SHAPE, NULL,
-                     "log-probabilities [N, C, ...] need a target [N, ...], one class number per "
-                     "row");
+    return core_check_dtype(call, 0, DT_FLOATS) && core_check_classes(call, 1) &&
+           core_check_class_shape(call);
 }
 
 static bool check_weight(core_call *call)

@@ -20,12 +20,14 @@ bool norm_check_parameter(core_call *call, int first, int i, const char *name, i
     bool fits = p->ndim == ndim;
     for (int d = 0; fits && d < ndim; d++)
         fits = p->shape[d] == dims[d];
-    char wanted[160];
+    char wanted[160], of_x[160], given[160];
     if (!fits)
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "%s has to be %s", name,
-                         core_shape_text(ndim, dims, wanted, sizeof wanted));
+        return core_fail(call, TERN_ERR_SHAPE, NULL, "%s has to be %s for x %s; it is %s", name,
+                         core_shape_text(ndim, dims, wanted, sizeof wanted),
+                         core_shape_text(x->ndim, x->shape, of_x, sizeof of_x),
+                         core_shape_text(p->ndim, p->shape, given, sizeof given));
     const bool half = x->dtype == TERN_F16 || x->dtype == TERN_BF16;
-    if (!core_check_dtype(call, i, B(x->dtype) | (half ? B(TERN_F32) : 0)))
+    if (!(half && p->dtype == TERN_F32) && !core_check_same_dtype(call, i, 0))
         return false;
     for (int j = first; j < i; j++)
         if (call->in[j] != NULL && core_view(call, j)->dtype != p->dtype)

@@ -6,12 +6,8 @@
 
 static bool same_dtype(core_call *call, int i)
 {
-    if (core_view(call, 0)->dtype == core_view(call, i)->dtype)
-        return core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
-    return core_fail(call, TERN_ERR_DTYPE, "tern_cast for one of them",
-                     "operands have different dtypes: %s and %s",
-                     tern_dtype_name((tern_dtype_t)core_view(call, 0)->dtype),
-                     tern_dtype_name((tern_dtype_t)core_view(call, i)->dtype));
+    return core_check_same_dtype(call, i, 0) &&
+           core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
 }
 
 /* ---- bmm ----------------------------------------------------------------------------------------- */

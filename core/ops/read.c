@@ -15,7 +15,7 @@ static bool may_read(tern_thread *self, tern_site_t site, const char *what, cons
     if (self->error_code != TERN_OK)
         return false;
     if (t == NULL)
-        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "input 0 is NULL");
+        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "the tensor is NULL");
     return t != NULL;
 }
 
@@ -30,7 +30,8 @@ static bool fetch(tern_site_t site, const char *what, tern_tensor *t, char out_b
         return false;
     if (t->view.numel != 1) {
         core_error(self, core_site(self, site), TERN_ERR_SHAPE, what,
-                   "a tensor of shape %s has not one element but %lld\n  try tern_read",
+                   "a tensor of shape %s has not one element but %lld\n"
+                   "  try tern_mean or tern_sum of it first, or tern_read for all elements",
                    core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
                    (long long)t->view.numel);
         return false;

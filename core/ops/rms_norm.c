@@ -52,7 +52,7 @@ bool rule_rms_norm(core_call *call)
 bool rule_rms_norm_grad(core_call *call)
 {
     const tern_view *g = core_view(call, 0), *x = core_view(call, 1), *r = core_view(call, 3);
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_dtype(call, 1, B(g->dtype)) ||
+    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_same_dtype(call, 1, 0) ||
         !check_x(call, x))
         return false;
     const int dims = ((const tern_attr_norm *)core_attr(call))->dims, outer = x->ndim - dims;

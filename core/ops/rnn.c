@@ -11,6 +11,7 @@
 #include "core/stream.h"
 
 enum { X, H0, C0, WEIGHTS, OUT, RESERVE, GRADIENT };
+static const char *const operands[] = { "x", "h0", "c0", "weights", "out", "reserve", "gradient" };
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
@@ -61,18 +62,18 @@ static bool check(core_call *call)
         if (call->in[i] == NULL && (i == RESERVE || (i == C0 && !has_cells(a))))
             continue;
         if (call->in[i] == NULL)
-            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "input %d is NULL", i);
+            return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%s is NULL", operands[i]);
         const tern_view *v = core_view(call, i);
         if (v->dtype != (i == RESERVE ? TERN_U8 : a->dtype))
-            return core_fail(call, TERN_ERR_DTYPE, NULL, "input %d is %s", i,
+            return core_fail(call, TERN_ERR_DTYPE, NULL, "%s is %s", operands[i],
                              tern_dtype_name((tern_dtype_t)v->dtype));
         if (i != RESERVE && v->numel != wanted[i])
             return core_fail(call, TERN_ERR_SHAPE, NULL,
-                             "input %d has %lld elements where these layers have %lld", i,
+                             "%s has %lld elements where these layers have %lld", operands[i],
                              (long long)v->numel, (long long)wanted[i]);
         if ((call->op->mutates & B(i)) && !(v->flags & TERN_VIEW_CONTIGUOUS))
             return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
-                             "input %d is written, and is not contiguous", i);
+                             "%s is written, and is not contiguous", operands[i]);
     }
     return true;
 }
@@ -120,6 +121,7 @@ static tern_status_t run_backward(const tern_call *call)
 static const tern_op forward_op = {
     .name = "rnn_forward",
     .inputs = 6,
+    .names = "x h0 c0 weights out reserve",
     .outputs = OUT_NONE,
     .optional = B(C0) | B(RESERVE),
     .mutates = B(OUT) | B(RESERVE),
@@ -131,6 +133,7 @@ static const tern_op forward_op = {
 static const tern_op backward_op = {
     .name = "rnn_backward",
     .inputs = 7,
+    .names = "x h0 c0 weights out reserve gradient",
     .outputs = 3,
     .optional = B(C0),
     .rule = check_backward,

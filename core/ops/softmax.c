@@ -28,7 +28,7 @@ bool rule_softmax_grad(core_call *call)
 {
     const tern_view *g = core_view(call, 0);
     const tern_view *y = core_view(call, 1);
-    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_dtype(call, 1, B(g->dtype)))
+    if (!core_check_dtype(call, 0, DT_FLOATS) || !core_check_same_dtype(call, 1, 0))
         return false;
     if (!core_view_same_shape(g, y))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "gradient and result differ in shape");

@@ -344,7 +344,7 @@ tern_tensor *tern_detach_at(tern_site_t site, tern_tensor *x)
     if (self->error_code != TERN_OK)
         return NULL;
     if (x == NULL) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "detach", "input 0 is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "detach", "x is NULL");
         return NULL;
     }
     return core_scope_add(self, core_tensor_alias(self, core_site(self, site), x));

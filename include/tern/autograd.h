@@ -159,6 +159,7 @@ struct tern_op {
     uint16_t id_;     /* place in ops.def; 0 for ops of one's own */
     const char *cast_advice; /* TERN_CAST_BANNED: what to use instead */
     uint32_t dtypes_cpu; /* bit d: the CPU's kernels alone take dtype d, which is not in `dtypes` */
+    const char *names;   /* of the inputs, for errors: "x weight bias"; NULL: by number */
 };
 
 /* Applies an op of one's own to its `op->inputs` inputs. attr: op->attr_size bytes, or NULL. */

@@ -219,7 +219,7 @@ static void test_mistakes_are_named(void **state)
     tern_tensor *q = draw(TERN_SHAPE(1, 2, 3, 4), TERN_F32);
     tern_tensor *wide = draw(TERN_SHAPE(1, 2, 3, 5), TERN_F32);
     assert_null(tern_scaled_dot_product_attention(q, NULL, q));
-    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "k is NULL");
     assert_null(tern_scaled_dot_product_attention(q, wide, q));
     assert_error(TERN_ERR_SHAPE, "queries have 4 features (q's last dimension) and keys 5");
     assert_null(tern_scaled_dot_product_attention(q, q, draw(TERN_SHAPE(1, 2, 4, 4), TERN_F32)));

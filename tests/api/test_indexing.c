@@ -156,7 +156,7 @@ static void test_embedding_explains_mistakes(void **state)
     assert_null(tern_embedding(tern_ones(TERN_SCALAR_SHAPE), indices_2x2()));
     assert_error(TERN_ERR_SHAPE, "0-dim");
     assert_null(tern_embedding(numbers(3, 2), NULL));
-    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "indices is NULL");
     assert_null(tern_embedding(numbers(4, 2), indices_2x2(), .padding_idx = 4, .padding = true));
     assert_error(TERN_ERR_INDEX, "padding_idx 4 is outside the table, which has 4 rows");
     assert_null(tern_embedding(numbers(4, 2), indices_2x2(), .padding_idx = -5, .padding = true));
@@ -289,9 +289,9 @@ static void test_scatter_explains_mistakes(void **state)
     assert_null(tern_scatter(numbers(1, 4), 1, index, 1));
     assert_error(TERN_ERR_SHAPE, "the index has 2 in dimension 0");
     assert_null(tern_scatter(x, 1, index, (tern_tensor *)NULL));
-    assert_error(TERN_ERR_ARGUMENT, "input 2 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "src is NULL");
     assert_null(tern_scatter(NULL, 1, index, 1));
-    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "x is NULL");
     assert_null(
         tern_scatter_(tern_expand(tern_zeros(TERN_SHAPE(1, 4)), TERN_SHAPE(2, 4)), 1, index, 1));
     assert_error(TERN_ERR_ARGUMENT, "share one place");

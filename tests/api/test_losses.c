@@ -271,7 +271,7 @@ static void test_probabilities_have_gradients_and_rules(void **state)
     assert_null(tern_cross_entropy(x, p, tern_ones(TERN_SHAPE(2), TERN_F64)));
     assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
     assert_null(tern_cross_entropy(target(), tern_cast(target(), TERN_F32)));
-    assert_error(TERN_ERR_DTYPE, "input 0 is i64");
+    assert_error(TERN_ERR_DTYPE, "logits is i64");
     assert_null(tern_cross_entropy(logits(), tern_cast(target(), TERN_F32)));
     assert_error(TERN_ERR_DTYPE, "probabilities of classes have the logits' shape");
 }
@@ -289,9 +289,9 @@ static void test_wrong_targets_are_explained(void **state)
     assert_null(tern_cross_entropy(logits(), tern_zeros(TERN_SHAPE(2, 3), TERN_I64)));
     assert_error(TERN_ERR_SHAPE, "tern_argmax(target, 1)");
     assert_null(tern_cross_entropy(logits(), tern_zeros(TERN_SHAPE(3), TERN_I64)));
-    assert_error(TERN_ERR_SHAPE, "a target [N, ...]");
+    assert_error(TERN_ERR_SHAPE, "the target has to be [");
     assert_null(tern_cross_entropy(logits()));
-    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "target is NULL");
 }
 
 static void test_wrong_options_are_explained(void **state)
@@ -305,7 +305,7 @@ static void test_wrong_options_are_explained(void **state)
     assert_null(tern_cross_entropy(logits(), target(), tern_ones(TERN_SHAPE(2))));
     assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
     assert_null(tern_cross_entropy(logits(), target(), tern_ones(TERN_SHAPE(3), TERN_F64)));
-    assert_error(TERN_ERR_DTYPE, "input 2 is f64");
+    assert_error(TERN_ERR_DTYPE, "logits and weight have different dtypes: f32 and f64");
     assert_null(tern_cross_entropy(target(), target()));
     assert_error(TERN_ERR_DTYPE, "cross_entropy");
     tern_tensor *x = tern_set_requires_grad(logits(), true);
@@ -406,7 +406,7 @@ static void test_mistakes_with_binary_targets(void **state)
     assert_null(tern_binary_cross_entropy(three(x), three(x), .reduction = 9));
     assert_error(TERN_ERR_ARGUMENT, "9 is no reduction");
     assert_null(tern_binary_cross_entropy(three(x)));
-    assert_error(TERN_ERR_ARGUMENT, "input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "target is NULL");
 }
 
 /* A033: f32 in regions of the CPU, refused in those of a device, with PyTorch's advice. */
@@ -438,7 +438,7 @@ static void test_options_of_other_losses_are_checked(void **state)
     assert_null(tern_l1_loss(x, x, 4));
     assert_error(TERN_ERR_ARGUMENT, "l1_loss: 4 is no reduction");
     assert_null(tern_l1_loss(x, NULL, 0));
-    assert_error(TERN_ERR_ARGUMENT, "l1_loss: input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "l1_loss: y is NULL");
     assert_null(tern_smooth_l1_loss(x, x, .beta = -0.5));
     assert_error(TERN_ERR_ARGUMENT, "beta is -0.5; it has to be 0, which is the l1 loss, or");
     assert_null(tern_smooth_l1_loss(x, x, .beta = (double)NAN));
@@ -454,7 +454,7 @@ static void test_options_of_other_losses_are_checked(void **state)
     assert_null(tern_nll_loss(x, x));
     assert_error(TERN_ERR_DTYPE, "nll_loss");
     assert_null(tern_nll_loss(x, tern_slice(target(), .end = 1)));
-    assert_error(TERN_ERR_SHAPE, "need a target [N, ...], one class number per row");
+    assert_error(TERN_ERR_SHAPE, "one class number per row");
     assert_null(tern_nll_loss(x, target(), target()));
     assert_error(TERN_ERR_SHAPE, "3 classes need a weight [3]");
     assert_null(tern_cosine_similarity(x, x, 2, 0));

@@ -74,9 +74,9 @@ static void test_numbers_stand_on_either_side(void **state)
     assert_error(TERN_ERR_ARGUMENT, "negative integer powers");
     tern_tensor *none = NULL;
     assert_null(tern_add(none, 1.0));
-    assert_error(TERN_ERR_ARGUMENT, "add: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "add: a is NULL");
     assert_null(tern_sub(tern_gt(x, 0), tern_gt(x, 1)));
-    assert_error(TERN_ERR_DTYPE, "input 0 is bool");
+    assert_error(TERN_ERR_DTYPE, "a is bool");
     assert_null(tern_where(x, x, x));
     assert_error(TERN_ERR_DTYPE, "the condition is f32");
 }
@@ -305,13 +305,13 @@ static void test_cat_and_stack(void **state)
     assert_values(tern_stack(1, a, tern_mul(a, 10)), 1, 10, 2, 20);
     assert_values(tern_stack(0, tern_sum(a), tern_sum(b)), 3, 3);
     assert_null(tern_cat(0, a, tern_ones(TERN_SHAPE(2, 2))));
-    assert_error(TERN_ERR_SHAPE, "cat: tensor 1 of shape [2, 2] does not fit beside [2]");
+    assert_error(TERN_ERR_SHAPE, "cat: tensors[1] of shape [2, 2] does not fit beside [2]");
     assert_null(tern_cat(0, tern_sum(a)));
     assert_error(TERN_ERR_SHAPE, "tern_stack");
     assert_null(tern_stack(3, a, a));
     assert_error(TERN_ERR_ARGUMENT, "stack: dimension 3");
     assert_null(tern_cat(0, a, NULL));
-    assert_error(TERN_ERR_ARGUMENT, "tensor 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "tensors[1] is NULL");
     assert_null(tern_cat_at(TERN_HERE, NULL, 0, 0));
     assert_error(TERN_ERR_ARGUMENT, "at least one tensor");
 }
@@ -381,13 +381,13 @@ static void test_matmul_says_what_does_not_fit(void **state)
     assert_null(tern_matmul(a, tern_ones(TERN_SHAPE(4, 5))));
     assert_error(TERN_ERR_SHAPE, "matmul: inner sizes differ: [2, 3] x [4, 5], 3 and 4");
     assert_null(tern_matmul(a, tern_ones(TERN_SHAPE(3, 5), .dtype = TERN_F64)));
-    assert_error(TERN_ERR_DTYPE, "matmul: operands have different dtypes: f32 and f64");
+    assert_error(TERN_ERR_DTYPE, "matmul: a and b have different dtypes: f32 and f64");
     assert_null(tern_matmul(a, tern_ones(TERN_SCALAR_SHAPE)));
     assert_error(TERN_ERR_SHAPE, "at least one dimension");
     assert_null(tern_matmul(tern_ones(TERN_SHAPE(2, 2, 3)), tern_ones(TERN_SHAPE(4, 3, 2))));
     assert_error(TERN_ERR_SHAPE, "do not broadcast");
     assert_null(tern_matmul(a, NULL));
-    assert_error(TERN_ERR_ARGUMENT, "matmul: input 1 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "matmul: b is NULL");
 }
 
 /* ---- making and reading ------------------------------------------------------------------------ */

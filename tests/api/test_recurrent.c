@@ -193,13 +193,13 @@ static void test_cells_check_their_operands(void **unused)
     tern_tensor *gates = tern_zeros(TERN_SHAPE(2, 8)), *c = tern_zeros(TERN_SHAPE(2, 2));
     tern_tensor *h = tern_zeros(TERN_SHAPE(2, 2)), *wide = tern_zeros(TERN_SHAPE(2, 3));
     assert_int_equal(tern_lstm_cell(gates, gates, c, wide, h), TERN_ERR_SHAPE);
-    assert_error(TERN_ERR_SHAPE, "input 3 has to be [N, 1 H]");
+    assert_error(TERN_ERR_SHAPE, "c has to be [N, 1 H]");
     assert_int_equal(tern_lstm_cell(gates, gates, c, c, tern_transpose(h, 0, 1)),
                      TERN_ERR_ARGUMENT);
-    assert_error(TERN_ERR_ARGUMENT, "input 4 is written, and is not contiguous");
+    assert_error(TERN_ERR_ARGUMENT, "h is written, and is not contiguous");
     tern_tensor *doubles = tern_zeros(TERN_SHAPE(2, 2), .dtype = TERN_F64);
     assert_int_equal(tern_lstm_cell(gates, gates, doubles, c, h), TERN_ERR_DTYPE);
-    assert_error(TERN_ERR_DTYPE, "input 2 differs");
+    assert_error(TERN_ERR_DTYPE, "c_before differs");
     tern_tensor *none = tern_zeros(TERN_SHAPE(0, 8)), *nothing = tern_zeros(TERN_SHAPE(0, 2));
     assert_int_equal(tern_lstm_cell(none, none, nothing, nothing, nothing), TERN_OK);
 }

@@ -156,7 +156,7 @@ static void test_the_address_itself_is_no_secret(void **state)
     assert_null(tern_data_ptr(tern_ones(TERN_SHAPE(0), .device = TERN_CUDA(0))));
     assert_no_error();
     assert_null(tern_data_ptr(NULL));
-    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "the tensor is NULL");
 }
 
 int main(void)

@@ -182,7 +182,7 @@ static void test_unique_parts(void **state)
     assert_null(tern_unique_dim(tern_sum(x), 0, NULL, NULL));
     assert_error(TERN_ERR_ARGUMENT, "unique: 0 is no dimension");
     assert_null(tern_unique_dim(NULL, 0, NULL, NULL));
-    assert_error(TERN_ERR_ARGUMENT, "unique: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "unique: x is NULL");
 }
 
 /* Draws follow the weights: chances of 1 / 10 to 4 / 10, none of a weight of 0. */

@@ -141,7 +141,7 @@ static void test_mixed_devices_name_a_copy_that_was_thrown_away(void **state)
     assert_non_null(strstr(text, " made: tern_to returns it, its argument stays where it is\n"));
     tern_error_clear();
     assert_null(tern_add(x, tern_to(x, dev1))); /* on another device, or an operand itself: none */
-    assert_error(TERN_ERR_DEVICE, "try tern_to(input 0, TERN_EXT(1)) before the loop\n");
+    assert_error(TERN_ERR_DEVICE, "try tern_to(a, TERN_EXT(1)) before the loop\n");
 }
 
 static void *move_often(void *user)

@@ -106,13 +106,13 @@ static void test_what_is_not_of_integers(void **state)
     TERN_SCOPE;
     tern_tensor *bytes = tern_ones(TERN_SHAPE(1, 2, 5, 5), TERN_U8);
     assert_null(tern_adaptive_avg_pool2d(bytes, { 2 }));
-    assert_error(TERN_ERR_DTYPE, "input 0 is u8; accepted are: f16 bf16 f32 f64");
+    assert_error(TERN_ERR_DTYPE, "x is u8; accepted are: f16 bf16 f32 f64");
     assert_null(tern_avg_pool2d(bytes, { 2 }));
-    assert_error(TERN_ERR_DTYPE, "input 0 is u8; accepted are: i64 f16 bf16 f32 f64");
+    assert_error(TERN_ERR_DTYPE, "x is u8; accepted are: i64 f16 bf16 f32 f64");
     assert_null(tern_conv2d(bytes, tern_ones(TERN_SHAPE(1, 2, 3, 3))));
-    assert_error(TERN_ERR_DTYPE, "input 1 is f32; accepted are: u8");
+    assert_error(TERN_ERR_DTYPE, "x and weight have different dtypes: u8 and f32");
     assert_null(tern_conv_transpose2d(bytes, tern_ones(TERN_SHAPE(2, 1, 3, 3), TERN_U8)));
-    assert_error(TERN_ERR_DTYPE, "input 0 is u8; accepted are: i64 f16 bf16 f32 f64");
+    assert_error(TERN_ERR_DTYPE, "x is u8; accepted are: i64 f16 bf16 f32 f64");
 }
 
 static bool runs_everywhere(const golden_row *row)

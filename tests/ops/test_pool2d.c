@@ -79,7 +79,7 @@ static void test_pool2d_names_what_does_not_fit(void **state)
     assert_null(tern_avg_pool2d(tern_ones(TERN_SHAPE(1, 1, 4, 4), .dtype = TERN_I32), { 2 }));
     assert_error(TERN_ERR_DTYPE, "i32");
     assert_null(tern_max_pool2d(NULL, { 2 }));
-    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "x is NULL");
 }
 
 static void test_pool2d_of_no_images(void **state)

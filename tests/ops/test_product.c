@@ -73,7 +73,7 @@ static void test_shapes_that_do_not_fit(void **state)
     assert_null(tern_bmm(batch, batch));
     assert_error(TERN_ERR_SHAPE, "[B, M, K] and [B, K, N]");
     assert_null(tern_bmm(tern_cast(batch, TERN_BOOL), tern_cast(batch, TERN_BOOL)));
-    assert_error(TERN_ERR_DTYPE, "input 0 is bool");
+    assert_error(TERN_ERR_DTYPE, "a is bool");
     assert_null(tern_dot(v, tern_ones(TERN_SHAPE(4))));
     assert_error(TERN_ERR_SHAPE, "1-D and of one length");
     assert_null(tern_dot(v, tern_cast(v, TERN_F64)));

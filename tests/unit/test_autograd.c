@@ -380,7 +380,7 @@ static void test_hooks_and_gradients_want_the_right_tensors(void **state)
     tern_grad(tern_sum(y), (tern_tensor *const[]){ NULL }, 1, grads);
     assert_error(TERN_ERR_GRAD, "input 0 is NULL or does not require a gradient");
     tern_backward(y, tern_ones(TERN_SHAPE(4)));
-    assert_error(TERN_ERR_SHAPE, "the gradient's shape [4]");
+    assert_error(TERN_ERR_SHAPE, "the gradient has another shape than the root");
 }
 
 static void test_ops_of_ones_own_are_checked(void **state)

@@ -217,30 +217,29 @@ static void test_a_given_gradient_stays_in_its_scope(void **state)
     assert_no_error();
 }
 
-/* The errors name both, shape and device. */
+/* The errors show both, shape and device. */
 static void test_gradients_that_are_given_have_to_fit(void **state)
 {
     (void)state;
     TERN_SCOPE;
     tern_tensor *w = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true), *y = tern_mul(w, w);
-    char text[128], here[TERN_DEV_NAME_BYTES];
+    char here[TERN_DEV_NAME_BYTES];
     (void)tern_dev_name(tern_device(w), here);
     assert_int_equal(tern_set_grad(w, tern_ones(TERN_SHAPE(3, 2))), TERN_ERR_ARGUMENT);
-    (void)snprintf(text, sizeof text,
-                   "the gradient is f32 [3, 2] on %s, the tensor f32 [2, 3] on %s", here, here);
-    assert_error(TERN_ERR_ARGUMENT, text);
+    assert_non_null(strstr(tern_error_text(), "[3, 2]"));
+    assert_non_null(strstr(tern_error_text(), here));
+    assert_error(TERN_ERR_ARGUMENT, "the gradient has another shape than the tensor");
     assert_int_equal(tern_set_grad(w, tern_ones(TERN_SHAPE(2, 3), TERN_F64)), TERN_ERR_ARGUMENT);
-    assert_error(TERN_ERR_ARGUMENT, "the gradient is f64 [2, 3] on ");
+    assert_error(TERN_ERR_ARGUMENT, "the gradient has another dtype than the tensor");
     assert_int_equal(tern_backward(y, tern_ones(TERN_SHAPE(6))), TERN_ERR_SHAPE);
-    (void)snprintf(text, sizeof text,
-                   "the gradient's shape [6] on %s is not the root's, [2, 3] on %s", here, here);
-    assert_error(TERN_ERR_SHAPE, text);
+    assert_non_null(strstr(tern_error_text(), "[6]"));
+    assert_error(TERN_ERR_SHAPE, "the gradient has another shape than the root");
     if (!check_on_cpu()) {
         tern_tensor *far = tern_ones(TERN_SHAPE(2, 3), .device = TERN_CPU);
         assert_int_equal(tern_set_grad(w, far), TERN_ERR_ARGUMENT);
-        assert_error(TERN_ERR_ARGUMENT, "the gradient is f32 [2, 3] on cpu, the tensor");
+        assert_error(TERN_ERR_ARGUMENT, "the gradient lies on another device than the tensor");
         assert_int_equal(tern_backward(y, far), TERN_ERR_SHAPE);
-        assert_error(TERN_ERR_SHAPE, "the gradient's shape [2, 3] on cpu is not the root's");
+        assert_error(TERN_ERR_SHAPE, "the gradient lies on another device than the root");
     }
     assert_null(tern_grad_of(w));
     assert_int_equal(tern_backward(y, tern_ones(TERN_SHAPE(2, 3))),

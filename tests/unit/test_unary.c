@@ -91,11 +91,11 @@ static void test_in_place_on_what_cannot_change(void **state)
     assert_null(tern_sin_(tern_expand(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(4))));
     assert_error(TERN_ERR_ARGUMENT, "share one place in memory");
     assert_null(tern_sin_(NULL));
-    assert_error(TERN_ERR_ARGUMENT, "sin: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "sin: x is NULL");
     assert_null(tern_logical_not_(NULL));
-    assert_error(TERN_ERR_ARGUMENT, "input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "x is NULL");
     assert_null(tern_elu(NULL));
-    assert_error(TERN_ERR_ARGUMENT, "elu: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "elu: x is NULL");
 }
 
 /* ---- limits ------------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ static void test_limits_in_place(void **state)
     assert_null(tern_clamp_min_(tern_set_requires_grad(x, true), tern_zeros(TERN_SHAPE(1))));
     assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient");
     assert_null(tern_clamp_min_(NULL, low));
-    assert_error(TERN_ERR_ARGUMENT, "clamp: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "clamp: x is NULL");
     tern_tensor *none = NULL;
     assert_null(tern_clamp(whole, none, none));
     assert_error(TERN_ERR_ARGUMENT, "clamp: both limits are NULL");
@@ -193,7 +193,7 @@ static void test_limits_that_cannot_be(void **state)
     assert_null(tern_hardtanh(whole, .max = (double)NAN));
     assert_error(TERN_ERR_ARGUMENT, "hardtanh: min is -1, which is above max, nan");
     assert_null(tern_clamp(tern_full(1, TERN_SHAPE(2), TERN_BOOL), (bool)false, (bool)true));
-    assert_error(TERN_ERR_DTYPE, "clamp: input 0 is bool");
+    assert_error(TERN_ERR_DTYPE, "clamp: x is bool");
 }
 
 /* Layouts without gaps stay, others become row-major. */

@@ -48,7 +48,7 @@ static void test_shapes_that_do_not_fit_are_errors(void **state)
     assert_null(tern_reshape(x, (tern_shape_t){ 0 }));
     assert_error(TERN_ERR_SHAPE, "no shape was given");
     assert_null(tern_reshape(NULL, TERN_SHAPE(1)));
-    assert_error(TERN_ERR_ARGUMENT, "reshape: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "reshape: x is NULL");
 }
 
 static void test_strides_of_extents_of_one_do_not_matter(void **state)
@@ -126,7 +126,7 @@ static void test_slice_bounds_clamp_as_in_python(void **state)
     assert_null(tern_slice(x, 1, 0, 1));
     assert_error(TERN_ERR_ARGUMENT, "dimension 1");
     assert_null(tern_slice(NULL, 0, 0, 1));
-    assert_error(TERN_ERR_ARGUMENT, "slice: input 0 is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "slice: x is NULL");
     assert_null(tern_slice(tern_ones(TERN_SCALAR_SHAPE), 0));
     assert_error(TERN_ERR_SHAPE, "0-dim");
 }
