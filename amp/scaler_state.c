@@ -89,10 +89,12 @@ tern_status_t tern_scaler_restore_at(tern_site_t site, tern_grad_scaler *scaler,
                             "%s: there is no scaler under '%s', possibly because it was saved from "
                             "a disabled one",
                             tern_state_source(state), prefix != NULL ? prefix : "");
+    const char *outer = tern_calling_begin(what);
     for (int i = 0; i < 3 && !tern_failed(); i++)
         (void)tern_state_get_number_at(site, state, member(prefix, i, name), &numbers[i]);
     for (int i = 0; i < 2 && !tern_failed(); i++)
         (void)tern_state_get_int_at(site, state, member(prefix, 3 + i, name), &counts[i]);
+    tern_calling_end(outer);
     if (tern_failed() || check_only)
         return tern_error_code();
     scaler->growth = numbers[1];

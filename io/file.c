@@ -6,9 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/error.h"
 #include "io/internal.h"
 
 static const char what_read[] = "safetensors_open";
+
+const char *io_called(const char *what)
+{
+    const char *calling = core_self()->calling;
+    return calling != NULL ? calling : what;
+}
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
@@ -16,7 +23,7 @@ static bool fail_errno(tern_site_t site, const char *what, const char *path, con
 {
     const int code = errno;
     char reason[128];
-    tern_fail_at(site, TERN_ERR_IO, what, "%s: %s: %s", path, action,
+    tern_fail_at(site, TERN_ERR_IO, io_called(what), "%s: %s: %s", path, action,
                  strerror_r(code, reason, sizeof reason));
     return false;
 }
@@ -29,7 +36,7 @@ static bool open_regular(tern_site_t site, io_source *source, const char *path)
     if (source->file < 0 || fstat(source->file, &info) != 0)
         return fail_errno(site, what_read, path, "cannot open");
     if (!S_ISREG(info.st_mode)) {
-        tern_fail_at(site, TERN_ERR_IO, what_read, "%s: not a regular file", path);
+        tern_fail_at(site, TERN_ERR_IO, io_called(what_read), "%s: not a regular file", path);
         return false;
     }
     source->bytes = info.st_size;
@@ -40,7 +47,8 @@ bool io_source_open(tern_site_t site, io_source *source, const char *path)
 {
     *source = (io_source){ .file = -1 };
     if (!path || !*path) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what_read, "the path is %s", path ? "empty" : "NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what_read), "the path is %s",
+                     path ? "empty" : "NULL");
         return false;
     }
     source->name = io_copy_text(site, what_read, path);
@@ -65,8 +73,8 @@ bool io_source_read(tern_site_t site, const io_source *source, int64_t offset, v
         if (got < 0)
             return fail_errno(site, what_read, source->name, "cannot read");
         if (got == 0) {
-            tern_fail_at(site, TERN_ERR_IO, what_read, "%s: %lld bytes are missing at its end",
-                         source->name, (long long)bytes);
+            tern_fail_at(site, TERN_ERR_IO, io_called(what_read),
+                         "%s: %lld bytes are missing at its end", source->name, (long long)bytes);
             return false;
         }
         at += got;

@@ -29,6 +29,9 @@ bool io_is_utf8(const unsigned char *text, size_t bytes);
 /* A copy of a text; NULL, with an error, without memory. */
 char *io_copy_text(tern_site_t site, const char *what, const char *text);
 
+/* What errors of the files name: the public function that the program called, where it is known, else `what`. */
+const char *io_called(const char *what);
+
 /* ---- files ------------------------------------------------------------------------------------ */
 
 /* What bytes are read from: a file, or memory of the caller's. */

@@ -129,6 +129,7 @@ char *io_copy_text(tern_site_t site, const char *what, const char *text)
 {
     char *copy = strdup(text);
     if (!copy)
-        tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a text of %zu bytes", strlen(text));
+        tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for a text of %zu bytes",
+                     strlen(text));
     return copy;
 }

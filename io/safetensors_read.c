@@ -39,15 +39,22 @@ static bool bad(tern_site_t site, const tern_safetensors *file, const char *prob
 {
     const char *name = file->source.name;
     if (about)
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s: '%.80s'", name, problem, about);
+        tern_fail_at(site, TERN_ERR_FORMAT, io_called(what), "%s: %s: '%.80s'", name, problem,
+                     about);
     else
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: %s", name, problem);
+        tern_fail_at(site, TERN_ERR_FORMAT, io_called(what), "%s: %s", name, problem);
     return false;
+}
+
+/* torch.save writes an archive, or pickled objects before version 1.6. */
+static bool is_torch_file(const unsigned char head[8])
+{
+    return memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
 }
 
 static bool no_memory(tern_site_t site)
 {
-    tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a header");
+    tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for a header");
     return false;
 }
 
@@ -257,7 +264,14 @@ static bool read_length(tern_site_t site, const tern_safetensors *file, size_t *
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | head[i];
-    if (length > TERN_SAFETENSORS_HEADER_LIMIT || length > (uint64_t)file->source.bytes - 8)
+    const bool too_long =
+        length > TERN_SAFETENSORS_HEADER_LIMIT || length > (uint64_t)file->source.bytes - 8;
+    if (too_long && is_torch_file(head))
+        return bad(site, file,
+                   "no safetensors file, but one of torch.save\n  try in Python: "
+                   "safetensors.torch.save_file(net.state_dict(), path)",
+                   NULL);
+    if (too_long)
         return bad(site, file,
                    "the length of the header is not possible: no safetensors file, or cut short\n"
                    "  try another copy: a save of tern leaves a whole file or the one before it",
@@ -306,7 +320,7 @@ static tern_safetensors *new_file(tern_site_t site)
 {
     tern_safetensors *file = tern_failed() ? NULL : calloc(1, sizeof *file);
     if (!file && !tern_failed())
-        tern_fail_at(site, TERN_ERR_OOM, what, "no memory for an open file");
+        tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for an open file");
     return file;
 }
 
@@ -328,7 +342,7 @@ tern_safetensors *tern_safetensors_open_memory_at(tern_site_t site, const void *
     if (!file)
         return NULL;
     if (!data) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the memory is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the memory is NULL");
         free(file);
         return NULL;
     }
@@ -399,7 +413,7 @@ static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
 static void refuse_dtype(tern_site_t site, const tern_safetensors *file,
                          const tern_safetensors_info_t *info)
 {
-    tern_fail_at(site, TERN_ERR_DTYPE, "safetensors_read",
+    tern_fail_at(site, TERN_ERR_DTYPE, io_called("safetensors_read"),
                  "%s: the tensor '%.80s' is of %.20s, which tern does not have\n  try "
                  "tern_safetensors_read for others of the file",
                  file->source.name, info->name, info->dtype_text);
@@ -411,8 +425,8 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
     if (tern_failed())
         return NULL;
     if (!info) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "safetensors_read", "there is no tensor %lld",
-                     (long long)place);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called("safetensors_read"),
+                     "there is no tensor %lld", (long long)place);
         return NULL;
     }
     if (info->dtype == TERN_DTYPE_NONE) {
@@ -456,6 +470,7 @@ static bool fill_state(tern_site_t site, tern_state *state, tern_safetensors *fi
 
 tern_state *tern_state_load_at(tern_site_t site, const char *path)
 {
+    const char *outer = tern_calling_begin("state_load");
     tern_safetensors *file = tern_safetensors_open_at(site, path);
     tern_state *state = file ? tern_state_create_at(site) : NULL;
     if (state && !fill_state(site, state, file)) {
@@ -463,5 +478,6 @@ tern_state *tern_state_load_at(tern_site_t site, const char *path)
         state = NULL;
     }
     tern_safetensors_close(file);
+    tern_calling_end(outer);
     return state;
 }

@@ -74,8 +74,8 @@ static bool write_tensor(tern_site_t site, core_target *target, tern_tensor *t)
         return true;
     void *data = malloc((size_t)bytes);
     if (!data)
-        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for a copy of %lld bytes",
-                            (long long)bytes) == TERN_OK;
+        return tern_fail_at(site, TERN_ERR_OOM, io_called(what),
+                            "no memory for a copy of %lld bytes", (long long)bytes) == TERN_OK;
     const bool fine = tern_read_at(site, t, tern_dtype(t), data, bytes) == TERN_OK;
     if (fine)
         core_target_write(target, data, (size_t)bytes);
@@ -94,7 +94,8 @@ static bool check_name(tern_site_t site, const io_names *seen, const char *name)
     else if (io_names_find(seen, name) >= 0)
         problem = "is there twice";
     if (problem)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the name '%.80s' %s", name, problem);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the name '%.80s' %s", name,
+                     problem);
     return !problem;
 }
 
@@ -102,14 +103,14 @@ static bool check_list(tern_site_t site, tern_tensors_t list)
 {
     io_names seen = { 0 };
     if (list.count > 0 && !list.tensors)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of tensors is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the list of tensors is NULL");
     for (int64_t i = 0; i < list.count && !tern_failed(); i++) {
         if (!list.tensors[i] || (list.names && !list.names[i]))
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "tensor %lld or its name is NULL",
-                         (long long)i);
+            tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what),
+                         "tensor %lld or its name is NULL", (long long)i);
         else if (list.names && check_name(site, &seen, list.names[i]) &&
                  io_names_add(&seen, list.names[i]) < 0)
-            tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the names");
+            tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for the names");
     }
     io_names_clear(&seen);
     return !tern_failed();
@@ -132,14 +133,14 @@ static tern_status_t save(tern_site_t site, tern_tensors_t list, const tern_stat
         return tern_error_code();
     char *text = header_text(list, state, &bytes);
     if (!text)
-        return tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the header of %s",
+        return tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for the header of %s",
                             path ? path : "(NULL)");
     core_target target;
     if (bytes > TERN_SAFETENSORS_HEADER_LIMIT)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what),
                      "the names make a header of %zu bytes, over the limit of %d", bytes,
                      (int)TERN_SAFETENSORS_HEADER_LIMIT);
-    if (tern_failed() || !core_target_open(site, what, &target, path)) {
+    if (tern_failed() || !core_target_open(site, io_called(what), &target, path)) {
         free(text);
         return tern_error_code();
     }
@@ -160,18 +161,26 @@ tern_status_t tern_safetensors_save_at(tern_site_t site, tern_tensors_t tensors,
     return save(site, tensors, NULL, path);
 }
 
-tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state, const char *path)
+static tern_status_t save_state(tern_site_t site, const tern_state *state, const char *path)
 {
     if (!state && !tern_failed())
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the state is NULL");
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the state is NULL");
     const tern_names_t unread = tern_state_unread(state);
     if (unread.count > 0 && !tern_failed())
         return tern_fail_at(
-            site, TERN_ERR_DTYPE, what,
+            site, TERN_ERR_DTYPE, io_called(what),
             "'%.80s' of %s is of %.20s, which tern does not have: the new file would "
             "lack it\n  try tern_safetensors_save(tern_state_tensors(state), path) "
             "where that is meant",
             unread.names[0], tern_state_source(state),
             tern_state_unread_dtype(state, unread.names[0]));
     return save(site, tern_state_tensors(state), state, path);
+}
+
+tern_status_t tern_state_save_at(tern_site_t site, const tern_state *state, const char *path)
+{
+    const char *outer = tern_calling_begin("state_save");
+    const tern_status_t code = save_state(site, state, path);
+    tern_calling_end(outer);
+    return code;
 }

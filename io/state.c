@@ -250,22 +250,24 @@ tern_names_t tern_state_text_keys(const tern_state *state)
 }
 
 /* The tensor of a name, if it has `count` elements and a dtype of those that are accepted. */
-static tern_tensor *find(tern_site_t site, const tern_state *state, const char *name, int64_t count,
-                         bool accepted(tern_dtype_t dtype), const char *kind)
+static tern_tensor *find(tern_site_t site, const char *called, const tern_state *state,
+                         const char *name, int64_t count, bool accepted(tern_dtype_t dtype),
+                         const char *kind)
 {
     if (tern_failed())
         return NULL;
     tern_tensor *t = tern_state_get(state, name);
     const char *unread = tern_state_unread_dtype(state, name);
     if (unread)
-        tern_fail_at(site, TERN_ERR_DTYPE, what, "%s: '%s' is of %.20s, which tern does not have",
-                     tern_state_source(state), name, unread);
+        tern_fail_at(site, TERN_ERR_DTYPE, io_called(called),
+                     "%s: '%s' is of %.20s, which tern does not have", tern_state_source(state),
+                     name, unread);
     else if (!t)
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is missing", tern_state_source(state),
-                     name ? name : "(NULL)");
+        tern_fail_at(site, TERN_ERR_FORMAT, io_called(called), "%s: '%s' is missing",
+                     tern_state_source(state), name ? name : "(NULL)");
     else if (tern_numel(t) != count || !accepted(tern_dtype(t)))
-        tern_fail_at(site, TERN_ERR_FORMAT, what, "%s: '%s' is not %s", tern_state_source(state),
-                     name, kind);
+        tern_fail_at(site, TERN_ERR_FORMAT, io_called(called), "%s: '%s' is not %s",
+                     tern_state_source(state), name, kind);
     return tern_failed() ? NULL : t;
 }
 
@@ -278,19 +280,20 @@ static bool is_byte(tern_dtype_t dtype)
     return dtype == TERN_U8;
 }
 
-static bool has_place(tern_site_t site, const void *out_value)
+static bool has_place(tern_site_t site, const char *called, const void *out_value)
 {
     if (!out_value)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the place for the value is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, called, "the place for the value is NULL");
     return out_value != NULL;
 }
 
 tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
                                     int64_t *out_value)
 {
-    tern_tensor *t = find(site, state, name, 1, tern_dtype_is_int, "one whole number");
+    static const char called[] = "state_get_int";
+    tern_tensor *t = find(site, called, state, name, 1, tern_dtype_is_int, "one whole number");
     int64_t value;
-    if (t && has_place(site, out_value) &&
+    if (t && has_place(site, called, out_value) &&
         tern_read_at(site, t, TERN_I64, &value, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
@@ -299,9 +302,10 @@ tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, c
 tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state, const char *name,
                                        double *out_value)
 {
-    tern_tensor *t = find(site, state, name, 1, is_number, "one number");
+    static const char called[] = "state_get_number";
+    tern_tensor *t = find(site, called, state, name, 1, is_number, "one number");
     double value;
-    if (t && has_place(site, out_value) &&
+    if (t && has_place(site, called, out_value) &&
         tern_read_at(site, t, TERN_F64, &value, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
@@ -310,7 +314,9 @@ tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state
 tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state, const char *name,
                                       void *out_data, int64_t bytes)
 {
-    tern_tensor *t = find(site, state, name, bytes, is_byte, "as many bytes as it should be");
+    static const char called[] = "state_get_bytes";
+    tern_tensor *t =
+        find(site, called, state, name, bytes, is_byte, "as many bytes as it should be");
     return t ? tern_read_at(site, t, TERN_U8, out_data, bytes) : tern_error_code();
 }
 
@@ -347,10 +353,13 @@ tern_status_t tern_generator_restore_at(tern_site_t site, tern_generator *genera
 {
     char name[NAME_BYTES];
     int64_t seed, call;
-    if (!join(site, name, prefix, "seed") ||
-        tern_state_get_int_at(site, state, name, &seed) != TERN_OK ||
-        !join(site, name, prefix, "call") ||
-        tern_state_get_int_at(site, state, name, &call) != TERN_OK)
+    const char *outer = tern_calling_begin("generator_restore");
+    const bool found = join(site, name, prefix, "seed") &&
+                       tern_state_get_int_at(site, state, name, &seed) == TERN_OK &&
+                       join(site, name, prefix, "call") &&
+                       tern_state_get_int_at(site, state, name, &call) == TERN_OK;
+    tern_calling_end(outer);
+    if (!found)
         return tern_error_code();
     tern_generator_set_state(generator, (uint64_t)seed, (uint64_t)call);
     return TERN_OK;

@@ -264,7 +264,9 @@ tern_status_t tern_ema_restore_at(tern_site_t site, tern_ema *ema, const tern_st
         return tern_error_code();
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
+    const char *outer = tern_calling_begin("ema_restore");
     restore(site, ema, state, prefix, read);
+    tern_calling_end(outer);
     tern_set_grad_enabled(recording);
     nn_leave(&frame);
     free(read);

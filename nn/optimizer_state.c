@@ -335,7 +335,9 @@ tern_status_t tern_optimizer_restore_at(tern_site_t site, tern_optimizer *opt,
     if (r.options && r.slots) {
         nn_frame frame = nn_enter(site);
         const bool recording = tern_set_grad_enabled(false);
+        const char *outer = tern_calling_begin("optimizer_restore");
         run(&r, check_only);
+        tern_calling_end(outer);
         tern_set_grad_enabled(recording);
         nn_leave(&frame);
     }

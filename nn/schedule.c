@@ -269,6 +269,7 @@ tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule
     int64_t step = 0;
     char *name = nn_join(site, prefix, NULL, "step");
     double *base = nn_alloc(site, "schedule_restore", schedule->groups, sizeof *base);
+    const char *outer = tern_calling_begin("schedule_restore");
     if (name && base)
         tern_state_get_int_at(site, state, name, &step);
     if (!tern_failed() && step < 0)
@@ -277,6 +278,7 @@ tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule
     nn_plateau plateau = { 0 };
     const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base) &&
                       (!schedule->plateau || nn_plateau_read(site, state, prefix, &plateau));
+    tern_calling_end(outer);
     if (fine && !check_only)
         take_base(site, schedule, step, &base);
     if (fine && !check_only && schedule->plateau)

@@ -62,9 +62,11 @@ tern_status_t tern_module_save_at(tern_site_t site, tern_module *m, const char *
 {
     if (!nn_module_check(site, "module_save", m))
         return tern_error_code();
+    const char *outer = tern_calling_begin("module_save");
     tern_state *state = tern_state_create_at(site);
     if (state && tern_module_store_at(site, m, state, NULL) == TERN_OK)
         tern_state_save_at(site, state, path);
+    tern_calling_end(outer);
     tern_state_free(state);
     return tern_error_code();
 }
@@ -73,6 +75,7 @@ tern_status_t tern_module_save_at(tern_site_t site, tern_module *m, const char *
 
 typedef struct restore {
     tern_site_t site;
+    const char *what; /* the function that was called */
     const nn_index *index;
     const tern_state *state;
     const char *prefix;
@@ -164,7 +167,7 @@ static void check_names(const restore *r)
     char unexpected[NAMES_BYTES];
     list_names(r->names, r->missing, missing, sizeof missing);
     list_names(r->names + r->missing, r->unexpected, unexpected, sizeof unexpected);
-    tern_fail_at(r->site, TERN_ERR_STATE, "module_restore",
+    tern_fail_at(r->site, TERN_ERR_STATE, r->what,
                  "%s does not fit the module%s%s%s%s\n"
                  "  try .partial = true to take what fits",
                  tern_state_source(r->state), r->missing ? "\n    missing     " : "", missing,
@@ -193,7 +196,7 @@ static void check_read(const restore *r)
         if (r->sources[target] || !r->unread[target])
             continue;
         char *full = nn_join(r->site, r->prefix, NULL, entry->name);
-        nn_check_read(r->site, "module_restore", r->state, full);
+        nn_check_read(r->site, r->what, r->state, full);
         free(full);
     }
 }
@@ -208,13 +211,12 @@ static void check_tensors(const restore *r)
         const bool shapes = same_shape(source, entry->tensor);
         if (shapes && kind_of(tern_dtype(source)) == kind_of(tern_dtype(entry->tensor)))
             continue;
-        char there[160];
-        char here[160];
-        tern_fail_at(r->site, shapes ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, "module_restore",
+        char there[512], here[512];
+        tern_fail_at(r->site, shapes ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, r->what,
                      "%s: '%s' does not fit\n    there   %s\n    module  %s",
                      tern_state_source(r->state), entry->name,
-                     tern_describe(source, there, sizeof there),
-                     tern_describe(entry->tensor, here, sizeof here));
+                     nn_summary(source, there, sizeof there),
+                     nn_summary(entry->tensor, here, sizeof here));
     }
 }
 
@@ -251,7 +253,7 @@ static void report(const restore *r, tern_module *m, const tern_restore_args *ar
     size_t bytes = (size_t)count * sizeof(char *);
     for (int64_t i = 0; i < count; i++)
         bytes += strlen(r->names[i]) + 1;
-    char **block = nn_alloc(r->site, "module_restore", 1, bytes ? bytes : 1);
+    char **block = nn_alloc(r->site, r->what, 1, bytes ? bytes : 1);
     if (!block)
         return;
     char *text = (char *)(block + count);
@@ -285,25 +287,22 @@ static void run(restore *r, tern_module *m, const tern_restore_args *args)
         write_all(r);
 }
 
-tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const tern_state *state,
-                                     const tern_restore_args *given)
+static tern_status_t restore_as(tern_site_t site, const char *what, tern_module *m,
+                                const tern_state *state, const tern_restore_args *args)
 {
-    NN_ARGS(site, "module_restore", tern_restore_args, args, given);
-    if (args_given && !state)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "module_restore", "the state is NULL");
-    const nn_index *index = args_given ? nn_module_index(site, "module_restore", m) : NULL;
+    const nn_index *index = nn_module_index(site, what, m);
     if (!index)
         return tern_error_code();
-    restore r = { site, index, state, args.from, NULL, NULL, NULL, 0, 0 };
+    restore r = { site, what, index, state, args->from, NULL, NULL, NULL, 0, 0 };
     const int64_t names =
         index->count + tern_state_tensors(state).count + tern_state_unread(state).count;
-    r.sources = nn_alloc(site, "module_restore", index->count, sizeof *r.sources);
-    r.unread = nn_alloc(site, "module_restore", index->count, sizeof *r.unread);
-    r.names = nn_alloc(site, "module_restore", names, sizeof *r.names);
+    r.sources = nn_alloc(site, what, index->count, sizeof *r.sources);
+    r.unread = nn_alloc(site, what, index->count, sizeof *r.unread);
+    r.names = nn_alloc(site, what, names, sizeof *r.names);
     if (r.sources && r.unread && r.names) {
         nn_frame frame = nn_enter(site);
         const bool recording = tern_set_grad_enabled(false);
-        run(&r, m, &args);
+        run(&r, m, args);
         tern_set_grad_enabled(recording);
         nn_leave(&frame);
     }
@@ -313,16 +312,26 @@ tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const ter
     return tern_error_code();
 }
 
+tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const tern_state *state,
+                                     const tern_restore_args *given)
+{
+    NN_ARGS(site, "module_restore", tern_restore_args, args, given);
+    if (args_given && !state)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "module_restore", "the state is NULL");
+    return args_given ? restore_as(site, "module_restore", m, state, &args) : tern_error_code();
+}
+
 tern_status_t tern_module_load_at(tern_site_t site, tern_module *m, const tern_restore_args *given)
 {
     NN_ARGS(site, "module_load", tern_restore_args, args, given);
     if (!args_given || !nn_module_check(site, "module_load", m))
         return tern_error_code();
+    const char *outer = tern_calling_begin("module_load");
     tern_state *state = tern_state_load_at(site, args.from);
-    args.size_ = sizeof args;
     args.from = NULL;
     if (state)
-        tern_module_restore_at(site, m, state, &args);
+        restore_as(site, "module_load", m, state, &args);
+    tern_calling_end(outer);
     tern_state_free(state);
     return tern_error_code();
 }

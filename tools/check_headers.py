@@ -24,7 +24,7 @@ INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
 
 FUNCTION = re.compile(r'visibility\("default"\)\)\)[^;{}]*?\b(tern_\w+) ?\(([^;]*)\)[^;]*;')
 # What a call with NULL would leave behind or print; contexts of ops come from the library alone.
-NEVER_NULL = {"tern_print_at", "tern_retain", "tern_path_push"}
+NEVER_NULL = {"tern_print_at", "tern_retain", "tern_path_push", "tern_calling_begin", "tern_calling_end"}
 CONTEXT = "tern_op_ctx *"
 OPERAND = re.compile(r"tern_tensor \*(?!\*|const)")
 

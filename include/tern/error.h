@@ -35,6 +35,10 @@ TERN_API tern_status_t tern_fail_at(tern_site_t site, tern_status_t code, const 
  * wants back. Layers written on the public API use the pair so that errors name their caller. */
 TERN_API tern_site_t tern_site_begin(tern_site_t site);
 TERN_API void tern_site_end(tern_site_t previous);
+/* The same for the name: errors say "name: in what: ..." of what fails inside. The text must live until its
+ * end; the outermost holds. */
+TERN_API const char *tern_calling_begin(const char *name);
+TERN_API void tern_calling_end(const char *previous);
 /* The site that errors would name now, or `fallback` when no outer call is open. */
 TERN_API tern_site_t tern_site_current(tern_site_t fallback);
 

@@ -1,0 +1,164 @@
+/* What errors say to who made the mistake: the op, the operand by its parameter's name, what it is, what to try. */
+#include <stdio.h>
+
+#include "tests/support/check.h"
+#include "tests/support/files.h"
+
+/* The call fails, and its error has both texts. */
+#define SAYS(call, first, second)                                               \
+    do {                                                                        \
+        (void)(call);                                                           \
+        const char *text_ = tern_error_text();                                  \
+        if (strstr(text_, first) == NULL || strstr(text_, second) == NULL)      \
+            fail_msg("expected '%s' and '%s', got '%s'", first, second, text_); \
+        tern_error_clear();                                                     \
+    } while (0)
+
+#define OF(dtype_, ...) tern_ones(TERN_SHAPE(__VA_ARGS__), .dtype = TERN_##dtype_)
+#define ONES(...) OF(F32, __VA_ARGS__)
+
+static void test_operands_have_their_parameters_names(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *none = NULL, *x = ONES(2, 4, 3);
+    SAYS(tern_linear(ONES(2, 4), ONES(5, 3), ONES(5)), "linear: x has 4 features", "\n    weight ");
+    SAYS(tern_linear(ONES(2, 3), none, none), "linear: weight is NULL",
+         "\n    x         f32  [2, 3]");
+    SAYS(tern_matmul(ONES(2, 3), ONES(2, 3)), "\n    a         f32  [2, 3]", "\n    b         f32");
+    SAYS(tern_group_norm(OF(I64, 2, 4, 3), 2),
+         "group_norm: x is i64; accepted are: f16 bf16 f32 f64", "try tern_cast(x, TERN_F32)");
+    SAYS(tern_group_norm(x, 2, ONES(3)), "weight has to be [4], one for each channel of x",
+         "weight ");
+    SAYS(tern_softmax(OF(I64, 2, 3), 0), "softmax: x is i64", "try tern_cast(x, TERN_F32)");
+    SAYS(tern_scaled_dot_product_attention(ONES(1, 1, 4, 8), ONES(1, 1, 4, 8), ONES(1, 1, 4, 8),
+                                           .mask = OF(I64, 4, 4)),
+         "mask is i64; accepted are: bool", "try tern_cast(mask, TERN_F32)");
+    SAYS(tern_masked_select(x, OF(U8, 2, 4, 3)), "mask is u8; accepted are: bool",
+         "try tern_ne(mask, 0)");
+    SAYS(tern_cross_entropy(OF(I64, 2, 3), OF(I64, 2)), "logits is i64", "\n    target    i64");
+    SAYS(tern_lerp(ONES(2), none, 0.5), "lerp: end is NULL", "\n    weight ");
+    SAYS(tern_batch_norm(ONES(2, 3), .running_mean = ONES(4), .running_var = ONES(4)),
+         "running_mean has to be [3] for x [2, 3]; it is [4]", "\n    running_mean  f32");
+    SAYS(tern_cat(0, ONES(2, 3), ONES(2, 4)), "cat: tensors[1] of shape [2, 4]",
+         "\n    tensors[0]  f32  [2, 3]");
+    SAYS(tern_einsum("ij,jk->ik", ONES(2, 3), none), "operands[1] is NULL", "einsum: ");
+}
+
+static void test_one_dtype_is_asked_for(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    SAYS(tern_linear(OF(U8, 2, 3), ONES(4, 3), NULL),
+         "linear: x and weight have different dtypes: u8 and f32\n", "try tern_cast(x, TERN_F32)");
+    SAYS(tern_linear(OF(F64, 3), ONES(4, 3), NULL), "different dtypes: f64 and f32\n",
+         "try tern_cast(x, TERN_F32)");
+    SAYS(tern_linear(ONES(2, 3), ONES(4, 3), OF(F64, 4)),
+         "linear: x and bias have different dtypes: f32 and f64\n",
+         "try tern_cast(bias, TERN_F32)");
+    SAYS(tern_conv2d(OF(F16, 1, 1, 5, 5), ONES(1, 1, 3, 3)), "conv2d: x and weight have different",
+         "try tern_cast(x, TERN_F32)");
+    SAYS(tern_matmul(ONES(2, 3), OF(F16, 3, 2)),
+         "matmul: a and b have different dtypes: f32 and f16", "try tern_cast(b, TERN_F32)");
+    SAYS(tern_bmm(ONES(1, 2, 3), OF(F64, 1, 3, 2)), "bmm: a and b have different dtypes",
+         "try tern_cast(b, TERN_F32)");
+    SAYS(tern_scaled_dot_product_attention(ONES(1, 1, 4, 8), OF(F16, 1, 1, 4, 8), ONES(1, 1, 4, 8)),
+         "q and k have different dtypes: f32 and f16", "try tern_cast(k, TERN_F32)");
+    SAYS(tern_layer_norm(OF(F64, 2, 3), 1, .weight = ONES(3)),
+         "x and weight have different dtypes: f64 and f32", "try tern_cast(x, TERN_F32)");
+    tern_module *lstm = tern_lstm_layer(3, 4);
+    SAYS(tern_forward(lstm, OF(U8, 5, 2, 3)), "lstm: the input has to be floats",
+         "    input      u8 [5, 2, 3] on cpu, made at");
+    SAYS(tern_forward(lstm, ONES(5, 2, 4)), "lstm: the input has to be [L, N, features]",
+         "    input      f32 [5, 2, 4] on cpu, made at");
+    tern_module_free(lstm);
+}
+
+static void test_shapes_are_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    SAYS(tern_cross_entropy(ONES(2, 3), OF(I64, 3)),
+         "for logits [2, 3] the target has to be [2], one class number per row; it is [3]",
+         "target");
+    SAYS(tern_cross_entropy(ONES(2, 3, 4), OF(I64, 2)), "the target has to be [2, 4]", "it is [2]");
+    SAYS(tern_nll_loss(ONES(2, 3), OF(I64, 3)), "nll_loss: for x [2, 3] the target", "it is [3]");
+    SAYS(tern_mse_loss(ONES(2, 3), ONES(2), TERN_MEAN), "mse_loss: shapes [2, 3] and [2] do not",
+         "\n    y         f32");
+    SAYS(tern_layer_norm(ONES(2, 3), 1, .weight = ONES(4)),
+         "the weight has to be [3] for x [2, 3]; it is [4]", "layer_norm: ");
+    SAYS(tern_conv2d(ONES(1, 28, 28, 1), ONES(8, 1, 3, 3)), "to have 1 channels",
+         "try tern_permute(x, TERN_DIMS(0, 3, 1, 2))");
+    SAYS(tern_copy(ONES(3), ONES(4)), "copy: src [4] does not broadcast to dst [3]",
+         "\n    dst       f32  [3]");
+    SAYS(tern_item(ONES(3)), "has not one element but 3", "tern_mean or tern_sum");
+}
+
+static void test_gradients_are_shown_beside_what_they_are_of(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_set_requires_grad(ONES(3), true);
+    SAYS(tern_set_grad(x, ONES(4)), "set_grad: the gradient has another shape than the tensor",
+         "\n    grad      f32  [4]");
+    SAYS(tern_set_grad(x, OF(F64, 3)), "the gradient has another dtype",
+         "\n    grad      f64  [3]");
+    SAYS(tern_backward(tern_mul(x, 2), .gradient = ONES(4)),
+         "backward: the gradient has another shape", "\n    root      f32  [3]");
+    SAYS(tern_backward(tern_mul(x, 2)), "backward: the root has the shape [3]",
+         "try tern_mean or tern_sum of it, or .gradient");
+    SAYS(tern_copy(x, ONES(3)), "copy: a leaf that requires a gradient",
+         "\n    dst       f32  [3]");
+    tern_tensor *y = tern_mul(x, x), *loss = tern_sum(tern_mul(y, ONES(3)));
+    tern_tensor *z = tern_sum(tern_mul(y, y));
+    tern_add_(y, 1);
+    SAYS(tern_backward(z), "mul: b (f32 [3]), which backward needs, was changed in place", "try");
+    assert_non_null(loss);
+}
+
+static void test_files_are_errors_of_the_function_that_was_called(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *small = tern_linear_layer(3, 4), *large = tern_linear_layer(3, 5);
+    char path[FILE_PATH_BYTES + 32], torch[FILE_PATH_BYTES + 32];
+    (void)snprintf(path, sizeof path, "%s/m.safetensors", file_folder());
+    (void)snprintf(torch, sizeof torch, "%s/m.pt", file_folder());
+    assert_int_equal(tern_module_save(small, path), TERN_OK);
+    SAYS(tern_module_load(small, "/nowhere/x"),
+         ": module_load: /nowhere/x: cannot open: ", "No such");
+    SAYS(tern_module_save(small, "/nowhere/x"), ": module_save: /nowhere/x: cannot", "No such");
+    SAYS(tern_state_load("/nowhere/x"), ": state_load: /nowhere/x: cannot open", "No such");
+    SAYS(tern_module_load(large, path),
+         "m.safetensors: 'weight' does not fit\n    there   f32 [4, 3]", ": module_load: ");
+    SAYS(tern_module_load(large, path), "    module  f32 [5, 3] on cpu, made at ", "module_load");
+    FILE *file = fopen(torch, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite("PK\3\4 and more of it", 1, 19, file), 19);
+    assert_int_equal(fclose(file), 0);
+    SAYS(tern_module_load(small, torch), "but one of torch.save", "safetensors.torch.save_file");
+    tern_state *empty = tern_state_create();
+    int64_t value;
+    tern_optimizer *opt = tern_adam(tern_parameters(small));
+    SAYS(tern_state_get_int(empty, "n", &value), ": state_get_int: ", "'n' is missing");
+    tern_schedule *schedule = tern_cosine_schedule(opt, .steps = 10);
+    SAYS(tern_schedule_restore(schedule, empty, "s"), ": schedule_restore: ", "missing");
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+    tern_state_free(empty);
+    tern_module_free(small);
+    tern_module_free(large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operands_have_their_parameters_names),
+        cmocka_unit_test(test_one_dtype_is_asked_for),
+        cmocka_unit_test(test_shapes_are_named),
+        cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
+        cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 ? 1 : failed;
+}
