@@ -58,32 +58,6 @@ run_hello() {
     grep -q 'cpu' "$work/output"
 }
 
-# Every whole program of the documents compiles as it stands, and the readme's says what is wrong with a
-# folder.
-check_documents() {
-    for document in README docs/guide; do
-        awk -v to="$work/$(basename $document)-" '
-            /^```c$/ { text = ""; inside = 1; next }
-            /^```$/ {
-                if (inside && text ~ /int main/) { n += 1; printf "%s", text >(to n ".c") }
-                inside = 0
-            }
-            inside { text = text $0 "\n" }' "$source/../../$document.md"
-    done
-    for program in "$work"/README-*.c "$work"/guide-*.c; do
-        # shellcheck disable=SC2046
-        "$compiler" -std=c17 -Wall -Wextra -Wpedantic -Werror "$program" -o "${program%.c}" \
-            $(pkg-config --cflags --libs tern) -Wl,-rpath,"$libdir"
-        echo "$(basename "$program") compiles"
-    done
-    status=0
-    "$work/README-1" "$work/nowhere" >/dev/null 2>"$work/output" || status=$?
-    if [ $status -ne 1 ] || ! grep -q "try the folder with MNIST's four files" "$work/output"; then
-        cat "$work/output" >&2
-        exit 1
-    fi
-}
-
 cp "$source/hello.c" "$work/hello.c"
 if command -v pkg-config >/dev/null 2>&1; then
     # A space in the prefix is more than pkg-config's output can carry through a shell, so this half
@@ -97,7 +71,8 @@ if command -v pkg-config >/dev/null 2>&1; then
         "$work/hello.c" -o "$work/hello-pkg-config" \
         $(pkg-config --cflags --libs tern) -Wl,-rpath,"$libdir"
     run_hello "with pkg-config" "$work/hello-pkg-config"
-    check_documents
+    mkdir "$work/documents"
+    sh "$source/documents.sh" "$compiler" "$source/../.." "$work/documents"
 fi
 
 mkdir "$work/project"
