@@ -122,6 +122,24 @@ static void say_data(const example *run)
     }
 }
 
+/* The networks are made for one size; the first layer that others do not fit would name no file. */
+static tern_dataset *of_mnist_size(const example *run, tern_split_t split, tern_dataset *images)
+{
+    if (!images || (split == TERN_TEST && run->no_test)) {
+        return images;
+    }
+    const tern_shape_t shape = tern_dataset_shape(images);
+    const long long height = shape.ndim == 3 ? shape.dims[1] : 0,
+                    width = shape.ndim == 3 ? shape.dims[2] : 0;
+    if (height != 28 || width != 28) {
+        tern_fail(TERN_ERR_SHAPE, "data",
+                  "the images in '%s' have %lld x %lld pixels, and the network takes 28 x 28\n"
+                  "  try images of that size, or centre these in a border of zeros",
+                  run->data, height, width);
+    }
+    return images;
+}
+
 tern_dataset *example_data(example *run, tern_split_t split)
 {
     const bool trains = split == TERN_TRAIN, has_colour = run->kind == EXAMPLE_PICTURES;
@@ -133,7 +151,8 @@ tern_dataset *example_data(example *run, tern_split_t split)
         say_data(run);
     }
     if (strcmp(run->data, set_of(run).drawn) != 0) {
-        return has_colour ? tern_cifar10(run->data, split) : tern_mnist(run->data, split);
+        return has_colour ? tern_cifar10(run->data, split)
+                          : of_mnist_size(run, split, tern_mnist(run->data, split));
     }
     return has_colour ? example_pictures(trains ? TRAIN_PICTURES : TEST_PICTURES, seed)
                       : tern_digits(trains ? TRAIN_DIGITS : TEST_DIGITS, seed);
