@@ -178,12 +178,14 @@ bool core_check_dtype(core_call *call, int i, uint32_t accepted)
                           tern_dtype_name((tern_dtype_t)d));
     char name[CORE_OPERAND_BYTES], advice[80];
     core_operand_name(call->op, i, name);
+    const bool takes_f32 = (accepted & B(TERN_F32)) != 0;
     if (accepted == B(TERN_BOOL))
         (void)snprintf(advice, sizeof advice, "tern_ne(%s, 0)", name);
     else
-        (void)snprintf(advice, sizeof advice, "tern_cast(%s, TERN_F32)", name);
-    const bool helps =
-        accepted == B(TERN_BOOL) || ((accepted & B(TERN_F32)) && !tern_dtype_is_float(dtype));
+        (void)snprintf(advice, sizeof advice, "tern_cast(%s, TERN_%s)", name,
+                       takes_f32 ? "F32" : "I64");
+    const bool helps = accepted == B(TERN_BOOL) ||
+                       (takes_f32 ? !tern_dtype_is_float(dtype) : (accepted & B(TERN_I64)) != 0);
     return core_fail(call, TERN_ERR_DTYPE, helps ? advice : NULL, "%s is %s; accepted are: %s",
                      name, tern_dtype_name(dtype), list);
 }

@@ -17,12 +17,15 @@ static bool check_input(const layer_norm_layer *layer, const tern_tensor *x)
 {
     const int first = tern_ndim(x) - layer->shape.ndim;
     bool same = first >= 0;
+    char text[512];
     for (int i = 0; same && i < layer->shape.ndim; i++)
         same = tern_size(x, first + i) == layer->shape.dims[i];
     if (!same)
         tern_fail(TERN_ERR_SHAPE, layer->base.type,
-                  "the input's last dimensions are not those of the layer (%d, the last of %lld)",
-                  (int)layer->shape.ndim, (long long)layer->shape.dims[layer->shape.ndim - 1]);
+                  "the input's last dimensions are not those of the layer (%d, the last of %lld)\n"
+                  "    input      %s",
+                  (int)layer->shape.ndim, (long long)layer->shape.dims[layer->shape.ndim - 1],
+                  nn_summary(x, text, sizeof text));
     return same;
 }
 

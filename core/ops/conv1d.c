@@ -20,6 +20,22 @@ static bool check_shapes(core_frame *frame)
     return true;
 }
 
+/* Else the error would show the images that they become. */
+static bool check_channels(core_call *call, int64_t groups)
+{
+    const tern_view *x = core_view(call, 0), *weight = core_view(call, 1);
+    const int64_t channels = x->shape[x->ndim - 2];
+    if (groups < 1 || weight->shape[1] * groups == channels)
+        return true;
+    return core_fail(call, TERN_ERR_SHAPE,
+                     x->shape[x->ndim - 1] == weight->shape[1] * groups
+                         ? "tern_transpose(x, -1, -2) where the channels come last"
+                         : NULL,
+                     "x has %lld channels, and the weight takes %lld in groups=%lld",
+                     (long long)channels, (long long)(weight->shape[1] * groups),
+                     (long long)groups);
+}
+
 /* One number for rows of an image one row high: what it is across, and what it does to the height. */
 static void along(int64_t pair[2], int64_t given, int64_t missing, int64_t across)
 {
@@ -30,7 +46,7 @@ static void along(int64_t pair[2], int64_t given, int64_t missing, int64_t acros
 
 static tern_tensor *run(core_frame *frame, tern_site_t site, const tern_conv1d_args *a)
 {
-    if (!check_shapes(frame))
+    if (!check_shapes(frame) || !check_channels(&frame->call, a->groups != 0 ? a->groups : 1))
         return NULL;
     tern_conv2d_args args = { .size_ = sizeof args, .bias = a->bias, .groups = a->groups };
     args.x = tern_unsqueeze(a->x, -2);

@@ -31,7 +31,10 @@ static bool check_indices(core_call *call)
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
     if (dtype == TERN_I64 || dtype == TERN_I32)
         return true;
-    return core_fail(call, TERN_ERR_DTYPE, "tern_cast(indices, TERN_I64)",
+    const bool swapped = tern_dtype_is_int((tern_dtype_t)core_view(call, 0)->dtype);
+    return core_fail(call, TERN_ERR_DTYPE,
+                     swapped ? "tern_embedding(weight, indices): the table comes first"
+                             : "tern_cast(indices, TERN_I64)",
                      "indices are %s; they have to be i64 or i32", tern_dtype_name(dtype));
 }
 

@@ -5,8 +5,8 @@
 bool rule_searchsorted(core_call *call)
 {
     const tern_view *sorted = core_view(call, 0), *x = core_view(call, 1);
-    if (sorted->dtype != x->dtype)
-        return core_fail(call, TERN_ERR_DTYPE, "tern_cast", "the dtypes differ");
+    if (!core_check_same_dtype(call, 1, 0))
+        return false;
     bool fits = sorted->ndim == 1 || (sorted->ndim > 0 && sorted->ndim == x->ndim);
     for (int d = 0; fits && sorted->ndim > 1 && d < sorted->ndim - 1; d++)
         fits = sorted->shape[d] == x->shape[d];

@@ -209,7 +209,10 @@ static tern_tensor *masked_fill(tern_site_t site, tern_tensor *x, tern_tensor *m
     core_compose_begin(&frame, TERN_OP_masked_fill, site, 2, (tern_tensor *[]){ x, mask });
     tern_thread *self = frame.call.self;
     tern_tensor *out = NULL, *v = NULL;
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
     if (core_compose_check(&frame) && check_mask(&frame.call) &&
+        core_broadcast(&frame.call, &x->view, &mask->view, &ndim, dims) &&
         core_require_number(self, site, "masked_fill", value, tern_dtype(x)))
         v = value.kind_ == 0 ? value.value_.tensor
                              : core_number_new(self, site, value, (tern_dtype_t)x->view.dtype);

@@ -66,6 +66,11 @@ static void test_one_dtype_is_asked_for(void **state)
          "q and k have different dtypes: f32 and f16", "try tern_cast(k, TERN_F32)");
     SAYS(tern_layer_norm(OF(F64, 2, 3), 1, .weight = ONES(3)),
          "x and weight have different dtypes: f64 and f32", "try tern_cast(x, TERN_F32)");
+    SAYS(tern_searchsorted(ONES(3), OF(F64, 3), false), "sorted and x have different dtypes: f32",
+         "try tern_cast(x, TERN_F32)");
+    SAYS(tern_one_hot(ONES(3), 2), "index is f32; accepted are: i32 i64",
+         "try tern_cast(index, TERN_I64)");
+    SAYS(tern_embedding(OF(I64, 4), ONES(10, 3)), "indices are f32", "the table comes first");
     tern_module *lstm = tern_lstm_layer(3, 4);
     SAYS(tern_forward(lstm, OF(U8, 5, 2, 3)), "lstm: the input has to be floats",
          "    input      u8 [5, 2, 3] on cpu, made at");
@@ -91,6 +96,14 @@ static void test_shapes_are_named(void **state)
          "try tern_permute(x, TERN_DIMS(0, 3, 1, 2))");
     SAYS(tern_copy(ONES(3), ONES(4)), "copy: src [4] does not broadcast to dst [3]",
          "\n    dst       f32  [3]");
+    SAYS(tern_conv1d(ONES(1, 3, 9), ONES(4, 2, 3), NULL),
+         "conv1d: x has 3 channels, and the weight takes 2", "x         f32  [1, 3, 9]");
+    SAYS(tern_masked_fill(ONES(3), OF(BOOL, 2), 0), "masked_fill: shapes [3] and [2] do not",
+         "\n    mask      bool [2]");
+    tern_module *norm = tern_layer_norm_layer(8);
+    SAYS(tern_forward(norm, ONES(2, 4)), "are not those of the layer (1, the last of 8)",
+         "    input      f32 [2, 4] on cpu");
+    tern_module_free(norm);
     SAYS(tern_item(ONES(3)), "has not one element but 3", "tern_mean or tern_sum");
 }
 
