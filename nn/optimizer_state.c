@@ -224,12 +224,17 @@ static tern_tensor *copy_state(const restore *r, tern_tensor *source, const tern
 static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)
 {
     tern_tensor *source = tern_state_get(r->state, name);
+    char there[512], here[512];
     if (!nn_check_read(r->site, "optimizer_restore", r->state, name))
         return NULL;
     if (!source)
         fail_format(r, name, "is missing");
     else if (!same_shape(source, r->opt->params[i]))
-        fail_format(r, name, "has another shape than its parameter");
+        tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
+                     "%s: '%s' has another shape than its parameter\n    there      %s\n"
+                     "    parameter  %s",
+                     tern_state_source(r->state), name, nn_summary(source, there, sizeof there),
+                     nn_summary(r->opt->params[i], here, sizeof here));
     else if (!tern_dtype_is_float(tern_dtype(source)))
         fail_format(r, name, "is not a float");
     return tern_failed() ? NULL : copy_state(r, source, r->opt->params[i]);

@@ -159,19 +159,44 @@ static void list_names(const char **names, int64_t count, char *text, size_t byt
     }
 }
 
+/* A module that was saved as a part of another (of DistributedDataParallel: "module"): the length of the prefix
+ * under which the first missing name is there, or 0. */
+static int prefix_length(const restore *r, const char **out_name)
+{
+    const size_t bytes = r->missing > 0 ? strlen(r->names[0]) : 0;
+    for (int64_t i = 0; bytes > 0 && i < r->unexpected; i++) {
+        const char *name = r->names[r->missing + i];
+        const size_t length = strlen(name);
+        if (length > bytes + 1 && name[length - bytes - 1] == '.' &&
+            strcmp(name + length - bytes, r->names[0]) == 0) {
+            *out_name = name;
+            return (int)(length - bytes - 1);
+        }
+    }
+    return 0;
+}
+
 static void check_names(const restore *r)
 {
     if (r->missing + r->unexpected == 0)
         return;
+    char advice[256] = ".partial = true to take what fits";
+    const char *name = NULL;
+    const int length = prefix_length(r, &name);
+    if (length > 0 && length < 100)
+        (void)snprintf(
+            advice, sizeof advice,
+            "tern_module_restore(module, state, \"%s%s%.*s\"), with tern_state_load for a "
+            "file: the names have that prefix",
+            r->prefix && *r->prefix ? r->prefix : "", r->prefix && *r->prefix ? "." : "", length,
+            name);
     char missing[NAMES_BYTES];
     char unexpected[NAMES_BYTES];
     list_names(r->names, r->missing, missing, sizeof missing);
     list_names(r->names + r->missing, r->unexpected, unexpected, sizeof unexpected);
-    tern_fail_at(r->site, TERN_ERR_STATE, r->what,
-                 "%s does not fit the module%s%s%s%s\n"
-                 "  try .partial = true to take what fits",
+    tern_fail_at(r->site, TERN_ERR_STATE, r->what, "%s does not fit the module%s%s%s%s\n  try %s",
                  tern_state_source(r->state), r->missing ? "\n    missing     " : "", missing,
-                 r->unexpected ? "\n    unexpected  " : "", unexpected);
+                 r->unexpected ? "\n    unexpected  " : "", unexpected, advice);
 }
 
 static int kind_of(tern_dtype_t dtype)

@@ -178,7 +178,9 @@ tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
     tern_thread *self = core_self();
     args = core_options(args);
     tern_tensor *dst = args->dst, *src = args->src;
-    if (!may_run(self, site, "copy", src))
+    if (self->error_code == TERN_OK && src == NULL)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "copy", "src is NULL");
+    if (self->error_code != TERN_OK)
         return NULL;
     tern_attr_copy attr = { .non_blocking = args->non_blocking, .replaces = true };
     return core_op_into(TERN_OP_copy, site, &attr, dst, src) == TERN_OK ? dst : NULL;

@@ -129,6 +129,12 @@ static void test_gradients_are_shown_beside_what_they_are_of(void **state)
     assert_non_null(loss);
 }
 
+static tern_tensor *pass(tern_module *self, tern_tensor *x)
+{
+    (void)self;
+    return x;
+}
+
 static void test_files_are_errors_of_the_function_that_was_called(void **state)
 {
     (void)state;
@@ -145,6 +151,13 @@ static void test_files_are_errors_of_the_function_that_was_called(void **state)
     SAYS(tern_module_load(large, path),
          "m.safetensors: 'weight' does not fit\n    there   f32 [4, 3]", ": module_load: ");
     SAYS(tern_module_load(large, path), "    module  f32 [5, 3] on cpu, made at ", "module_load");
+    tern_module *wrapped = tern_module_create_at(TERN_HERE, sizeof *wrapped, "wrap", pass);
+    tern_module_add_child(wrapped, "module", small);
+    assert_int_equal(tern_module_save(wrapped, path), TERN_OK);
+    tern_module *again = tern_linear_layer(3, 4);
+    SAYS(tern_module_load(again, path), "unexpected  module.weight, module.bias",
+         "try tern_module_restore(module, state, \"module\")");
+    tern_module_free(again);
     FILE *file = fopen(torch, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite("PK\3\4 and more of it", 1, 19, file), 19);
@@ -159,7 +172,7 @@ static void test_files_are_errors_of_the_function_that_was_called(void **state)
     tern_schedule_free(schedule);
     tern_optimizer_free(opt);
     tern_state_free(empty);
-    tern_module_free(small);
+    tern_module_free(wrapped);
     tern_module_free(large);
 }
 
