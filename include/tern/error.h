@@ -18,7 +18,7 @@ TERN_API bool tern_failed(void);
 TERN_API tern_status_t tern_error_code(void);
 /* The whole text of the pending error, ending in a newline, "" without one; lives until the thread's
  * next error or clear. First line "site: op: what" ("site: op: in inner: what" where an op is made of others);
- * then a line per operand; what to try; and, of what fails in a backward, the line that began it. */
+ * then a line per operand, by its parameter's name; what to try; and, of what fails in a backward, the line that began it. */
 TERN_API const char *tern_error_text(void);
 /* The site of the call that failed ("file:line"), in a backward the forward call's; NULL without an error. */
 TERN_API tern_site_t tern_error_site(void);
