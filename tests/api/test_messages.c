@@ -72,7 +72,7 @@ static void test_one_dtype_is_asked_for(void **state)
          "try tern_cast(index, TERN_I64)");
     SAYS(tern_embedding(OF(I64, 4), ONES(10, 3)), "indices are f32", "the table comes first");
     tern_module *lstm = tern_lstm_layer(3, 4);
-    SAYS(tern_forward(lstm, OF(U8, 5, 2, 3)), "lstm: the input has to be floats",
+    SAYS(tern_forward(lstm, OF(U8, 5, 2, 3)), "lstm: the input is u8, and the weights are f32",
          "    input      u8 [5, 2, 3] on cpu, made at");
     SAYS(tern_forward(lstm, ONES(5, 2, 4)), "lstm: the input has to be [L, N, features]",
          "    input      f32 [5, 2, 4] on cpu, made at");
