@@ -473,9 +473,10 @@ static tern_status_t divide(const tern_call *call, cpu_element element)
 #define LANES1 CURVE1
 #define PLAIN2(call, element) binary(call, element, 0, 1)
 #define COMPARE(call, element) binary(call, element, 0, 1)
-#define CURVE2(call, element)                                                                    \
-    (element == CPU_ELEMENT_binary_cross_entropy ? run_general(call, element, 2, 3, CURVE_FLOPS) \
-                                                 : binary(call, element, 3, CURVE_FLOPS))
+#define CURVE2(call, element)                                                       \
+    (element == CPU_ELEMENT_binary_cross_entropy && !cpu_is_near_and_probable(call) \
+         ? run_general(call, element, 2, 3, CURVE_FLOPS)                            \
+         : binary(call, element, 3, CURVE_FLOPS))
 #define CURVE3(call, element) run_general(call, element, 3, 7, CURVE_FLOPS)
 #define DIVIDE2(call, element) divide(call, element)
 #define ELEMENT(name, shape, ...)                   \

@@ -1,37 +1,31 @@
 /* See probability.h. */
 #include "backend_cpu/probability.h"
 
-/* Bits of numbers in [0, 1] are those of 0 to 1, in order, and of -0: everything else, NaN too, is
- * above. Integers, for any instruction set to compare many at a time. */
-#define SEARCH(S, one, minus_zero)                                  \
-    do {                                                            \
-        const S *bits = data;                                       \
-        for (int64_t i = 0; i < n; i++)                             \
-            found |= (bits[i] > (one)) & (bits[i] != (minus_zero)); \
-    } while (0)
+enum { NEAR = 4096 }; /* elements that the nearest cache holds */
 
-static bool has_outside(const void *data, int64_t size, int64_t n)
+bool cpu_is_near_and_probable(const tern_call *call)
 {
-    int found = 0;
-    if (size == 4)
-        SEARCH(uint32_t, 0x3F800000u, 0x80000000u);
-    else
-        SEARCH(uint64_t, 0x3FF0000000000000u, 0x8000000000000000u);
-    return found != 0;
+    const tern_view *x = call->in[0], *target = call->in[1];
+    const int64_t n = x->numel, size = cpu_dtype_size(x->dtype);
+    return n <= NEAR && n == target->numel && x->dtype == target->dtype && size >= 4 &&
+           (x->flags & target->flags & TERN_VIEW_CONTIGUOUS) != 0 &&
+           !CPU_ISA_PICK(cpu_has_improbable)(x->data, size, n) &&
+           !CPU_ISA_PICK(cpu_has_improbable)(target->data, size, n);
 }
 
 void cpu_probable_loop(void *out, const void *a, const void *b, const void *c, int64_t n,
                        int scalars, const void *numbers)
 {
     const cpu_probable *p = numbers;
+    bool (*const has_improbable)(const void *, int64_t, int64_t) = CPU_ISA_PICK(cpu_has_improbable);
     for (int64_t i = 0; i < n; i += CPU_BLOCK) {
         const int64_t count = n - i < CPU_BLOCK ? n - i : CPU_BLOCK, skip = i * p->size;
         const char *x = (const char *)a + skip, *target = (const char *)b + skip;
-        if (has_outside(x, p->size, count) || has_outside(target, p->size, count)) {
+        p->loop((char *)out + skip, x, target, c, count, scalars, p->numbers);
+        if (has_improbable(x, p->size, count) || has_improbable(target, p->size, count)) {
             __atomic_store_n(p->outside, 1, __ATOMIC_RELAXED);
             return;
         }
-        p->loop((char *)out + skip, x, target, c, count, scalars, p->numbers);
     }
 }
 
