@@ -216,14 +216,22 @@ tern_tensor *tern_kl_div_at(tern_site_t site, const tern_kl_div_args *args)
 
 /* ---- angles ------------------------------------------------------------------------------------ */
 
-/* t by its length, which is eps at least; as in PyTorch its slope is that of the length all the same. */
-static tern_tensor *direction(tern_tensor *t, int dim, double eps)
+/* t by its length, which is eps at least, as by a number. That it is none is in *turn, which is multiplied by
+ * 1 of the slope of 1 / length: backward of the small tensors, not of those of t's size. As in PyTorch the
+ * slope is that of the length below eps, too. */
+static tern_tensor *direction(tern_tensor *t, int dim, double eps, tern_tensor **turn)
 {
     tern_tensor *length = tern_norm(t, .dims = TERN_DIMS(dim), .keepdim = true);
-    tern_tensor *divisor = tern_requires_grad(length) ? tern_clone(length) : length;
+    tern_tensor *own = tern_requires_grad(length) ? tern_clone(length) : NULL;
     const bool recording = tern_set_grad_enabled(false);
-    tern_clamp_min_(divisor, eps);
+    tern_tensor *divisor = tern_clamp_min(length, eps);
+    if (own != NULL) /* of a length that overflowed nothing is to remain, and not NaN */
+        tern_clamp_(own, eps, tern_dtype(own) == TERN_F64 ? DBL_MAX : (double)FLT_MAX);
     tern_set_grad_enabled(recording);
+    if (own != NULL) {
+        tern_tensor *one = tern_div(tern_detach(own), own);
+        *turn = *turn == NULL ? one : tern_mul(*turn, one);
+    }
     return tern_div(t, divisor);
 }
 
@@ -239,13 +247,15 @@ static tern_tensor *cosine(core_frame *frame, int dim, double eps)
     if (!core_normalise_dim(call, &normal, shape.ndim))
         return NULL;
     const tern_dtype_t dtype = core_result_type(core_view(call, 0), core_view(call, 1));
-    tern_tensor *v[2];
+    tern_tensor *v[2], *turn = NULL;
     for (int i = 0; i < 2; i++) {
         if (!core_expand_input(call, i, shape.ndim, shape.dims))
             return NULL;
-        v[i] = direction(core_widened(call->in[i]), normal, eps);
+        v[i] = direction(core_widened(call->in[i]), normal, eps, &turn);
     }
     tern_tensor *out = tern_sum(tern_mul(v[0], v[1]), .dims = TERN_DIMS(normal));
+    if (turn != NULL)
+        out = tern_mul(out, tern_squeeze(turn, normal));
     return tern_failed() ? NULL : tern_cast(out, dtype);
 }
 

@@ -68,7 +68,7 @@ static const golden_row rows[] = {
     { "nll_spatial", "x t w", run_nll_mean, 8 },
     { "nll_one", "x t", run_nll_plain, 8 },
     { "cosine", "x t", run_cosine, 16 },
-    { "cosine_first", "x t", run_cosine_first, 24 },
+    { "cosine_first", "x t", run_cosine_first, 32 },
     { "cosine_eps", "x t", run_cosine_eps, 16 },
     { "cosine_zero", "x t", run_cosine, 16 },
     { "bce_mean", "x t", run_bce_mean, 32 },
