@@ -56,11 +56,11 @@ tern_status_t cpu_fail_improbable(const tern_call *call)
 {
     double value = 0;
     int64_t at = find_outside(call->in[0], &value);
-    const char *name = at >= 0 ? "x" : "target";
-    if (at < 0)
+    const bool is_x = at >= 0;
+    if (!is_x)
         at = find_outside(call->in[1], &value);
-    return call->host->fail(TERN_ERR_ARGUMENT,
-                            "%g at position %lld of %s is no probability in [0, 1]\n  try "
-                            "tern_binary_cross_entropy_with_logits, which takes any x",
-                            value, (long long)at, name);
+    return call->host->fail(
+        TERN_ERR_ARGUMENT, "%g at position %lld of %s is no probability in [0, 1]%s", value,
+        (long long)at, is_x ? "x" : "target",
+        is_x ? "\n  try tern_binary_cross_entropy_with_logits, which takes any x" : "");
 }
