@@ -34,20 +34,22 @@ static void read_environment(void)
                        "TERN_DEVICE_POLICY=%.80s is none of prefer, require, cpu", wish);
 }
 
-/* Said without the lock: a callback of the log may ask for the policy. */
 static void know_environment(void)
 {
     core_once(CORE_LOCK_SETTINGS, &environment_read, read_environment);
-    if (unknown_text[0] != '\0' && !atomic_flag_test_and_set(&said_unknown))
-        tern_log_write(TERN_LOG_WARNING, NULL, "%s: requests for CUDA fail", unknown_text);
 }
 
+/* Said without the lock: a callback of the log may ask for the policy. */
 static int current_policy(void)
 {
     know_environment();
-    return policy;
+    const int now = policy;
+    if (now == UNKNOWN_POLICY && !atomic_flag_test_and_set(&said_unknown))
+        tern_log_write(TERN_LOG_WARNING, NULL, "%s: requests for CUDA fail", unknown_text);
+    return now;
 }
 
+/* Nothing is said of a variable in whose place the program says what holds. */
 void tern_set_device_policy(tern_device_policy_t new_policy)
 {
     know_environment();

@@ -213,8 +213,17 @@ static void test_a_bad_policy_is_an_error(void **state)
             fail_msg("%s: %s", settings, answer);
         assert_string_equal(said, "");
     }
-    run(PLUGIN "TERN_DEVICE_POLICY=reqire TEST_PREFER=1"); /* the program says what holds */
-    assert_ptr_equal(strstr(answer, "|2|"), answer);
+    run(PLUGIN "TERN_DEVICE_POLICY=reqire TERN_LOG_FILE=bad.txt");
+    read_file("bad.txt", said);
+    assert_non_null(strstr(said, "TERN_DEVICE_POLICY=reqire is none of prefer, require, cpu: "
+                                 "requests for CUDA fail"));
+    file_bytes head = { NULL, 0 }; /* the log has nothing to say, and may not make a file */
+    file_bytes_add(&head, "-", 1);
+    (void)file_write("good.txt", head);
+    run(PLUGIN "TERN_DEVICE_POLICY=reqire TEST_PREFER=1 TERN_LOG_FILE=good.txt");
+    assert_ptr_equal(strstr(answer, "|2|"), answer); /* the program says what holds */
+    read_file("good.txt", said);
+    assert_null(strstr(said, "requests for CUDA fail"));
     expect_usable(PLUGIN "TERN_DEVICE_POLICY=");
 }
 
