@@ -46,6 +46,7 @@ expect 0 "CUDA is not used: CUDA_VISIBLE_DEVICES is empty [hidden-by-empty-list]
 expect 0 '"reason":	"hidden-by-bad-list"' env CUDA_VISIBLE_DEVICES=x "$tern" devices --json
 expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
+expect 0 "CUDA_VISIBLE_DEVICES 0;1" env CUDA_VISIBLE_DEVICES="0;1" "$tern" env
 expect 2 "no option of this command" "$tern" env --yaml
 if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "cuda:2   simulated device 2 (simulated)" env TERN_SIM_DEVICES=3 "$tern" devices
@@ -54,6 +55,7 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "cuda:1   simulated device 0 (simulated)" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=2,0 "$tern" devices
     expect 0 "0 % busy, memory 0 %, 20 degrees, 1000 MHz" env TERN_SIM_DEVICES=1 "$tern" devices
+    expect 0 "memory_utilization_percent 0" env TERN_SIM_DEVICES=1 "$tern" env
     expect 0 '"utilization_percent":	0' env TERN_SIM_DEVICES=1 "$tern" devices --json
     env TERN_SIM_DEVICES=1 TERN_SIM_ABSENT=nvidia-ml "$tern" devices >output
     if grep -q busy output; then wrong "utilisation without NVML:"; fi

@@ -109,7 +109,7 @@ void facts_print(const cJSON *object, int indent)
             facts_print(item, indent + 2);
         } else {
             if (item->string != NULL)
-                printf("%*s%-20s", indent, "", item->string);
+                printf("%*s%-19s ", indent, "", item->string);
             else
                 printf("%*s", indent, "");
             print_value(item);
