@@ -30,9 +30,13 @@ int main(int argc, char **argv)
     tern_eval(net);
 
     tern_state *sample = tern_state_load(argv[2]);
+    tern_tensor *x = tern_state_get(sample, "x");
     tern_tensor *expected = tern_state_get(sample, "logits");
+    if (sample && (!x || !expected)) {
+        tern_fail(TERN_ERR_FORMAT, "load", "'%s' holds no %s", argv[2], x ? "logits" : "x");
+    }
     tern_set_grad_enabled(false);
-    tern_tensor *logits = tern_forward(net, tern_to(tern_state_get(sample, "x"), dev));
+    tern_tensor *logits = tern_forward(net, tern_to(x, dev));
     tern_tensor *difference = tern_amax(tern_abs(tern_sub(tern_cpu(logits), expected)));
     double largest = tern_item(difference);
     if (!tern_failed()) {

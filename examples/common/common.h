@@ -45,6 +45,7 @@ typedef struct example_print {
 typedef struct example {
     /* options; where none was given, first the loaded run's, then the program's */
     const char *data; /* folder, or "digits" ("pictures"); file, or "tales" */
+    bool data_stored; /* it is the loaded run's, which may lie elsewhere by now */
     tern_dev_t device;
     bool cpu_asked; /* --device cpu, rather than what auto came to */
     int64_t epochs; /* the plan */

@@ -122,12 +122,19 @@ static void say_data(const example *run)
     }
 }
 
-/* The networks are made for one size; the first layer that others do not fit would name no file. */
-static tern_dataset *of_mnist_size(const example *run, tern_split_t split, tern_dataset *images)
+/* The folder of a stored run is as it was named where that ran. */
+static void say_if_moved(const example *run)
 {
-    if (!images || (split == TERN_TEST && run->no_test)) {
-        return images;
+    if (run->data_stored && tern_failed()) {
+        fprintf(stderr,
+                "%s: the run in '%s' had its data in '%s': --data %s says where that is now\n",
+                run->program, run->load, run->data, run->kind == EXAMPLE_TEXT ? "FILE" : "DIR");
     }
+}
+
+/* The networks are made for one size; the first layer that others do not fit would name no file. */
+static void check_mnist_size(const example *run, const tern_dataset *images)
+{
     const tern_shape_t shape = tern_dataset_shape(images);
     const long long height = shape.ndim == 3 ? shape.dims[1] : 0,
                     width = shape.ndim == 3 ? shape.dims[2] : 0;
@@ -136,6 +143,25 @@ static tern_dataset *of_mnist_size(const example *run, tern_split_t split, tern_
                   "the images in '%s' have %lld x %lld pixels, and the network takes 28 x 28\n"
                   "  try images of that size, or centre these in a border of zeros",
                   run->data, height, width);
+    }
+}
+
+static tern_dataset *read_images(const example *run, tern_split_t split)
+{
+    if (tern_failed()) {
+        return NULL;
+    }
+    tern_dataset *images = run->kind == EXAMPLE_PICTURES ? tern_cifar10(run->data, split)
+                                                         : tern_mnist(run->data, split);
+    say_if_moved(run);
+    if (!images || (split == TERN_TEST && run->no_test)) {
+        return images;
+    }
+    if (split == TERN_TEST && tern_dataset_count(images) == 0) {
+        tern_fail(TERN_ERR_ARGUMENT, "data",
+                  "'%s' holds nothing to test on; --no-test does without", run->data);
+    } else if (run->kind != EXAMPLE_PICTURES) {
+        check_mnist_size(run, images);
     }
     return images;
 }
@@ -151,8 +177,7 @@ tern_dataset *example_data(example *run, tern_split_t split)
         say_data(run);
     }
     if (strcmp(run->data, set_of(run).drawn) != 0) {
-        return has_colour ? tern_cifar10(run->data, split)
-                          : of_mnist_size(run, split, tern_mnist(run->data, split));
+        return read_images(run, split);
     }
     return has_colour ? example_pictures(trains ? TRAIN_PICTURES : TEST_PICTURES, seed)
                       : tern_digits(trains ? TRAIN_DIGITS : TEST_DIGITS, seed);
@@ -179,8 +204,12 @@ tern_text *example_text(example *run)
     if (!run->quiet && !tern_failed()) {
         printf("data: %s\n", is_drawn ? "the built-in made-up tales" : run->data);
     }
+    const bool was_well = !tern_failed();
     tern_text *text =
         is_drawn ? tern_text_drawn(TALE_BYTES, TRAIN_SEED) : tern_text_read(run->data);
+    if (was_well) {
+        say_if_moved(run);
+    }
     example_know_text(run, text);
     return text;
 }

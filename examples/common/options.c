@@ -41,6 +41,7 @@ typedef struct option_row {
 } option_row;
 #define MEMBER(name) offsetof(example, name)
 #define MANY (INT64_C(1) << 40)
+enum { BESIDE_BYTES = 24 }; /* ".tmp-", a process's number, an attempt's */
 
 static const option_row options[] = {
     { IMAGES, "data", "DIR|digits", "folder with MNIST's files, or the built-in drawn digits",
@@ -151,18 +152,18 @@ static tern_dev_t read_device(const example *run, const char *text)
 }
 
 /* The folder of a file; its name begins where the result says. */
-static const char *folder_of(const char *path, char folder[EXAMPLE_PATH_BYTES])
+static const char *folder_of(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
     const int length = slash ? (int)(slash - path) + 1 : 0;
-    snprintf(folder, EXAMPLE_PATH_BYTES, "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
+    snprintf(folder, PATH_MAX, "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
     return path + length;
 }
 
 /* The one name of a file that need not be there yet. */
 static bool real_path(const char *path, char real[PATH_MAX])
 {
-    char folder[EXAMPLE_PATH_BYTES];
+    char folder[PATH_MAX];
     if (realpath(path, real)) {
         return true;
     }
@@ -184,7 +185,7 @@ static bool is_one_file(const char *path, const char *other)
 /* Whether a file can be made, replaced or, where it is a pipe or stdout's, written to. */
 static bool can_write(const option_row *o, const char *path)
 {
-    char folder[EXAMPLE_PATH_BYTES];
+    char folder[PATH_MAX];
     struct stat info;
     const bool is_there = stat(path, &info) == 0;
     if (path[0] == '\0' || (is_there && S_ISDIR(info.st_mode))) {
@@ -200,6 +201,16 @@ static bool can_write(const option_row *o, const char *path)
     return access(folder, W_OK) == 0;
 }
 
+/* Whether the folder can hold a file of that name and, until it is whole, of a longer one. */
+static bool is_short(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *name = folder_of(path, folder);
+    const long most = pathconf(folder, _PC_NAME_MAX);
+    return strlen(path) + BESIDE_BYTES < PATH_MAX &&
+           (most < 0 || (long)strlen(name) + BESIDE_BYTES <= most);
+}
+
 /* A file that the end of a long run will write: found out before the run. */
 static const char *read_target(const example *run, const option_row *o, const char *text)
 {
@@ -210,6 +221,9 @@ static const char *read_target(const example *run, const option_row *o, const ch
     }
     if (!can_write(o, text)) {
         refuse(run, o->name, "a file in a folder that can be written", text);
+    }
+    if ((!is_there || S_ISREG(info.st_mode)) && !is_short(text)) {
+        refuse(run, o->name, "a shorter name", text);
     }
     return text;
 }

@@ -39,6 +39,10 @@ static const char *kind_name(const example *run)
 static void check_kind(const example *run)
 {
     const char *stored = tern_state_text(run->loaded, "run.kind");
+    if (!tern_state_get(run->loaded, "run.batch") && !tern_failed()) {
+        tern_fail(TERN_ERR_FORMAT, "load", "'%s' holds no run: --load wants a file of --save",
+                  run->load);
+    }
     if (stored && strcmp(stored, kind_name(run)) != 0) {
         fprintf(stderr, "%s: the run in '%s' is one on %s; this program's are on %s\n",
                 run->program, run->load, stored, kind_name(run));
@@ -79,6 +83,7 @@ static void take_options(example *run)
         exit(2);
     }
     run->amp = amp;
+    run->data_stored = !run->data;
     run->data = run->data ? run->data : tern_state_text(run->loaded, "run.data");
     if (run->kind == EXAMPLE_PICTURES) {
         take_augment(run);
@@ -134,6 +139,19 @@ static void take_entries(example *run)
     tern_read(entries, TERN_F64, run->entries, count * (int64_t)sizeof *run->entries);
 }
 
+/* Whoever takes --steps for more steps, or a plan for a beginning, would see a program that does nothing. */
+static void say_if_done(const example *run)
+{
+    const bool has_steps = run->steps > 0 && run->steps_done >= run->steps;
+    if (run->quiet || tern_failed() || (!has_steps && run->epoch < run->epochs)) {
+        return;
+    }
+    fprintf(stderr, "%s: the run in '%s' has %lld steps: %s\n", run->program, run->load,
+            (long long)run->steps_done,
+            has_steps ? "none is left of --steps, which counts them all"
+                      : "its plan is at its end");
+}
+
 void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_schedule *rate)
 {
     run->net = net;
@@ -146,6 +164,7 @@ void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_sc
         tern_scaler_restore(run->scaler, run->loaded, "scaler");
         tern_generator_restore(NULL, run->loaded, "generator");
         take_entries(run);
+        say_if_done(run);
     }
 }
 

@@ -125,6 +125,47 @@ static void test_files_that_do_not_fit_end_with_1(void **state)
     in_folder("rm -r odd");
 }
 
+/* Nothing was right of nothing: that is no accuracy, nor a number of JSON. */
+static void test_nothing_to_test_on_is_said(void **state)
+{
+    (void)state;
+    in_folder("mkdir few && cp *-ubyte few && "
+              "printf '\\0\\0\\10\\3\\0\\0\\0\\0\\0\\0\\0\\34\\0\\0\\0\\34' "
+              ">few/t10k-images-idx3-ubyte && "
+              "printf '\\0\\0\\10\\1\\0\\0\\0\\0' >few/t10k-labels-idx1-ubyte");
+    example_expect(1, "mlp_mnist", "--data few --steps 1");
+    example_says(example_err, "'few' holds nothing to test on; --no-test does without");
+    example_expect(0, "mlp_mnist", "--data few --steps 1 --no-test");
+    in_folder("rm -r few");
+}
+
+/* What --load finds is not what was meant: a file of another origin, data that was moved, a run that is over. */
+static void test_what_was_loaded_is_explained(void **state)
+{
+    (void)state;
+    char options[2 * FILE_PATH_BYTES];
+    (void)snprintf(options, sizeof options,
+                   "--load '%s/tests/golden/pytorch_net.safetensors' --quiet",
+                   getenv("TERN_TEST_SOURCE"));
+    example_expect(1, "mlp_mnist", options);
+    example_says(example_err, "holds no run: --load wants a file of --save");
+    in_folder("mkdir here && cp *-ubyte here");
+    example_expect(0, "mlp_mnist", "--data here --steps 1 --quiet --save a.run");
+    example_expect(0, "mlp_mnist", "--load a.run --steps 1");
+    example_says(example_err, "the run in 'a.run' has 1 steps: none is left of --steps");
+    in_folder("mv here there");
+    example_expect(1, "mlp_mnist", "--load a.run --steps 2 --quiet");
+    example_says(example_err, "the run in 'a.run' had its data in 'here': --data DIR says where");
+    example_expect(0, "mlp_mnist", "--load a.run --steps 2 --quiet --data there");
+    example_expect(1, "mlp_mnist", "--load a.run --steps 2 --quiet --data nowhere");
+    assert_null(strstr(example_err, "had its data"));
+    in_folder("rm -r there a.run");
+    (void)snprintf(options, sizeof options, "\"$TERN_TEST_SOURCE/%s\" \"$TERN_TEST_SOURCE/%s\"",
+                   "tests/golden/pytorch_net.safetensors", "tests/golden/pytorch_net.safetensors");
+    example_expect(1, "load_from_pytorch", options);
+    example_says(example_err, "pytorch_net.safetensors' holds no x");
+}
+
 /* Before the run, not at its end. */
 static void test_what_cannot_be_written_is_found_out_first(void **state)
 {
@@ -136,6 +177,14 @@ static void test_what_cannot_be_written_is_found_out_first(void **state)
     example_says(example_err, "--json wants a file in a folder that can be written");
     example_expect(2, "cnn_mnist", "--data . --save .");
     example_says(example_err, "--save wants a file");
+    char
+        options[600]; /* a name that fits by itself, but not with what stands behind it meanwhile */
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(options, sizeof options, "--data . --%s %0250d", i == 0 ? "save" : "json",
+                       0);
+        example_expect(2, "mlp_mnist", options);
+        example_says(example_err, "wants a shorter name, not '000");
+    }
     example_expect(2, "cnn_mnist", "--data . --device gpu");
     example_says(example_err, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
 }
@@ -228,6 +277,8 @@ int main(void)
         cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_files_that_do_not_fit_end_with_1),
+        cmocka_unit_test(test_nothing_to_test_on_is_said),
+        cmocka_unit_test(test_what_was_loaded_is_explained),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
         cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),
