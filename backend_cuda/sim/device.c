@@ -126,7 +126,7 @@ cudaError_t cudaGetLastError(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     cudaError_t code = sim_begin("cudaGetDeviceCount");
-    if (code == cudaSuccess && count == NULL)
+    if (code == cudaSuccess && (count == NULL || sim_settings_misread()))
         code = cudaErrorInvalidValue;
     if (code == cudaSuccess && sim_config.devices == 0)
         code = cudaErrorNoDevice;

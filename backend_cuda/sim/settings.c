@@ -23,7 +23,7 @@ sim_settings sim_config = { .devices = 1,
                             .staging = true,
                             .capability = 90,
                             .clock = &models[0] };
-static bool loaded;
+static bool loaded, misread;
 
 /* "512M", "2G", plain bytes; -1 for nonsense. */
 static int64_t parse_bytes(const char *text)
@@ -41,8 +41,9 @@ static bool parse_random(const char *text, uint64_t *out_seed)
 {
     if (strncmp(text, "random", 6) != 0 || (text[6] != '\0' && text[6] != ':'))
         return false;
-    *out_seed = text[6] == ':' ? strtoull(text + 7, NULL, 10) : 1;
-    return true;
+    char *end = NULL;
+    *out_seed = text[6] == ':' ? strtoull(text + 7, &end, 10) : 1;
+    return end == NULL || (end != text + 7 && *end == '\0');
 }
 
 static int set_order(const char *value)
@@ -140,9 +141,10 @@ static int set(const char *name, const char *value)
                   : strcmp(name, "STAGING") == 0 ? &sim_config.staging
                   : strcmp(name, "MIG") == 0     ? &sim_config.mig
                                                  : NULL;
-    if (is_on != NULL)
-        *is_on = strcmp(value, "off") != 0;
-    return is_on != NULL ? 0 : -1;
+    if (is_on == NULL || (strcmp(value, "on") != 0 && strcmp(value, "off") != 0))
+        return -1;
+    *is_on = strcmp(value, "on") == 0;
+    return 0;
 }
 
 void sim_uuid(int number, char bytes[16])
@@ -195,10 +197,18 @@ void sim_settings_load(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char variable[32] = "TERN_SIM_";
         const char *value = getenv(strcat(variable, names[i]));
-        if (value != NULL && value[0] != '\0' && set(names[i], value) != 0)
-            sim_report(cudaErrorInvalidValue, "TERN_SIM_%s=%s is not understood", names[i], value);
+        if (value != NULL && value[0] != '\0' && set(names[i], value) != 0) {
+            sim_report(cudaErrorInvalidValue, "TERN_SIM_%s=%.80s is not understood", names[i],
+                       value);
+            misread = true;
+        }
     }
     apply_visible_list();
+}
+
+bool sim_settings_misread(void)
+{
+    return misread;
 }
 
 int sim_set(const char *name, const char *value)

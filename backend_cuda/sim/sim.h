@@ -54,6 +54,9 @@ void sim_uuid(int number, char bytes[16]);
 void sim_uuid_text(int number, char *text, size_t size);
 /* Reads the environment once, CUDA_VISIBLE_DEVICES too: it counts as the driver would. */
 void sim_settings_load(void);
+/* A variable was not understood. There are no devices then, rather than others than were asked for: a test
+ * whose TERN_SIM_FAIL does not count would pass. */
+bool sim_settings_misread(void);
 uint64_t sim_random(uint64_t *state);
 
 /* ---- memory (memory.c) ----------------------------------------------------------------------- */

@@ -59,6 +59,10 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 '"utilization_percent":	0' env TERN_SIM_DEVICES=1 "$tern" devices --json
     env TERN_SIM_DEVICES=1 TERN_SIM_ABSENT=nvidia-ml "$tern" devices >output
     if grep -q busy output; then wrong "utilisation without NVML:"; fi
+    for setting in MEMORY=x FAIL=cudaMalloc RACES=0 CAPABILITY=99.9 PROCESSES=x ORDER=random:x; do
+        expect 0 "TERN_SIM_$setting is not understood" env TERN_SIM_DEVICES=1 "TERN_SIM_$setting" \
+            "$tern" devices
+    done
     expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
