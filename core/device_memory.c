@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/cpu_memory.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/option.h"
@@ -236,8 +237,10 @@ static core_alloc *for_cpu(device_slot *d, tern_status_t *out_code, const char *
         atomic_store_explicit(&d->allocator, a, memory_order_release);
     }
     core_lock_end(CORE_LOCK_ALLOCATORS);
-    if (first && a != NULL)
+    if (first && a != NULL) {
         core_cpu_complain();
+        core_environment_complain();
+    }
     return a;
 }
 

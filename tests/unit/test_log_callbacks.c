@@ -74,6 +74,19 @@ static void test_memory_of_the_cpu(void **state)
                      make_tensor);
 }
 
+static void test_words_that_mean_nothing(void **state)
+{
+    (void)state;
+    assert_goes_well("TERN_CPU_ISA", "avx", "TERN_CPU_ISA: 'avx' is none of base, avx2, avx512",
+                     make_tensor);
+    assert_goes_well("TERN_CPU_BLAS", "no", "TERN_CPU_BLAS: 'no' is none of on, off", make_tensor);
+    assert_goes_well("TERN_CPU_HALF", "fp32", "'fp32' is none of f32, native, library: it has no",
+                     make_tensor);
+    assert_goes_well("TERN_OOM", "CPU", "TERN_OOM: 'CPU' is none of error, cpu: error holds",
+                     make_tensor);
+    assert_goes_well("TERN_NO_CACHE", "off", "'off' is none of 0, 1: 1 holds", make_tensor);
+}
+
 static void read_pinned(void)
 {
     (void)tern_host_memory_stat("num_host_alloc");
@@ -126,15 +139,15 @@ int main(void)
 {
     static const char *const unset[] = {
         "TERN_DEVICE_POLICY",      "TERN_SIM_DEVICES", "TERN_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-        "PYTORCH_CUDA_ALLOC_CONF", "TERN_CPU_CACHE",   "TERN_LOG"
+        "PYTORCH_CUDA_ALLOC_CONF", "TERN_CPU_CACHE",   "TERN_LOG",        "TERN_CPU_ISA",
+        "TERN_CPU_BLAS",           "TERN_CPU_HALF",    "TERN_OOM",        "TERN_NO_CACHE"
     };
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
         (void)unsetenv(unset[i]);
     (void)setenv("CUDA_VISIBLE_DEVICES", "", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_of_the_cpu),
-        cmocka_unit_test(test_page_locked_memory),
-        cmocka_unit_test(test_the_policy),
+        cmocka_unit_test(test_memory_of_the_cpu),  cmocka_unit_test(test_words_that_mean_nothing),
+        cmocka_unit_test(test_page_locked_memory), cmocka_unit_test(test_the_policy),
         cmocka_unit_test(test_memory_of_a_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

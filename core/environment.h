@@ -1,0 +1,9 @@
+/* Variables of the environment whose values are words of a list. */
+#ifndef TERN_CORE_ENVIRONMENT_H
+#define TERN_CORE_ENVIRONMENT_H
+
+/* Logs a warning for each whose value is none of its words: who reads it takes that for "not set" and has,
+ * as the CPU's kernels, no log to say so. Without a lock; once is enough. */
+void core_environment_complain(void);
+
+#endif
