@@ -249,14 +249,56 @@ static core_reason search(void)
     return reason;
 }
 
+static int shown(int length)
+{
+    return length < 80 ? length : 80;
+}
+
+/* "0;1" is device 0, as the driver reads it: of an element the digits count. */
+static const core_visible_part *with_a_tail(const core_visible_list *list)
+{
+    for (int i = 0; list->form == CORE_VISIBLE_INDEX && i < list->count; i++)
+        if ((int)strspn(list->part[i].text, "+0123456789") < list->part[i].length)
+            return &list->part[i];
+    return NULL;
+}
+
+/* A list that shows some devices and not all that it seems to is no reason to go without, but is seldom meant. */
+static void say_if_cut(void)
+{
+    core_visible_list list;
+    core_visible_parse(state.visible, &list);
+    const tern_backend *backend = core_backend_of(TERN_KIND_CUDA);
+    const int there = backend != NULL ? backend->device_count : 0;
+    const core_visible_part *odd = with_a_tail(&list), *end = &list.ended_by;
+    if (list.end == CORE_VISIBLE_END_GARBAGE)
+        tern_log_write(
+            TERN_LOG_WARNING, NULL,
+            "CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
+            state.visible, shown(end->length), end->text, there);
+    else if (odd != NULL)
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
+                       "commas stand between devices: %d visible",
+                       state.visible, shown(odd->length), odd->text, there);
+    else if ((list.form == CORE_VISIBLE_INDEX || list.form == CORE_VISIBLE_UUID) &&
+             there < list.count) /* of parts of a GPU (MIG) the driver shows one */
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "CUDA_VISIBLE_DEVICES=%.200s names %d devices, and the list ends before the "
+                       "first that is not there: %d visible",
+                       state.visible, list.count, there);
+}
+
 /* With the lock. A fork in the middle left the child what had been found: it begins anew. */
 static void find_out(void)
 {
     state = (core_cuda_state){ 0 };
     state.reason = says(CORE_REASON_PLUGIN_MISSING, "CUDA is still being looked for");
     state.reason = search();
-    if (state.reason == CORE_REASON_NONE)
-        state.text[0] = '\0';
+    if (state.reason != CORE_REASON_NONE)
+        return;
+    state.text[0] = '\0';
+    say_if_cut();
 }
 
 const core_cuda_state *core_cuda(void)

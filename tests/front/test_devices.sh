@@ -48,6 +48,13 @@ expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
 expect 0 "CUDA_VISIBLE_DEVICES 0;1" env CUDA_VISIBLE_DEVICES="0;1" "$tern" env
 expect 2 "no option of this command" "$tern" env --yaml
+mkdir logs
+expect 0 "TERN_LOG_FILE=logs cannot be opened, there is no log: " \
+    env TERN_LOG_FILE=logs "$tern" env
+expect 0 "tern devices: TERN_LOG_FILE=no/log cannot be opened" \
+    env TERN_LOG_FILE=no/log "$tern" devices --json
+expect 0 "" env TERN_LOG_FILE=new "$tern" env
+if grep -q 'tern env:' output || [ -e new ]; then wrong "a log that can be made, or was:"; fi
 if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "cuda:2   simulated device 2 (simulated)" env TERN_SIM_DEVICES=3 "$tern" devices
     expect 0 "cuda:0   simulated device 2 (simulated)" \
@@ -66,6 +73,17 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
+    # A list that shows some of what it seems to.
+    expect 0 "tern devices: CUDA_VISIBLE_DEVICES=0,,1 ends before '', which is no device: 1 visible" \
+        env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=0,,1 "$tern" devices
+    expect 0 "of '0;1' only the number in front counts; commas stand between devices: 1 visible" \
+        env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=0;1" "$tern" devices
+    expect 0 "CUDA_VISIBLE_DEVICES=1,7 names 2 devices, and the list ends before the first" \
+        env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1,7 "$tern" env
+    for list in 1,0 0,-1 " 0 , 1" 0; do
+        env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=$list" "$tern" devices >/dev/null 2>output
+        [ ! -s output ] || wrong "something is said of the list '$list':"
+    done
     expect 0 "[hidden-by-bad-list]" env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=GPU-0 "$tern" devices
     expect 0 '"uuid":	"GPU-73696d75-6c61-7465-6400-000000000001"' \
         env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=GPU-73696d75-6c61-7465-6400-000000000001 \

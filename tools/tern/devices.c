@@ -1,6 +1,11 @@
 /* tern devices and tern env: what there is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <tern/tern.h>
 
 #include "tools/tern/command.h"
@@ -81,11 +86,46 @@ static void put_reason(void)
                why.code, why.next_step, why.code);
 }
 
+/* What the library warns of while it looks: somebody who asks why it is so has not asked for a log. */
+static void put_warning(tern_log_level_t level, tern_site_t site, const char *words, void *user)
+{
+    (void)site;
+    if (level == TERN_LOG_WARNING || level == TERN_LOG_ERROR)
+        fprintf(stderr, "tern %s: %s\n", (const char *)user, words);
+}
+
+/* The library itself has nowhere to say that its log cannot be opened. */
+static void check_log(const char *name)
+{
+    char folder[PATH_MAX];
+    const char *path = getenv("TERN_LOG_FILE");
+    if (path == NULL || path[0] == '\0')
+        return;
+    const int file = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
+                   slash != NULL ? path : ".");
+    const bool can_be = file >= 0 || errno == ENXIO || /* a pipe that nobody reads yet */
+                        (errno == ENOENT && access(folder, W_OK | X_OK) == 0);
+    if (!can_be)
+        (void)command_fail(name, "TERN_LOG_FILE=%s cannot be opened, there is no log: %s", path,
+                           strerror(errno));
+    if (file >= 0)
+        (void)close(file);
+}
+
+static void listen(char *name)
+{
+    check_log(name);
+    tern_log_set_callback(put_warning, name);
+}
+
 static int devices(int argc, char **argv)
 {
     const int json = wants_json(argv[0], argc, argv);
     if (json < 0)
         return COMMAND_USAGE;
+    listen(argv[0]);
     cJSON *list = facts_devices();
     int status = COMMAND_OK;
     if (json > 0) {
@@ -125,6 +165,7 @@ static int env(int argc, char **argv)
     const int json = wants_json(argv[0], argc, argv);
     if (json < 0)
         return COMMAND_USAGE;
+    listen(argv[0]);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "schema", 1);
     cJSON_AddItemToObject(root, "system", facts_system());
