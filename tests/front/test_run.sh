@@ -107,6 +107,19 @@ done
 expect 0 '' test -d "$tree/build/release"
 expect 2 'usage: ./run test [full]' "$run" test full more
 expect 2 "unknown command '--version'" "$run" --version
+for command in build test bench install gpu-check demo clean deps lint; do
+    expect 0 'usage: ./run COMMAND' "$run" "$command" --help
+done
+expect 0 '' test -d "$tree/build/release"
+expect 2 "gpu-check: unknown option '--all': the first argument is a folder" "$run" gpu-check --all
+mkdir "$tree/bench"
+: >"$tree/bench/bench_ops.c"
+expect 2 "bench: 'opps' is none of ops" "$run" bench ops opps
+expect 2 'usage: ./run test [full]' "$run" test more
+if grep -q cmake "$work/output"; then
+    echo "run: a wrong argument is found out after the build"
+    failed=1
+fi
 for jobs in 0 -3 x 1.5; do
     expect 2 "TERN_JOBS is '$jobs', not a number from 1" env TERN_JOBS=$jobs "$run" build
 done
