@@ -116,9 +116,17 @@ def _open():
     path = library_path()
     if path is None:
         raise ImportError("there is no libtern.so: set TERN_LIBRARY to its path")
-    library = ctypes.CDLL(path)
+    where = "TERN_LIBRARY is" if os.environ.get("TERN_LIBRARY") else "the library is"
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"{where} '{path}', which cannot be loaded: {error}") from None
     for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(f"{where} '{path}', which has no {name}: it is no libtern.so, or one "
+                              "of another version than this file") from None
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -267,10 +275,11 @@ class Tensor:
         """Itself, or a copy where it should be: tern_to. device: "cpu", "cuda", "cuda:1"."""
         arguments = _ToArgs(size_=ctypes.sizeof(_ToArgs), copy=copy)
         if device is not None:
-            _lib.tern_dev_parse_at(_site(), str(device).encode(), ctypes.byref(arguments.device))
+            _lib.tern_dev_parse_at(_site(), _bytes("to", "the device", str(device)),
+                                   ctypes.byref(arguments.device))
             _check()
         if dtype is not None:
-            arguments.dtype = _lib.tern_dtype_parse(dtype.encode())
+            arguments.dtype = _lib.tern_dtype_parse(_bytes("to", "the dtype", dtype))
             if arguments.dtype == 0:
                 raise Error(f"'{dtype}' is no dtype: bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64")
         before = _lib.tern_set_owned_mode(True)
@@ -342,13 +351,30 @@ def _nested(values, shape):
     return [_nested(values[i * step:(i + 1) * step], shape[1:]) for i in range(shape[0])]
 
 
+def _bytes(call, what, text):
+    """A text for C, which would end at a NUL: two names could become one."""
+    if not isinstance(text, str):
+        raise TypeError(f"{call}: {what} is {text!r}, not a str")
+    if "\0" in text:
+        raise Error(f"{_site().value.decode()}: {call}: a NUL in {what} {text!r}")
+    return text.encode()
+
+
+def _path(call, path):
+    """A path for C, which would name another file."""
+    path = os.fsencode(path)
+    if b"\0" in path:
+        raise Error(f"{_site().value.decode()}: {call}: a NUL in the path {path!r}")
+    return path
+
+
 # ---- files ---------------------------------------------------------------------------------------
 
 
 def load(path):
     """{name: Tensor} of a safetensors file, on the CPU: of all of it, so one tensor of a dtype that tern
     does not have is an error."""
-    state = _lib.tern_state_load_at(_site(), os.fsencode(path))
+    state = _lib.tern_state_load_at(_site(), _path("load", path))
     _check()
     try:
         unread = _lib.tern_state_unread(state)
@@ -363,13 +389,6 @@ def load(path):
         _lib.tern_state_free(state)
 
 
-def _bytes(what, text):
-    """A text for C, which would end at a NUL: two names could become one."""
-    if "\0" in text:
-        raise Error(f"{_site().value.decode()}: save: a NUL in {what} {text!r}")
-    return text.encode()
-
-
 def save(path, tensors, texts=None):
     """Writes {name: Tensor, or anything with __dlpack__} to a safetensors file, whole or not at all."""
     state = _lib.tern_state_create_at(_site())
@@ -377,13 +396,14 @@ def save(path, tensors, texts=None):
     try:
         for name, value in tensors.items():
             value = value if isinstance(value, Tensor) else from_dlpack(value)
-            _lib.tern_state_set_at(_site(), state, _bytes("the name", name), value.handle)
+            _lib.tern_state_set_at(_site(), state, _bytes("save", "the name", name),
+                                   value.handle)
             _check()
         for key, text in (texts or {}).items():
-            _lib.tern_state_set_text_at(_site(), state, _bytes("the key", key),
-                                        _bytes("the text", text))
+            _lib.tern_state_set_text_at(_site(), state, _bytes("save", "the key", key),
+                                        _bytes("save", "the text", text))
             _check()
-        _lib.tern_state_save_at(_site(), state, os.fsencode(path))
+        _lib.tern_state_save_at(_site(), state, _path("save", path))
         _check()
     finally:
         _lib.tern_state_free(state)

@@ -6,9 +6,11 @@ say what is wrong. What needs a package that is not there is skipped with its na
 """
 
 import array
+import ctypes.util
 import gc
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -60,6 +62,39 @@ class Files(unittest.TestCase):
         self.assertIn("test_tern.py:", str(caught.exception))
         self.assertIn("eight.safetensors: the tensor 'w' is of F8_E4M3, which tern does not have",
                       str(caught.exception))
+
+    def test_a_path_with_a_nul_names_no_other_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            for odd in (path + "\0.safetensors", os.fsencode(path) + b"\0"):
+                with self.assertRaisesRegex(tern.Error, "test_tern.py:.*save: a NUL in the path"):
+                    tern.save(odd, {})
+                self.assertEqual(os.listdir(folder), [])
+                with self.assertRaisesRegex(tern.Error, "test_tern.py:.*load: a NUL in the path"):
+                    tern.load(odd)
+
+    def test_what_is_no_text_is_named(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+        one = tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            for tensors, texts, words in (({3: one}, {}, "the name is 3"), ({}, {3: ""}, "the key is 3"),
+                                          ({}, {"a": 3}, "the text is 3")):
+                with self.assertRaisesRegex(TypeError, words + ", not a str"):
+                    tern.save(path, tensors, texts=texts)
+        with self.assertRaisesRegex(TypeError, "the dtype is 3"):
+            one.to(dtype=3)
+        with self.assertRaisesRegex(tern.Error, "a NUL in the device"):
+            one.to("cpu\0x")
+
+    def test_a_library_that_is_none_is_named(self):
+        module = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
+        for path, words in (("/nowhere/libtern.so", "cannot be loaded"),
+                            (ctypes.util.find_library("c"), "has no tern_set_owned_mode")):
+            done = subprocess.run([sys.executable, "-B", "-c", "import tern"], cwd=module, text=True,
+                                  env=dict(os.environ, TERN_LIBRARY=path), stderr=subprocess.PIPE,
+                                  check=False)
+            self.assertIn(f"ImportError: TERN_LIBRARY is '{path}', which {words}", done.stderr)
 
     def test_names_with_a_nul_are_refused(self):
         golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
