@@ -41,8 +41,8 @@ static void test_what_is_no_probability_is_refused(void **state)
             expect_improbable(
                 bad, fine, "at position 2999 of x is no probability in [0, 1]\n  try tern_binary");
             /* which no other loss takes */
-            expect_improbable(
-                fine, bad, "at position 2999 of target is no probability in [0, 1]\n    input 0");
+            expect_improbable(fine, bad,
+                              "at position 2999 of target is no probability in [0, 1]\n    x ");
             tern_tensor *even = tern_slice(bad, .start = 1, .step = 2);
             expect_improbable(even, even, "at position 1499 of x is no probability");
             tern_tensor *one = tern_slice(bad, .start = 2999);
