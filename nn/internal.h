@@ -147,9 +147,9 @@ void nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool 
                        bool running, nn_statistics fields);
 /* What ends a constructor: m, or NULL after a failure, when m is freed. */
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
-/* False, with an error that names the option, unless value > 0. */
 /* Appends to what a module says of itself, as far as there is room. */
 void nn_describe_more(char *buffer, size_t bytes, const char *format, ...) TERN_PRINTF(3, 4);
+/* False, with an error that names the option, unless value > 0. */
 bool nn_require_positive(tern_site_t site, const char *what, const char *name, int64_t value);
 /* An option, or what stands for it when it was not given. */
 static inline int64_t nn_given(int64_t value, int64_t fallback)

@@ -1,5 +1,6 @@
 /* cuDNN's recurrent layers: descriptors and calls, with the checks of the real library (its descriptors were
- * tried, 9.19) and what its documentation asks for: unpacked layouts need padded input and output. Sequences of one length, the standard algorithm, no dropout, no projection. */
+ * tried, 9.19) and what its documentation asks for: unpacked layouts need padded input and output.
+ * Sequences of one length, the standard algorithm, no dropout, no projection. */
 #include <string.h>
 
 #include "backend_cuda/sim/dnn_rnn.h"

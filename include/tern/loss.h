@@ -53,10 +53,10 @@ TERN_API tern_tensor *tern_nll_loss_at(tern_site_t, const tern_nll_loss_args *ar
 
 /* Of probabilities x in [0, 1] and targets in [0, 1], of equal shapes, each element:
  *   -weight (target log x + (1 - target) log(1 - x)), logarithms not below -100
- * (others, NaN too, are an error on the CPU that names one; a device does not wait to look: x outside
- * gives NaN there) and then mean, sum or none (0 is mean). With logits x is what goes into the sigmoid, which is exact
- * where the other overflows, and target log x is multiplied by pos_weight. weight and pos_weight
- * broadcast. torch.nn.functional.binary_cross_entropy, and _with_logits. */
+ * and then mean, sum or none (0 is mean). An x or a target outside of [0, 1], NaN too, is an error on
+ * the CPU that names it; a device does not wait to look: x outside gives NaN there. With logits x is
+ * what goes into the sigmoid, which is exact where the other overflows, and target log x is multiplied
+ * by pos_weight. weight and pos_weight broadcast. torch.nn.functional.binary_cross_entropy, and _with_logits. */
 typedef struct tern_binary_cross_entropy_args {
     size_t size_;
     tern_tensor *x, *target; /* required */
