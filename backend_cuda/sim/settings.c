@@ -179,6 +179,8 @@ static void apply_visible_list(void)
     core_visible_end end;
     int index[CORE_VISIBLE_MOST];
     core_visible_parse(getenv("CUDA_VISIBLE_DEVICES"), &list);
+    if (list.form == CORE_VISIBLE_MIG && sim_config.mig) /* a driver knows what parts there are */
+        list.form = CORE_VISIBLE_UUID;
     const int count = core_visible_resolve(&list, all, uuids, index, &end);
     sim_config.devices = count > 0 ? count : 0;
     for (int i = 0; i < sim_config.devices; i++)

@@ -45,11 +45,22 @@ static void look_at_parts(void)
     EXPECT(info.temperature == 20); /* NVML knows it by that */
 }
 
+static void look_at_one_part(void)
+{
+    tern_dev_info_t info;
+    (void)setenv("TERN_SIM_MIG", "on", 1);
+    (void)setenv("CUDA_VISIBLE_DEVICES", "MIG-73696d75-6c61-7465-6400-000000000001", 1);
+    EXPECT(tern_dev_count(TERN_KIND_CUDA) == 1);
+    EXPECT(tern_dev_info(TERN_CUDA(0), &info));
+    EXPECT(strcmp(info.name, "simulated device 1 MIG 1g.5gb") == 0);
+}
+
 /* Before any device of this process is looked at. */
 static void test_parts_of_a_gpu(void **state)
 {
     (void)state;
     assert_in_child(look_at_parts, .fail = NULL);
+    assert_in_child(look_at_one_part, .fail = NULL);
 }
 
 static void test_out_of_memory_names_processes(void **state) /* M037 */
