@@ -184,9 +184,12 @@ static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t e
     int64_t size;
     if (before == 0 && after == 0)
         return true;
-    const bool fits = !__builtin_add_overflow(extent, before, &size) &&
-                      !__builtin_add_overflow(size, after, &size) && size >= least_size(args->mode);
-    if (!fits || !pad_reaches(args->mode, before, after, extent))
+    if (__builtin_add_overflow(extent, before, &size) || __builtin_add_overflow(size, after, &size))
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "%lld and %lld elements at the ends of dimension %d, which has %lld: more "
+                         "than 64 bits count",
+                         (long long)before, (long long)after, d, (long long)extent);
+    if (size < least_size(args->mode) || !pad_reaches(args->mode, before, after, extent))
         return bad_pad(call, args->mode, d, before, after, extent);
     static const uint8_t rules[] = { TERN_OUTSIDE_VALUE, TERN_OUTSIDE_REFLECT, TERN_OUTSIDE_NEAREST,
                                      TERN_OUTSIDE_WRAP };
