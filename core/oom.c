@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/backend.h"
@@ -240,6 +241,22 @@ static void say_device(core_text *text, const tern_oom_info_t *info)
     core_text_add(text, "\n");
 }
 
+/* "22 GiB free" beside a request of 2 MiB that failed says nothing; the limit does. */
+static void say_limits(core_text *text, const tern_oom_info_t *info)
+{
+    static const struct {
+        int resource;
+        const char *flag;
+    } limits[] = { { RLIMIT_AS, "-v" }, { RLIMIT_DATA, "-d" } };
+    char size[SIZE_TEXT];
+    struct rlimit limit;
+    for (int i = 0; i < 2 && info->device.kind == TERN_KIND_CPU; i++)
+        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < INT64_MAX)
+            core_text_add(text,
+                          "  limit: this process may have %s (ulimit %s), its code included\n",
+                          size_text((int64_t)limit.rlim_cur, size), limits[i].flag);
+}
+
 static void say_processes(core_text *text, const tern_oom_info_t *info)
 {
     char size[SIZE_TEXT];
@@ -321,6 +338,7 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     core_text text = core_error_begin(self, site, TERN_ERR_OOM, NULL);
     say_head(&text, &last.info);
     say_device(&text, &last.info);
+    say_limits(&text, &last.info);
     say_processes(&text, &last.info);
     say_own(&text, &last.info);
     say_sites(&text, &last.info);

@@ -1,6 +1,8 @@
 /* Out of memory on the tests' device of 64 MiB, and what may be done about it. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "tests/support/check.h"
 #include "tests/support/second_backend.h"
@@ -47,6 +49,28 @@ static void test_out_of_memory_explains_itself(void **state) /* M034 M035 M039 *
     assert_error(TERN_ERR_OOM, "out of memory");
     assert_non_null(bytes_on(dev0, 12 * mib)); /* the next smaller request is served */
     assert_no_error();
+}
+
+/* So high that nothing but the request meets it, sanitizers' shadows neither. */
+static void test_a_limit_of_the_process_is_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    struct rlimit before, high;
+    const int64_t most = INT64_C(1) << 46;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    assert_null(bytes_on(TERN_CPU, INT64_C(1) << 50));
+    if (before.rlim_cur == RLIM_INFINITY)
+        assert_null(strstr(tern_error_text(), "ulimit -v"));
+    tern_error_clear();
+    if (before.rlim_cur < (rlim_t)most)
+        skip();
+    high = before;
+    high.rlim_cur = (rlim_t)most;
+    assert_int_equal(setrlimit(RLIMIT_AS, &high), 0);
+    assert_null(bytes_on(TERN_CPU, INT64_C(1) << 50));
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_error(TERN_ERR_OOM, "limit: this process may have 65536.00 GiB (ulimit -v)");
 }
 
 static void test_out_of_memory_as_data(void **state) /* M028 */
@@ -287,6 +311,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         TEST(test_out_of_memory_explains_itself),
+        TEST(test_a_limit_of_the_process_is_named),
         TEST(test_out_of_memory_as_data),
         TEST(test_a_callback_may_make_room),
         TEST(test_a_callback_that_always_says_again_ends),
