@@ -262,6 +262,22 @@ void example_resume_epoch(example *run, tern_loader *batches)
     }
 }
 
+/* Whoever is stopped by Ctrl-C, a scheduler or a power cut loses the epoch that is on, not all of them. A disk
+ * that is full by now may have room in the end. */
+static void store_between(const example *run)
+{
+    if (!run->save || run->is_cut || run->epoch >= run->epochs ||
+        (run->steps > 0 && run->steps_done >= run->steps)) {
+        return;
+    }
+    store_run(run);
+    if (tern_failed()) {
+        fprintf(stderr, "%s: --save failed for now, the training goes on\n%s", run->program,
+                tern_error_text());
+        tern_error_clear();
+    }
+}
+
 void example_end_epoch(example *run, tern_loader *batches, tern_module *net, tern_dataset *test)
 {
     example_epoch *entry = &run->entries[run->epoch];
@@ -293,6 +309,7 @@ void example_end_epoch(example *run, tern_loader *batches, tern_module *net, ter
                score, entry->seconds, entry->samples_per_second);
         fflush(stdout);
     }
+    store_between(run);
 }
 
 int example_finish(example *run, tern_module *net, tern_dataset *test)

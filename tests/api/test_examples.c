@@ -346,6 +346,27 @@ static void test_run_may_be_cut_twice_in_one_epoch(void **state)
     expect_same_runs("whole.run", "rest.run");
 }
 
+/* Stopped without a word as soon as there is a file: it is whole, and of the end of an epoch. */
+static void test_killed_run_goes_on_bit_for_bit(void **state)
+{
+    (void)state;
+    const char *plan = "--data . --epochs 30 --batch 30 --threads 1 --quiet";
+    const char *killed = "sh -c '\"$@\" & while ! test -e k.run; do sleep 0.01; done; "
+                         "kill -9 $!; wait $!' sh";
+    char options[256];
+    snprintf(options, sizeof options, "%s --save k.run", plan);
+    (void)example_run(killed, "mlp_mnist", options);
+    int64_t epochs = 0;
+    tern_state *stopped = load("k.run");
+    assert_int_equal(tern_state_get_int(stopped, "run.epoch", &epochs), TERN_OK);
+    tern_state_free(stopped);
+    assert_in_range(epochs, 1, 29);
+    example_expect(0, "mlp_mnist", "--load k.run --threads 1 --quiet --save rest.run");
+    snprintf(options, sizeof options, "%s --save whole.run", plan);
+    example_expect(0, "mlp_mnist", options);
+    expect_same_runs("whole.run", "rest.run");
+}
+
 static void test_loaded_run_refuses_other_options(void **state)
 {
     (void)state;
@@ -425,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
+        cmocka_unit_test(test_killed_run_goes_on_bit_for_bit),
         cmocka_unit_test(test_loaded_run_refuses_other_options),
         cmocka_unit_test(test_loaded_run_refuses_another_text),
         cmocka_unit_test(test_show_prints_digits_with_answers),
