@@ -241,20 +241,24 @@ static void say_device(core_text *text, const tern_oom_info_t *info)
     core_text_add(text, "\n");
 }
 
+static void say_limit(core_text *text, const struct rlimit *limit, const char *flag)
+{
+    char size[SIZE_TEXT];
+    if (limit->rlim_cur < INT64_MAX)
+        core_text_add(text, "  limit: this process may have %s (ulimit %s), its code included\n",
+                      size_text((int64_t)limit->rlim_cur, size), flag);
+}
+
 /* "22 GiB free" beside a request of 2 MiB that failed says nothing; the limit does. */
 static void say_limits(core_text *text, const tern_oom_info_t *info)
 {
-    static const struct {
-        int resource;
-        const char *flag;
-    } limits[] = { { RLIMIT_AS, "-v" }, { RLIMIT_DATA, "-d" } };
-    char size[SIZE_TEXT];
     struct rlimit limit;
-    for (int i = 0; i < 2 && info->device.kind == TERN_KIND_CPU; i++)
-        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < INT64_MAX)
-            core_text_add(text,
-                          "  limit: this process may have %s (ulimit %s), its code included\n",
-                          size_text((int64_t)limit.rlim_cur, size), limits[i].flag);
+    if (info->device.kind != TERN_KIND_CPU)
+        return;
+    if (getrlimit(RLIMIT_AS, &limit) == 0)
+        say_limit(text, &limit, "-v");
+    if (getrlimit(RLIMIT_DATA, &limit) == 0)
+        say_limit(text, &limit, "-d");
 }
 
 static void say_processes(core_text *text, const tern_oom_info_t *info)
