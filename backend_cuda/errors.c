@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEPT = 4 };
 
@@ -132,7 +133,7 @@ static bool waits_after_launch(void)
     int now = atomic_load_explicit(&wish, memory_order_relaxed);
     if (now == 0) {
         const char *text = getenv("TERN_CUDA_SYNC");
-        now = text != NULL && text[0] == '1' ? 2 : 1;
+        now = text != NULL && strcmp(text, "1") == 0 ? 2 : 1;
         atomic_store_explicit(&wish, now, memory_order_relaxed);
     }
     return now == 2;

@@ -84,6 +84,8 @@ static void test_words_that_mean_nothing(void **state)
                      make_tensor);
     assert_goes_well("TERN_OOM", "CPU", "TERN_OOM: 'CPU' is none of error, cpu: error holds",
                      make_tensor);
+    assert_goes_well("TERN_CUDA_SYNC", "yes", "TERN_CUDA_SYNC: 'yes' is none of 0, 1: it has no",
+                     make_tensor);
     assert_goes_well("TERN_NO_CACHE", "off", "'off' is none of 0, 1: 1 holds", make_tensor);
 }
 
