@@ -1,24 +1,7 @@
 /* The tape: accumulation, hooks, in-place damage, freed graphs, deep graphs, gradients of gradients. */
 #include <math.h>
 
-#include "tests/support/check.h"
-
-static int clear(void **state)
-{
-    (void)state;
-    tern_error_clear();
-    return 0;
-}
-
-static tern_tensor *leaf(double v)
-{
-    return tern_full(v, TERN_SHAPE(2), .dtype = TERN_F64, .requires_grad = true);
-}
-static double first(tern_tensor *t)
-{
-    double v[2] = { 0 };
-    return tern_read(t, TERN_F64, v, sizeof v) == TERN_OK ? v[0] : -1e300;
-}
+#include "tests/support/leaves.h"
 
 static void test_shared_inputs_accumulate(void **state)
 {
