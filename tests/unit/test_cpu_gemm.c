@@ -219,6 +219,32 @@ static void test_gemm_own_tiles(void **state)
     }
 }
 
+/* Where own kernels would pack B, a library does without scratch of theirs; f32 by AVX-512 on Intel. */
+static void test_gemm_that_a_library_makes_better(void **state)
+{
+    (void)state;
+    static const product_case cases[] = {
+        { TERN_F32, .m = 200, .k = 32, .n = 400,
+          .threads = 1 }, /* shallow, C fits the second level */
+        { TERN_F32, .m = 90, .k = 600, .n = 602, .threads = 2 }, /* few rows that threads share */
+    };
+    static const product_case others[] = {
+        { TERN_F32, .m = 200, .k = 33, .n = 400, .threads = 1 },
+        { TERN_F32, .m = 90, .k = 599, .n = 602, .threads = 2 },
+    };
+    const bool library = cpu_blas() != NULL && cpu_on_intel() && cpu_isa() == CPU_ISA_AVX512;
+    for (int i = 0; i < 2; i++)
+        for (int deeper = 0; deeper < 2; deeper++) {
+            product_case c = deeper ? others[i] : cases[i];
+            c.b_layout = i == 0 ? KARRAY_SWAPPED : KARRAY_ROW_MAJOR;
+            check_product(&c);
+            const bool packs = kernel_scratch_bytes() > 0;
+            if (library && packs != (deeper == 1))
+                fail_msg("case %d, %s: %s", i, deeper ? "beyond" : "within",
+                         packs ? "packs" : "packs nothing");
+        }
+}
+
 /* B's rows are 1 KiB apart, so own kernels pack it. */
 static int64_t scratch_of_columns(int64_t m, int64_t k, int64_t n)
 {
@@ -422,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
         cmocka_unit_test(test_gemm_own_tiles),
+        cmocka_unit_test(test_gemm_that_a_library_makes_better),
         cmocka_unit_test(test_gemm_few_columns_in_a_last_vector),
         cmocka_unit_test(test_gemm_batches),
         cmocka_unit_test(test_gemm_integers),
