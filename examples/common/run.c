@@ -272,8 +272,8 @@ static void store_between(const example *run)
     }
     store_run(run);
     if (tern_failed()) {
-        fprintf(stderr, "%s: --save failed for now, the training goes on\n%s", run->program,
-                tern_error_text());
+        fprintf(stderr, "%s: --save failed after this epoch, the training goes on\n%s",
+                run->program, tern_error_text());
         tern_error_clear();
     }
 }

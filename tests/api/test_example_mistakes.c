@@ -242,7 +242,7 @@ static void test_results_that_cannot_be_written_leave_the_old_ones(void **state)
     assert_int_equal(example_run("trap '' XFSZ; ulimit -f 2; GCOV_PREFIX=counts", "mlp_mnist",
                                  "--data . --epochs 2 --batch 600 --quiet --save s.run"),
                      1);
-    example_says(example_err, "mlp_mnist: --save failed for now, the training goes on\n");
+    example_says(example_err, "mlp_mnist: --save failed after this epoch, the training goes on\n");
     example_says(example_out, "after 2 steps");
     in_folder("test -z \"$(ls | grep -e tmp -e s.run)\" && rm -rf counts");
 }
