@@ -63,8 +63,10 @@ static void test_a_limit_of_the_process_is_named(void **state)
     if (before.rlim_cur == RLIM_INFINITY)
         assert_null(strstr(tern_error_text(), "ulimit -v"));
     tern_error_clear();
-    if (before.rlim_cur < (rlim_t)most)
+    if (before.rlim_cur < (rlim_t)most) {
+        print_message("skipped: the limit of this process is lower than the test's\n");
         skip();
+    }
     high = before;
     high.rlim_cur = (rlim_t)most;
     assert_int_equal(setrlimit(RLIMIT_AS, &high), 0);
