@@ -78,7 +78,7 @@ static int64_t packed_elements(const cpu_product *g, int64_t size)
     const bool packs_b = g->b_col != 1 ||
                          (g->m > CPU_GEMM_FEW && g->n * g->k > CPU_GEMM_PACKED && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);
-    const bool packs_a = g->a_row == 1 && g->a_col != 1 && g->n > 4 && g->k > 32;
+    const bool packs_a = cpu_gemm_packs_a(g, size, 4);
     if (g->far == CPU_GEMM_FAR_B)
         return packs_a ? cpu_gemm_depth(g) * g->m : 0;
     return packs_b || packs_a ? cpu_gemm_scratch(g->m, g->n, g->k, packs_b) : 0;

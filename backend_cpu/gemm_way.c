@@ -14,18 +14,25 @@ enum {
      * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
     FEW_COLUMNS = 4,
     UNPACKED_FLOPS = 2000000,
+    /* On Intel, of a transposed A also beyond more vectors (0.77 to 0.95 of the time). */
+    UNPACKED_TURNED = 164,
+    UNPACKED_TURNED_DEPTH = 128,
     SHALLOW = 10, /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
-    /* On Intel, one thread: of shallow products whose C fits the second-level cache oneDNN writes C better. On
-     * two threads it takes up to 2.5 times as long. */
+    /* On Intel, of shallow products whose C fits the second-level cache oneDNN writes C better: 0.91 to 0.99 of the
+     * time; of several threads not against a transposed B (0.97 to 1.05). */
     SHALLOW_MOST = 32,
-    SHALLOW_LEAST_BYTES = 1 << 17,
+    SHALLOW_LEAST_BYTES = 1 << 17, /* of one thread's C, or of each thread's */
+    SHALLOW_LEAST_SHARE = 5 << 15,
     SHALLOW_MOST_BYTES = 1 << 21,
-    /* On Intel, several threads: each packs a part of B of which few rows of A make use. oneDNN takes 0.88 to
-     * 0.95 of the time. */
-    SHARED_LEAST_ROWS = 33,
+    /* On Intel, several threads: each packs a part of B of which few rows of A make use, or reads one that is
+     * beyond its second-level cache. oneDNN takes 0.85 to 0.97 of the time. */
+    SHARED_LEAST_ROWS = 15,
+    SHARED_FEWER_ROWS = 9, /* of a B that is far */
+    SHARED_SOME_ROWS = 32,
     SHARED_MOST_ROWS = 100,
     SHARED_LEAST_COLUMNS = 250, /* of a thread */
     SHARED_MOST_COLUMNS = 450,
+    SHARED_MOST_OF_SOME = 560,
     SHARED_DEPTH = 600,
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
     LONG_DEPTH = 256,
@@ -41,31 +48,46 @@ enum {
     CUT_ROW = 180
 };
 
+/* Beside full vectors a few columns. */
+static bool is_for_unpacked(const cpu_product *g)
+{
+    const bool is_tn = g->a_row == 1 && g->a_col != 1;
+    const int64_t most = is_tn && g->k <= UNPACKED_TURNED_DEPTH && cpu_on_intel()
+                             ? UNPACKED_TURNED
+                             : 2 * ONE_VECTOR + FEW_COLUMNS;
+    return g->b_col == 1 && g->n > ONE_VECTOR && g->n <= most &&
+           (g->n - 1) % ONE_VECTOR < FEW_COLUMNS && cpu_product_flops(g) <= UNPACKED_FLOPS;
+}
+
 static bool is_narrow(const cpu_product *g, bool fast)
 {
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
     const int64_t few = fast ? ONE_VECTOR : NARROW;
     if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
         return false;
-    if (fast && g->b_col == 1 && g->n > few && g->n <= 2 * few + FEW_COLUMNS &&
-        (g->n - 1) % few < FEW_COLUMNS && cpu_product_flops(g) <= UNPACKED_FLOPS)
+    if (fast && is_for_unpacked(g))
         return true;
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
 static bool is_shallow_in_cache(const cpu_product *g, int threads)
 {
-    const int64_t bytes = g->m * g->n * (int64_t)sizeof(float);
-    return threads == 1 && g->k >= SHALLOW && g->k <= SHALLOW_MOST &&
-           bytes >= SHALLOW_LEAST_BYTES && bytes <= SHALLOW_MOST_BYTES &&
-           cpu_product_flops(g) > CPU_PRODUCT_SMALL && !g->accumulate && g->bias == NULL;
+    const int64_t bytes = g->m * g->n * (int64_t)sizeof(float) / threads;
+    return (threads == 1 || g->b_col == 1) && g->k >= SHALLOW && g->k <= SHALLOW_MOST &&
+           bytes >= (threads == 1 ? SHALLOW_LEAST_BYTES : SHALLOW_LEAST_SHARE) &&
+           bytes <= SHALLOW_MOST_BYTES && cpu_product_flops(g) > CPU_PRODUCT_SMALL &&
+           !g->accumulate && g->bias == NULL;
 }
 
 static bool is_few_rows_shared(const cpu_product *g, int threads)
 {
-    return threads > 1 && g->b_col == 1 && g->k >= SHARED_DEPTH && g->m >= SHARED_LEAST_ROWS &&
-           g->m <= SHARED_MOST_ROWS && g->n >= SHARED_LEAST_COLUMNS * threads &&
-           g->n <= SHARED_MOST_COLUMNS * threads;
+    const int64_t size = (int64_t)sizeof(float), columns = g->n / threads;
+    const bool far =
+        g->b_row * size % VECTOR_BYTES != 0 && columns * g->k * size > CPU_GEMM_SECOND_LEVEL;
+    return threads > 1 && g->b_col == 1 && g->k >= SHARED_DEPTH &&
+           g->m >= (far ? SHARED_FEWER_ROWS : SHARED_LEAST_ROWS) && g->m <= SHARED_MOST_ROWS &&
+           columns >= SHARED_LEAST_COLUMNS &&
+           columns <= (g->m > SHARED_SOME_ROWS ? SHARED_MOST_COLUMNS : SHARED_MOST_OF_SOME);
 }
 
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)

@@ -6,58 +6,7 @@
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
 #include "tests/support/kernel.h"
-
-typedef struct product_case {
-    tern_dtype_t dtype;
-    int64_t batch; /* 0: two dimensions */
-    int64_t m, k, n;
-    karray_layout a_layout, b_layout;
-    bool a_repeated, b_repeated; /* dimension 0 has stride 0 */
-    int threads;
-} product_case;
-
-static void expect_product(const product_case *c, const karray *a, const karray *b,
-                           const karray *out)
-{
-    const int64_t batches = c->batch > 0 ? c->batch : 1;
-    for (int64_t i = 0; i < batches * c->m * c->n; i++) {
-        const int64_t p = i / (c->m * c->n), row = i / c->n % c->m, column = i % c->n;
-        double sum = 0;
-        for (int64_t k = 0; k < c->k; k++)
-            sum += karray_at_place(a, (p * c->m + row) * c->k + k) *
-                   karray_at_place(b, (p * c->k + k) * c->n + column);
-        kernel_expect("gemm", i, karray_at(out, i), sum,
-                      kernel_product_limit(c->dtype) * (1 + (double)c->k / 64));
-    }
-}
-
-static void check_product(const product_case *c)
-{
-    const int64_t a_dims[3] = { c->batch, c->m, c->k }, b_dims[3] = { c->batch, c->k, c->n };
-    const int64_t out_dims[3] = { c->batch, c->m, c->n };
-    const int skip = c->batch == 0, ndim = 3 - skip;
-    karray a = kernel_operand(c->dtype, ndim, a_dims + skip, 1);
-    karray b = kernel_operand(c->dtype, ndim, b_dims + skip, 2);
-    karray out = karray_filled(c->dtype, ndim, out_dims + skip, 7);
-    karray_relayout(&a, c->a_layout);
-    karray_relayout(&b, c->b_layout);
-    if (c->a_repeated)
-        karray_repeat(&a, 0);
-    if (c->b_repeated)
-        karray_repeat(&b, 0);
-    const kernel_run run = { .kernel = cpu_gemm,
-                             .threads = c->threads,
-                             .in = { &a, &b },
-                             .out = { &out },
-                             .n_in = 2,
-                             .n_out = 1 };
-    if (kernel_call(&run) != TERN_OK)
-        fail_msg("gemm: %s", kernel_message());
-    expect_product(c, &a, &b, &out);
-    karray_free(&a);
-    karray_free(&b);
-    karray_free(&out);
-}
+#include "tests/support/product.h"
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
@@ -72,7 +21,7 @@ static void sizes_around_tiles(void *context)
                 const product_case c = { dtype, .m = sizes[m], .k = sizes[(k + m) % count],
                                          .n = sizes[n],
                                          .b_layout = (m + n) % 2 ? KARRAY_SWAPPED : 0 };
-                check_product(&c);
+                product_check(&c);
             }
 }
 
@@ -101,7 +50,7 @@ static void rows_of_tiles(void *context)
             for (int layout = 0; layout < 2; layout++) {
                 const product_case c = { dtype, .m = m, .k = 37, .n = n * vector - m % 3,
                                          .a_layout = layout ? KARRAY_SWAPPED : 0 };
-                check_product(&c);
+                product_check(&c);
             }
 }
 
@@ -126,7 +75,7 @@ static void layouts(void *context)
                                          .n = 21,
                                          .a_layout = (karray_layout)a,
                                          .b_layout = (karray_layout)b };
-                check_product(&c);
+                product_check(&c);
             }
 }
 
@@ -153,7 +102,7 @@ static void blocks(void *context)
                                          .a_layout = layout & 1 ? KARRAY_SWAPPED : 0,
                                          .b_layout = layout & 2 ? KARRAY_SWAPPED : 0,
                                          .threads = threads };
-                check_product(&c);
+                product_check(&c);
             }
 }
 
@@ -173,21 +122,21 @@ static void unpacked(void *context)
         const product_case c = { i & 1 ? TERN_F64 : TERN_F32, .m = 40,
                                  .k = i & 4 ? 37 : 120,       .n = i & 4 ? 464 : 144,
                                  .a_layout = KARRAY_SWAPPED,  .threads = i & 2 ? 2 : 1 };
-        check_product(&c);
+        product_check(&c);
         if (cpu_isa() == CPU_ISA_AVX512)
             assert_int_equal(kernel_scratch_bytes(), 0);
     }
     product_case few = { TERN_F32, .m = 32, .k = 130, .n = 145, .a_layout = KARRAY_SWAPPED };
-    check_product(&few);
+    product_check(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
     few.m = 36;
-    check_product(&few);
+    product_check(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512 || cpu_on_intel()));
     few.m = 40, few.k = 110; /* tall tiles save two strips; not so much that a library takes it */
-    check_product(&few);
+    product_check(&few);
     assert_true((kernel_scratch_bytes() > 0) == (cpu_isa() != CPU_ISA_AVX512));
     few = (product_case){ TERN_F32, .m = 132, .k = 110, .n = 38, .a_layout = KARRAY_SWAPPED };
-    check_product(&few);
+    product_check(&few);
     assert_true(kernel_scratch_bytes() > 0);
 }
 
@@ -213,36 +162,10 @@ static void test_gemm_own_tiles(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const product_case c = { TERN_F32, .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
                                  .b_layout = KARRAY_SWAPPED };
-        check_product(&c);
+        product_check(&c);
         if (cpu_isa() == CPU_ISA_AVX512 && kernel_scratch_bytes() == 0)
             fail_msg("case %zu packs nothing", i);
     }
-}
-
-/* Where own kernels would pack B, a library does without scratch of theirs; f32 by AVX-512 on Intel. */
-static void test_gemm_that_a_library_makes_better(void **state)
-{
-    (void)state;
-    static const product_case cases[] = {
-        { TERN_F32, .m = 200, .k = 32, .n = 400,
-          .threads = 1 }, /* shallow, C fits the second level */
-        { TERN_F32, .m = 90, .k = 600, .n = 602, .threads = 2 }, /* few rows that threads share */
-    };
-    static const product_case others[] = {
-        { TERN_F32, .m = 200, .k = 33, .n = 400, .threads = 1 },
-        { TERN_F32, .m = 90, .k = 599, .n = 602, .threads = 2 },
-    };
-    const bool library = cpu_blas() != NULL && cpu_on_intel() && cpu_isa() == CPU_ISA_AVX512;
-    for (int i = 0; i < 2; i++)
-        for (int deeper = 0; deeper < 2; deeper++) {
-            product_case c = deeper ? others[i] : cases[i];
-            c.b_layout = i == 0 ? KARRAY_SWAPPED : KARRAY_ROW_MAJOR;
-            check_product(&c);
-            const bool packs = kernel_scratch_bytes() > 0;
-            if (library && packs != (deeper == 1))
-                fail_msg("case %d, %s: %s", i, deeper ? "beyond" : "within",
-                         packs ? "packs" : "packs nothing");
-        }
 }
 
 /* B's rows are 1 KiB apart, so own kernels pack it. */
@@ -291,10 +214,10 @@ static void batches(void *context)
                                  .a_repeated = (i & 4) != 0,
                                  .b_repeated = (i & 2) != 0,
                                  .threads = 2 };
-        check_product(&c);
+        product_check(&c);
     }
     const product_case large = { TERN_F32, .batch = 3, .m = 150, .k = 120, .n = 90, .threads = 2 };
-    check_product(&large);
+    product_check(&large);
 }
 
 static void test_gemm_batches(void **state)
@@ -310,7 +233,7 @@ static void test_gemm_integers(void **state)
     for (int d = 0; d < 5; d++) {
         const product_case c = { dtypes[d],   .m = 6, .k = 11, .n = 9, .b_layout = KARRAY_SWAPPED,
                                  .threads = 2 };
-        check_product(&c);
+        product_check(&c);
     }
 }
 
@@ -336,11 +259,11 @@ static void test_gemm_nothing_to_add(void **state)
     static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_I32 };
     for (int d = 0; d < 4; d++) {
         const product_case none = { dtypes[d], .m = 3, .k = 0, .n = 5 };
-        check_product(&none);
+        product_check(&none);
         const product_case large = { dtypes[d], .m = 601, .k = 0, .n = 603, .threads = 2 };
-        check_product(&large); /* so much to write that threads share it out */
+        product_check(&large); /* so much to write that threads share it out */
         const product_case empty = { dtypes[d], .batch = 2, .m = 0, .k = 4, .n = 5 };
-        check_product(&empty);
+        product_check(&empty);
     }
 }
 
@@ -418,8 +341,8 @@ static void long_dots(void *context)
     static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_I32, TERN_I64 };
     for (int d = 0; d < 4; d++)
         for (int threads = 1; threads <= 2; threads++) {
-            check_product(&(product_case){ dtypes[d], 0, 1, 200001, 1, .threads = threads });
-            check_product(&(product_case){ dtypes[d], 0, 1, 200001, 1, .a_layout = KARRAY_GAPS,
+            product_check(&(product_case){ dtypes[d], 0, 1, 200001, 1, .threads = threads });
+            product_check(&(product_case){ dtypes[d], 0, 1, 200001, 1, .a_layout = KARRAY_GAPS,
                                            .threads = threads });
         }
     expect_same_bits(TERN_F32, 1, 200001, 1, false);
@@ -448,7 +371,6 @@ int main(void)
         cmocka_unit_test(test_gemm_more_than_a_block),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
         cmocka_unit_test(test_gemm_own_tiles),
-        cmocka_unit_test(test_gemm_that_a_library_makes_better),
         cmocka_unit_test(test_gemm_few_columns_in_a_last_vector),
         cmocka_unit_test(test_gemm_batches),
         cmocka_unit_test(test_gemm_integers),

@@ -46,7 +46,8 @@ static const route_case cases[] = {
     { "of 16", "TN", 500, 100, 16, 1, GEMM_OPENBLAS, 0, 0 },
     { "shallow", "NN", 500, 32, 60, 1, GEMM_ONEDNN, 0, 0 },
     { "deeper", "NN", 500, 33, 60, 1, GEMM_OPENBLAS, 0, 0 },
-    { "shallow TN", "TN", 500, 10, 60, 1, GEMM_ONEDNN, 0, 0 },
+    { "shallow TN", "TN", 512, 10, 65, 1, GEMM_ONEDNN, 0, 0 },
+    { "whose C is small", "TN", 512, 10, 64, 1, GEMM_OPENBLAS, 0, 0 },
     { "shallower", "TN", 500, 9, 60, 1, GEMM_OPENBLAS, 0, 0 },
     { "shallow, 31 columns but not narrow", "TT", 500, 32, 31, 1, GEMM_OPENBLAS, 0, 0 },
     { "NT of few columns", "NT", 128, 512, 10, 1, GEMM_TILES, 0, 0 },
@@ -73,7 +74,8 @@ static const route_case cases[] = {
     { "a quarter each way", "NN", 512, 512, 512, 4, GEMM_ONEDNN, 256, 256 },
     /* OpenBLAS reads a transposed A in vectors: rows are cut by 16, which 100 + 100 are not */
     { "112 and 88 rows", "TN", 200, 128, 20, 2, GEMM_OPENBLAS, 112, 20 },
-    { "columns are even", "TN", 200, 128, 64, 2, GEMM_OPENBLAS, 200, 32 },
+    { "columns are even", "TN", 100, 300, 64, 2, GEMM_OPENBLAS, 100, 32 },
+    { "not where lines of 761 rows would move", "NN", 761, 11, 350, 2, GEMM_ONEDNN, 384, 350 },
     { "not transposed", "NN", 200, 128, 64, 2, GEMM_OPENBLAS, 100, 64 },
 };
 /* clang-format on */

@@ -1,0 +1,155 @@
+/* The decisions of backend_cpu/gemm_way.h and gemm.h, at the sizes where they change their answer. */
+#include "backend_cpu/gemm_way.h"
+#include "backend_cpu/bridge.h"
+#include "tests/support/check.h"
+#include "tests/support/kernel.h"
+#include "tests/support/product.h"
+
+/* A decision at its edge, of f32 by AVX-512 on Intel. */
+typedef struct edge_case {
+    const char *why;
+    char op[3];
+    int64_t m, k, n;
+    int threads;
+    bool yes;
+} edge_case;
+
+static cpu_product product_of(const edge_case *c)
+{
+    cpu_product g = { .m = c->m,
+                      .k = c->k,
+                      .n = c->n,
+                      .a_row = c->k,
+                      .a_col = 1,
+                      .b_row = c->n,
+                      .b_col = 1,
+                      .c_row = c->n };
+    if (c->op[0] == 'T')
+        g.a_row = 1, g.a_col = c->m;
+    if (c->op[1] == 'T')
+        g.b_row = 1, g.b_col = c->k;
+    return g;
+}
+
+static bool edges_apply(void)
+{
+    return cpu_blas() != NULL && cpu_on_intel() && cpu_isa() == CPU_ISA_AVX512;
+}
+
+static void expect_edge(const edge_case *c, bool decided)
+{
+    if (decided != c->yes)
+        fail_msg("%s: %lldx%lldx%lld %s, %d threads: %d", c->why, (long long)c->m, (long long)c->k,
+                 (long long)c->n, c->op, c->threads, decided);
+}
+
+/* clang-format off */
+static const edge_case own_edges[] = {
+    { "shallow, C fits the second level", "NT", 200, 32, 400, 1, false },
+    { "deeper", "NT", 200, 33, 400, 1, true },
+    { "shallow, of two threads", "NN", 300, 20, 300, 2, false },
+    { "transposed B", "NT", 300, 20, 300, 2, true },
+    { "a share of C of 160 KiB", "TN", 256, 20, 320, 2, false },
+    { "of less", "TN", 255, 20, 320, 2, true },
+    { "few rows that threads share", "NN", 15, 600, 500, 2, false },
+    { "of one thread", "NN", 15, 600, 500, 1, true },
+    { "fewer", "NN", 14, 600, 500, 2, true },
+    { "less deep", "NN", 15, 599, 500, 2, true },
+    { "less wide", "NN", 15, 600, 499, 2, true },
+    { "some rows", "NN", 32, 600, 1121, 2, false },
+    { "wider", "NN", 32, 600, 1122, 2, true },
+    { "more rows", "NN", 33, 600, 901, 2, false },
+    { "wider", "NN", 33, 600, 902, 2, true },
+    { "too many rows", "NN", 101, 600, 600, 2, true },
+    { "9 rows of A, a far B", "TN", 9, 1200, 900, 2, false },
+    { "8", "TN", 8, 1200, 900, 2, true },
+    { "a B that is not so far", "TN", 9, 1165, 900, 2, true },
+    { "of whole lines", "TN", 9, 1200, 896, 2, true },
+    { "four columns beside full vectors", "TN", 60, 100, 100, 1, false },
+    { "five", "TN", 60, 100, 101, 1, true },
+    { "not transposed", "NN", 60, 100, 100, 1, true },
+    { "deep", "TN", 60, 128, 100, 1, false },
+    { "deeper", "TN", 60, 129, 100, 1, true },
+    { "ten vectors and four columns", "TN", 60, 100, 164, 1, false },
+    { "eleven", "TN", 60, 90, 180, 1, true },
+    { "m n k of a million", "TN", 100, 100, 100, 1, false },
+    { "of more", "TN", 101, 100, 100, 1, true },
+};
+/* Does a strip of a transposed A get packed, of f32 and tiles of 48 columns? */
+static const edge_case packing_edges[] = {
+    { "all in half of the second level", "TN", 512, 64, 398, 1, false },
+    { "in more", "TN", 512, 64, 400, 1, true },
+    { "not transposed", "NN", 512, 64, 400, 1, false },
+    { "shallow", "TN", 512, 32, 400, 1, false },
+    { "shallow, and C is beyond it", "TN", 1024, 32, 512, 1, true },
+    { "two panels", "TN", 2048, 128, 96, 1, false },
+    { "three", "TN", 2048, 128, 97, 1, true },
+    { "two, beyond the second level", "TN", 2048, 256, 96, 1, true },
+    { "one", "TN", 4096, 256, 48, 1, false },
+};
+/* Is B read where it lies, of many rows of A? */
+static const edge_case lying_edges[] = {
+    { "whole lines", "NN", 600, 48, 624, 1, true },
+    { "while a large C passes", "NN", 640, 48, 624, 1, false },
+    { "rows that share sets of the first level, few", "NN", 120, 32, 256, 1, true },
+    { "more", "NN", 120, 33, 256, 1, false },
+};
+/* clang-format on */
+
+static void test_decisions_at_their_edges(void **state)
+{
+    (void)state;
+    if (!edges_apply()) {
+        print_message(
+            "skipped: no library is found, or the CPU is not one of Intel with AVX-512\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof own_edges / sizeof *own_edges; i++) {
+        const cpu_product g = product_of(&own_edges[i]);
+        expect_edge(&own_edges[i], cpu_product_own_is_best(TERN_F32, &g, own_edges[i].threads));
+    }
+    for (size_t i = 0; i < sizeof packing_edges / sizeof *packing_edges; i++) {
+        const cpu_product g = product_of(&packing_edges[i]);
+        expect_edge(&packing_edges[i], cpu_gemm_packs_a(&g, sizeof(float), 48));
+    }
+    for (size_t i = 0; i < sizeof lying_edges / sizeof *lying_edges; i++) {
+        const cpu_product g = product_of(&lying_edges[i]);
+        expect_edge(&lying_edges[i], cpu_gemm_lies_well(&g, sizeof(float)));
+    }
+}
+
+/* The products on both sides of the edges are right, whoever makes them. */
+static void edge_products(void *context)
+{
+    (void)context;
+    static const struct {
+        const edge_case *edges;
+        size_t count;
+    } all[] = { { own_edges, sizeof own_edges / sizeof *own_edges },
+                { packing_edges, sizeof packing_edges / sizeof *packing_edges },
+                { lying_edges, sizeof lying_edges / sizeof *lying_edges } };
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < all[t].count; i++) {
+            const edge_case *e = &all[t].edges[i];
+            if (e->m * e->k * e->n <= 8000000) /* by double loops */
+                product_check(&(product_case){
+                    TERN_F32, .m = e->m, .k = e->k, .n = e->n, .threads = e->threads,
+                    .a_layout = e->op[0] == 'T' ? KARRAY_SWAPPED : KARRAY_ROW_MAJOR,
+                    .b_layout = e->op[1] == 'T' ? KARRAY_SWAPPED : KARRAY_ROW_MAJOR });
+        }
+}
+
+static void test_products_at_those_edges(void **state)
+{
+    (void)state;
+    kernel_each_isa(edge_products, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decisions_at_their_edges),
+        cmocka_unit_test(test_products_at_those_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
