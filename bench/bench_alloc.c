@@ -1,7 +1,6 @@
 /* The caching allocator beside malloc, jemalloc and tcmalloc (opened when they are installed) and the raw
  * call under it: pairs of malloc and free, two threads, requests of real training steps; then what the
- * CPU's own cache does for a step.
- * bench_alloc [--json] */
+ * CPU's own cache does for a step. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/recorded.h"
 #include "core/alloc/alloc.h"
@@ -291,8 +291,8 @@ static void leave_room(char **argv)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     leave_room(argv);
+    (void)bench_begin(argc, argv, "", NULL);
     steps_with("off", "malloc");
     steps_with("on", "tern");
     add_subjects();
@@ -303,5 +303,5 @@ int main(int argc, char **argv)
     bench_replay("mlp step's requests", recorded_mlp, recorded_mlp_count);
     bench_replay("cnn step's requests", recorded_cnn, recorded_cnn_count);
     core_alloc_delete(subjects[0].allocator);
-    return 0;
+    return bench_end();
 }

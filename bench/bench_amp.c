@@ -1,9 +1,9 @@
 /* A training step in f32, bf16, f16, and f16 with the gradient scaler: time, peak memory, casts, and what
- * the scaler costs; on CUDA devices f32 without and with TF32. Models: bench/common/models.h.
- * bench_amp [--threads N] [--device cuda] [mlp2 wide cnn resnet20 gpt gpt1024] */
+ * the scaler costs; on CUDA devices f32 without and with TF32. Models: bench/common/models.h. */
 #include <stdio.h>
 #include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -118,12 +118,15 @@ static void run(const char *name)
     bench_training_free(&w.training);
 }
 
-/* A transformer of width 1024 is left out where it was not named: a step takes seconds on a CPU. */
 int main(int argc, char **argv)
 {
-    static const char *const works[] = { "mlp2", "wide", "cnn", "resnet20", "gpt", "gpt1024" };
-    int count = 5;
-    for (int a = 1; a < argc; a++)
-        count = strcmp(argv[a], "gpt1024") == 0 ? 6 : count;
-    return bench_main(argc, argv, works, count, run);
+    static const char *const works[] = { "mlp2", "wide", "cnn", "resnet20", "gpt", NULL };
+    (void)bench_begin(argc, argv,
+                      "[--threads N] [--device D] [mlp2 wide cnn resnet20 gpt gpt1024]\n"
+                      "gpt1024, whose step takes seconds on a CPU, runs only where it is named",
+                      NULL);
+    bench_run_works(works, run);
+    if (bench_name(0) != NULL && bench_wanted("gpt1024"))
+        run("gpt1024");
+    return bench_end();
 }

@@ -7,14 +7,14 @@
  * ratio: the streams' time over the op's, median and quartiles over the rounds; ratio_fastest: the
  * fastest round of any streams over that of the op, which a busy neighbour disturbs least. Sizes are
  * bytes of one array of f32. One thread is timed by its CPU time, which other processes change
- * little.
- *   bench_bandwidth [--threads N] [--size 8m] [--rounds N] [op ...] */
+ * little. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/streams.h"
 #include "tern/tern.h"
@@ -251,20 +251,9 @@ static void compare(match *m, const char *size)
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 typedef struct options {
-    int threads; /* 0: 1 and 2 */
-    int rounds;
-    const char *size;
-    int names;
-    char **name;
+    int64_t rounds;
+    const char *size; /* NULL: all */
 } options;
-
-static bool wanted(const options *plan, const char *name)
-{
-    for (int i = 0; i < plan->names; i++)
-        if (strcmp(plan->name[i], name) == 0)
-            return true;
-    return plan->names == 0;
-}
 
 static void make_operands(operands *o, int64_t rows)
 {
@@ -290,7 +279,7 @@ static void run_work(const work *w, const options *plan, const char *size, int64
     m = (match){ .work = w,
                  .operands = &o,
                  .threads = tern_num_threads(),
-                 .rounds = plan->rounds,
+                 .rounds = (int)plan->rounds,
                  .streams = { w->read, w->update, w->write, { 0 }, bytes / 4 } };
     float *const read[] = { tern_data(o.a), tern_data(o.b) };
     float *const written[] = { tern_data(o.c), tern_data(o.d), tern_data(o.b) };
@@ -315,7 +304,7 @@ static void run_all(const options *plan, int threads)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const char *size = plan->size != NULL ? plan->size : sizes[s];
         for (size_t w = 0; w < sizeof works / sizeof *works; w++)
-            if (wanted(plan, works[w].name))
+            if (bench_wanted(works[w].name))
                 run_work(&works[w], plan, size, bytes_of(size));
         if (plan->size != NULL)
             break;
@@ -325,24 +314,16 @@ static void run_all(const options *plan, int threads)
 int main(int argc, char **argv)
 {
     options plan = { .rounds = 11 };
-    for (int a = 1; a < argc; a++) {
-        if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
-            plan.threads = atoi(argv[++a]);
-        else if (strcmp(argv[a], "--size") == 0 && a + 1 < argc)
-            plan.size = argv[++a];
-        else if (strcmp(argv[a], "--rounds") == 0 && a + 1 < argc)
-            plan.rounds = atoi(argv[++a]);
-        else
-            argv[1 + plan.names++] = argv[a];
-    }
-    plan.name = argv + 1;
+    const bench_option own[] = { { .name = "size", .text = &plan.size },
+                                 { .name = "rounds", .number = &plan.rounds },
+                                 { .name = NULL } };
+    const bench_asked asked = bench_begin(
+        argc, argv, "[--threads N (1, then 2)] [--size 256k|1m|8m|64m|256m] [--rounds N] [op ...]",
+        own);
     if (plan.rounds < 1 || plan.rounds > MAX_ROUNDS)
         plan.rounds = 11;
-    if (plan.threads != 0) {
-        run_all(&plan, plan.threads);
-    } else {
-        run_all(&plan, 1);
-        run_all(&plan, 2);
-    }
-    return tern_finish();
+    for (int threads = 1; threads <= 2; threads++)
+        if (asked.threads == 0 || threads == 1)
+            run_all(&plan, asked.threads != 0 ? asked.threads : threads);
+    return bench_end();
 }

@@ -3,12 +3,12 @@
  *   copy add relu gelu sum sum_rows softmax layer_norm cross_entropy matmul_f32 matmul_f16 matmul_bf16
  *   mlp1 mlp2 lenet cnn wide tiny resnet20 gpt    (bench/common/models.h)
  * What fails is a line with its error; the others go on.
- * bench_device [--device cuda] [--elements N] [work ...]
  * bench/peers/torch_device.py does the same work in PyTorch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -122,31 +122,27 @@ static void run(const char *name)
     run_model(name);
 }
 
-/* Takes this program's own options out; the others are bench_main's. */
-static int own_options(int argc, char **argv)
-{
-    int kept = 1;
-    const char *wish = "cuda";
-    for (int a = 1; a < argc; a++)
-        if (strcmp(argv[a], "--device") == 0 && a + 1 < argc)
-            wish = argv[++a];
-        else if (strcmp(argv[a], "--elements") == 0 && a + 1 < argc)
-            elements = atoll(argv[++a]) / ROW * ROW;
-        else
-            argv[kept++] = argv[a];
-    if (tern_dev_parse(wish, &device) == TERN_OK)
-        (void)tern_set_default_device(device);
-    bench_check();
-    return kept;
-}
-
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "copy",          "add",        "relu",       "gelu",
-                                         "sum",           "sum_rows",   "softmax",    "layer_norm",
-                                         "cross_entropy", "matmul_f32", "matmul_f16", "matmul_bf16",
-                                         "mlp1",          "mlp2",       "lenet",      "cnn",
-                                         "wide",          "tiny",       "resnet20",   "gpt" };
-    argc = own_options(argc, argv);
-    return bench_main(argc, argv, names, (int)(sizeof names / sizeof *names), run);
+    static const char *const names[] = { "copy",       "add",        "relu",
+                                         "gelu",       "sum",        "sum_rows",
+                                         "softmax",    "layer_norm", "cross_entropy",
+                                         "matmul_f32", "matmul_f16", "matmul_bf16",
+                                         "mlp1",       "mlp2",       "lenet",
+                                         "cnn",        "wide",       "tiny",
+                                         "resnet20",   "gpt",        NULL };
+    const bench_option options[] = { { .name = "elements", .number = &elements },
+                                     { .name = NULL } };
+    const bench_asked asked = bench_begin(
+        argc, argv,
+        "[--device D (cuda)] [--elements N] [copy add relu gelu sum sum_rows softmax layer_norm\n"
+        "cross_entropy matmul_f32 matmul_f16 matmul_bf16 mlp1 mlp2 lenet cnn wide tiny resnet20 "
+        "gpt]",
+        options);
+    if (asked.device == NULL)
+        bench_set_device("cuda");
+    device = tern_default_device();
+    elements = elements / ROW * ROW;
+    bench_run_works(names, run);
+    return bench_end();
 }

@@ -2,8 +2,6 @@
  * One line per shape: microseconds (fastest of short rounds, which a busy neighbour disturbs least)
  * and tern's share of the speed of the fastest library. Then the median of the shares and what a tenth
  * of them is below, of shapes that take the library 5 us and more.
- *   bench_gemm [--threads N] [--json] [--random N [--seed S]] [MxKxN:OP ...]
- *                                             OP: NN, NT, TN (what is transposed)
  * Random shapes: extents of 8 to 2048, evenly by their logarithms, 1 to 3,000 MFLOP; at most 1,000.
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
@@ -13,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "tern/tern.h"
 
@@ -243,30 +242,30 @@ static void compare_random(int count, uint64_t seed, bool json)
 
 int main(int argc, char **argv)
 {
-    bool json = false;
-    int named = 0, random = 0;
-    uint64_t seed = 1;
+    int64_t random = 0, seed = 1;
+    const bench_option options[] = { { .name = "random", .number = &random },
+                                     { .name = "seed", .number = &seed },
+                                     { .name = NULL } };
+    const bool json = bench_begin(argc, argv,
+                                  "[--threads N] [--json] [--random N [--seed S]] [MxKxN:OP ...]\n"
+                                  "OP: NN, NT or TN (what is transposed)",
+                                  options)
+                          .json;
+    product p = { 0 };
+    const char *name;
+    for (int i = 0; (name = bench_name(i)) != NULL; i++)
+        if (!parse(name, &p))
+            bench_refuse("no product is called", name);
     find_libraries();
-    for (int a = 1; a < argc; a++) {
-        product p = { 0 };
-        if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
-            tern_set_num_threads(atoi(argv[++a]));
-        else if (strcmp(argv[a], "--random") == 0 && a + 1 < argc)
-            random = atoi(argv[++a]);
-        else if (strcmp(argv[a], "--seed") == 0 && a + 1 < argc)
-            seed = strtoull(argv[++a], NULL, 10);
-        else if (strcmp(argv[a], "--json") == 0)
-            json = true;
-        else if (parse(argv[a], &p) && ++named > 0)
-            compare(argv[a], p, json);
-    }
-    compare_random(random, seed, json);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && named + random == 0; i++) {
-        product p = { 0 };
+    for (int i = 0; (name = bench_name(i)) != NULL; i++)
+        if (parse(name, &p))
+            compare(name, p, json);
+    compare_random((int)random, (uint64_t)seed, json);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && bench_name(0) == NULL && random == 0;
+         i++)
         if (parse(shapes[i], &p))
             compare(shapes[i], p, json);
-    }
     if (!json)
         summarise();
-    return tern_finish();
+    return bench_end();
 }

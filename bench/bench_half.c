@@ -1,8 +1,6 @@
 /* Matrix products and convolutions of half types on the CPU: f32 arithmetic on half storage against
  * instructions of their own, by tern's kernels and by oneDNN. backend_cpu/half_routes.def is made from it.
- * Each way runs in processes of its own, in turns, since the choice is made once per process.
- *   bench_half [ROUNDS]           one line per shape and dtype
- *   bench_half --table [ROUNDS]   the lines of half_routes.def for this machine */
+ * Each way runs in processes of its own, in turns, since the choice is made once per process. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +12,7 @@
 #include <cpuid.h>
 #endif
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "tern/tern.h"
 
@@ -288,9 +287,16 @@ static void print_table(seconds *best)
 int main(int argc, char **argv)
 {
     static seconds best[WAYS];
-    const bool table = argc > 1 && strcmp(argv[1], "--table") == 0;
-    const int rounds = argc > 1 + table ? atoi(argv[1 + table]) : 5;
-    for (int round = 0; round < rounds && round < MOST_ROUNDS; round++)
+    bool table = false;
+    int64_t rounds = 5;
+    const bench_option options[] = { { .name = "table", .flag = &table },
+                                     { .name = "rounds", .number = &rounds },
+                                     { .name = NULL } };
+    (void)bench_begin(argc, argv,
+                      "[--rounds N] [--table]\n"
+                      "one line per shape and dtype; --table: the lines of half_routes.def",
+                      options);
+    for (int64_t round = 0; round < rounds && round < MOST_ROUNDS; round++)
         for (int w = 0; w < WAYS; w++)
             if (!run_way(w, best[w]))
                 return 1;
@@ -298,5 +304,5 @@ int main(int argc, char **argv)
         print_table(best);
     else
         print_shapes(best);
-    return 0;
+    return bench_end();
 }

@@ -3,11 +3,10 @@
  * of kernels; as asked for (tern), and in the blocks that hold it (blocks). The models are those of
  * bench/common/models.h, each an example's.
  *   mlp2 (mlp_mnist)  cnn (cnn_mnist)  resnet20 (resnet_cifar)  gpt (char_gpt)  regression
- * bench_memory [--device cuda] [--threads N] [work ...]
  * bench/peers/torch_memory.py takes the same of PyTorch. */
 #include <stdio.h>
-#include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -36,25 +35,12 @@ static void run(const char *name)
     bench_training_free(&t);
 }
 
-/* Takes --device out; what is left is bench_main's. */
-static int choose_device(int argc, char **argv)
-{
-    int kept = 1;
-    const char *wish = "cpu";
-    for (int a = 1; a < argc; a++)
-        if (strcmp(argv[a], "--device") == 0 && a + 1 < argc)
-            wish = argv[++a];
-        else
-            argv[kept++] = argv[a];
-    if (tern_dev_parse(wish, &device) == TERN_OK)
-        (void)tern_set_default_device(device);
-    bench_check();
-    return kept;
-}
-
 int main(int argc, char **argv)
 {
-    static const char *const works[] = { "mlp2", "cnn", "resnet20", "gpt", "regression" };
-    argc = choose_device(argc, argv);
-    return bench_main(argc, argv, works, 5, run);
+    static const char *const works[] = { "mlp2", "cnn", "resnet20", "gpt", "regression", NULL };
+    (void)bench_begin(argc, argv, "[--device D] [--threads N] [mlp2 cnn resnet20 gpt regression]",
+                      NULL);
+    device = tern_default_device();
+    bench_run_works(works, run);
+    return bench_end();
 }

@@ -1,10 +1,9 @@
 /* Single ops. Small ones show the cost of a call, large ones bandwidth.
  *   add1 add1_recorded backward_mul_node   1-element tensors; per op or node
- *   add relu exp tanh gelu softmax layer_norm cross_entropy sgd adam   large; see sizes below
- * bench_ops [--threads N] [work ...] */
-#include <stdlib.h>
+ *   add relu exp tanh gelu softmax layer_norm cross_entropy sgd adam   large; see sizes below */
 #include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "tern/tern.h"
 
@@ -100,24 +99,9 @@ static void cross_entropy(void *user, int64_t repeats)
     }
 }
 
-static int arguments;
-static char **argument;
-static int wanted(const char *work)
-{
-    int named = 0;
-    for (int a = 1; a < arguments; a++) {
-        if (strcmp(argument[a], "--threads") == 0)
-            a++;
-        else if (strcmp(argument[a], "--json") != 0)
-            named++;
-        if (a < arguments && strcmp(argument[a], work) == 0)
-            return 1;
-    }
-    return named == 0;
-}
 static void one(const char *work, bench_body body, operands *o)
 {
-    if (wanted(work))
+    if (bench_wanted(work))
         bench(work, body, o);
 }
 
@@ -128,7 +112,7 @@ static void small_calls(void)
                    tern_ones(TERN_SHAPE(1), .requires_grad = true), NULL };
     one("add1", add1, &o);
     one("add1_recorded", add1_recorded, &o);
-    if (wanted("backward_mul_node"))
+    if (bench_wanted("backward_mul_node"))
         backward_mul_node(&o);
 }
 
@@ -144,7 +128,7 @@ static void elementwise(int64_t n, const char *suffix)
     for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
         char name[32] = "";
         strcat(strcat(name, works[i].name), suffix);
-        if (o.a == NULL && wanted(name)) {
+        if (o.a == NULL && bench_wanted(name)) {
             o.a = tern_randn(TERN_SHAPE(n));
             o.b = tern_randn(TERN_SHAPE(n));
         }
@@ -197,11 +181,7 @@ static void products(void)
 
 int main(int argc, char **argv)
 {
-    arguments = argc;
-    argument = argv;
-    for (int a = 1; a + 1 < argc; a++)
-        if (strcmp(argv[a], "--threads") == 0)
-            tern_set_num_threads(atoi(argv[a + 1]));
+    (void)bench_begin(argc, argv, "[--threads N] [work ...]", NULL);
     small_calls();
     elementwise(4096, "_4k");
     elementwise(1 << 20, "_1m");
@@ -209,5 +189,5 @@ int main(int argc, char **argv)
     rows();
     optimizers();
     products();
-    return tern_finish();
+    return bench_end();
 }

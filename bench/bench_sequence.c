@@ -1,11 +1,11 @@
 /* A random sequence of allocations on a device, one line an operation: what it was, and allocated bytes,
  * reserved bytes, segments and inactive split blocks after it. bench/peers/torch_sequence.py does the
- * same with PyTorch's allocator; the first line that differs is a finding (./run gpu-check).
- * bench_sequence SEED OPERATIONS [DEVICE] */
+ * same with PyTorch's allocator; the first line that differs is a finding (./run gpu-check). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "tern/tern.h"
 
@@ -49,17 +49,19 @@ static void give(void)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fputs("usage: bench_sequence SEED OPERATIONS [DEVICE]\n", stderr);
-        return 2;
-    }
-    state = strtoull(argv[1], NULL, 10);
-    const long long operations = atoll(argv[2]);
-    (void)tern_dev_parse(argc > 3 ? argv[3] : "cuda", &device);
-    bench_check();
-    for (long long i = 0; i < operations; i++) {
+    int64_t seed = 1, operations = 10000;
+    const bench_option options[] = { { .name = "seed", .number = &seed },
+                                     { .name = "operations", .number = &operations },
+                                     { .name = NULL } };
+    const bench_asked asked = bench_begin(
+        argc, argv, "[--seed N (1)] [--operations N (10000)] [--device D (cuda)]", options);
+    if (asked.device == NULL)
+        bench_set_device("cuda");
+    device = tern_default_device();
+    state = (uint64_t)seed;
+    for (int64_t i = 0; i < operations; i++) {
         const uint64_t kind = below(1000);
-        printf("%lld ", i);
+        printf("%lld ", (long long)i);
         if (kind < 2) {
             tern_empty_cache(device);
             printf("empty_cache");
@@ -75,5 +77,5 @@ int main(int argc, char **argv)
     }
     while (count > 0)
         (void)tern_memory_free(device, live[--count].data);
-    return tern_finish();
+    return bench_end();
 }

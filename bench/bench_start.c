@@ -1,7 +1,6 @@
 /* From the start of a process to the end of its first training step, on tensors in memory (goal: under
  * 30 ms). The program starts itself; the other process does one step and says when it was done.
- *   first  one tensor, no step: loading the library; the others: bench/common/models.h
- * bench_start [--threads N] [first mlp1 mlp2 lenet] */
+ *   first  one tensor, no step: loading the library; the others: bench/common/models.h */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -95,10 +95,10 @@ static void run(const char *work)
 
 int main(int argc, char **argv)
 {
-    static const char *const works[] = { "first", "mlp1", "mlp2", "lenet" };
+    static const char *const works[] = { "first", "mlp1", "mlp2", "lenet", NULL };
     if (argc > 3 && strcmp(argv[1], "--step") == 0) {
         tern_set_num_threads(atoi(argv[3]));
         return step(argv[2]);
     }
-    return bench_main(argc, argv, works, 4, run);
+    return bench_main(argc, argv, "[--threads N] [first mlp1 mlp2 lenet]", works, run);
 }

@@ -1,6 +1,6 @@
 /* Whole training steps: forward, loss, backward, optimizer, zero_grad, on resident data; the models are
- * those of bench/common/models.h.
- * bench_steps [--threads N] [mlp1 mlp2 lenet cnn tiny resnet20 gpt lstm gru] */
+ * those of bench/common/models.h. */
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/models.h"
 
@@ -20,6 +20,7 @@ static void run(const char *name)
 int main(int argc, char **argv)
 {
     static const char *const works[] = { "mlp1",     "mlp2", "lenet", "cnn", "tiny",
-                                         "resnet20", "gpt",  "lstm",  "gru" };
-    return bench_main(argc, argv, works, 9, run);
+                                         "resnet20", "gpt",  "lstm",  "gru", NULL };
+    return bench_main(argc, argv, "[--threads N] [mlp1 mlp2 lenet cnn tiny resnet20 gpt lstm gru]",
+                      works, run);
 }

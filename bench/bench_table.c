@@ -1,12 +1,12 @@
 /* Every op of table.def at three sizes: small (the cost of a call), in the cache, in memory.
- * bench_table [--threads N] [--device D] [--quick] [work ...], a work being name, name/size or
- * name/size/grad, or /size alone: peers/torch_table.py knows the same. --quick: shorter blocks. Variant
+ * A work is called name/size or name/size/grad; peers/torch_table.py knows the same names. Variant
  * `limit` is the time that the bytes take at the rate of the best streams of that size (on a device: of
  * its own copies) and the operations at that of the library's own product of 1024^3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "common/streams.h"
 #include "tern/tern.h"
@@ -253,28 +253,6 @@ static void with_backward(void *user, int64_t repeats)
     wait_for_device();
 }
 
-static int arguments;
-static char **argument;
-
-/* Of name/size/grad, all that begin with what was asked for up to a slash, or go on so after the name. */
-static bool wanted(const char *work)
-{
-    int named = 0;
-    for (int a = 1; a < arguments; a++) {
-        if (strcmp(argument[a], "--threads") == 0 || strcmp(argument[a], "--device") == 0) {
-            a++;
-        } else if (argument[a][0] != '-') {
-            const size_t length = strlen(argument[a]);
-            const char *from = argument[a][0] == '/' ? strchr(work, '/') : work;
-            named++;
-            if (strncmp(from, argument[a], length) == 0 &&
-                (from[length] == '/' || from[length] == 0))
-                return true;
-        }
-    }
-    return named == 0;
-}
-
 static void measure(const char *work, bench_body body, job *j)
 {
     if (bench_works(work, body, j))
@@ -285,7 +263,7 @@ static void run_grad(const row *r, int size, job *j)
 {
     char work[96];
     (void)snprintf(work, sizeof work, "%s/%s/grad", r->name, sizes[size].name);
-    if (!r->grad || !wanted(work))
+    if (!r->grad || !bench_wanted(work))
         return;
     if (!bench_works(work, forward, j))
         return;
@@ -303,10 +281,10 @@ static void run_row(const row *r, int size)
     job j = { .row = r };
     char grad[112];
     (void)snprintf(grad, sizeof grad, "%s/grad", work);
-    if (!wanted(work) && !(r->grad && wanted(grad)))
+    if (!bench_wanted(work) && !(r->grad && bench_wanted(grad)))
         return;
     j.in = make(r->set, sizes[size].elements);
-    if (wanted(work)) {
+    if (bench_wanted(work)) {
         measure(work, forward, &j);
         if (size != SMALL) {
             const double limit = limit_of(r, size, &j.in);
@@ -316,31 +294,22 @@ static void run_row(const row *r, int size)
     run_grad(r, size, &j);
 }
 
-static void read_options(void)
-{
-    for (int a = 1; a < arguments; a++) {
-        const bool has_value = a + 1 < arguments;
-        if (strcmp(argument[a], "--threads") == 0 && has_value)
-            tern_set_num_threads(atoi(argument[a + 1]));
-        else if (strcmp(argument[a], "--device") == 0 && has_value &&
-                 tern_dev_parse(argument[a + 1], &device) == TERN_OK)
-            (void)tern_set_default_device(device);
-        else if (strcmp(argument[a], "--quick") == 0)
-            block_seconds = 0.004, blocks = 5;
-    }
-    bench_check();
-}
-
 int main(int argc, char **argv)
 {
-    arguments = argc;
-    argument = argv;
-    read_options();
+    bool quick = false;
+    const bench_option options[] = { { .name = "quick", .flag = &quick }, { .name = NULL } };
+    (void)bench_begin(argc, argv,
+                      "[--threads N] [--device D] [--quick (shorter blocks)] "
+                      "[name, name/size, name/size/grad or /size ...]",
+                      options);
+    device = tern_default_device();
+    if (quick)
+        block_seconds = 0.004, blocks = 5;
     if (device.kind == TERN_KIND_CPU)
         bench_streams_pin(tern_num_threads());
     measure_limits();
     for (int size = 0; size < SIZES; size++)
         for (int r = 0; r < COUNT; r++)
             run_row(&table[r], size);
-    return tern_finish();
+    return bench_end();
 }

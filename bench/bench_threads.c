@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/arguments.h"
 #include "common/bench.h"
 #include "tern/tern.h"
 
@@ -127,10 +128,10 @@ static void busy_neighbour(void)
 
 int main(int argc, char **argv)
 {
-    const bool all = argc < 2;
-    if (all || strcmp(argv[1], "own_tensors") == 0)
+    (void)bench_begin(argc, argv, "[own_tensors busy_neighbour]", NULL);
+    if (bench_wanted("own_tensors"))
         own_tensors();
-    if (all || strcmp(argv[1], "busy_neighbour") == 0)
+    if (bench_wanted("busy_neighbour"))
         busy_neighbour();
-    return tern_finish();
+    return bench_end();
 }

@@ -278,6 +278,12 @@ if(TERN_EXAMPLES AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   tern_test_properties(front/progress front)
 endif()
 
+if(TERN_BENCH)
+  add_test(NAME front/bench_arguments COMMAND sh
+           ${PROJECT_SOURCE_DIR}/tests/front/test_bench_arguments.sh $<TARGET_FILE:bench_ops>)
+  tern_test_properties(front/bench_arguments front)
+endif()
+
 # Memory that nobody wrote, under valgrind: not in builds that a sanitizer watches.
 if(TERN_HAVE_SIM AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_executable(undefined_reads ${PROJECT_SOURCE_DIR}/tests/front/undefined_reads.c)

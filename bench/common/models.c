@@ -273,31 +273,3 @@ void bench_training_steps(void *training, int64_t repeats)
         tern_zero_grad(t->opt);
     }
 }
-
-static void set_device(const char *name)
-{
-    tern_dev_t device;
-    if (tern_dev_parse(name, &device) == TERN_OK)
-        (void)tern_set_default_device(device);
-    bench_check();
-}
-
-int bench_main(int argc, char **argv, const char *const *works, int count, bench_work run)
-{
-    int named = 0;
-    for (int a = 1; a < argc; a++)
-        if (strcmp(argv[a], "--threads") == 0 && a + 1 < argc)
-            tern_set_num_threads(atoi(argv[++a]));
-        else if (strcmp(argv[a], "--device") == 0 && a + 1 < argc)
-            set_device(argv[++a]);
-        else if (strcmp(argv[a], "--json") != 0)
-            named++;
-    for (int i = 0; i < count; i++) {
-        bool wanted = named == 0;
-        for (int a = 1; a < argc; a++)
-            wanted |= strcmp(argv[a], works[i]) == 0;
-        if (wanted)
-            run(works[i]);
-    }
-    return tern_finish();
-}

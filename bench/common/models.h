@@ -37,9 +37,4 @@ void bench_training_free(bench_training *training);
 /* forward, loss, backward, step, zero_grad: a bench_body on a bench_training. */
 void bench_training_steps(void *training, int64_t repeats);
 
-/* --threads N, --device NAME (where all tensors are made) and names of works, of which there are `count`; runs those that were named, or all. The
- * rest of what a main function does: returns its exit status. */
-typedef void (*bench_work)(const char *name);
-int bench_main(int argc, char **argv, const char *const *works, int count, bench_work run);
-
 #endif

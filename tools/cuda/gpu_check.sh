@@ -141,7 +141,7 @@ stage_sequences() {
     operations=20000
     [ -z "$rehearsal" ] || operations=500
     for seed in 1 2 3; do
-        once "sequence-tern-$seed" 30 "$build/bench/bench_sequence" "$seed" "$operations" "$device" || bad=1
+        once "sequence-tern-$seed" 30 "$build/bench/bench_sequence" --seed "$seed" --operations "$operations" --device "$device" || bad=1
         has_torch || continue
         once "sequence-torch-$seed" 60 "$python" bench/peers/torch_sequence.py "$seed" "$operations" || bad=1
         [ "$bad" -eq 0 ] || continue
