@@ -390,61 +390,7 @@ static void test_matmul_says_what_does_not_fit(void **state)
     assert_error(TERN_ERR_ARGUMENT, "matmul: b is NULL");
 }
 
-/* ---- making and reading ------------------------------------------------------------------------ */
-
-static void test_ranges(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    assert_int_equal(tern_dtype(tern_arange(0, 3)), TERN_I64);
-    assert_values(tern_arange(5, 0, -2), 5, 3, 1);
-    assert_values(tern_arange(0, 1, 0.25), 0, 0.25, 0.5, 0.75);
-    assert_int_equal(tern_numel(tern_arange(3, 3)), 0);
-    assert_null(tern_arange(0, 3, -1));
-    assert_error(TERN_ERR_ARGUMENT, "arange: a step of -1 does not lead from 0 to 3");
-    assert_null(tern_arange(0, (double)INFINITY));
-    assert_error(TERN_ERR_ARGUMENT, "finite");
-}
-
-static void test_creation_checks_its_arguments(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    assert_null(tern_empty(TERN_SHAPE(2, -1)));
-    assert_error(TERN_ERR_SHAPE, "[2, -1]");
-    assert_null(tern_zeros(TERN_SHAPE(1LL << 40, 1LL << 40)));
-    assert_error(TERN_ERR_SHAPE, "cannot have the shape");
-    assert_null(tern_zeros(.dtype = TERN_F32));
-    assert_error(TERN_ERR_ARGUMENT, "zeros: no shape was given");
-    assert_null(tern_ones(TERN_SHAPE(2), .dtype = TERN_I64, .requires_grad = true));
-    assert_error(TERN_ERR_GRAD, "only floats");
-    assert_null(tern_rand(TERN_SHAPE(2), .dtype = TERN_I64));
-    assert_error(TERN_ERR_DTYPE, "rand: does not make i64");
-    assert_null(tern_from_data(NULL, TERN_SHAPE(2)));
-    assert_error(TERN_ERR_ARGUMENT, "from_data: the data is NULL");
-    assert_int_equal(tern_live_tensors(), 0);
-}
-
-static void count_release(void *user)
-{
-    ++*(int *)user;
-}
-
-static void test_memory_of_the_caller_is_released_once(void **state)
-{
-    (void)state;
-    float values[] = { 1, 2, 3 };
-    int released = 0;
-    {
-        TERN_SCOPE;
-        tern_tensor *x = tern_from_memory(values, count_release, &released, TERN_SHAPE(3));
-        tern_mul_(tern_slice(x, 0, 1), 10);
-        assert_ptr_equal(tern_data(x), values);
-        assert_int_equal(released, 0);
-    }
-    assert_int_equal(released, 1);
-    assert_close((double)values[2], 30.0, 0);
-}
+/* ---- reading, owned results ----------------------------------------------------------------------- */
 
 static void test_reading_converts(void **state)
 {
@@ -512,9 +458,6 @@ int main(void)
         cmocka_unit_test(test_cat_of_many_tensors_has_gradients),
         cmocka_unit_test(test_matmul_from_vectors_to_batches),
         cmocka_unit_test(test_matmul_says_what_does_not_fit),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_creation_checks_its_arguments),
-        cmocka_unit_test(test_memory_of_the_caller_is_released_once),
         cmocka_unit_test(test_reading_converts),
         cmocka_unit_test(test_owned_mode_gives_one_reference),
     };

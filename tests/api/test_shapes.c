@@ -1,5 +1,4 @@
 /* Views and copies with elements in other places, as a user meets them. */
-#include <math.h>
 #include <string.h>
 
 #include "tests/support/check.h"
@@ -344,142 +343,6 @@ static void test_pad_moves_a_single_element_out(void **state)
     expect(tern_grad_of(x), (const float[]){ 3, 3, 0 }, 3);
 }
 
-/* ---- made from nothing --------------------------------------------------------------------------- */
-
-/* A product that is not rounded before it is added (fma) gives -1 + 4e-16 for the 90th of them. */
-static void test_linspace_cuts_whole_numbers_to_themselves(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    int32_t got[201];
-    tern_tensor *x = tern_linspace(-10, 10, 201, TERN_I32);
-    assert_no_error();
-    assert_int_equal(tern_read(x, TERN_I32, got, sizeof got), TERN_OK);
-    for (int i = 0; i < 201; i++)
-        assert_int_equal(got[i], (i - 100) / 10);
-}
-
-static void test_linspace_and_eye(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    expect(tern_linspace(0, 1, 5), (const float[]){ 0, 0.25f, 0.5f, 0.75f, 1 }, 5);
-    expect(tern_linspace(0, 10, 4, TERN_I32), (const float[]){ 0, 3, 6, 10 }, 4);
-    assert_int_equal(tern_numel(tern_linspace(0, 1, 0)), 0);
-    assert_true(tern_requires_grad(tern_linspace(0, 1, 3, .requires_grad = true)));
-    expect(tern_eye(2), (const float[]){ 1, 0, 0, 1 }, 4);
-    expect(tern_eye(2, 3, TERN_BOOL), (const float[]){ 1, 0, 0, 0, 1, 0 }, 6);
-    assert_int_equal(tern_size(tern_eye(3, TERN_ZERO), 0), 3);
-    assert_int_equal(tern_numel(tern_eye(0)), 0);
-    refused(tern_linspace(0, 1, -1) != NULL, "-1");
-    refused(tern_linspace(0, 1, 3, TERN_BOOL) != NULL, "bool");
-    refused(tern_linspace(0, 1e300, 3, TERN_I64) != NULL, "holds");
-    refused(tern_eye(-1) != NULL, "-1");
-    refused(tern_eye(2, .dtype = TERN_I64, .requires_grad = true) != NULL, "only floats");
-}
-
-static void test_randint(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_tensor *x = tern_randint(-3, 5, TERN_SHAPE(1000));
-    assert_int_equal(tern_dtype(x), TERN_I64);
-    assert_close(tern_item(tern_amax(x)), 4, 0);
-    assert_close(tern_item(tern_amax(tern_neg(x))), 3, 0);
-    assert_int_equal(tern_numel(tern_randint(INT64_MIN, INT64_MAX, TERN_SHAPE(2, 2))), 4);
-    assert_non_null(tern_randint(0, 256, TERN_SHAPE(3), TERN_U8));
-    refused(tern_randint(5, 5, TERN_SHAPE(3)) != NULL, "from 5 to below 5");
-    refused(tern_randint(0, 257, TERN_SHAPE(3), TERN_U8) != NULL, "numbers of u8");
-    refused(tern_randint(-1, 2, TERN_SHAPE(3), TERN_BOOL) != NULL, "numbers of bool");
-    refused(tern_randint(0, 65506, TERN_SHAPE(3), TERN_F16) != NULL, "numbers of f16");
-}
-
-static void test_randperm_gives_each_once(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    static const struct {
-        tern_dtype_t dtype;
-        int64_t most; /* PyTorch's, too */
-        const char *says;
-    } cases[] = { { TERN_U8, 256, "n is 257, but u8 tells at most 256" },
-                  { TERN_I8, 128, "n is 129, but i8 tells at most 128" },
-                  { TERN_I16, 32768, "n is 32769, but i16" },
-                  { TERN_F16, 2049, "n is 2050, but f16 tells at most 2049" },
-                  { TERN_BF16, 257, "n is 258, but bf16 tells at most 257" } };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tern_tensor *p = tern_randperm(cases[i].most, .dtype = cases[i].dtype);
-        assert_int_equal(tern_numel(tern_unique(p, NULL, NULL)), cases[i].most);
-        refused(tern_randperm(cases[i].most + 1, .dtype = cases[i].dtype) != NULL, cases[i].says);
-    }
-    refused(tern_randperm((1 << 24) + 2, .dtype = TERN_F32) != NULL, "at most 16777217");
-    assert_int_equal(tern_numel(tern_randperm(0, .dtype = TERN_U8)), 0);
-    assert_no_error();
-}
-
-static double sign_of(tern_tensor *t)
-{
-    double values[8] = { 0 };
-    assert_no_error();
-    (void)tern_read(t, TERN_F64, values, tern_numel(t) * (int64_t)sizeof *values);
-    return values[0] == 0 && signbit(values[0]) ? -1 : 1;
-}
-
-static void test_a_negative_zero_stays_one(void **state)
-{
-    (void)state;
-    static const tern_dtype_t floats[] = { TERN_F16, TERN_BF16, TERN_F32, TERN_F64 };
-    TERN_SCOPE;
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
-        tern_tensor *x = tern_full(-0.0, TERN_SHAPE(2), .dtype = floats[i]);
-        assert_close(sign_of(x), -1, 0);
-        assert_close(sign_of(tern_fill(tern_ones(TERN_SHAPE(2), .dtype = floats[i]), -0.0)), -1, 0);
-        assert_close(sign_of(tern_pad(x, { 1, 0 }, .value = -0.0)), -1, 0);
-        assert_close(sign_of(tern_pad(x, { 1, 0 })), 1, 0);
-    }
-    assert_true(tern_item(tern_full(-0.0, TERN_SCALAR_SHAPE, .dtype = TERN_I64)) == 0);
-    assert_true(tern_item(tern_full(-0.0, TERN_SCALAR_SHAPE, .dtype = TERN_BOOL)) == 0);
-}
-
-/* A bool of the caller's may be any byte. */
-static void test_bools_from_data_are_0_or_1(void **state)
-{
-    (void)state;
-    const uint8_t bytes[] = { 7, 0, 255, 1 };
-    TERN_SCOPE;
-    tern_tensor *x = tern_from_data(bytes, TERN_SHAPE(4), .dtype = TERN_BOOL);
-    expect(tern_sum(x), (const float[]){ 3 }, 1);
-    expect(tern_eq(x, true), (const float[]){ 1, 0, 1, 1 }, 4);
-    expect(tern_logical_not(x), (const float[]){ 0, 1, 0, 0 }, 4);
-    tern_tensor *image = tern_from_data(bytes, TERN_SHAPE(1, 2, 1, 2), .dtype = TERN_BOOL,
-                                        .format = TERN_FORMAT_CHANNELS_LAST);
-    expect(tern_sum(image), (const float[]){ 3 }, 1);
-}
-
-static void test_bernoulli(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    tern_tensor *p = tern_set_requires_grad(tern_full(0.25, TERN_SHAPE(10000)), true);
-    tern_tensor *x = tern_bernoulli(p, NULL);
-    assert_close(tern_item(tern_mean(x)), 0.25, 0.02);
-    tern_backward(tern_sum(x));
-    assert_close(tern_item(tern_amax(tern_abs(tern_grad_of(p)))), 0, 0);
-    expect(tern_bernoulli(tern_arange(0, 2, .dtype = TERN_F32), NULL), (const float[]){ 0, 1 }, 2);
-    assert_refused(tern_bernoulli(tern_full(1.5, TERN_SHAPE(3)), NULL));
-    assert_non_null(strstr(tern_error_text(), "1.5 at position"));
-    tern_error_clear();
-    assert_refused(tern_bernoulli(tern_full((double)NAN, TERN_SHAPE(3), TERN_F64), NULL));
-    tern_error_clear();
-    refused(tern_bernoulli(tern_arange(0, 2), NULL) != NULL, "accepted are: f16");
-    tern_generator *g = tern_generator_create(3), *h = tern_generator_create(3);
-    tern_tensor *same =
-        tern_eq(tern_bernoulli(tern_detach(p), g), tern_bernoulli(tern_detach(p), h));
-    assert_close(tern_item(tern_sum(same)), 10000, 0);
-    tern_generator_free(g);
-    tern_generator_free(h);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,13 +363,6 @@ int main(void)
         cmocka_unit_test(test_pad),
         cmocka_unit_test(test_pad_takes_away_and_adds),
         cmocka_unit_test(test_pad_moves_a_single_element_out),
-        cmocka_unit_test(test_linspace_cuts_whole_numbers_to_themselves),
-        cmocka_unit_test(test_linspace_and_eye),
-        cmocka_unit_test(test_randint),
-        cmocka_unit_test(test_randperm_gives_each_once),
-        cmocka_unit_test(test_a_negative_zero_stays_one),
-        cmocka_unit_test(test_bools_from_data_are_0_or_1),
-        cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);
 }
