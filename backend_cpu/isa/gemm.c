@@ -128,6 +128,7 @@ static far_rows far_after(const cpu_product *g, int64_t size, int64_t k0, int64_
 #define X(name) f32_##name
 #define FN(name) name##_f32
 #define LANES TILE_F32_LANES
+#include "backend_cpu/isa/gemm_dots.inc"
 #include "backend_cpu/isa/gemm_tile.inc"
 #undef T
 #undef X
@@ -138,6 +139,7 @@ static far_rows far_after(const cpu_product *g, int64_t size, int64_t k0, int64_
 #define X(name) f64_##name
 #define FN(name) name##_f64
 #define LANES TILE_F64_LANES
+#include "backend_cpu/isa/gemm_dots.inc"
 #include "backend_cpu/isa/gemm_tile.inc"
 #undef T
 #undef X
