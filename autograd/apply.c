@@ -121,14 +121,6 @@ static bool cast_inputs(core_call *call)
     return true;
 }
 
-static void release_casts(core_call *call)
-{
-    for (int i = 0; call->owned != 0 && i < call->n_in; i++)
-        if (call->owned & B(i))
-            core_release(call->self, call->in[i]);
-    call->owned = 0;
-}
-
 static tern_tensor *apply_forward(core_call *call)
 {
     tern_thread *self = call->self;
@@ -145,7 +137,7 @@ static tern_tensor *apply_forward(core_call *call)
     bool ok = cast_inputs(call) && run_forward(call, &ctx);
     ok = ok && (!core_tape_wants(call) || record(call, &ctx));
     self->autocast = autocast;
-    release_casts(call);
+    core_release_owned(call);
     if (!ok && call->out[0] != NULL) {
         core_release(self, call->out[0]);
         call->out[0] = NULL;

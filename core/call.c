@@ -383,20 +383,6 @@ tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n
     return core_dispatch(&call) ? in[0] : NULL;
 }
 
-tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
-                              tern_tensor *b, tern_tensor *c)
-{
-    core_call call;
-    core_fill(&call, core_self(), id, site, attr);
-    call.preset = true;
-    call.n_in = 3;
-    call.in[0] = a;
-    call.in[1] = b;
-    call.in[2] = c;
-    call.out[0] = a;
-    return core_dispatch(&call) ? a : NULL;
-}
-
 tern_tensor *core_op1_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a)
 {
     return core_opn_inplace(id, site, attr, 1, &a);

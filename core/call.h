@@ -9,8 +9,8 @@
  *     }
  *
  * The dispatcher (core/dispatch.c) takes it through a fixed order: pending error, site, NULL and
- * device checks, autocast, rule (dtype and shape checks, broadcast, promotion, outputs), kernel,
- * version bump, tape, observers. A rule validates and makes the outputs:
+ * device checks, autocast, rule (shapes, broadcast, promotion, outputs), dtype check, kernel, version
+ * bump, tape. A rule validates and makes the outputs:
  *
  *     bool rule_softmax(core_call *call)
  *     {
@@ -20,8 +20,8 @@
  *         return core_out(call, 0, x->dtype, x->ndim, x->shape);
  *     }
  *
- * The dispatcher has checked the dtype of input 0 against the row before the rule runs. Attributes
- * are the caller's struct: a rule may normalise them; a recorded call keeps a copy. */
+ * The dispatcher checks the dtype of input 0 against the row after the rule, which may have cast it.
+ * Attributes are the caller's struct: a rule may normalise them; a recorded call keeps a copy. */
 #ifndef TERN_CORE_CALL_H
 #define TERN_CORE_CALL_H
 
@@ -91,6 +91,17 @@ static inline void core_fill(core_call *call, tern_thread *self, tern_op_id id, 
     call->owned = 0;
 }
 
+/* Lets go of the record's temporaries. */
+static inline void core_release_owned(core_call *call)
+{
+    if (__builtin_expect(call->owned == 0, 1))
+        return;
+    for (int i = 0; i < call->n_in; i++)
+        if (call->owned & B(i))
+            core_release(call->self, call->in[i]);
+    call->owned = 0;
+}
+
 /* Fill, dispatch, and hand output 0 (of core_opn: all n_out outputs) to the innermost scope.
  * Inputs may be NULL only where the row says optional. */
 tern_tensor *core_op0(tern_op_id id, tern_site_t site, void *attr, tern_dev_t dev,
@@ -113,14 +124,6 @@ tern_tensor *core_op1_inplace(tern_op_id id, tern_site_t site, void *attr, tern_
 /* The same for any number of inputs; in[0] is what is written. */
 tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n_in,
                               tern_tensor *const *in);
-/* Can the destination of a call in place be written: is it on the call's device, each element in a place
- * of its own? For rules; true for calls that make their results. */
-bool core_check_destination(core_call *call);
-
-/* The same of three; a is not NULL. */
-tern_tensor *core_op3_inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *a,
-                              tern_tensor *b, tern_tensor *c);
-
 /* The row's kernel on (t, x) in t's memory, for callers that know what the dispatcher would find: no
  * error is pending, both have one device, dtype (which the row takes) and shape, nothing is recorded,
  * and nobody else sees t's memory. t, or NULL after an error. */
@@ -145,6 +148,8 @@ static inline bool core_out_like(core_call *call, int i, const tern_view *like, 
     call->out[i] = core_tensor_new_like(call->self, call->site, call->dev, dtype, like);
     return call->out[i] != NULL;
 }
+/* Preset outputs: can the first be written: is it on the call's device, each element in a place of its own? */
+bool core_check_destination(core_call *call);
 /* 4-D output, channels_last or row-major. */
 bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
                     bool channels_last);
@@ -205,7 +210,7 @@ tern_tensor *core_grad_so_far(const tern_op_ctx *ctx, int i);
 /* A copy of the call's attributes, as its own type. */
 #define core_ctx_attr(ctx, type) (*(const type *)tern_op_attr(ctx))
 
-/* ---- rules shared by several rows (core/rules.c) ------------------------------------------------ */
+/* ---- rules shared by several rows --------------------------------------------------------------- */
 bool rule_preset(core_call *call);
 bool rule_unary(core_call *call);       /* same dtype, shape and layout */
 bool rule_unary_float(core_call *call); /* integers become the default float first */
@@ -218,10 +223,7 @@ bool rule_compare(core_call *call);
 bool rule_where(core_call *call);
 bool rule_ternary(core_call *call); /* three operands, broadcast and promoted */
 bool rule_addcdiv(core_call *call);
-bool rule_step(core_call *call); /* optimizer steps: p, gradient and state alike */
-bool rule_step_scaled(core_call *call);
 void back_zero(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
 
-/* Rows' own rules and backward functions are declared by the table (core/op_table.c) and defined in
- * core/ops/<op>.c. */
+/* Rows' own rules and backward functions are declared in core/op_table.h and defined in core/ops/. */
 #endif

@@ -50,9 +50,7 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
     const bool inside = result != NULL && made_inside(frame, result);
     if (inside)
         core_retain(result);
-    for (int i = 0; frame->call.owned != 0 && i < frame->call.n_in; i++)
-        if (frame->call.owned & B(i))
-            core_release(self, frame->call.in[i]);
+    core_release_owned(&frame->call);
     core_scope_unwind(self, frame->mark);
     tern_set_owned_mode(frame->owned_mode);
     core_calling_end(self, frame->outer_name);

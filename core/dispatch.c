@@ -3,6 +3,7 @@
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/error.h"
+#include "core/rules.h"
 #include "core/stream.h"
 #include "core/tape.h"
 #include "core/transfers.h"
@@ -16,11 +17,6 @@ static bool takes_host_scalars(const tern_op *op)
            op->rule == rule_where || op->rule == rule_ternary || op->rule == rule_addcdiv;
 }
 
-static bool is_host_scalar(const tern_tensor *t)
-{
-    return t->view.dev.kind == TERN_KIND_CPU && t->view.ndim == 0;
-}
-
 /* Slow part of the device check: some input lies elsewhere than the first one. */
 static bool settle_device(core_call *call)
 {
@@ -29,7 +25,7 @@ static bool settle_device(core_call *call)
     const bool scalars = takes_host_scalars(call->op);
     for (int i = 0; i < call->n_in; i++) {
         const tern_tensor *t = call->in[i];
-        if (t == NULL || (scalars && is_host_scalar(t)))
+        if (t == NULL || (scalars && core_is_host_scalar(t)))
             continue;
         if (found && !tern_dev_equal(dev, t->view.dev)) {
             call->dev = dev;
@@ -80,32 +76,15 @@ static inline bool fits_layout(const tern_view *view, uint8_t layout)
            (layout == LAYOUT_IMAGE && core_view_channels_last(view));
 }
 
-/* A tensor like `t` in the given place and dtype, row-major, filled from t; owned by the caller. */
+/* core_copied where t lies, row-major, without history. */
 static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, int ndim,
                            const int64_t *dims)
 {
-    core_call copy;
-    copy.self = call->self;
-    copy.op = &core_op_table[TERN_OP_copy];
-    copy.site = call->site;
-    copy.attr = NULL;
-    copy.n_in = 1;
-    copy.n_out = 1;
-    copy.preset = true;
-    copy.owned = 0;
-    copy.in[0] = t;
-    tern_tensor *out = core_tensor_new(call->self, call->site, t->view.dev, dtype, ndim, dims);
-    copy.out[0] = out;
-    if (out == NULL)
-        return NULL;
     const bool grad_mode = call->self->grad_mode;
     call->self->grad_mode = false;
-    const bool ok = core_dispatch(&copy);
+    tern_tensor *out = core_copied(call->self, call->site, t, t->view.dev, dtype, ndim, dims, NULL);
     call->self->grad_mode = grad_mode;
-    if (ok)
-        return out;
-    core_release(call->self, out);
-    return NULL;
+    return out;
 }
 
 static __attribute__((noinline, cold)) bool unsupported(core_call *call)
@@ -323,16 +302,6 @@ static void bump_versions(core_call *call)
             bump(call->in[i]->storage);
 }
 
-static inline void release_owned(core_call *call)
-{
-    if (__builtin_expect(call->owned == 0, 1))
-        return;
-    for (int i = 0; i < call->n_in; i++)
-        if (call->owned & B(i))
-            core_release(call->self, call->in[i]);
-    call->owned = 0;
-}
-
 static bool fail_and_release(core_call *call)
 {
     if (!call->preset)
@@ -341,7 +310,7 @@ static bool fail_and_release(core_call *call)
                 core_release(call->self, call->out[i]);
                 call->out[i] = NULL;
             }
-    release_owned(call);
+    core_release_owned(call);
     return false;
 }
 
@@ -444,14 +413,14 @@ __attribute__((always_inline)) static inline bool dispatch(core_call *call)
         for (int i = 0; i < CORE_MAX_OUTPUTS; i++) /* all: a wide store, no loop */
             call->out[i] = NULL;
     if (__builtin_expect(self->error_code != TERN_OK, 0)) {
-        release_owned(call);
+        core_release_owned(call);
         return false;
     }
     call->site = core_site(self, call->site);
     if (!check_inputs(call) || (core_autocast_wants(call) && !core_autocast_inputs(call)) ||
         !execute(call))
         return fail_and_release(call);
-    release_owned(call);
+    core_release_owned(call);
     return true;
 }
 

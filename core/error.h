@@ -26,12 +26,12 @@ tern_status_t core_error(tern_thread *self, tern_site_t site, tern_status_t code
 /* The same in steps, for texts of several lines; only when no error is pending. */
 core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t code,
                            const char *what);
+void core_error_end(tern_thread *self, core_text *text);
 /* One that shows two tensors which should be alike, below `problem`. */
 tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t code,
                               const char *what, const char *problem, const char *first_name,
                               const tern_tensor *first, const char *second_name,
                               const tern_tensor *second);
-void core_error_end(tern_thread *self, core_text *text);
 
 /* Between begin and end, errors name the function that the program called in front of the one inside that
  * fails: "conv1d: in conv2d: ...". `begin` returns what `end` wants back. */

@@ -11,11 +11,6 @@ static bool is_parameter(const tern_tensor *t)
     return t->requires_grad && tern_is_leaf(t);
 }
 
-static bool is_host_scalar(const tern_tensor *t)
-{
-    return t->view.dev.kind == TERN_KIND_CPU && t->view.ndim == 0;
-}
-
 /* To what is written in place, else to a device rather than back to the CPU, and there to the parameters: what
  * is computed from them is what moves. */
 static tern_dev_t target_of(const core_call *call)
@@ -39,7 +34,7 @@ static int moved_of(const core_call *call, tern_dev_t target)
     for (int i = call->n_in - 1; i >= 0; i--) {
         const tern_tensor *t = call->in[i];
         if (t != NULL && !tern_dev_equal(t->view.dev, target) &&
-            (moved < 0 || !is_host_scalar(t) || is_host_scalar(call->in[moved])))
+            (moved < 0 || !core_is_host_scalar(t) || core_is_host_scalar(call->in[moved])))
             moved = i;
     }
     return moved;

@@ -266,11 +266,6 @@ static bool out_elementwise(core_call *call, tern_dtype_t dtype, int ndim, const
     return core_out(call, 0, dtype, ndim, dims);
 }
 
-static bool is_host_number(const tern_tensor *t)
-{
-    return t->view.ndim == 0 && t->view.dev.kind == TERN_KIND_CPU;
-}
-
 /* What operand i becomes before the kernel: the dtype in which the operands meet, but f32 for the plain
  * scalar that a half tensor is multiplied or divided by, or that lerp weighs with. That is PyTorch's rule on the CPU: the
  * arithmetic is in f32, and the scalar is not rounded before it. */
@@ -279,8 +274,8 @@ static tern_dtype_t operand_dtype(const core_call *call, int i, tern_dtype_t dty
     const int id = call->op->id_;
     const bool scales =
         ((id == TERN_OP_mul || id == TERN_OP_div) && i == 1) || (id == TERN_OP_lerp && i == 2);
-    return scales && (dtype == TERN_F16 || dtype == TERN_BF16) && is_host_number(call->in[i]) &&
-                   !core_input_needs_grad(call, i)
+    return scales && (dtype == TERN_F16 || dtype == TERN_BF16) &&
+                   core_is_host_scalar(call->in[i]) && !core_input_needs_grad(call, i)
                ? TERN_F32
                : dtype;
 }
@@ -315,7 +310,7 @@ bool rule_same(core_call *call)
 
 /* ---- two operands ------------------------------------------------------------------------------ */
 
-static bool alike(const tern_view *a, const tern_view *b)
+static inline bool alike(const tern_view *a, const tern_view *b)
 {
     return a->dtype == b->dtype && core_dev_word(a->dev) == core_dev_word(b->dev) &&
            core_view_same_shape(a, b);
@@ -453,52 +448,4 @@ bool rule_where(core_call *call)
                          tern_dtype_name((tern_dtype_t)core_view(call, 0)->dtype));
     const tern_dtype_t dtype = core_result_type(core_view(call, 1), core_view(call, 2));
     return broadcast_three(call, 1, 2, 0, &ndim, dims) && meet(call, 1, dtype, dtype, ndim, dims);
-}
-
-/* ---- optimizer steps --------------------------------------------------------------------------- */
-
-/* Inputs below `count` are parameter, gradient and state; is the gradient written? */
-static bool check_step(core_call *call, int count, bool writes_gradient)
-{
-    const tern_view *p = core_view(call, 0);
-    char name[CORE_OPERAND_BYTES];
-    for (int i = 1; i < count; i++) {
-        if (call->in[i] == NULL)
-            continue;
-        const tern_view *v = core_view(call, i);
-        const bool written = i == 1 ? writes_gradient : (call->op->mutates & B(i)) != 0;
-        if (v->dtype != p->dtype || !core_view_same_shape(v, p))
-            return core_fail(call, v->dtype != p->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
-                             "parameter, gradient and state have to be alike in dtype and shape; "
-                             "%s differs",
-                             core_operand_name(call->op, i, name));
-        if (written && core_view_overlaps_itself(v))
-            return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
-                             "several elements of %s, which is written, share one place in memory",
-                             core_operand_name(call->op, i, name));
-    }
-    return true;
-}
-
-bool rule_step(core_call *call)
-{
-    return check_step(call, call->n_in, false);
-}
-
-/* Scale, flag and count are the last three inputs. */
-bool rule_step_scaled(core_call *call)
-{
-    const int first = call->n_in - 3;
-    for (int i = 0; i < 2; i++) {
-        const tern_view *v = call->in[first + i] != NULL ? core_view(call, first + i) : NULL;
-        if (v != NULL && (v->numel != 1 || v->dtype != TERN_F32))
-            return core_fail(call, v->numel != 1 ? TERN_ERR_SHAPE : TERN_ERR_DTYPE, NULL,
-                             "%s has to be one element of f32", i == 0 ? "the scale" : "the flag");
-    }
-    const tern_view *count = call->in[first + 2] != NULL ? core_view(call, first + 2) : NULL;
-    if (count != NULL &&
-        (count->numel != 2 || count->dtype != TERN_I64 || !(count->flags & TERN_VIEW_CONTIGUOUS)))
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
-                         "the count of steps has to be two adjacent elements of i64");
-    return check_step(call, first, call->in[first] != NULL);
 }

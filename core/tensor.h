@@ -145,6 +145,12 @@ static inline uint32_t core_dev_word(tern_dev_t dev)
     return word;
 }
 
+/* A 0-dim tensor of the CPU, which elementwise rows take beside tensors of a device. */
+static inline bool core_is_host_scalar(const tern_tensor *t)
+{
+    return t->view.ndim == 0 && t->view.dev.kind == TERN_KIND_CPU;
+}
+
 static inline bool core_view_same_shape(const tern_view *a, const tern_view *b)
 {
     if (a->ndim != b->ndim || a->numel != b->numel)

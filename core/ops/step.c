@@ -1,6 +1,57 @@
-/* One optimizer step of one parameter: kernels that write their inputs. */
-#include "core/call.h"
+/* One optimizer step of one parameter: rows whose kernels write their inputs. */
 #include "core/error.h"
+#include "core/op_table.h"
+#include "core/rules.h"
+
+/* ---- rules ------------------------------------------------------------------------------------- */
+
+/* Inputs below `count` are parameter, gradient and state; is the gradient written? */
+static bool check_step(core_call *call, int count, bool writes_gradient)
+{
+    const tern_view *p = core_view(call, 0);
+    char name[CORE_OPERAND_BYTES];
+    for (int i = 1; i < count; i++) {
+        if (call->in[i] == NULL)
+            continue;
+        const tern_view *v = core_view(call, i);
+        const bool written = i == 1 ? writes_gradient : (call->op->mutates & B(i)) != 0;
+        if (v->dtype != p->dtype || !core_view_same_shape(v, p))
+            return core_fail(call, v->dtype != p->dtype ? TERN_ERR_DTYPE : TERN_ERR_SHAPE, NULL,
+                             "parameter, gradient and state have to be alike in dtype and shape; "
+                             "%s differs",
+                             core_operand_name(call->op, i, name));
+        if (written && core_view_overlaps_itself(v))
+            return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
+                             "several elements of %s, which is written, share one place in memory",
+                             core_operand_name(call->op, i, name));
+    }
+    return true;
+}
+
+bool rule_step(core_call *call)
+{
+    return check_step(call, call->n_in, false);
+}
+
+/* Scale, flag and count are the last three inputs. */
+bool rule_step_scaled(core_call *call)
+{
+    const int first = call->n_in - 3;
+    for (int i = 0; i < 2; i++) {
+        const tern_view *v = call->in[first + i] != NULL ? core_view(call, first + i) : NULL;
+        if (v != NULL && (v->numel != 1 || v->dtype != TERN_F32))
+            return core_fail(call, v->numel != 1 ? TERN_ERR_SHAPE : TERN_ERR_DTYPE, NULL,
+                             "%s has to be one element of f32", i == 0 ? "the scale" : "the flag");
+    }
+    const tern_view *count = call->in[first + 2] != NULL ? core_view(call, first + 2) : NULL;
+    if (count != NULL &&
+        (count->numel != 2 || count->dtype != TERN_I64 || !(count->flags & TERN_VIEW_CONTIGUOUS)))
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                         "the count of steps has to be two adjacent elements of i64");
+    return check_step(call, first, call->in[first] != NULL);
+}
+
+/* ---- the functions ----------------------------------------------------------------------------- */
 
 static tern_status_t step(tern_op_id id, tern_site_t site, const void *options, size_t bytes, int n,
                           tern_tensor *const *in)

@@ -34,7 +34,7 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, void *attr, tern_te
                             run_fn run)
 {
     if (writes_at_once(id, in))
-        return core_op3_inplace(id, site, attr, in[0], in[1], in[2]);
+        return core_opn_inplace(id, site, attr, 3, in);
     core_frame frame;
     const int n_in =
         core_op_table[id].rule != NULL ? 3 : 2; /* masked_fill has looked at its third */
