@@ -121,14 +121,10 @@ static bool build(tern_site_t site, const char *what, tern_module *m, nn_index *
     extent need = { .entries = 0 };
     measure(m, 0, &need);
     nn_index_clear(index);
-    index->memory[0] = index->entries =
-        nn_alloc(site, "parameters", need.entries, sizeof(nn_entry));
-    tern_tensor **tensors = index->memory[1] =
-        nn_alloc(site, "parameters", need.entries, sizeof *tensors);
-    const char **names = index->memory[2] =
-        nn_alloc(site, "parameters", need.entries, sizeof *names);
-    char *text = index->memory[3] =
-        nn_alloc(site, "parameters", 1, need.text_bytes + need.longest + 1);
+    index->memory[0] = index->entries = nn_alloc(site, what, need.entries, sizeof(nn_entry));
+    tern_tensor **tensors = index->memory[1] = nn_alloc(site, what, need.entries, sizeof *tensors);
+    const char **names = index->memory[2] = nn_alloc(site, what, need.entries, sizeof *names);
+    char *text = index->memory[3] = nn_alloc(site, what, 1, need.text_bytes + need.longest + 1);
     if (!index->entries || !tensors || !names || !text) {
         nn_index_clear(index);
         return false;
