@@ -108,7 +108,7 @@ tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, cons
     const cuda_blas_calls *blas =
         cuda_blas_open(); /* first: a callback of the log may go elsewhere */
     CUDA_TRY(cuda_enter(call, &stream));
-    const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
+    const cuda_device *d = cuda_device_enter(call->dev.index);
     if (d == NULL || blas == NULL || !cuda_blas_plan_make(call, g, d->capability, &plan, &status))
         return by_own_kernel(call, g, stream, name);
     bool done = false;

@@ -105,7 +105,7 @@ tern_status_t cuda_blas_enter(const tern_call *call, const cuda_blas_calls *blas
     void *workspace = call->host->workspace(call, bytes);
     if (workspace == NULL)
         return TERN_ERR_OOM;
-    if (cuda_device_enter(call->host, call->dev.index) == NULL) /* the user may have left it */
+    if (cuda_device_enter(call->dev.index) == NULL) /* the user may have left it */
         return TERN_ERR_BACKEND;
     bool full;
     tern_status_t status = find(call->dev.index, blas, stream, &full, out);

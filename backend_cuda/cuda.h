@@ -46,7 +46,7 @@ typedef struct cuda_device {
 
 /* The device, made current for the thread and opened at its first use. NULL after recording an
  * error. */
-cuda_device *cuda_device_enter(const tern_host *host, int index);
+cuda_device *cuda_device_enter(int index);
 /* For calls of no device, as page-locked memory's, which would start the thread's current one: the first
  * that was opened becomes current, if there is one. */
 void cuda_enter_any(void);
@@ -125,7 +125,7 @@ void cuda_make_room(const tern_call *call);
 static inline void *cuda_scratch(const tern_call *call, int64_t bytes)
 {
     void *data = call->host->scratch(call, bytes);
-    return cuda_device_enter(call->host, call->dev.index) != NULL ? data : NULL;
+    return cuda_device_enter(call->dev.index) != NULL ? data : NULL;
 }
 
 #ifdef __cplusplus

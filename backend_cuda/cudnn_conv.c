@@ -253,7 +253,7 @@ static void find_room(chooser *c)
 static cudnnStatus_t choose(chooser *c, bool *out_ready)
 {
     const bool measure = c->plan->key.flags & TERN_NUMERICS_CUDNN_BENCHMARK;
-    const cuda_device *d = cuda_device_enter(c->call->host, c->call->dev.index);
+    const cuda_device *d = cuda_device_enter(c->call->dev.index);
     if (d == NULL)
         return CUDNN_STATUS_NOT_INITIALIZED;
     c->capability = d->capability;

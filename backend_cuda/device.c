@@ -57,9 +57,8 @@ static cudaError_t open_device(cuda_device *d, int index)
     return cudaSuccess;
 }
 
-cuda_device *cuda_device_enter(const tern_host *host, int index)
+cuda_device *cuda_device_enter(int index)
 {
-    (void)host;
     cuda_device *d = &devices[index];
     cudaError_t code = cudaSetDevice(index);
     if (code == cudaSuccess && __atomic_load_n(&d->slot, __ATOMIC_ACQUIRE) == NULL) {
@@ -81,7 +80,7 @@ void cuda_enter_any(void)
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)
 {
     *out_stream = (cudaStream_t)call->stream;
-    return cuda_device_enter(call->host, call->dev.index) != NULL ? TERN_OK : TERN_ERR_BACKEND;
+    return cuda_device_enter(call->dev.index) != NULL ? TERN_OK : TERN_ERR_BACKEND;
 }
 
 void cuda_return(const tern_call *call)
@@ -101,7 +100,7 @@ void cuda_make_room(const tern_call *call)
 tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot)
 {
-    const cuda_device *d = cuda_device_enter(call->host, call->dev.index);
+    const cuda_device *d = cuda_device_enter(call->dev.index);
     *out_slot = d != NULL ? d->slot : NULL;
     return d != NULL ? cuda_enter(call, out_stream) : TERN_ERR_BACKEND;
 }

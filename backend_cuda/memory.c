@@ -5,7 +5,7 @@ static void *device_alloc(void *context, int index, int64_t bytes, void *stream)
 {
     (void)context, (void)stream;
     void *data = NULL;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return NULL;
     const cudaError_t code = cudaMalloc(&data, (size_t)bytes);
     if (code == cudaErrorMemoryAllocation)
@@ -27,7 +27,7 @@ static tern_status_t device_info(void *context, int index, int64_t *out_free, in
 {
     (void)context;
     size_t free_bytes = 0, total_bytes = 0;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check(index, cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo"));
     *out_free = (int64_t)free_bytes;

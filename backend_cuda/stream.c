@@ -52,7 +52,7 @@ static tern_status_t report_slot(int index, cuda_fault_slot *slot)
 
 tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what)
 {
-    cuda_device *d = cuda_device_enter(cuda_host, index);
+    cuda_device *d = cuda_device_enter(index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check_on(index, stream, cudaStreamSynchronize(stream), what));
@@ -62,7 +62,7 @@ tern_status_t cuda_wait(int index, cudaStream_t stream, const char *what)
 static tern_status_t synchronize(void *context, int index)
 {
     (void)context;
-    cuda_device *d = cuda_device_enter(cuda_host, index);
+    cuda_device *d = cuda_device_enter(index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check(index, cudaDeviceSynchronize(), "synchronize"));
@@ -80,7 +80,7 @@ static tern_status_t synchronize_stream(void *context, int index, void *stream)
 static tern_status_t priorities(void *context, int index, int *out_lowest, int *out_highest)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check(index, cudaDeviceGetStreamPriorityRange(out_lowest, out_highest),
                       "cudaDeviceGetStreamPriorityRange");
@@ -90,7 +90,7 @@ static tern_status_t stream_create(void *context, int index, int priority, void 
 {
     (void)context;
     cudaStream_t stream = NULL;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check(index,
                         cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
@@ -113,7 +113,7 @@ static tern_status_t answer(int index, cudaError_t code, const char *what, bool 
 static tern_status_t stream_query(void *context, int index, void *stream, bool *out_done)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return answer(index, cudaStreamQuery((cudaStream_t)stream), "cudaStreamQuery", out_done);
 }
@@ -121,7 +121,7 @@ static tern_status_t stream_query(void *context, int index, void *stream, bool *
 static tern_status_t stream_wait_event(void *context, int index, void *stream, void *event)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check_on(index, stream,
                          cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0),
@@ -141,7 +141,7 @@ const tern_backend_stream cuda_stream_table = { .size = sizeof cuda_stream_table
 static tern_status_t make(int index, unsigned flags, void **out_event)
 {
     cudaEvent_t event = NULL;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(
         cuda_check(index, cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags"));
@@ -164,7 +164,7 @@ static tern_status_t create_timed(void *context, int index, void **out_event)
 static tern_status_t record(void *context, int index, void *event, void *stream)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check_on(index, stream, cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
                          "cudaEventRecord");
@@ -173,7 +173,7 @@ static tern_status_t record(void *context, int index, void *event, void *stream)
 static tern_status_t query(void *context, int index, void *event, bool *out_done)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return answer(index, cudaEventQuery((cudaEvent_t)event), "cudaEventQuery", out_done);
 }
@@ -181,7 +181,7 @@ static tern_status_t query(void *context, int index, void *event, bool *out_done
 static tern_status_t wait_event(void *context, int index, void *event)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check(index, cudaEventSynchronize((cudaEvent_t)event), "cudaEventSynchronize");
 }
@@ -190,7 +190,7 @@ static tern_status_t elapsed(void *context, int index, void *start, void *end, d
 {
     (void)context;
     float ms = 0;
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(cuda_check(index, cudaEventElapsedTime(&ms, (cudaEvent_t)start, (cudaEvent_t)end),
                         "cudaEventElapsedTime"));
@@ -201,7 +201,7 @@ static tern_status_t elapsed(void *context, int index, void *start, void *end, d
 static tern_status_t destroy(void *context, int index, void *event)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, index) == NULL) /* S022: no context on another device */
+    if (cuda_device_enter(index) == NULL) /* S022: no context on another device */
         return TERN_ERR_BACKEND;
     return cuda_check(index, cudaEventDestroy((cudaEvent_t)event), "cudaEventDestroy");
 }

@@ -7,7 +7,7 @@
 static tern_status_t queue(int index, void *dst, const void *src, int64_t bytes,
                            enum cudaMemcpyKind kind, void *stream)
 {
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     return cuda_check_on(index, stream,
                          cudaMemcpyAsync(dst, src, (size_t)bytes, kind, (cudaStream_t)stream),
@@ -35,7 +35,7 @@ static tern_status_t to_host(void *context, int index, void *dst, const void *sr
 tern_status_t cuda_source_read(int index, const void *src, cudaStream_t stream)
 {
     struct cudaPointerAttributes a;
-    const cuda_device *d = cuda_device_enter(cuda_host, index);
+    const cuda_device *d = cuda_device_enter(index);
     if (d == NULL)
         return TERN_ERR_BACKEND;
     if (!d->reads_pageable)
@@ -125,8 +125,7 @@ static tern_status_t peer(void *context, int to_index, void *dst, int from_index
                           int64_t bytes, void *stream)
 {
     (void)context;
-    if (cuda_device_enter(cuda_host, to_index) == NULL ||
-        cuda_device_enter(cuda_host, from_index) == NULL)
+    if (cuda_device_enter(to_index) == NULL || cuda_device_enter(from_index) == NULL)
         return TERN_ERR_BACKEND;
     CUDA_TRY(open_way(from_index, to_index));
     return cuda_check(

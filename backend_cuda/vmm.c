@@ -59,7 +59,7 @@ static void find_calls(void)
 /* The device is current and the calls are there. */
 static tern_status_t enter(int index)
 {
-    if (cuda_device_enter(cuda_host, index) == NULL)
+    if (cuda_device_enter(index) == NULL)
         return TERN_ERR_BACKEND;
     (void)pthread_once(&once, find_calls);
     if (missing == NULL)

@@ -138,7 +138,7 @@ static tern_status_t free_slowly(core_alloc *a, block *b)
     trace(a, CORE_ALLOC_TRACE_FREE_REQUESTED, b->shard, b->pub.data, b->pub.size, b->pub.site);
     if (b->pub.size >= a->settings.max_split_bytes)
         stat_change(&a->cold.oversize_allocations, -1);
-    bool settled = block_end(a, b);
+    bool settled = block_end(b);
     tern_status_t code = TERN_OK;
     if (b->stream_count > 0) {
         code = events_insert(a, b);

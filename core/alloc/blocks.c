@@ -208,9 +208,8 @@ static void end_delta(const block *b, int64_t *delta)
     delta[HOT_ALLOCATED_BYTES] = -b->pub.size;
 }
 
-bool block_end(core_alloc *a, block *b)
+bool block_end(block *b)
 {
-    (void)a;
     int64_t delta[HOT] = { 0 };
     b->in_use = false;
     end_delta(b, delta);

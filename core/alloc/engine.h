@@ -266,7 +266,7 @@ static inline block *list_first(const free_list *list)
 bool block_take(core_alloc *a, block **b, int64_t size, int64_t bytes, tern_site_t site,
                 bool listed);
 /* Ends in_use and `allocated`; the block stays active. */
-bool block_end(core_alloc *a, block *b);
+bool block_end(block *b);
 /* From active to free: merges with free neighbours, into its list. The record may be gone after. */
 bool block_release(core_alloc *a, block *b);
 /* The short way's block_end and block_release in one. */
