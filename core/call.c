@@ -10,11 +10,36 @@
 
 /* ---- outputs ---------------------------------------------------------------------------------- */
 
+static void add_operands(core_text *text, const core_call *call);
+
+/* Too many elements: the error shows what they come from. */
+static __attribute__((noinline)) bool not_made(const core_call *call)
+{
+    if (call->self->error_code == TERN_ERR_SHAPE) {
+        core_text text = core_error_more(call->self);
+        add_operands(&text, call);
+        core_text_add(&text, "\n");
+    }
+    return false;
+}
+
 bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims)
 {
     if (call->preset)
         return true;
+    const char *outer = core_calling_begin(call->self, call->op->name);
     call->out[i] = core_tensor_new(call->self, call->site, call->dev, dtype, ndim, dims);
+    core_calling_end(call->self, outer);
+    return __builtin_expect(call->out[i] != NULL, 1) || not_made(call);
+}
+
+bool core_out_strided(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims,
+                      const int64_t *strides)
+{
+    const char *outer = core_calling_begin(call->self, call->op->name);
+    call->out[i] =
+        core_tensor_new_strided(call->self, call->site, call->dev, dtype, ndim, dims, strides);
+    core_calling_end(call->self, outer);
     return call->out[i] != NULL;
 }
 
@@ -22,13 +47,9 @@ bool core_out_like_other(core_call *call, int i, const tern_view *like, tern_dty
 {
     if (call->preset)
         return true;
-    if (!(like->flags & TERN_VIEW_DENSE))
-        call->out[i] =
-            core_tensor_new(call->self, call->site, call->dev, dtype, like->ndim, like->shape);
-    else
-        call->out[i] = core_tensor_new_strided(call->self, call->site, call->dev, dtype, like->ndim,
-                                               like->shape, like->stride);
-    return call->out[i] != NULL;
+    if (!(like->flags & TERN_VIEW_DENSE) || (like->flags & TERN_VIEW_CONTIGUOUS))
+        return core_out(call, i, dtype, like->ndim, like->shape);
+    return core_out_strided(call, i, dtype, like->ndim, like->shape, like->stride);
 }
 
 bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
@@ -41,9 +62,7 @@ bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t di
     const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
     if (core_numel(4, dims) < 0)
         return core_out(call, i, dtype, 4, dims); /* says that the shape overflows */
-    call->out[i] =
-        core_tensor_new_strided(call->self, call->site, call->dev, dtype, 4, dims, strides);
-    return call->out[i] != NULL;
+    return core_out_strided(call, i, dtype, 4, dims, strides);
 }
 
 bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dims,
@@ -260,16 +279,16 @@ static tern_tensor *cast(core_call *outer, tern_tensor *t, tern_dtype_t dtype)
     call.in[0] = t;
     const tern_view *v = &t->view;
     const bool keep_strides = (v->flags & TERN_VIEW_DENSE) && !(v->flags & TERN_VIEW_CONTIGUOUS);
+    const char *name = core_calling_begin(outer->self, outer->op->name);
     tern_tensor *out =
         keep_strides ? core_tensor_new_strided(outer->self, outer->site, v->dev, dtype, v->ndim,
                                                v->shape, v->stride)
                      : core_tensor_new(outer->self, outer->site, v->dev, dtype, v->ndim, v->shape);
     call.out[0] = out;
+    const bool ok = out != NULL && core_dispatch(&call);
+    core_calling_end(outer->self, name);
     if (out == NULL)
         return NULL;
-    const char *name = core_calling_begin(outer->self, outer->op->name);
-    const bool ok = core_dispatch(&call);
-    core_calling_end(outer->self, name);
     if (ok)
         return out;
     core_release(outer->self, out);

@@ -137,19 +137,22 @@ static inline void *core_attr(core_call *call)
     return call->attr;
 }
 
-/* Makes output i: row-major. False: out of memory, recorded. No-op when outputs are preset. */
+/* Makes output i: row-major. False: no memory, or too many elements, recorded. No-op when outputs are preset. */
 bool core_out(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims);
-/* Output with t's shape and, when t is dense, t's strides. The other one: preset, or not row-major. */
+/* Output with t's shape and, when t is dense, t's strides. The other one: what is not small and row-major, and preset. */
 bool core_out_like_other(core_call *call, int i, const tern_view *like, tern_dtype_t dtype);
 static inline bool core_out_like(core_call *call, int i, const tern_view *like, tern_dtype_t dtype)
 {
     if (__builtin_expect(call->preset || !(like->flags & TERN_VIEW_CONTIGUOUS), 0))
         return core_out_like_other(call, i, like, dtype);
     call->out[i] = core_tensor_new_like(call->self, call->site, call->dev, dtype, like);
-    return call->out[i] != NULL;
+    return __builtin_expect(call->out[i] != NULL, 1) || core_out_like_other(call, i, like, dtype);
 }
 /* Preset outputs: can the first be written: is it on the call's device, each element in a place of its own? */
 bool core_check_destination(core_call *call);
+/* Output with given strides (dense, in any order); not for outputs that are preset. */
+bool core_out_strided(core_call *call, int i, tern_dtype_t dtype, int ndim, const int64_t *dims,
+                      const int64_t *strides);
 /* 4-D output, channels_last or row-major. */
 bool core_out_image(core_call *call, int i, tern_dtype_t dtype, const int64_t dims[4],
                     bool channels_last);

@@ -82,7 +82,8 @@ static tern_tensor *copied(core_call *call, tern_tensor *t, tern_dtype_t dtype, 
 {
     const bool grad_mode = call->self->grad_mode;
     call->self->grad_mode = false;
-    tern_tensor *out = core_copied(call->self, call->site, t, t->view.dev, dtype, ndim, dims, NULL);
+    tern_tensor *out = core_copied(call->self, call->site, call->op->name, t, t->view.dev, dtype,
+                                   ndim, dims, NULL);
     call->self->grad_mode = grad_mode;
     return out;
 }

@@ -141,6 +141,14 @@ void core_error_end(tern_thread *self, core_text *text)
         write_log(self);
 }
 
+core_text core_error_more(tern_thread *self)
+{
+    core_text text = { self->error_text, sizeof self->error_text - 2, strlen(self->error_text) };
+    if (text.length > 0 && text.buffer[text.length - 1] == '\n')
+        text.buffer[--text.length] = '\0';
+    return text;
+}
+
 tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t code,
                               const char *what, const char *problem, const char *first_name,
                               const tern_tensor *first, const char *second_name,

@@ -32,6 +32,8 @@ tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t
                               const char *what, const char *problem, const char *first_name,
                               const tern_tensor *first, const char *second_name,
                               const tern_tensor *second);
+/* The pending error's text, to add lines to (its last newline is gone). */
+core_text core_error_more(tern_thread *self);
 
 /* Between begin and end, errors name the function that the program called in front of the one inside that
  * fails: "conv1d: in conv2d: ...". `begin` returns what `end` wants back. */

@@ -98,6 +98,14 @@ static bool cannot_meet(core_call *call, const tern_view *a, const tern_view *b,
                      (long long)y, from_end);
 }
 
+/* Said before the operands are expanded, which would all show this shape. */
+static bool too_many(core_call *call, int ndim, const int64_t *dims)
+{
+    char shape[160];
+    return core_fail(call, TERN_ERR_SHAPE, NULL, "a tensor cannot have the shape %s",
+                     core_shape_text(ndim, dims, shape, sizeof shape));
+}
+
 bool core_broadcast(core_call *call, const tern_view *a, const tern_view *b, int32_t *out_ndim,
                     int64_t *out_dims)
 {
@@ -110,7 +118,7 @@ bool core_broadcast(core_call *call, const tern_view *a, const tern_view *b, int
         out_dims[ndim - d] = x == 1 ? y : x;
     }
     *out_ndim = ndim;
-    return true;
+    return core_numel(ndim, out_dims) >= 0 || too_many(call, ndim, out_dims);
 }
 
 static bool has_shape(const tern_view *v, int ndim, const int64_t *dims)
@@ -150,7 +158,7 @@ static bool move_to_call(core_call *call, int i)
     if (tern_dev_equal(t->view.dev, call->dev))
         return true;
     return core_replace_input(call, i,
-                              core_copied(call->self, call->site, t, call->dev,
+                              core_copied(call->self, call->site, call->op->name, t, call->dev,
                                           (tern_dtype_t)t->view.dtype, 0, NULL, NULL));
 }
 
@@ -202,8 +210,8 @@ bool core_separate_input(core_call *call, int i)
     const tern_view *v = core_view(call, i);
     return !share_memory(call->out[0], call->in[i]) ||
            core_replace_input(call, i,
-                              core_copied(call->self, call->site, call->in[i], v->dev,
-                                          (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
+                              core_copied(call->self, call->site, call->op->name, call->in[i],
+                                          v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
 }
 
 /* Elements are read where they are written, so that inputs of the output's own geometry may stay. */
@@ -345,8 +353,8 @@ __attribute__((noinline)) bool core_keep_first(core_call *call)
     const tern_view *x = core_view(call, 0);
     return call->in[0] != call->out[0] || !reads_first(call) ||
            core_replace_input(call, 0,
-                              core_copied(call->self, call->site, call->in[0], x->dev,
-                                          (tern_dtype_t)x->dtype, x->ndim, x->shape, NULL));
+                              core_copied(call->self, call->site, call->op->name, call->in[0],
+                                          x->dev, (tern_dtype_t)x->dtype, x->ndim, x->shape, NULL));
 }
 
 /* The path of nearly all calls: nothing to cast, nothing to expand. Returns false when there is. */

@@ -22,9 +22,10 @@ bool core_view_overlaps_itself(const tern_view *v);
  * while they write elsewhere. False: out of memory, recorded. */
 bool core_separate_input(core_call *call, int i);
 /* A new tensor, filled by the (recorded) copy row from `t` broadcast to dims; reference count 1, owned
- * by no scope. NULL with the error recorded. */
-tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
-                         tern_dtype_t dtype, int ndim, const int64_t *dims, const int64_t *strides);
+ * by no scope. NULL with the error recorded, of the call `what`. */
+tern_tensor *core_copied(tern_thread *self, tern_site_t site, const char *what, tern_tensor *t,
+                         tern_dev_t dev, tern_dtype_t dtype, int ndim, const int64_t *dims,
+                         const int64_t *strides);
 tern_attr_fill core_fill_attr(double value);
 /* Zeros of the view's shape, dtype and device; belongs to the innermost scope. */
 tern_tensor *core_zeros_like(const tern_view *v);

@@ -212,8 +212,7 @@ tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev
     return attach_storage(self, t, dev, dtype);
 }
 
-/* The birth of most small results: a tensor and data on the lists, nothing else to be asked. Nothing is
- * called on the way, so no registers are saved. */
+/* Nothing is called on the way, so no registers are saved. */
 tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                   tern_dtype_t dtype, const tern_view *like)
 {
@@ -225,7 +224,7 @@ tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_
                              !core_pool_take_both(&self->pool, CORE_STORAGE_HEAD + (size_t)bytes,
                                                   &header, &data),
                          0))
-        return core_tensor_new(self, site, dev, dtype, like->ndim, like->shape);
+        return NULL;
     tern_tensor *t = header;
     header_begin(self, t, site);
     t->view.ndim = like->ndim;

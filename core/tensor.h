@@ -80,7 +80,8 @@ static inline void core_storage_release(tern_thread *self, core_storage *s)
  * out-of-memory error recorded. */
 tern_tensor *core_tensor_new(tern_thread *self, tern_site_t site, tern_dev_t dev,
                              tern_dtype_t dtype, int ndim, const int64_t *dims);
-/* The same with the shape of a view that is row-major. */
+/* The birth of most small results, with the shape of a view that is row-major: a tensor and data that are on the
+ * lists. NULL without an error where there is more to do: core_tensor_new does it. */
 tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_t dev,
                                   tern_dtype_t dtype, const tern_view *like);
 /* The same with given strides (dense, in any order). */

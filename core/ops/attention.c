@@ -14,8 +14,8 @@ static bool make_rows_adjacent(core_call *call, int i)
     if (last < 0 || v->stride[last] == 1 || v->shape[last] <= 1 || v->numel == 0)
         return true;
     return core_replace_input(call, i,
-                              core_copied(call->self, call->site, call->in[i], v->dev,
-                                          (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
+                              core_copied(call->self, call->site, call->op->name, call->in[i],
+                                          v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
 }
 
 static bool check_operands(core_call *call, int first)
@@ -79,9 +79,7 @@ static bool out_as(core_call *call, int i, const tern_view *like, const int64_t 
     wanted.shape[3] = dims[3];
     wanted.stride[3] = 1;
     core_dense_strides(&wanted, strides);
-    call->out[i] = core_tensor_new_strided(call->self, call->site, call->dev,
-                                           (tern_dtype_t)like->dtype, 4, dims, strides);
-    return call->out[i] != NULL;
+    return core_out_strided(call, i, (tern_dtype_t)like->dtype, 4, dims, strides);
 }
 
 static tern_dtype_t statistics_dtype(const tern_view *q)

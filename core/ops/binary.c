@@ -132,7 +132,11 @@ static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, ter
     core_frame frame;
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ a, b });
     frame.call.out[0] = a;
-    bool ok = core_compose_check(&frame) && core_tape_check_inplace(&frame.call);
+    bool ok = core_compose_check(&frame);
+    if (ok && !keeps_shape(&a->view, &b->view))
+        ok = core_fail(&frame.call, TERN_ERR_SHAPE, "the form that makes a new tensor",
+                       "the result has another shape than the tensor that is written");
+    ok = ok && core_tape_check_inplace(&frame.call);
     tern_tensor *before = ok && backward_reads(id, a, b) ? tern_clone(a) : a;
     tern_tensor *result = ok ? core_op2(id, site, NULL, before, b) : NULL;
     ok = result != NULL && core_op_into(TERN_OP_copy, site, NULL, a, result) == TERN_OK;
@@ -168,13 +172,7 @@ static tern_tensor *inplace_truth(tern_op_id id, tern_site_t site, tern_tensor *
     if (self->error_code != TERN_OK)
         return NULL;
     tern_tensor *y = core_operand_begin(self, site, b, tern_operand_tensor(a));
-    tern_tensor *out = NULL;
-    if (a != NULL && y != NULL && !keeps_shape(&a->view, &y->view))
-        (void)tern_fail_at(site, TERN_ERR_SHAPE, core_op_table[id].name,
-                           "the result has another shape than the tensor that is written\n"
-                           "  try the form that makes a new tensor");
-    else
-        out = inplace_by_copy(id, site, a, y);
+    tern_tensor *out = inplace_by_copy(id, site, a, y);
     core_operand_end(self, b, y);
     return out;
 }

@@ -26,13 +26,16 @@ void core_dense_strides(const tern_view *v, int64_t *out_strides)
     }
 }
 
-tern_tensor *core_copied(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
-                         tern_dtype_t dtype, int ndim, const int64_t *dims, const int64_t *strides)
+tern_tensor *core_copied(tern_thread *self, tern_site_t site, const char *what, tern_tensor *t,
+                         tern_dev_t dev, tern_dtype_t dtype, int ndim, const int64_t *dims,
+                         const int64_t *strides)
 {
     site = core_site(self, site);
+    const char *outer = core_calling_begin(self, what);
     tern_tensor *out = strides == NULL
                            ? core_tensor_new(self, site, dev, dtype, ndim, dims)
                            : core_tensor_new_strided(self, site, dev, dtype, ndim, dims, strides);
+    core_calling_end(self, outer);
     if (out == NULL || core_op_into(TERN_OP_copy, site, NULL, out, t) == TERN_OK)
         return out;
     core_release(self, out);
@@ -59,8 +62,8 @@ tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t)
     const bool row_major = (v->flags & TERN_VIEW_CONTIGUOUS) != 0;
     if (!row_major)
         core_dense_strides(v, strides);
-    return core_scope_add(self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim,
-                                            v->shape, row_major ? NULL : strides));
+    return core_scope_add(self, core_copied(self, site, "clone", t, v->dev, (tern_dtype_t)v->dtype,
+                                            v->ndim, v->shape, row_major ? NULL : strides));
 }
 
 tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t)
@@ -71,8 +74,8 @@ tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t)
     const tern_view *v = &t->view;
     if (v->flags & TERN_VIEW_CONTIGUOUS)
         return core_same(self, t);
-    return core_scope_add(
-        self, core_copied(self, site, t, v->dev, (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
+    return core_scope_add(self, core_copied(self, site, "contiguous", t, v->dev,
+                                            (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL));
 }
 
 /* ---- to ---------------------------------------------------------------------------------------- */
@@ -122,10 +125,12 @@ static tern_tensor *moved_later(tern_thread *self, tern_site_t site, tern_tensor
     tern_attr_copy attr = { .non_blocking = true };
     tern_tensor *out = NULL;
     site = core_site(self, site);
+    const char *outer = core_calling_begin(self, "to");
     if (dev.kind == TERN_KIND_CPU)
         out = core_tensor_new_pinned(self, site, dtype, v->ndim, v->shape, strides);
     if (out == NULL)
         out = core_tensor_new_strided(self, site, dev, dtype, v->ndim, v->shape, strides);
+    core_calling_end(self, outer);
     if (out == NULL || core_op_into(TERN_OP_copy, site, &attr, out, t) == TERN_OK)
         return out;
     core_release(self, out);
@@ -140,7 +145,7 @@ static tern_tensor *moved(tern_thread *self, tern_site_t site, tern_tensor *t, t
     format_strides(v, args->format, strides);
     if (args->non_blocking && !tern_dev_equal(dev, v->dev))
         return moved_later(self, site, t, dev, dtype, strides);
-    return core_copied(self, site, t, dev, dtype, v->ndim, v->shape, strides);
+    return core_copied(self, site, "to", t, dev, dtype, v->ndim, v->shape, strides);
 }
 
 tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)

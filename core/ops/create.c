@@ -66,9 +66,11 @@ static tern_tensor *maker_tensor_on(const core_maker *m, tern_dev_t dev)
 
 tern_tensor *core_maker_tensor(const core_maker *m)
 {
+    const char *outer = core_calling_begin(m->self, m->what);
     tern_tensor *t = maker_tensor_on(m, m->dev);
     if (t == NULL && core_oom_to_cpu(m->self, m->site, m->what, m->dev))
         t = maker_tensor_on(m, TERN_CPU);
+    core_calling_end(m->self, outer);
     return t;
 }
 

@@ -181,13 +181,13 @@ static void add_level(core_text *text, const tern_view *v, int d, int64_t offset
 }
 
 /* A copy on the host where t itself is not; reference count 1. */
-static tern_tensor *on_host(tern_thread *self, tern_site_t site, tern_tensor *t)
+static tern_tensor *on_host(tern_thread *self, tern_site_t site, const char *what, tern_tensor *t)
 {
     if (t->view.dev.kind == TERN_KIND_CPU)
         return core_retain(t);
     const bool grad_mode = self->grad_mode;
     self->grad_mode = false;
-    tern_tensor *copy = core_copied(self, site, t, TERN_CPU, (tern_dtype_t)t->view.dtype,
+    tern_tensor *copy = core_copied(self, site, what, t, TERN_CPU, (tern_dtype_t)t->view.dtype,
                                     t->view.ndim, t->view.shape, NULL);
     self->grad_mode = grad_mode;
     return copy;
@@ -210,7 +210,7 @@ static const char *describe(tern_site_t site, const char *what, tern_tensor *t, 
     core_text_add(&text, "%s %s %s%s", tern_dtype_name((tern_dtype_t)t->view.dtype),
                   core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
                   tern_dev_name(t->view.dev, name), t->requires_grad ? " requires_grad" : "");
-    tern_tensor *host = on_host(self, core_site(self, site), t);
+    tern_tensor *host = on_host(self, core_site(self, site), what, t);
     if (host == NULL)
         return buffer;
     core_text_add(&text, "\n  ");

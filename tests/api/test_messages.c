@@ -25,6 +25,8 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_linear(ONES(2, 4), ONES(5, 3), ONES(5)), "linear: x has 4 features", "\n    weight ");
     SAYS(tern_linear(ONES(2, 3), none, none), "linear: weight is NULL",
          "\n    x         f32  [2, 3]");
+    SAYS(tern_eq_(ONES(3), ONES(2, 3)), "eq: the result has another shape than the tensor",
+         "\n    b         f32  [2, 3]");
     SAYS(tern_matmul(ONES(2, 3), ONES(2, 3)), "\n    a         f32  [2, 3]", "\n    b         f32");
     SAYS(tern_group_norm(OF(I64, 2, 4, 3), 2),
          "group_norm: x is i64; accepted are: f16 bf16 f32 f64", "try tern_cast(x, TERN_F32)");
@@ -107,6 +109,31 @@ static void test_shapes_are_named(void **state)
     SAYS(tern_item(ONES(3)), "has not one element but 3", "tern_mean or tern_sum");
 }
 
+/* Whether the shape or the memory is too much: the call and the line are named. */
+static void test_what_is_too_large_names_its_call(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t far = INT64_C(1) << 40;
+    tern_tensor *row = tern_expand(ONES(1), TERN_SHAPE(far)), *u = OF(U8, 1, 1);
+    tern_tensor *many = tern_expand(ONES(1, 1), TERN_SHAPE(1, INT64_C(1) << 62));
+    SAYS(tern_zeros(TERN_SHAPE(far, far)), ": zeros: a tensor cannot have the shape [", __FILE__);
+    SAYS(tern_empty(TERN_SHAPE(-1)), ": empty: a tensor cannot have the shape [-1]", __FILE__);
+    SAYS(tern_randperm(-1), ": randperm: a tensor cannot have the shape [-1]", __FILE__);
+    SAYS(tern_rand(TERN_SHAPE(16 * far)), ": rand: out of memory on cpu: ", __FILE__);
+    SAYS(tern_relu(row), ": relu: out of memory on cpu: ", __FILE__);
+    SAYS(tern_add(row, OF(F64, 1)), ": add: out of memory on cpu: ", __FILE__);
+    SAYS(tern_add(row, OF(F64, 2, 1)), ": add: out of memory on cpu: ", __FILE__);
+    SAYS(tern_clone(row), ": clone: out of memory on cpu: ", __FILE__);
+    SAYS(tern_contiguous(row), ": contiguous: out of memory on cpu: ", __FILE__);
+    SAYS(tern_cast(row, TERN_F16) != NULL, ": to: out of memory on cpu: ", __FILE__);
+    SAYS(tern_cumsum(tern_expand(u, TERN_SHAPE(1, far)), 0), ": cumsum: out of memory", __FILE__);
+    SAYS(tern_add(many, ONES(4, 1)), ": add: a tensor cannot have the shape [4, ",
+         "\n    b         f32  [4, 1]");
+    SAYS(tern_matmul(tern_transpose(many, 0, 1), many), "a tensor cannot have the shape [",
+         "\n    b         f32  [1, ");
+}
+
 static void test_gradients_are_shown_beside_what_they_are_of(void **state)
 {
     (void)state;
@@ -182,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_operands_have_their_parameters_names),
         cmocka_unit_test(test_one_dtype_is_asked_for),
         cmocka_unit_test(test_shapes_are_named),
+        cmocka_unit_test(test_what_is_too_large_names_its_call),
         cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
         cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
     };
