@@ -67,8 +67,10 @@ static tern_tensor *largest(tern_site_t site, tern_tensor *x, const void *contex
         return tern_max_pool2d(x, .kernel = { kernel[0], kernel[1] },
                                .stride = { stride[0], stride[1] });
     const int ndim = tern_ndim(x);
+    const bool last = image_channels_last(&x->view);
     x = largest_along(x, ndim - 1, size[1]);
-    return x == NULL ? NULL : largest_along(x, ndim - 2, size[0]);
+    x = x == NULL ? NULL : largest_along(x, ndim - 2, size[0]);
+    return x != NULL && last ? tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST) : x;
 }
 
 /* x [N, C, H, W] or [C, H, W] */

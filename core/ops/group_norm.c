@@ -1,9 +1,9 @@
 /* group_norm and instance_norm: layer_norm of rows that are groups, batch_norm of a batch of one. Half
  * types are widened on the way, so that results are rounded once. */
 #include "core/compose.h"
-#include "core/option.h"
-
 #include "core/error.h"
+#include "core/ops/image.h"
+#include "core/option.h"
 
 static bool is_half(const tern_tensor *t)
 {
@@ -42,6 +42,13 @@ static bool check_eps(core_call *call, double eps)
     return core_given(eps, 0) >= 0 ||
            core_fail(call, TERN_ERR_ARGUMENT, NULL,
                      "eps is negative or NaN; it is added to the variance");
+}
+
+/* What was computed row by row, in the memory format of x. */
+static tern_tensor *laid_as(tern_tensor *y, const tern_view *x)
+{
+    return y != NULL && image_channels_last(x) ? tern_to(y, .format = TERN_FORMAT_CHANNELS_LAST)
+                                               : y;
 }
 
 /* x [N, C, ...] times and plus one number per channel. */
@@ -86,6 +93,7 @@ static tern_tensor *group_norm(core_frame *frame, int64_t groups, double eps)
     const int64_t rows = x->shape[0] * groups;
     tern_tensor *y = tern_reshape(widened(call->in[0]), TERN_SHAPE(rows, x->numel / rows));
     y = tern_reshape(tern_layer_norm(y, .eps = eps), tern_shape(call->in[0]));
+    y = laid_as(y, x);
     if (y != NULL)
         y = scale_channels(y, call->in[1], call->in[2]);
     return y != NULL ? tern_cast(y, (tern_dtype_t)x->dtype) : NULL;
@@ -146,7 +154,7 @@ static tern_tensor *by_samples(const tern_instance_norm_args *a, double eps)
         return NULL;
     take_statistics(a->running_mean, mean, n);
     take_statistics(a->running_var, var, n);
-    return tern_reshape(y, shape);
+    return laid_as(tern_reshape(y, shape), &a->x->view);
 }
 
 static tern_tensor *instance_norm(core_frame *frame, const tern_instance_norm_args *a)

@@ -73,6 +73,13 @@ static void test_images_keep_their_memory_format(void **state)
     tern_backward(tern_sum(tern_mul(z, y)));
     assert_no_error();
     assert_true(tern_is_channels_last(tern_grad_of(last)));
+    tern_tensor *even = tern_to(tern_randn(TERN_SHAPE(2, 4, 3, 5)), .dtype = TERN_BF16);
+    tern_tensor *turned = tern_to(even, .format = TERN_FORMAT_CHANNELS_LAST);
+    tern_tensor *grouped = tern_group_norm(turned, 2), *each = tern_instance_norm(turned);
+    assert_true(tern_is_channels_last(grouped) && tern_is_channels_last(each));
+    assert_true(tern_is_contiguous(tern_group_norm(even, 2)));
+    assert_close(tern_item(tern_amax(tern_abs(tern_sub(grouped, tern_group_norm(even, 2))))), 0, 0);
+    assert_close(tern_item(tern_amax(tern_abs(tern_sub(each, tern_instance_norm(even))))), 0, 0);
 }
 
 static void test_batch_norm_explains_mistakes(void **state)

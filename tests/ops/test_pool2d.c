@@ -14,6 +14,8 @@ static void test_pool2d_keeps_the_layout(void **state)
     assert_true(tern_is_channels_last(tern_max_pool2d(last, { 2 })));
     assert_true(tern_is_contiguous(tern_avg_pool2d(x, { 2 })));
     assert_true(tern_is_channels_last(tern_avg_pool2d(last, { 2 })));
+    assert_true(tern_is_channels_last(tern_adaptive_max_pool2d(last, { 3 }))); /* uneven windows */
+    assert_true(tern_is_channels_last(tern_adaptive_avg_pool2d(last, { 3 })));
     assert_no_error();
 }
 
