@@ -179,6 +179,25 @@ static tern_status_t check_order(const check_run *run, int order)
     return TERN_OK;
 }
 
+/* At least one, and differences can be taken of each. */
+static bool check_inputs(tern_site_t site, const tern_gradcheck_args *args)
+{
+    bool checks = false;
+    for (int64_t i = 0; i < args->count && !tern_failed(); i++) {
+        const tern_tensor *t = args->inputs[i];
+        checks = checks || tern_requires_grad(t);
+        if (tern_requires_grad(t) && tern_dtype(t) != TERN_F64)
+            tern_fail_at(site, TERN_ERR_DTYPE, "gradcheck",
+                         "input %lld is %s: differences need f64", (long long)i,
+                         tern_dtype_name(tern_dtype(t)));
+    }
+    if (!checks)
+        tern_fail_at(site, TERN_ERR_GRAD, "gradcheck",
+                     "no input requires a gradient, so that there is nothing to check\n"
+                     "  try tern_set_requires_grad(x, true)");
+    return !tern_failed();
+}
+
 tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *args)
 {
     args = core_options(args);
@@ -191,11 +210,8 @@ tern_status_t tern_gradcheck_at(tern_site_t site, const tern_gradcheck_args *arg
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "gradcheck",
                             "order = %d: 1 checks gradients, 2 gradients of gradients, too",
                             args->order);
-    for (int64_t i = 0; i < args->count; i++)
-        if (tern_requires_grad(args->inputs[i]) && tern_dtype(args->inputs[i]) != TERN_F64)
-            return tern_fail_at(site, TERN_ERR_DTYPE, "gradcheck",
-                                "input %lld is %s: differences need f64", (long long)i,
-                                tern_dtype_name(tern_dtype(args->inputs[i])));
+    if (!check_inputs(site, args))
+        return tern_error_code();
     const tern_site_t outer = tern_site_begin(site);
     const bool owned_mode = tern_set_owned_mode(false); /* scopes end what is made here */
     for (int order = 1; order <= (args->order == 2 ? 2 : 1); order++)

@@ -174,7 +174,7 @@ typedef tern_tensor *(*tern_gradcheck_fn)(tern_tensor *const *in, void *user);
 typedef struct tern_gradcheck_args {
     size_t size_;
     tern_gradcheck_fn fn;        /* f64 tensors in, one tensor out; in a scope, also in owned mode */
-    tern_tensor *const *inputs;  /* f64; those that require a gradient are checked */
+    tern_tensor *const *inputs;  /* f64; those that require a gradient are checked: one at least */
     int64_t count;
     void *user;
     int order;   /* 1 (default): gradients; 2: gradients of gradients too */

@@ -267,6 +267,9 @@ static void test_gradcheck_finds_a_wrong_gradient(void **state)
     tern_tensor *in[] = { leaf(3) };
     assert_int_equal(tern_gradcheck(apply_wrong, in, 1), TERN_ERR_GRAD);
     assert_error(TERN_ERR_GRAD, "input 0, element 0");
+    in[0] = tern_detach(in[0]);
+    assert_int_equal(tern_gradcheck(apply_wrong, in, 1), TERN_ERR_GRAD);
+    assert_error(TERN_ERR_GRAD, "no input requires a gradient");
 }
 
 /* The wrong gradient lies in one of many elements. */
