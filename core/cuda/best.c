@@ -21,8 +21,10 @@ static int64_t free_bytes(const tern_backend *b, int index, int64_t *out_total)
     int64_t free = -1, total = -1;
     *out_total = -1;
     if (b->memory->size < sizeof *b->memory || b->memory->info == NULL ||
-        b->memory->info(b->context, index, &free, &total) != TERN_OK)
+        b->memory->info(b->context, index, &free, &total) != TERN_OK) {
+        core_self()->message_code = TERN_OK; /* words that nobody asks for */
         return -1;
+    }
     *out_total = total;
     return free;
 }
@@ -93,8 +95,12 @@ static void fill(const tern_backend *b, int index, tern_dev_info_t *out)
     out->driver_version = b->info->driver_version;
     out->runtime_version = b->info->runtime_version;
     out->libraries = b->info->libraries != NULL ? b->info->libraries : "";
-    if (b->info->device == NULL || b->info->device(b->context, index, &device) != TERN_OK)
+    if (b->info->device == NULL)
         return;
+    if (b->info->device(b->context, index, &device) != TERN_OK) {
+        core_self()->message_code = TERN_OK;
+        return;
+    }
     out->capability = device.capability;
     out->multiprocessors = device.multiprocessors;
     out->simulated = device.simulated;

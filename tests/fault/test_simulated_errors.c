@@ -191,6 +191,11 @@ static void test_words_are_those_of_the_failure(void **state)
     assert_int_equal(tern_memory_info(dev0, &unused, &total), TERN_ERR_BACKEND);
     assert_error(TERN_ERR_BACKEND, "cudaMemGetInfo on cuda:0");
     assert_nothing_older_is_said(i16);
+    tern_dev_info_t info;
+    simulator_set("FAIL", "cudaMemGetInfo@1=999,cudaGetDeviceProperties@1=999");
+    assert_true(tern_dev_info(dev0, &info));
+    assert_int_equal(info.free_bytes, -1);
+    assert_nothing_older_is_said(i16);
     simulator_set("FAIL", "");
 }
 

@@ -71,6 +71,13 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
             "$tern" devices
     done
     expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
+    # A device that is there and cannot be opened, here both times that it is asked for.
+    alone=cudaHostAlloc@1=46,cudaHostAlloc@2=46
+    expect 0 "cannot be used: memory_info: opening the device on cuda:0 (simulated): cudaErrorDevices" \
+        env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=$alone "$tern" devices
+    expect 0 '"fault":	"memory_info: opening the device on cuda:0' \
+        env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=$alone "$tern" devices --json
+    [ "$(grep -c cudaErrorDevicesUnavailable output)" = 1 ] || wrong "the fault is said again:"
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
     # A list that shows some of what it seems to.

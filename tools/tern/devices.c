@@ -59,6 +59,8 @@ static void put_device(const cJSON *d)
     if (number_of(d, "total_bytes") >= 0)
         printf("         %s free of %s\n", text_size((int64_t)number_of(d, "free_bytes"), free),
                text_size((int64_t)number_of(d, "total_bytes"), total));
+    if (string_of(d, "fault") != NULL)
+        printf("         cannot be used: %s\n", string_of(d, "fault"));
     if (string_of(d, "driver_version") != NULL)
         printf("         driver for CUDA %s", string_of(d, "driver_version"));
     if (string_of(d, "runtime_version") != NULL)
@@ -90,7 +92,7 @@ static void put_reason(void)
 static void put_warning(tern_log_level_t level, tern_site_t site, const char *words, void *user)
 {
     (void)site;
-    if (level == TERN_LOG_WARNING || level == TERN_LOG_ERROR)
+    if (level == TERN_LOG_WARNING) /* errors stand in what is printed */
         fprintf(stderr, "tern %s: %s\n", (const char *)user, words);
 }
 
@@ -151,7 +153,9 @@ const command devices_command = {
             "\n"
             "Lists CUDA devices with name, compute capability, memory, driver, runtime and "
             "libraries,\n"
-            "with utilisation where the driver tells it, and the CPU with its processors, threads, "
+            "with utilisation where the driver tells it, what is wrong with a device that cannot "
+            "be used, and "
+            "the CPU with its processors, threads, "
             "instruction set and libraries. Where CUDA is "
             "not used\n"
             "it says why and what to try. The exit status is 0 with and without a GPU.\n",

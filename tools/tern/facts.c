@@ -63,6 +63,19 @@ static void add_known(cJSON *object, const char *key, int64_t number)
         cJSON_AddNumberToObject(object, key, (double)number);
 }
 
+/* Why a device does not say what memory it has: as a rule it cannot be opened. */
+static void add_fault(cJSON *object, tern_dev_t dev)
+{
+    int64_t free_bytes, total_bytes;
+    char text[1024];
+    const tern_status_t code = tern_memory_info_at(NULL, dev, &free_bytes, &total_bytes);
+    (void)snprintf(text, sizeof text, "%s", tern_error_text());
+    text[strcspn(text, "\n")] = '\0';
+    if (code != TERN_ERR_UNSUPPORTED) /* a backend that never says */
+        add(object, "fault", text);
+    tern_error_clear();
+}
+
 static cJSON *device(tern_dev_t dev)
 {
     char text[TERN_DEV_NAME_BYTES];
@@ -80,6 +93,8 @@ static cJSON *device(tern_dev_t dev)
         cJSON_AddNumberToObject(object, "multiprocessors", info.multiprocessors);
     add_known(object, "total_bytes", info.total_bytes);
     add_known(object, "free_bytes", info.free_bytes);
+    if (info.free_bytes < 0)
+        add_fault(object, dev);
     add_version(object, "driver_version", info.driver_version);
     add_version(object, "runtime_version", info.runtime_version);
     add(object, "libraries", info.libraries);
