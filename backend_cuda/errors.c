@@ -79,6 +79,33 @@ bool cuda_is_lost(cudaError_t code)
            n == 721 || n == 810 || n == 911;
 }
 
+/* What to try, for codes whose cause lies outside of the program; else "". */
+static const char *advice_for(cudaError_t code)
+{
+    switch ((int)code) {
+    case 2:
+        return "; nvidia-smi lists who holds the GPU's memory";
+    case 46:
+        return "; another process may have the GPU alone: nvidia-smi -q -d COMPUTE shows its mode";
+    case 98:
+    case 209:
+        return "; the plugin has no code for this GPU: build it with TERN_CUDA_ARCHS";
+    case 214:
+        return "; nvidia-smi -q -d ECC shows whether the GPU wants a reset";
+    case 221:
+        return "; libnvidia-ptxjitcompiler.so.1, a part of the driver, is missing";
+    case 222:
+        return "; the driver is older than the plugin's CUDA: install a newer one, or build the "
+               "plugin "
+               "with TERN_CUDA_ARCHS for this GPU";
+    case 223:
+        return "; unset CUDA_DISABLE_PTX_JIT, or build the plugin with TERN_CUDA_ARCHS for this "
+               "GPU";
+    default:
+        return "";
+    }
+}
+
 /* `text`: the code's name, number and meaning. `stream` is "" where none took part. */
 static tern_status_t fail(int index, const char *stream, tern_status_t code, const char *what,
                           const char *text, bool lost)
@@ -98,8 +125,8 @@ static tern_status_t runtime_failed(int index, const char *stream, cudaError_t c
     char text[1400];
     if (!cuda_is_lost(code))
         (void)cudaGetLastError();
-    (void)snprintf(text, sizeof text, "%s (%d): %s", cudaGetErrorName(code), (int)code,
-                   cudaGetErrorString(code));
+    (void)snprintf(text, sizeof text, "%s (%d): %s%s", cudaGetErrorName(code), (int)code,
+                   cudaGetErrorString(code), advice_for(code));
     return fail(index, stream, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
                 what, text, cuda_is_lost(code));
 }

@@ -23,7 +23,7 @@ typedef struct last_failure {
     tern_status_t status; /* of the pending one */
     tern_oom_info_t info;
     bool by_fraction;
-    char why[CORE_MESSAGE_BYTES]; /* when status is not TERN_ERR_OOM */
+    char why[CORE_MESSAGE_BYTES]; /* the device's words, or "" */
 } last_failure;
 
 static _Thread_local last_failure last;
@@ -116,6 +116,13 @@ static int64_t room(const tern_oom_info_t *info)
     return left < 0 ? -1 : left + info->returnable_bytes;
 }
 
+/* A device that others have filled cannot even be opened, so nothing that this process holds counts. */
+static void note_words(tern_thread *self)
+{
+    const bool said = self->message_code == TERN_ERR_OOM && last.info.total_bytes < 0;
+    (void)snprintf(last.why, sizeof last.why, "%s", said ? self->message : "");
+}
+
 void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
                    const core_alloc_failure *failure)
 {
@@ -144,6 +151,7 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
         info->missing_bytes = positive(info->segment_bytes - room(info));
     if (dev.kind == TERN_KIND_CPU)
         info->allocated_bytes = core_tally_bytes(); /* blocks in threads' lists are no tensors */
+    note_words(core_self());
     fill_sites(info, a);
     fill_processes(info);
 }
@@ -163,6 +171,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     last.known = true;
     last.status = TERN_ERR_OOM;
     last.by_fraction = false;
+    last.why[0] = '\0';
     last.info = (tern_oom_info_t){ .device = dev,
                                    .site = site,
                                    .requested_bytes = bytes,
@@ -228,6 +237,8 @@ static void say_head(core_text *text, const tern_oom_info_t *info)
 static void say_device(core_text *text, const tern_oom_info_t *info)
 {
     char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+    if (last.why[0] != '\0')
+        core_text_add(text, "  device: %s\n", last.why);
     if (info->total_bytes < 0)
         return;
     core_text_add(text, "  device: %s free of %s", size_text(info->free_bytes, a),
@@ -315,6 +326,10 @@ static void say_change(core_text *text, const tern_oom_info_t *info)
 {
     char size[SIZE_TEXT];
     const int64_t missing = info->missing_bytes;
+    if (last.why[0] != '\0') {
+        core_text_add(text, "  to fit: end the processes that hold the device's memory");
+        return;
+    }
     if (missing > 0)
         core_text_add(text, "  to fit: free %s more", size_text(missing, size));
     else if (missing == 0 && info->device.kind != TERN_KIND_CPU)

@@ -199,6 +199,58 @@ static void test_words_are_those_of_the_failure(void **state)
     simulator_set("FAIL", "");
 }
 
+/* ---- codes whose cause lies outside of the program --------------------------------------------------- */
+
+static void test_a_cause_outside_has_advice(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        const char *advice;
+    } cases[] = {
+        { 2, "; nvidia-smi lists who holds the GPU's memory" },
+        { 46,
+          "busy or unavailable; another process may have the GPU alone: nvidia-smi -q -d COMPUTE" },
+        { 98, "; the plugin has no code for this GPU: build it with TERN_CUDA_ARCHS" },
+        { 209, "; the plugin has no code for this GPU: build it with TERN_CUDA_ARCHS" },
+        { 221, "; libnvidia-ptxjitcompiler.so.1, a part of the driver, is missing" },
+        { 222, "; the driver is older than the plugin's CUDA: install a newer one" },
+        { 223, "; unset CUDA_DISABLE_PTX_JIT" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        TERN_SCOPE;
+        char fault[64];
+        tern_tensor *x = tern_ones(TERN_SHAPE(4), .device = dev0);
+        (void)snprintf(fault, sizeof fault, "cudaLaunchKernelEx@1=%d", cases[i].code);
+        simulator_set("FAIL", fault);
+        assert_null(tern_add(x, 1));
+        if (strstr(tern_error_text(), cases[i].advice) == NULL)
+            fail_msg("'%s' is not in: %s", cases[i].advice, tern_error_text());
+        tern_error_clear();
+    }
+    simulator_set("FAIL", "");
+}
+
+/* Others have filled it: less would not help. */
+static void test_a_full_device_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_empty_cache(dev0);
+    simulator_set("FAIL",
+                  "cudaSetDevice@1=2,cudaSetDevice@2=2,cudaSetDevice@3=2,cudaSetDevice@4=2");
+    assert_null(tern_ones(TERN_SHAPE(1000), .device = dev0));
+    simulator_set("FAIL", "");
+    const char *text = tern_error_text();
+    assert_non_null(strstr(text, "out of memory on cuda:0: "));
+    assert_non_null(strstr(text, "  device: opening the device on cuda:0 (simulated): "
+                                 "cudaErrorMemoryAllocation (2): out of memory; nvidia-smi lists"));
+    assert_non_null(strstr(text, "to fit: end the processes that hold the device's memory\n"));
+    assert_null(strstr(text, "smaller"));
+    assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+    tern_error_clear();
+}
+
 /* ---- every call fails once ------------------------------------------------------------------------- */
 
 /* A bit of everything that goes to the driver. NaN after an error. */
@@ -305,6 +357,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_other_faults_lose_the_device),
         cmocka_unit_test(test_the_log_has_each_error_once),
         cmocka_unit_test(test_words_are_those_of_the_failure),
+        cmocka_unit_test(test_a_cause_outside_has_advice),
+        cmocka_unit_test(test_a_full_device_that_cannot_be_opened),
         cmocka_unit_test(test_every_call_may_fail),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

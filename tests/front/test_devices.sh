@@ -78,6 +78,7 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 '"fault":	"memory_info: opening the device on cuda:0' \
         env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=$alone "$tern" devices --json
     [ "$(grep -c cudaErrorDevicesUnavailable output)" = 1 ] || wrong "the fault is said again:"
+    expect 0 "nvidia-smi -q -d COMPUTE" env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=$alone "$tern" env
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
     # A list that shows some of what it seems to.
