@@ -121,6 +121,18 @@ static bool runs_on(const tern_backend_needs *needs, int capability)
     return needs->ptx != 0 && needs->ptx <= capability;
 }
 
+/* One that runs is enough to go on with all. */
+static void say_devices_without_code(const tern_backend_needs *needs, const core_probe *p)
+{
+    for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++)
+        if (!runs_on(needs, p->capability[i]))
+            tern_log_write(
+                TERN_LOG_WARNING, NULL,
+                "cuda:%d cannot be used: the plugin has no code for its compute capability "
+                "%d.%d; CUDA_VISIBLE_DEVICES can leave it out",
+                i, p->capability[i] / 10, p->capability[i] % 10);
+}
+
 /* What the plugin says it needs, against what the driver said it is. */
 static core_reason check_needs(const tern_backend_needs *needs)
 {
@@ -132,9 +144,13 @@ static core_reason check_needs(const tern_backend_needs *needs)
         return says(CORE_REASON_DRIVER_TOO_OLD,
                     "the driver is for CUDA %d.%d, this plugin needs one for CUDA %d.%d",
                     has / 1000, has % 1000 / 10, least / 1000, least % 1000 / 10);
+    int usable = 0;
     for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++)
-        if (runs_on(needs, p->capability[i]))
-            return CORE_REASON_NONE;
+        usable += runs_on(needs, p->capability[i]);
+    if (usable > 0) {
+        say_devices_without_code(needs, p);
+        return CORE_REASON_NONE;
+    }
     return says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
                 "the plugin has no code for compute capability %d.%d", p->capability[0] / 10,
                 p->capability[0] % 10);

@@ -385,6 +385,18 @@ static void test_no_code_for_the_architecture(void **state)
     expect_usable(PLUGIN "FAKE_CAPABILITY=120 FAKE_PTX=1");
 }
 
+/* Of several one is enough; the others are named. */
+static void test_a_device_without_code_among_others(void **state)
+{
+    (void)state;
+    expect_usable(PLUGIN "FAKE_DEVICES=3 FAKE_CAPABILITY=90,61,86 TERN_LOG_FILE=mixed.txt");
+    read_file("mixed.txt", said);
+    const char *at = strstr(said, "cuda:1 cannot be used: the plugin has no code for its compute "
+                                  "capability 6.1; CUDA_VISIBLE_DEVICES can leave it out");
+    assert_non_null(at);
+    assert_null(strstr(at + strlen("cuda:1 cannot"), "cannot be used"));
+}
+
 static void test_a_usable_device_is_used(void **state)
 {
     (void)state;
@@ -493,6 +505,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_driver_that_crashes),
         cmocka_unit_test(test_the_first_request_takes_under_half_a_second),
         cmocka_unit_test(test_no_code_for_the_architecture),
+        cmocka_unit_test(test_a_device_without_code_among_others),
         cmocka_unit_test(test_a_usable_device_is_used),
     };
     return cmocka_run_group_tests(tests, make_folders, NULL);

@@ -1,6 +1,6 @@
 /* A libcuda.so.1 that does what FAKE_* in the environment says: FAKE_INIT (a code, "hang" or "crash"),
  * FAKE_VERSION (13000), FAKE_DEVICES (1; fewer by CUDA_VISIBLE_DEVICES, of which it reads one index),
- * FAKE_CAPABILITY (90). */
+ * FAKE_CAPABILITY (90; of several devices 90,61). */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,10 +61,19 @@ int cuDeviceGet(int *out_device, int ordinal)
     return 0;
 }
 
+static int capability_of(int device)
+{
+    const char *value = getenv("FAKE_CAPABILITY");
+    for (int i = 0; i < device && value != NULL; i++) {
+        const char *comma = strchr(value, ',');
+        value = comma != NULL ? comma + 1 : value;
+    }
+    return value != NULL ? atoi(value) : 90;
+}
+
 int cuDeviceGetAttribute(int *out_value, int attribute, int device)
 {
-    const int capability = setting("FAKE_CAPABILITY", 90);
-    (void)device;
+    const int capability = capability_of(device);
     *out_value = attribute == 75 ? capability / 10 : capability % 10;
     return attribute == 75 || attribute == 76 ? 0 : INVALID;
 }
