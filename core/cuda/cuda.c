@@ -228,15 +228,41 @@ static bool list_is_to_blame(int64_t timeout_ms)
     return all.stage == CORE_PROBE_DONE && all.device_count > 0;
 }
 
-static core_reason ask_driver(void)
+static core_reason ask_driver_for(int64_t timeout_ms)
 {
-    const int64_t timeout_ms = state.simulated ? 0 : probe_ms();
-    if (timeout_ms == 0)
-        return CORE_REASON_NONE;
     core_probe_driver(false, timeout_ms, &state.probe);
     if (list_is_to_blame(timeout_ms))
         return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
     return core_probe_reason(&state.probe, state.text);
+}
+
+static core_reason ask_driver(void)
+{
+    const int64_t timeout_ms = state.simulated ? 0 : probe_ms();
+    return timeout_ms > 0 ? ask_driver_for(timeout_ms) : CORE_REASON_NONE;
+}
+
+static core_reason load_plugin(void)
+{
+    core_reason reason = CORE_REASON_PLUGIN_MISSING; /* should its file have gone since */
+    (void)core_plugin_search(plugin_file(), load, NULL, &reason);
+    return reason;
+}
+
+/* The runtime calls a driver that is not there too old. So a driver that was not to be asked beforehand is asked
+ * once the plugin has failed, and compared with what that needs. */
+static core_reason load_plugin_or_ask(void)
+{
+    const size_t tried = strlen(state.tried);
+    const core_reason reason = load_plugin();
+    if (reason != CORE_REASON_PLUGIN_BROKEN || state.simulated ||
+        state.probe.outcome != CORE_PROBE_SKIPPED)
+        return reason;
+    const core_reason drivers = ask_driver_for((int64_t)DEFAULT_PROBE_SECONDS * 1000);
+    if (drivers != CORE_REASON_NONE)
+        return drivers;
+    state.tried[tried] = '\0';
+    return load_plugin();
 }
 
 /* ---- the search ---------------------------------------------------------------------------------- */
@@ -256,8 +282,7 @@ static core_reason search(void)
         reason = ask_driver();
     if (reason != CORE_REASON_NONE)
         return reason;
-    reason = CORE_REASON_PLUGIN_MISSING; /* should its file have gone since */
-    (void)core_plugin_search(plugin_file(), load, NULL, &reason);
+    reason = load_plugin_or_ask();
     /* a list of UUIDs that no device has: simulated devices are counted by their plugin alone */
     if (reason == CORE_REASON_PLUGIN_BROKEN && state.visible != NULL &&
         strstr(state.text, "cudaErrorNoDevice") != NULL)

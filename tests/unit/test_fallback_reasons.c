@@ -271,6 +271,7 @@ static void test_a_broken_plugin(void **state)
     expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/lacking\"", "plugin-broken",
            "libq.so.6: cannot open shared object file");
     expect(PLUGIN "FAKE_BACKEND=refuse", "plugin-broken", "told to refuse");
+    expect(PLUGIN "FAKE_BACKEND=refuse TERN_PROBE_SECONDS=0", "plugin-broken", "told to refuse");
 }
 
 static void test_no_driver_library(void **state)
@@ -284,12 +285,17 @@ static void test_no_driver_library(void **state)
     expect("LD_LIBRARY_PATH=\"$PWD/short\"", "no-driver-library", "file too short");
     expect("LD_LIBRARY_PATH=\"$PWD/dangling\"", "no-driver-library", "is a link to nothing");
     expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library", "cuInit");
+    /* asked afterwards, too: the runtime would call it an old driver */
+    expect("TERN_PROBE_SECONDS=0 FAKE_BACKEND=refuse", "no-driver-library",
+           "libcuda.so.1: cannot open shared object file");
 }
 
 static void test_an_old_driver(void **state)
 {
     (void)state;
     expect(PLUGIN "FAKE_VERSION=11080", "driver-too-old", "the driver is for CUDA 11.8");
+    expect(PLUGIN "FAKE_VERSION=11080 FAKE_BACKEND=refuse TERN_PROBE_SECONDS=0", "driver-too-old",
+           "the driver is for CUDA 11.8");
 }
 
 static void test_no_device_node(void **state)
