@@ -2,7 +2,7 @@
  *
  * cuInit can hang, crash or leave a process unable to fork, so it is called in a child that gets a
  * deadline. The child reports after each stage, so that a crash says where. Looking at files never
- * loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev and /proc that are looked
+ * loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev, /proc and /sys that are looked
  * at; it changes no library that is loaded. */
 #ifndef TERN_CORE_CUDA_PROBE_H
 #define TERN_CORE_CUDA_PROBE_H
@@ -60,7 +60,7 @@ const char *core_probe_code_name(int code);
 
 /* ---- files (probe_files.c) ---- */
 
-/* Device nodes: NO_DEVICE_NODE or NO_PERMISSION with a text, NONE when nothing is wrong with them. */
+/* Device nodes: NO_DEVICE_NODE, NO_PERMISSION or NO_DEVICE with a text, NONE when nothing is wrong with them. */
 core_reason core_probe_nodes(char text[CORE_REASON_BYTES]);
 /* Where a libcuda.so.1 lies that the loader did not take, and what is wrong with it; "" for nowhere. */
 void core_probe_stray_library(char text[CORE_PROBE_TEXT]);

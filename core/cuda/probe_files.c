@@ -10,7 +10,7 @@
 
 #include "core/cuda/probe.h"
 
-enum { MOST_NODES = 32 };
+enum { MOST_NODES = 32, DRIVER_TEXT = 96 };
 
 /* Ignored in a set-user-id program, as the loader ignores LD_LIBRARY_PATH there. */
 static const char *under_root(const char *path, char buffer[PATH_MAX])
@@ -60,22 +60,34 @@ void core_probe_kernel_driver(char version[32])
     }
 }
 
+/* "the kernel driver 580.95.05 is loaded" */
+static void say_driver(char text[DRIVER_TEXT])
+{
+    char version[32];
+    core_probe_kernel_driver(version);
+    if (version[0] != '\0')
+        (void)snprintf(text, DRIVER_TEXT, "the kernel driver %s is loaded", version);
+    else
+        (void)snprintf(text, DRIVER_TEXT, "no NVIDIA kernel driver is loaded%s",
+                       exists("/sys/module/nouveau") ? ", but nouveau" : "");
+}
+
 static core_reason say_node(const char *path, int error, char text[CORE_REASON_BYTES])
 {
-    char version[32], driver[96];
-    core_probe_kernel_driver(version);
-    (void)snprintf(driver, sizeof driver,
-                   version[0] != '\0' ? "the kernel driver %s is loaded"
-                                      : "no NVIDIA kernel driver is loaded",
-                   version);
-    if (error == EACCES || error == EPERM) {
-        (void)snprintf(text, CORE_REASON_BYTES, "%s may not be opened: %s; %s", path,
-                       strerror(error), driver);
-        return CORE_REASON_NO_PERMISSION;
+    char driver[DRIVER_TEXT];
+    say_driver(driver);
+    if (error == ENOENT || error == ENXIO || error == ENODEV) {
+        (void)snprintf(text, CORE_REASON_BYTES, "%s %s; %s", path,
+                       error == ENOENT ? "is missing" : "has no driver behind it", driver);
+        return CORE_REASON_NO_DEVICE_NODE;
     }
-    (void)snprintf(text, CORE_REASON_BYTES, "%s %s; %s", path,
-                   error == ENOENT ? "is missing" : "has no driver behind it", driver);
-    return CORE_REASON_NO_DEVICE_NODE;
+    const bool forbidden = error == EACCES || error == EPERM;
+    (void)snprintf(text, CORE_REASON_BYTES, "%s %s: %s; %s", path,
+                   forbidden ? "may not be opened" : "cannot be opened", strerror(error), driver);
+    if (forbidden)
+        return CORE_REASON_NO_PERMISSION;
+    /* EIO: the driver is behind it and cannot start the GPU */
+    return error == EIO ? CORE_REASON_NO_DEVICE : CORE_REASON_NO_DEVICE_NODE;
 }
 
 /* The first device node that is there decides; none is as bad as a missing nvidiactl. */
@@ -132,7 +144,8 @@ void core_probe_stray_library(char text[CORE_PROBE_TEXT])
 {
     static const char usual[] =
         "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/lib/wsl/lib:"
-        "/usr/local/nvidia/lib64:/run/opengl-driver/lib:/usr/lib/x86_64-linux-gnu/nvidia/current";
+        "/usr/local/nvidia/lib64:/run/opengl-driver/lib:/usr/lib/x86_64-linux-gnu/nvidia/current:"
+        "/usr/lib/aarch64-linux-gnu/nvidia:/usr/lib/aarch64-linux-gnu/tegra";
     const char *lists[] = { secure_getenv("LD_LIBRARY_PATH"), usual };
     text[0] = '\0';
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)

@@ -5,7 +5,7 @@
 
 #include "core/cuda/probe.h"
 
-enum { NO_DEVICE = 100 };
+enum { NO_DEVICE = 100, MISMATCH = 803 };
 
 /* Names of the driver's codes that are met while it starts. */
 static const struct {
@@ -26,9 +26,13 @@ static const struct {
     { 304, "the operating system refused" },
     { 800, "not permitted" },
     { 802, "the system is not ready" },
-    { 803, "the kernel driver and libcuda differ in version" },
+    { MISMATCH, "the kernel driver and libcuda differ in version" },
     { 804, "forward compatibility is not supported on this device" },
     { 805, "the MPS server is not there" },
+    { 806, "the MPS server failed" },
+    { 807, "the MPS server is not ready" },
+    { 808, "the MPS server takes no more clients" },
+    { 809, "the MPS server has no more connections" },
     { 999, "unknown error" },
 };
 
@@ -82,9 +86,13 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
         return CORE_REASON_NO_DEVICE;
     }
     const char *name = core_probe_code_name(p->code);
-    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s",
+    char version[32] = "";
+    if (p->code == MISMATCH) /* the file's name ends with libcuda's */
+        core_probe_kernel_driver(version);
+    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s%s%s",
                    core_probe_stage_name(p->stage), p->code,
-                   name != NULL ? name : "a code without a name here", p->library);
+                   name != NULL ? name : "a code without a name here", p->library,
+                   version[0] != '\0' ? "; the kernel driver is " : "", version);
     return CORE_REASON_INIT_FAILED;
 }
 

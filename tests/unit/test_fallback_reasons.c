@@ -3,6 +3,7 @@
  * asks for a tensor on CUDA and prints "CODE|device kind|mapped CUDA libraries|error code|text", and in
  * seconds.txt how long the request took. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -303,6 +304,26 @@ static void test_no_device_node(void **state)
     (void)state;
     expect(PLUGIN "FAKE_INIT=999 TERN_PROBE_ROOT=\"$PWD/bare\"", "no-device-node",
            "/dev/nvidiactl is missing; the kernel driver 580.95.05 is loaded");
+    expect(PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/nouveau\"", "no-device-node",
+           "/dev/nvidiactl is missing; no NVIDIA kernel driver is loaded, but nouveau");
+    expect(PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/mounted\"", "no-device-node",
+           "/dev/nvidia* cannot be opened: Is a directory; no NVIDIA kernel driver is loaded");
+}
+
+/* A terminal that nobody has unlocked refuses as a GPU does that its driver cannot start. */
+static void test_a_device_that_does_not_start(void **state)
+{
+    (void)state;
+    char name[64];
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal < 0 || ptsname_r(terminal, name, sizeof name) != 0) {
+        print_message("skipped: no terminal can be made\n");
+        skip();
+    }
+    assert_int_equal(symlink(name, file_path("broken/dev/nvidia0")), 0);
+    expect(PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/broken\"", "no-device",
+           "/dev/nvidia* cannot be opened: Input/output error");
+    (void)close(terminal);
 }
 
 static void test_no_permission(void **state)
@@ -327,7 +348,8 @@ static void test_a_driver_that_fails(void **state)
     (void)state;
     expect(PLUGIN "FAKE_INIT=803", "init-failed", "cuInit gave 803 (the kernel driver and libcuda");
     /* a code that names its cause is not hidden behind a missing node */
-    expect(PLUGIN "FAKE_INIT=803 TERN_PROBE_ROOT=\"$PWD/bare\"", "init-failed", "cuInit gave 803");
+    expect(PLUGIN "FAKE_INIT=803 TERN_PROBE_ROOT=\"$PWD/bare\"", "init-failed",
+           "libcuda.so.1; the kernel driver is 580.95.05");
     expect(PLUGIN "FAKE_INIT=34", "init-failed", "a stub of the toolkit");
 }
 
@@ -465,6 +487,15 @@ static int make_folders(void **state)
         "bare/dev",
         "closed",
         "closed/dev",
+        "nouveau",
+        "nouveau/sys",
+        "nouveau/sys/module",
+        "nouveau/sys/module/nouveau",
+        "mounted",
+        "mounted/dev",
+        "mounted/dev/nvidia0",
+        "broken",
+        "broken/dev",
     };
     assert_int_equal(chmod(file_folder(), 0777), 0);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
@@ -480,6 +511,10 @@ static int make_folders(void **state)
     write_text("dev/nvidiactl", "");
     write_text("dev/nvidia-uvm", "");
     write_text("dev/nvidia0", "");
+    write_text("mounted/dev/nvidiactl", "");
+    write_text("mounted/dev/nvidia-uvm", "");
+    write_text("broken/dev/nvidiactl", "");
+    write_text("broken/dev/nvidia-uvm", "");
     write_text("closed/dev/nvidiactl", "");
     assert_int_equal(chmod(file_path("closed/dev/nvidiactl"), 0), 0);
     write_text(
@@ -504,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_driver_library),
         cmocka_unit_test(test_an_old_driver),
         cmocka_unit_test(test_no_device_node),
+        cmocka_unit_test(test_a_device_that_does_not_start),
         cmocka_unit_test(test_no_permission),
         cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_a_driver_that_fails),
