@@ -36,6 +36,11 @@ static core_reason says(core_reason reason, const char *format, ...)
 
 /* ---- visible devices ----------------------------------------------------------------------------- */
 
+static int shown(int length)
+{
+    return length < 80 ? length : 80;
+}
+
 static core_reason bad_list(const core_visible_list *list, core_visible_end end)
 {
     switch (end) {
@@ -46,9 +51,11 @@ static core_reason bad_list(const core_visible_list *list, core_visible_end end)
     case CORE_VISIBLE_END_GARBAGE:
     case CORE_VISIBLE_END_NEGATIVE:
         return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
-                    "CUDA_VISIBLE_DEVICES=%.200s ends before its first device: '%.*s' is none",
-                    state.visible, list->ended_by.length < 80 ? list->ended_by.length : 80,
-                    list->ended_by.text);
+                    "CUDA_VISIBLE_DEVICES=%.200s ends before its first device: '%.*s' is none%s",
+                    state.visible, shown(list->ended_by.length), list->ended_by.text,
+                    list->ended_by.text[0] == '\'' || list->ended_by.text[0] == '"'
+                        ? ", its quotes are a part of it"
+                        : "");
     default:
         return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
                     "CUDA_VISIBLE_DEVICES=%.200s begins with a device that is not there",
@@ -76,6 +83,8 @@ static core_reason check_list(void)
     if (list.form == CORE_VISIBLE_NONE)
         return says(CORE_REASON_HIDDEN_BY_EMPTY_LIST, "CUDA_VISIBLE_DEVICES is %s",
                     strchr(state.visible, '-') != NULL ? "-1" : "empty");
+    if (state.visible != NULL && strcmp(state.visible, "NoDevFiles") == 0) /* Slurm's, of no GPU */
+        return says(CORE_REASON_HIDDEN_BY_EMPTY_LIST, "CUDA_VISIBLE_DEVICES is NoDevFiles");
     if (core_visible_hides_all(&list))
         return bad_list(&list, list.end);
     int index[CORE_VISIBLE_MOST];
@@ -288,11 +297,6 @@ static core_reason search(void)
         strstr(state.text, "cudaErrorNoDevice") != NULL)
         return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
     return reason;
-}
-
-static int shown(int length)
-{
-    return length < 80 ? length : 80;
 }
 
 /* "0;1" is device 0, as the driver reads it: of an element the digits count. */

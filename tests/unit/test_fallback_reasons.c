@@ -175,6 +175,10 @@ static void test_an_empty_list(void **state)
     expect_no_cuda_mapped();
     expect(PLUGIN "CUDA_VISIBLE_DEVICES=-1", "hidden-by-empty-list", "is -1");
     expect_no_cuda_mapped();
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=NoDevFiles", "hidden-by-empty-list", "is NoDevFiles");
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES=NoDevFiles", "hidden-by-empty-list",
+           "; in a batch job ask for a GPU");
+    expect_no_cuda_mapped();
 }
 
 static void test_a_bad_list(void **state)
@@ -182,6 +186,8 @@ static void test_a_bad_list(void **state)
     (void)state;
     expect(PLUGIN "CUDA_VISIBLE_DEVICES=one,0", "hidden-by-bad-list", "'one' is none");
     expect_no_cuda_mapped();
+    expect(PLUGIN "CUDA_VISIBLE_DEVICES='\"0\"'", "hidden-by-bad-list",
+           ", its quotes are a part of it");
     expect(PLUGIN "CUDA_VISIBLE_DEVICES=0,0", "hidden-by-bad-list", "a device twice");
     expect_no_cuda_mapped();
     /* only the driver knows that there is no device 5; it is asked in a child */
@@ -335,6 +341,7 @@ static void test_no_permission(void **state)
     }
     expect(PLUGIN "FAKE_INIT=100 TEST_AS_NOBODY=1 TERN_PROBE_ROOT=\"$PWD/closed\"", "no-permission",
            "/dev/nvidiactl may not be opened: Permission denied");
+    assert_non_null(strstr(answer, "; in a container start that anew"));
 }
 
 static void test_no_device(void **state)
@@ -409,7 +416,8 @@ static void test_no_code_for_the_architecture(void **state)
     (void)state;
     expect(PLUGIN "FAKE_CAPABILITY=75", "no-code-for-architecture", "compute capability 7.5");
     expect(PLUGIN "FAKE_CAPABILITY=120", "no-code-for-architecture", "compute capability 12.0");
-    expect_usable(PLUGIN "FAKE_CAPABILITY=86"); /* code for 8.0 runs on it */
+    assert_non_null(strstr(answer, "-DTERN_CUDA_ARCHS=")); /* what cmake/cuda.cmake reads */
+    expect_usable(PLUGIN "FAKE_CAPABILITY=86");            /* code for 8.0 runs on it */
     expect_usable(PLUGIN "FAKE_CAPABILITY=120 FAKE_PTX=1");
 }
 
