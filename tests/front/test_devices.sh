@@ -47,6 +47,10 @@ expect 0 '"reason":	"hidden-by-bad-list"' env CUDA_VISIBLE_DEVICES=x "$tern" dev
 expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
 expect 0 "CUDA_VISIBLE_DEVICES 0;1" env CUDA_VISIBLE_DEVICES="0;1" "$tern" env
+expect 0 "CUBLAS_WORKSPACE_CONFIG :8:2" \
+    env CUBLAS_WORKSPACE_CONFIG=:8:2 CUDA_VISIBLE_DEVICES= "$tern" env
+expect 0 "PYTORCH_ALLOC_CONF  max_split_size_mb:99" \
+    env PYTORCH_ALLOC_CONF=max_split_size_mb:99 CUDA_VISIBLE_DEVICES= "$tern" env
 expect 2 "no option of this command" "$tern" env --yaml
 mkdir logs
 expect 0 "TERN_LOG_FILE=logs cannot be opened, there is no log: " \

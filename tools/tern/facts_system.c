@@ -66,8 +66,8 @@ cJSON *facts_system(void)
 cJSON *facts_environment(void)
 {
     static const char *const prefixes[] = {
-        "TERN_",   "CUDA_",    "NVIDIA_",          "OMP_",       "GOMP_", "OPENBLAS_", "DNNL_",
-        "ONEDNN_", "MKL_NUM_", "LD_LIBRARY_PATH=", "LD_PRELOAD="
+        "TERN_",     "CUDA_", "NVIDIA_", "CUBLAS_",  "PYTORCH_",         "OMP_",       "GOMP_",
+        "OPENBLAS_", "DNNL_", "ONEDNN_", "MKL_NUM_", "LD_LIBRARY_PATH=", "LD_PRELOAD="
     };
     cJSON *object = cJSON_CreateObject();
     for (char **entry = environ; *entry != NULL; entry++)
