@@ -38,6 +38,11 @@ while read -r code; do
 done <codes
 expect 1 "'no-such' is no code" "$tern" explain no-such
 expect 2 "one argument too many" "$tern" explain ok ok
+# The codes of the driver that the library has words for.
+for code in 2 3 34 36 46 102 302 303 304 802 803 804 805 806 809 999; do
+    "$tern" explain init-failed >output
+    grep -qw "$code" output || wrong "no word of the driver's $code:"
+done
 
 # Devices as text and as JSON.
 expect 0 "threads in use" env CUDA_VISIBLE_DEVICES= "$tern" devices
