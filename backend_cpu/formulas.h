@@ -157,7 +157,8 @@ FORMULA float f32_log_special(float x, float finite)
 FORMULA float f32_log(float x)
 {
     float e, f;
-    const float tail = f32_log_split(x, &e, &f) + e * F32_LN2_LO;
+    const float past = f32_log_split(x, &e, &f); /* before e is read */
+    const float tail = past + e * F32_LN2_LO;
     return f32_log_special(x, (f + tail) + e * F32_LN2_HI);
 }
 
