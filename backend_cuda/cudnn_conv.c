@@ -5,7 +5,7 @@
 
 #include "backend_cuda/cudnn_calls.h"
 
-enum { MOST_ALGORITHMS = DNN_WAYS, AMPERE = 80 };
+enum { MOST_ALGORITHMS = DNN_WAYS };
 #define ALGORITHM_NAMES                                                                             \
     {                                                                                               \
         { "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",          \
@@ -36,7 +36,6 @@ typedef struct chooser {
     cuda_dnn_pass pass;
     const cuda_dnn_conv *conv;
     dnn_plan *plan;
-    int capability;
     void *workspace;
     size_t workspace_bytes;
     candidate list[MOST_ALGORITHMS];
@@ -182,15 +181,21 @@ static cudnnStatus_t describe(dnn_plan *p, const cuda_dnn_conv *c)
     return dnn.cudnnSetConvolutionMathType(p->conv, p->math);
 }
 
-/* Before Ampere there is no TF32: the default is multiply-adds there, and may be what the library calls them. */
-static bool is_allowed(const dnn_key *key, int capability, const candidate *a)
+/* The library lists an algorithm that has no tensor cores, or any before Ampere, under its default, whatever
+ * was asked for; with plain multiply-adds such a one runs as with the default. */
+static cudnnMathType_t math_for(const dnn_key *key, const candidate *a)
+{
+    return first_math(key) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : a->math;
+}
+
+static bool is_allowed(const dnn_key *key, const candidate *a)
 {
     if (a->status != CUDNN_STATUS_SUCCESS)
         return false;
     if ((key->flags & TERN_NUMERICS_CUDNN_DETERMINISTIC) && a->determinism != CUDNN_DETERMINISTIC)
         return false;
     return first_math(key) != CUDNN_FMA_MATH || a->math == CUDNN_FMA_MATH ||
-           (a->math == CUDNN_DEFAULT_MATH && capability < AMPERE);
+           a->math == CUDNN_DEFAULT_MATH;
 }
 
 static void log_choice(const chooser *c, bool measured)
@@ -215,10 +220,10 @@ static cudnnStatus_t pick(chooser *c, cudnnHandle_t handle)
     dnn_plan *p = c->plan;
     for (int i = 0; i < c->count; i++) {
         const candidate *a = &c->list[i];
-        dnn_way way = { a->algorithm, a->math, 0 };
-        if (!is_allowed(&p->key, c->capability, a))
+        dnn_way way = { a->algorithm, math_for(&p->key, a), 0 };
+        if (!is_allowed(&p->key, a))
             continue;
-        const cudnnStatus_t status = set_math(p, a->math);
+        const cudnnStatus_t status = set_math(p, way.math);
         if (status != CUDNN_STATUS_SUCCESS)
             return p->ways > 0 ? CUDNN_STATUS_SUCCESS : status;
         if (ask_size(p, handle, c->pass, way.algorithm, &way.workspace) == CUDNN_STATUS_SUCCESS &&
@@ -253,10 +258,6 @@ static void find_room(chooser *c)
 static cudnnStatus_t choose(chooser *c, bool *out_ready)
 {
     const bool measure = c->plan->key.flags & TERN_NUMERICS_CUDNN_BENCHMARK;
-    const cuda_device *d = cuda_device_enter(c->call->dev.index);
-    if (d == NULL)
-        return CUDNN_STATUS_NOT_INITIALIZED;
-    c->capability = d->capability;
     DNN_TRY(describe(c->plan, c->conv));
     if (measure)
         find_room(c);

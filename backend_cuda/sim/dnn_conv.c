@@ -52,7 +52,8 @@ enum {
     ROWS = 8,      /* not for channels last */
     NEVER = 16,    /* listed, not implemented */
     NO_WIDE = 32,  /* not for doubles and bf16 */
-    RANDOM = 64    /* not deterministic */
+    RANDOM = 64,   /* not deterministic */
+    CORES = 128    /* on tensor cores, too */
 };
 /* Limits, workspace in results, and modelled times by heuristics and by measurement. */
 typedef struct algorithm {
@@ -63,25 +64,25 @@ typedef struct algorithm {
 /* clang-format off */
 static const algorithm algorithms[3][8] = {
     [DNN_FORWARD] = { { 0, 0, 3, 2 },
-                      { 0, 1, 1, 3 },
+                      { CORES, 1, 1, 3 },
                       { PLAIN | ROWS, 2, 5, 5 },
                       { NEVER, 0, 9, 9 },
                       { PLAIN | ROWS | NO_WIDE, 4, 7, 7 },
                       { PLAIN | ROWS | NO_WIDE, 3, 6, 6 },
                       { PLAIN | ROWS | NO_WIDE | CELLS_3, 0, 2, 1 },
-                      { PLAIN | ROWS | NO_WIDE | CELLS_3_5, 3, 4, 4 } },
+                      { PLAIN | ROWS | NO_WIDE | CELLS_3_5 | CORES, 3, 4, 4 } },
     [DNN_DATA] = { { RANDOM, 0, 1, 3 },
-                   { 0, 1, 2, 2 },
+                   { CORES, 1, 2, 2 },
                    { PLAIN | ROWS | NO_WIDE, 4, 7, 7 },
                    { PLAIN | ROWS | NO_WIDE, 3, 6, 6 },
                    { PLAIN | ROWS | NO_WIDE | CELLS_3, 0, 3, 1 },
-                   { PLAIN | ROWS | NO_WIDE | CELLS_3_5, 3, 4, 4 } },
+                   { PLAIN | ROWS | NO_WIDE | CELLS_3_5 | CORES, 3, 4, 4 } },
     [DNN_FILTER] = { { RANDOM, 0, 1, 2 },
-                     { 0, 1, 2, 3 },
+                     { CORES, 1, 2, 3 },
                      { PLAIN | ROWS | NO_WIDE, 4, 7, 7 },
                      { RANDOM | ROWS, 2, 3, 1 },
                      { NEVER, 0, 9, 9 },
-                     { PLAIN | ROWS | NO_WIDE | CELLS_3, 3, 4, 4 },
+                     { PLAIN | ROWS | NO_WIDE | CELLS_3 | CORES, 3, 4, 4 },
                      { PLAIN | ROWS | NO_WIDE, 3, 6, 6 } },
 };
 /* clang-format on */
@@ -196,10 +197,13 @@ static int list_candidates(const dnn_conv *c, dnn_kind kind, bool measured, size
     return counts[kind];
 }
 
-/* Before Ampere there is nothing but multiply-adds, and the default is what is said to be used. */
-static cudnnMathType_t math_of(const dnn_conv *c)
+/* "Algorithms without the CUDNN_TENSOR_OP_MATH availability will only be tried with CUDNN_DEFAULT_MATH, and
+ * returned as such" (cudnnFindConvolutionForwardAlgorithm), whatever was asked for. For f32 none has it before
+ * Ampere. */
+static cudnnMathType_t math_of(const dnn_conv *c, const algorithm *a)
 {
-    return c->math == CUDNN_FMA_MATH && sim_config.capability < 80 ? CUDNN_DEFAULT_MATH : c->math;
+    const bool plain = (a->limits & CORES) == 0 || sim_config.capability < 80;
+    return c->math == CUDNN_FMA_MATH && plain ? CUDNN_DEFAULT_MATH : c->math;
 }
 
 /* The three perf structs differ in the enum of `algo` alone. */
@@ -216,7 +220,8 @@ static cudnnStatus_t give_list(const dnn_conv *c, dnn_kind kind, bool measured, 
                                                .time = list[i].time,
                                                .memory = list[i].memory,
                                                .determinism = list[i].determinism,
-                                               .mathType = math_of(c) };
+                                               .mathType =
+                                                   math_of(c, &algorithms[kind][list[i].algo]) };
         memcpy((char *)results + (size_t)i * sizeof perf, &perf, sizeof perf);
     }
     return CUDNN_STATUS_SUCCESS;
