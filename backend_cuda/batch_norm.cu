@@ -1,7 +1,9 @@
 /* batch_norm and its gradient: x [n, c, inner] in memory, or [n, inner, c] (channels_last); statistics of
  * each channel over n and inner.
  *
- * A block owns a channel for its sums (fixed order, f32; f64 for f64), then a thread takes an element.
+ * A block owns a channel for its sums (fixed order, f32; f64 for f64), then a thread takes an element. Channels
+ * that lie beside each other are summed by a thread per channel and chunk of rows before, so that neighbours
+ * read beside each other.
  * Bytes: two reads of x and one write forward, two reads of x and the gradient backward. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/norm.cuh"
@@ -13,6 +15,7 @@ struct norm_shape {
     int last, grad_last; /* channels_last: of x and the results, of the gradient */
     int wide, wide_running, training;
     double eps, momentum;
+    int64_t chunks;
 };
 
 /* Where (sample, channel, place) lies. */
@@ -22,16 +25,33 @@ static __device__ __forceinline__ int64_t at_of(const norm_shape &s, int last, i
     return last ? (n * s.inner + i) * s.c + c : (n * s.c + c) * s.inner + i;
 }
 
+/* All in channels last: cells[chunk][channel] of the chunk's rows. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_moments(moments<real<S>> *cells, const S *x, norm_shape s)
+{
+    const int64_t rows = s.n * s.inner;
+    for (int64_t e = first_item(); e < s.c * s.chunks; e += item_step()) {
+        const int64_t chunk = e / s.c, c = e - chunk * s.c, end = rows * (chunk + 1) / s.chunks;
+        moments<real<S>> own = { 0, 0, 0 };
+        for (int64_t row = rows * chunk / s.chunks; row < end; row++)
+            own.add(widen(x[row * s.c + c]));
+        cells[e] = own;
+    }
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_batch_statistics(real<S> *mean, real<S> *rstd, void *running_mean, void *running_var,
-                       const S *x, norm_shape s)
+                       const S *x, const moments<real<S>> *chunks, norm_shape s)
 {
     using T = real<S>;
     __shared__ moments<T> cells[BLOCK];
     const int64_t c = blockIdx.x, count = s.n * s.inner;
     moments<T> own = { 0, 0, 0 };
-    for (int64_t k = threadIdx.x; k < count && s.training; k += BLOCK)
+    for (int64_t k = threadIdx.x; k < s.chunks && chunks != nullptr; k += BLOCK)
+        own.merge(chunks[k * s.c + c]);
+    for (int64_t k = threadIdx.x; k < count && s.training && chunks == nullptr; k += BLOCK)
         own.add(widen(x[at_of(s, s.last, k / s.inner, c, k % s.inner)]));
     block_merge(cells, own);
     if (threadIdx.x != 0)
@@ -65,17 +85,40 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* All in channels last: cells[chunk][channel] of the chunk's rows, as k_batch_norm_sums adds them up. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_batch_norm_chunks(two<real<S>> *cells, const S *grad, const S *x, const real<S> *mean,
+                        norm_shape s)
+{
+    using T = real<S>;
+    const int64_t rows = s.n * s.inner;
+    for (int64_t e = first_item(); e < s.c * s.chunks; e += item_step()) {
+        const int64_t chunk = e / s.c, c = e - chunk * s.c, end = rows * (chunk + 1) / s.chunks;
+        const T center = mean[c];
+        two<T> own = { 0, 0 };
+        for (int64_t row = rows * chunk / s.chunks; row < end; row++) {
+            const T g = widen(grad[row * s.c + c]);
+            own.merge({ g, g * (widen(x[row * s.c + c]) - center) });
+        }
+        cells[e] = own;
+    }
+}
+
 /* sums[2c]: of the gradient; sums[2c + 1]: of gradient (x - mean) r. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_batch_norm_sums(real<S> *sums, void *weight_grad, void *bias_grad, const S *grad, const S *x,
-                      const real<S> *mean, const real<S> *rstd, norm_shape s)
+                      const two<real<S>> *chunks, const real<S> *mean, const real<S> *rstd,
+                      norm_shape s)
 {
     using T = real<S>;
     __shared__ two<T> cells[BLOCK];
     const int64_t c = blockIdx.x, count = s.n * s.inner;
     two<T> own = { 0, 0 };
-    for (int64_t k = threadIdx.x; k < count; k += BLOCK) {
+    for (int64_t k = threadIdx.x; k < s.chunks && chunks != nullptr; k += BLOCK)
+        own.merge(chunks[k * s.c + c]);
+    for (int64_t k = threadIdx.x; k < count && chunks == nullptr; k += BLOCK) {
         const int64_t n = k / s.inner, i = k % s.inner;
         const T g = widen(grad[at_of(s, s.grad_last, n, c, i)]);
         own.merge({ g, g * (widen(x[at_of(s, s.last, n, c, i)]) - mean[c]) });
@@ -118,18 +161,28 @@ static norm_shape shape_of(const cuda_norm_args *a)
              a->wide_running,
              a->training,
              a->eps,
-             a->momentum };
+             a->momentum,
+             a->chunks };
 }
 
 extern "C" cudaError_t cuda_launch_batch_statistics(const cuda_norm_args *a, cudaStream_t stream)
 {
     const norm_shape s = shape_of(a);
-    const cudaLaunchConfig_t c = shape(s.c, BLOCK, stream);
+    const cudaLaunchConfig_t cut = shape_for(s.c * s.chunks, stream), c = shape(s.c, BLOCK, stream);
     return float_switch(a->dtype, [&](auto zero) {
         using S = decltype(zero);
         using T = real<S>;
+        moments<T> *cells = (moments<T> *)a->cells;
+        static_assert(sizeof *cells <= CUDA_NORM_CELL_BYTES,
+                      "scratch is counted in cells of this size");
+        const cudaError_t code = cells == nullptr ? cudaSuccess
+                                                  : cudaLaunchKernelEx(&cut, k_batch_moments<S>,
+                                                                       cells, (const S *)a->x, s);
+        if (code != cudaSuccess)
+            return code;
         return cudaLaunchKernelEx(&c, k_batch_statistics<S>, (T *)a->mean, (T *)a->rstd,
-                                  a->running_mean, a->running_var, (const S *)a->x, s);
+                                  a->running_mean, a->running_var, (const S *)a->x,
+                                  (const moments<T> *)cells, s);
     });
 }
 
@@ -145,16 +198,31 @@ extern "C" cudaError_t cuda_launch_batch_norm(const cuda_norm_args *a, cudaStrea
     });
 }
 
+template <typename S>
+static cudaError_t launch_sums(const cuda_norm_args *a, const norm_shape &s, cudaStream_t stream)
+{
+    using T = real<S>;
+    two<T> *cells = (two<T> *)a->cells;
+    const cudaLaunchConfig_t cut = shape_for(s.c * s.chunks, stream), c = shape(s.c, BLOCK, stream);
+    const cudaError_t code =
+        cells == nullptr
+            ? cudaSuccess
+            : cudaLaunchKernelEx(&cut, k_batch_norm_chunks<S>, cells, (const S *)a->grad,
+                                 (const S *)a->x, (const T *)a->mean, s);
+    if (code != cudaSuccess)
+        return code;
+    return cudaLaunchKernelEx(&c, k_batch_norm_sums<S>, (T *)a->sums, a->weight_grad, a->bias_grad,
+                              (const S *)a->grad, (const S *)a->x, (const two<T> *)cells,
+                              (const T *)a->mean, (const T *)a->rstd, s);
+}
+
 extern "C" cudaError_t cuda_launch_batch_norm_grad(const cuda_norm_args *a, cudaStream_t stream)
 {
     const norm_shape s = shape_of(a);
     return float_switch(a->dtype, [&](auto zero) {
         using S = decltype(zero);
         using T = real<S>;
-        const cudaLaunchConfig_t first = shape(s.c, BLOCK, stream);
-        const cudaError_t code = cudaLaunchKernelEx(
-            &first, k_batch_norm_sums<S>, (T *)a->sums, a->weight_grad, a->bias_grad,
-            (const S *)a->grad, (const S *)a->x, (const T *)a->mean, (const T *)a->rstd, s);
+        const cudaError_t code = launch_sums<S>(a, s, stream);
         if (code != cudaSuccess)
             return code;
         const cudaLaunchConfig_t second = shape_for(s.n * s.c * s.inner, stream);

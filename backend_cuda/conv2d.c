@@ -126,11 +126,22 @@ tern_status_t cuda_conv2d_grad_input(const tern_call *call)
         "conv2d_grad_input");
 }
 
+/* Sums of the gradient's channels. */
+static tern_status_t grad_bias(const tern_call *call)
+{
+    static const tern_attr_reduce all_but_channels = { .dims = 1u << 0 | 1u << 2 | 1u << 3 };
+    tern_call sum = *call;
+    sum.attr = &all_but_channels;
+    sum.n_in = sum.n_out = 1;
+    sum.out = call->out + 1;
+    return call->out[1]->numel > 0 ? cuda_sum(&sum) : TERN_OK;
+}
+
 /* (gradient, x) -> gradients of weight and bias */
 tern_status_t cuda_conv2d_grad_weight(const tern_call *call)
 {
     cudaStream_t stream = NULL;
-    const tern_view *y = call->in[0], *x = call->in[1], *w = call->out[0], *bias = call->out[1];
+    const tern_view *y = call->in[0], *x = call->in[1], *w = call->out[0];
     const cuda_conv_shape s = shape_of(x, w, y, call->attr);
     bool done = false;
     CUDA_TRY(cuda_enter(call, &stream));
@@ -142,9 +153,5 @@ tern_status_t cuda_conv2d_grad_weight(const tern_call *call)
         CUDA_TRY(cuda_launched(
             call, cuda_launch_conv2d_grad_weight(w->data, y->data, x->data, x->dtype, &s, stream),
             "conv2d_grad_weight"));
-    if (bias->numel == 0)
-        return TERN_OK;
-    return cuda_launched(call,
-                         cuda_launch_conv2d_grad_bias(bias->data, y->data, y->dtype, &s, stream),
-                         "conv2d's bias gradient");
+    return grad_bias(call);
 }

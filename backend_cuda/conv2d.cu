@@ -9,7 +9,6 @@
  * cuDNN takes over where it is there; this is what remains without it. */
 #include "backend_cuda/gemm_tile.cuh"
 #include "backend_cuda/launch.h"
-#include "backend_cuda/reduce.cuh"
 
 using namespace cuda;
 
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(TILE_THREADS)
                      left, right, write);
 }
 
-/* ---- gradients of weight and bias ------------------------------------------------------------ */
+/* ---- gradient of weight ---------------------------------------------------------------------- */
 
 /* The gradient of output channel i at result d. */
 template <typename S> struct result_side {
@@ -173,32 +172,6 @@ __global__ void __launch_bounds__(TILE_THREADS)
     };
     multiply_tile<T>(xs, ys, outputs, channels * s.kernel[0] * s.kernel[1],
                      s.n * s.out[0] * s.out[1], left, right, write);
-}
-
-template <typename T> struct one_sum {
-    T sum;
-    __device__ void merge(const one_sum &other)
-    {
-        sum += other.sum;
-    }
-};
-
-/* A block per output channel. */
-template <typename S>
-__global__ void __launch_bounds__(BLOCK) k_conv2d_grad_bias(S *bias, const S *y, cuda_conv_shape s)
-{
-    using T = real<S>;
-    __shared__ one_sum<T> cells[BLOCK];
-    const int64_t o = blockIdx.x, count = s.n * s.out[0] * s.out[1];
-    one_sum<T> own = { 0 };
-    for (int64_t i = threadIdx.x; i < count; i += BLOCK) {
-        const triple at = split(i, s.out[0], s.out[1]);
-        own.sum += widen(y[at.a * s.y_stride[0] + o * s.y_stride[1] + at.b * s.y_stride[2] +
-                           at.c * s.y_stride[3]]);
-    }
-    block_merge(cells, own);
-    if (threadIdx.x == 0)
-        bias[o] = narrow<S>(cells[0].sum);
 }
 
 /* ---- launchers ------------------------------------------------------------------------------- */
@@ -249,15 +222,5 @@ extern "C" cudaError_t cuda_launch_conv2d_grad_weight(void *w, const void *y, co
         using S = decltype(zero);
         return cudaLaunchKernelEx(&c, k_conv2d_grad_weight<S>, (S *)w, (const S *)y, (const S *)x,
                                   *s);
-    });
-}
-
-extern "C" cudaError_t cuda_launch_conv2d_grad_bias(void *bias, const void *y, int dtype,
-                                                    const cuda_conv_shape *s, cudaStream_t stream)
-{
-    const cudaLaunchConfig_t c = shape(s->o, BLOCK, stream);
-    return float_switch(dtype, [&](auto zero) {
-        using S = decltype(zero);
-        return cudaLaunchKernelEx(&c, k_conv2d_grad_bias<S>, (S *)bias, (const S *)y, *s);
     });
 }

@@ -64,6 +64,15 @@ cudaError_t cuda_launch_dropout(void *out, uint8_t *mask, const void *x, int dty
 cudaError_t cuda_launch_dropout_grad(void *out, const void *grad, const uint8_t *mask, int dtype,
                                      double scale, int64_t n, cudaStream_t stream);
 
+/* Into how many chunks columns of n elements that lie beside each other are cut, a thread each, so that few columns
+ * keep memory busy, too: of 64 elements or more, at most 256, and 2^17 in all. The same on every device, as sums are. */
+static inline int64_t cuda_chunks_of_columns(int64_t columns, int64_t n)
+{
+    const int64_t wanted = (n + 63) / 64, room = (INT64_C(1) << 17) / (columns > 0 ? columns : 1);
+    const int64_t most = room < 256 ? room : 256, chunks = wanted < most ? wanted : most;
+    return chunks > 1 ? chunks : 1;
+}
+
 /* ---- reduce.cu ---- */
 typedef enum cuda_reduction {
     CUDA_SUM,
@@ -88,8 +97,9 @@ typedef struct cuda_reduce_args {
     int64_t count;         /* elements per output */
     const cuda_walk *kept; /* operands: out, in */
     const cuda_walk *gone; /* operand: in */
+    bool by_thread;        /* has an output or a chunk of it; else a block has it */
     int64_t chunks;        /* per output; more than 1: cells has kept->numel * chunks */
-    void *cells;
+    void *cells;           /* of one chunk beside each other */
 } cuda_reduce_args;
 enum { CUDA_CELL_BYTES = 32 };
 cudaError_t cuda_launch_reduce(const cuda_reduce_args *r, cudaStream_t stream);
@@ -266,9 +276,6 @@ cudaError_t cuda_launch_conv2d_grad_input(void *x, const void *y, const void *w,
                                           const cuda_conv_shape *s, cudaStream_t stream);
 cudaError_t cuda_launch_conv2d_grad_weight(void *w, const void *y, const void *x, int dtype,
                                            const cuda_conv_shape *s, cudaStream_t stream);
-/* bias[o] = sum of grad's channel o; one element apart. */
-cudaError_t cuda_launch_conv2d_grad_bias(void *bias, const void *y, int dtype,
-                                         const cuda_conv_shape *s, cudaStream_t stream);
 
 /* ---- pool2d.cu: x [n, c, h, w], y [n, c, oh, ow]; any strides ---- */
 typedef struct cuda_pool_shape {
@@ -301,6 +308,7 @@ cudaError_t cuda_launch_resample(void *y, const void *x, void *table, int dtype,
                                  const cuda_resample_shape *s, cudaStream_t stream);
 
 /* ---- batch_norm.cu, layer_norm.cu: parameters are x's dtype or, `wide`, f32 beside half types ---- */
+enum { CUDA_NORM_CELL_BYTES = 24 };
 typedef struct cuda_norm_args {
     void *out;         /* y, or the gradient of x */
     void *mean, *rstd; /* real type: results of forward, inputs of the gradient */
@@ -309,6 +317,10 @@ typedef struct cuda_norm_args {
     void *running_mean, *running_var; /* or NULL */
     void *weight_grad, *bias_grad;
     void *sums; /* scratch of batch_norm's gradient: 2 real per channel */
+    /* Channels or columns that lie beside each other are cut into chunks of rows: scratch of
+     * CUDA_NORM_CELL_BYTES for each of both. batch_norm: where there is more than one chunk. */
+    void *cells;
+    int64_t chunks;
     int dtype;
     int wide, wide_running;
     int training;

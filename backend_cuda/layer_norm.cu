@@ -1,7 +1,8 @@
 /* layer_norm, rms_norm (about 0: mean is NULL) and their gradients: n rows of c elements, row-major.
  *
- * A warp owns a row; gradients of the parameters are a thread per column that walks down the rows, so
- * that neighbours read beside each other. f32 inside (f64 for f64), fixed order. */
+ * A warp owns a row; gradients of the parameters are a thread per column and chunk of rows that walks down
+ * them, so that neighbours read beside each other; a second launch adds the chunks up. f32 inside (f64 for
+ * f64), fixed order. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/norm.cuh"
 
@@ -66,23 +67,37 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* cells: of each chunk and column the sums of the gradient and of gradient times normal x. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_layer_norm_columns(void *weight_grad, void *bias_grad, const S *grad, const S *x,
-                         const real<S> *mean, const real<S> *rstd, row_shape s)
+    k_layer_norm_columns(two<real<S>> *cells, const S *grad, const S *x, const real<S> *mean,
+                         const real<S> *rstd, row_shape s, int64_t chunks)
 {
     using T = real<S>;
-    for (int64_t i = first_item(); i < s.n; i += item_step()) {
-        T sum = 0, product = 0;
-        for (int64_t row = 0; row < s.rows; row++) {
-            const T g = widen(grad[row * s.n + i]);
-            sum += g;
-            const T center = mean != nullptr ? mean[row] : (T)0;
-            product += g * (widen(x[row * s.n + i]) - center) * rstd[row];
+    for (int64_t e = first_item(); e < s.n * chunks; e += item_step()) {
+        const int64_t chunk = e / s.n, i = e - chunk * s.n;
+        const int64_t end = s.rows * (chunk + 1) / chunks;
+        two<T> own = { 0, 0 };
+        for (int64_t row = s.rows * chunk / chunks; row < end; row++) {
+            const T g = widen(grad[row * s.n + i]), center = mean != nullptr ? mean[row] : (T)0;
+            own.merge({ g, g * (widen(x[row * s.n + i]) - center) * rstd[row] });
         }
-        set_parameter<S>(weight_grad, s.wide, i, product);
+        cells[e] = own;
+    }
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_layer_norm_parameters(void *weight_grad, void *bias_grad, const two<real<S>> *cells,
+                            row_shape s, int64_t chunks)
+{
+    for (int64_t i = first_item(); i < s.n; i += item_step()) {
+        two<real<S>> all = cells[i];
+        for (int64_t k = 1; k < chunks; k++)
+            all.merge(cells[k * s.n + i]);
+        set_parameter<S>(weight_grad, s.wide, i, all.second);
         if (bias_grad != nullptr)
-            set_parameter<S>(bias_grad, s.wide, i, sum);
+            set_parameter<S>(bias_grad, s.wide, i, all.first);
     }
 }
 
@@ -102,15 +117,27 @@ extern "C" cudaError_t cuda_launch_layer_norm(const cuda_norm_args *a, cudaStrea
     });
 }
 
+template <typename S>
+static cudaError_t launch_parameters(const cuda_norm_args *a, cudaStream_t stream)
+{
+    using T = real<S>;
+    const cudaLaunchConfig_t cut = shape_for(a->c * a->chunks, stream);
+    const cudaError_t code = cudaLaunchKernelEx(
+        &cut, k_layer_norm_columns<S>, (two<T> *)a->cells, (const S *)a->grad, (const S *)a->x,
+        (const T *)a->mean, (const T *)a->rstd, shape_of(a), a->chunks);
+    if (code != cudaSuccess)
+        return code;
+    const cudaLaunchConfig_t columns = shape_for(a->c, stream);
+    return cudaLaunchKernelEx(&columns, k_layer_norm_parameters<S>, a->weight_grad, a->bias_grad,
+                              (const two<T> *)a->cells, shape_of(a), a->chunks);
+}
+
 extern "C" cudaError_t cuda_launch_layer_norm_grad(const cuda_norm_args *a, cudaStream_t stream)
 {
     return float_switch(a->dtype, [&](auto zero) {
         using S = decltype(zero);
         using T = real<S>;
-        const cudaLaunchConfig_t columns = shape_for(a->c, stream);
-        const cudaError_t code = cudaLaunchKernelEx(
-            &columns, k_layer_norm_columns<S>, a->weight_grad, a->bias_grad, (const S *)a->grad,
-            (const S *)a->x, (const T *)a->mean, (const T *)a->rstd, shape_of(a));
+        const cudaError_t code = launch_parameters<S>(a, stream);
         if (code != cudaSuccess || a->n == 0)
             return code;
         const cudaLaunchConfig_t c = shape_for(a->n * 32, stream);

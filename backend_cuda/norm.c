@@ -54,6 +54,15 @@ static void set_batch(cuda_norm_args *a, const tern_view *x, const tern_attr_nor
     a->training = attr->training;
 }
 
+/* Channels that lie beside each other are read so; `last`: all that is read is channels last. */
+static tern_status_t cut(const tern_call *call, cuda_norm_args *a, bool last)
+{
+    a->chunks = last || a->inner == 1 ? cuda_chunks_of_columns(a->c, a->n * a->inner) : 1;
+    if (a->chunks > 1)
+        a->cells = cuda_scratch(call, a->c * a->chunks * CUDA_NORM_CELL_BYTES);
+    return a->chunks > 1 && a->cells == NULL ? TERN_ERR_OOM : TERN_OK;
+}
+
 tern_status_t cuda_batch_norm(const tern_call *call)
 {
     cudaStream_t stream = NULL;
@@ -83,6 +92,8 @@ tern_status_t cuda_batch_norm(const tern_call *call)
     }
     bool done = false;
     CUDA_TRY(cuda_dnn_normalise(call, stream, &a, &done));
+    if (!done && a.training)
+        CUDA_TRY(cut(call, &a, a.channels_last != 0));
     if (!done || !a.training)
         CUDA_TRY(cuda_launched(call, cuda_launch_batch_statistics(&a, stream), "batch_norm"));
     return done ? TERN_OK : cuda_launched(call, cuda_launch_batch_norm(&a, stream), "batch_norm");
@@ -107,6 +118,7 @@ tern_status_t cuda_batch_norm_grad(const tern_call *call)
     a.sums = cuda_scratch(call, a.c * 2 * (int64_t)sizeof(double));
     if (a.sums == NULL)
         return TERN_ERR_OOM;
+    CUDA_TRY(cut(call, &a, a.channels_last && a.grad_channels_last));
     return cuda_launched(call, cuda_launch_batch_norm_grad(&a, stream), "batch_norm_grad");
 }
 
@@ -140,16 +152,24 @@ tern_status_t cuda_layer_norm(const tern_call *call)
     return cuda_launched(call, cuda_launch_layer_norm(&a, stream), "layer_norm");
 }
 
-tern_status_t cuda_layer_norm_grad(const tern_call *call)
+static tern_status_t rows_grad(const tern_call *call, cuda_norm_args *a, const char *name)
 {
     cudaStream_t stream = NULL;
-    const tern_view *x = call->in[1];
-    cuda_norm_args a = gradient_args(call);
-    set_rows(&a, x, call->attr);
-    if (a.c == 0)
+    set_rows(a, call->in[1], call->attr);
+    if (a->c == 0)
         return TERN_OK;
+    a->chunks = cuda_chunks_of_columns(a->c, a->n);
+    a->cells = cuda_scratch(call, a->c * a->chunks * CUDA_NORM_CELL_BYTES);
+    if (a->cells == NULL)
+        return TERN_ERR_OOM;
     CUDA_TRY(cuda_enter(call, &stream));
-    return cuda_launched(call, cuda_launch_layer_norm_grad(&a, stream), "layer_norm_grad");
+    return cuda_launched(call, cuda_launch_layer_norm_grad(a, stream), name);
+}
+
+tern_status_t cuda_layer_norm_grad(const tern_call *call)
+{
+    cuda_norm_args a = gradient_args(call);
+    return rows_grad(call, &a, "layer_norm_grad");
 }
 
 /* ---- rms_norm: layer_norm about 0 ------------------------------------------------------------ */
@@ -172,7 +192,6 @@ tern_status_t cuda_rms_norm(const tern_call *call)
 /* (gradient, x, weight?, 1 / root of the mean square) -> gradients of x and weight */
 tern_status_t cuda_rms_norm_grad(const tern_call *call)
 {
-    cudaStream_t stream = NULL;
     const tern_view *x = call->in[1], *weight = call->in[2];
     cuda_norm_args a = { .out = call->out[0]->data,
                          .rstd = call->in[3]->data,
@@ -180,9 +199,5 @@ tern_status_t cuda_rms_norm_grad(const tern_call *call)
                          .weight = data_of(weight),
                          .weight_grad = call->out[1]->data,
                          .wide = is_wide(weight, x) };
-    set_rows(&a, x, call->attr);
-    if (a.c == 0)
-        return TERN_OK;
-    CUDA_TRY(cuda_enter(call, &stream));
-    return cuda_launched(call, cuda_launch_layer_norm_grad(&a, stream), "rms_norm_grad");
+    return rows_grad(call, &a, "rms_norm_grad");
 }

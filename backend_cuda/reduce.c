@@ -3,9 +3,9 @@
 #include "backend_cuda/launch.h"
 
 enum {
-    SHORT = 64,          /* so few elements are one thread's work */
-    MANY_OUTPUTS = 1024, /* so many threads fill a device when neighbours lie beside each other */
-    CHUNK = 1 << 14,     /* elements of a block */
+    SHORT = 64,         /* so few elements are one thread's work */
+    MANY_OUTPUTS = 256, /* so many lie beside each other that threads take them, cut into chunks */
+    CHUNK = 1 << 14,    /* elements of a block */
     MOST_BLOCKS = 4096
 };
 
@@ -55,15 +55,17 @@ static bool make_plan(plan *p, const tern_call *call, uint32_t dims, bool keepdi
     return true;
 }
 
-/* 0: by threads. */
-static int64_t chunks_of(const plan *p)
+static void set_chunks(cuda_reduce_args *r, const plan *p)
 {
     const bool beside = p->kept.walk.ndim > 0 && p->kept.walk.stride[0][2] == 1;
-    if (p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS))
-        return 0;
+    r->by_thread = p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS);
+    if (r->by_thread) {
+        r->chunks = cuda_chunks_of_columns(p->kept_count, p->gone_count);
+        return;
+    }
     const int64_t wanted = (p->gone_count + CHUNK - 1) / CHUNK;
     const int64_t most = MOST_BLOCKS / p->kept_count;
-    return wanted < most ? wanted : most > 0 ? most : 1;
+    r->chunks = wanted < most ? wanted : most > 0 ? most : 1;
 }
 
 static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cuda_reduce_args *r,
@@ -82,7 +84,7 @@ static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cud
     r->count = p.gone_count;
     r->kept = &p.kept.walk;
     r->gone = &p.gone.walk;
-    r->chunks = chunks_of(&p);
+    set_chunks(r, &p);
     if (r->chunks > 1) {
         r->cells = cuda_scratch(call, p.kept_count * r->chunks * CUDA_CELL_BYTES);
         if (r->cells == NULL)

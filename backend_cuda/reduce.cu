@@ -2,7 +2,7 @@
  *
  * `kept` walks the outputs, `gone` what each of them is made of. A thread makes an output where
  * neighbours lie beside each other or there is little to reduce, else a block does; outputs that are
- * few and long are cut into chunks, whose cells a second launch merges. f32 and half types accumulate
+ * few and long are cut into chunks (a thread's or a block's), whose cells a second launch merges. f32 and half types accumulate
  * in f32, f64 in f64, integers in i64; the order is fixed, so that results repeat bit for bit. */
 #include <cmath>
 
@@ -216,19 +216,24 @@ static __device__ __forceinline__ void write_out(const C &c, O *out, int64_t *pl
 
 template <typename C, typename S, typename O>
 __global__ void __launch_bounds__(BLOCK)
-    k_reduce_by_thread(O *out, int64_t *place, const S *in, cuda_walk kept, cuda_walk gone,
-                       finish f, int64_t count)
+    k_reduce_by_thread(O *out, int64_t *place, const S *in, C *cells, cuda_walk kept,
+                       cuda_walk gone, finish f, int64_t count, int chunks)
 {
-    for (int64_t i = first_item(); i < kept.numel; i += item_step()) {
+    for (int64_t i = first_item(); i < (int64_t)kept.numel * chunks; i += item_step()) {
+        const int64_t chunk = i / kept.numel, output = i - chunk * kept.numel;
+        const int64_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
         int64_t at[3], inner[1];
-        offsets<3>(kept, (uint32_t)i, at);
+        offsets<3>(kept, (uint32_t)output, at);
         C c;
         c.start(f);
-        for (int64_t k = 0; k < count; k++) {
+        for (int64_t k = begin; k < end; k++) {
             offsets<1>(gone, (uint32_t)k, inner);
             c.add(number_of(in[at[2] + inner[0]]), k);
         }
-        write_out(c, out, place, at, f);
+        if (cells != nullptr)
+            cells[i] = c;
+        else
+            write_out(c, out, place, at, f);
     }
 }
 
@@ -254,7 +259,7 @@ __global__ void __launch_bounds__(BLOCK)
     if (threadIdx.x != 0)
         return;
     if (cells != nullptr)
-        cells[blockIdx.x] = shared[0];
+        cells[chunk * kept.numel + output] = shared[0];
     else
         write_out(shared[0], out, place, at, f);
 }
@@ -266,9 +271,9 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < kept.numel; i += item_step()) {
         int64_t at[3];
         offsets<3>(kept, (uint32_t)i, at);
-        C c = cells[i * chunks];
-        for (int k = 1; k < chunks; k++)
-            c.merge(cells[i * chunks + k]);
+        C c = cells[i];
+        for (int64_t k = i + kept.numel; k < (int64_t)kept.numel * chunks; k += kept.numel)
+            c.merge(cells[k]);
         write_out(c, out, place, at, f);
     }
 }
@@ -301,15 +306,13 @@ static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
     const cuda_walk &kept = *r->kept;
     O *out = (O *)r->out;
     const S *in = (const S *)r->in;
-    if (r->chunks == 0) {
-        const cudaLaunchConfig_t c = shape_for(kept.numel, stream);
-        return cudaLaunchKernelEx(&c, k_reduce_by_thread<C, S, O>, out, r->place, in, kept,
-                                  *r->gone, f, r->count);
-    }
-    const cudaLaunchConfig_t c = shape((int64_t)kept.numel * r->chunks, BLOCK, stream);
+    const int64_t pieces = (int64_t)kept.numel * r->chunks;
+    const cudaLaunchConfig_t c =
+        r->by_thread ? shape_for(pieces, stream) : shape(pieces, BLOCK, stream);
     C *cells = r->chunks > 1 ? (C *)r->cells : nullptr;
-    const cudaError_t code = cudaLaunchKernelEx(&c, k_reduce_by_block<C, S, O>, out, r->place, in,
-                                                cells, kept, *r->gone, f, r->count, (int)r->chunks);
+    const cudaError_t code = cudaLaunchKernelEx(
+        &c, r->by_thread ? k_reduce_by_thread<C, S, O> : k_reduce_by_block<C, S, O>, out, r->place,
+        in, cells, kept, *r->gone, f, r->count, (int)r->chunks);
     if (code != cudaSuccess || cells == nullptr)
         return code;
     const cudaLaunchConfig_t second = shape_for(kept.numel, stream);

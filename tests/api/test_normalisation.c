@@ -82,6 +82,81 @@ static void test_images_keep_their_memory_format(void **state)
     assert_close(tern_item(tern_amax(tern_abs(tern_sub(each, tern_instance_norm(even))))), 0, 0);
 }
 
+/* So many rows that devices cut their sums: [N, C], or [N, C, H, W] in either memory format. */
+typedef struct many {
+    tern_tensor *x, *slope;
+    int64_t rows, channels;
+} many;
+
+static many many_rows(tern_tensor *x, tern_memory_format_t format)
+{
+    const int64_t channels = tern_size(x, 1);
+    many m = { tern_to(x, .format = format), NULL, tern_numel(x) / channels, channels };
+    m.slope = tern_to(tern_randn(tern_shape(x), TERN_F64), .format = format);
+    return m;
+}
+
+static const double *values_of(tern_tensor *t)
+{
+    const int64_t channels = tern_size(t, 1);
+    return tern_data(tern_cpu(tern_contiguous(
+        tern_reshape(tern_transpose(t, 1, -1), TERN_SHAPE(tern_numel(t) / channels, channels)))));
+}
+
+/* y has weights of 1 and biases of 0: their gradients are sums of the slope times y, and of the slope. */
+static void expect_parameter_gradients(const many *m, tern_tensor *y, tern_tensor *w,
+                                       tern_tensor *b)
+{
+    tern_backward(y, .gradient = m->slope);
+    assert_no_error();
+    const double *normal = values_of(tern_detach(y)), *slope = values_of(m->slope);
+    const double *of_w = tern_data(tern_cpu(tern_grad_of(w)));
+    const double *of_b = tern_data(tern_cpu(tern_grad_of(b)));
+    for (int64_t c = 0; c < m->channels; c++) {
+        double sum = 0, product = 0;
+        for (int64_t r = 0; r < m->rows; r++) {
+            sum += slope[r * m->channels + c];
+            product += slope[r * m->channels + c] * normal[r * m->channels + c];
+        }
+        assert_close(of_b[c], sum, 1e-10);
+        assert_close(of_w[c], product, 1e-10);
+    }
+}
+
+static void expect_unit_channels(const many *m, tern_tensor *y)
+{
+    const double *normal = values_of(tern_detach(y));
+    for (int64_t c = 0; c < m->channels; c++) {
+        double sum = 0, squares = 0;
+        for (int64_t r = 0; r < m->rows; r++) {
+            sum += normal[r * m->channels + c];
+            squares += normal[r * m->channels + c] * normal[r * m->channels + c];
+        }
+        assert_close(sum / (double)m->rows, 0, 1e-10);
+        assert_close(squares / (double)m->rows, 1, 1e-4);
+    }
+}
+
+static void test_sums_over_many_rows(void **state)
+{
+    (void)state;
+    tern_seed(3);
+    for (int way = 0; way < 4; way++) {
+        TERN_SCOPE;
+        tern_tensor *rows = tern_add(tern_randn(TERN_SHAPE(331, 7), TERN_F64), 3);
+        tern_tensor *images = tern_add(tern_randn(TERN_SHAPE(3, 7, 5, 21), TERN_F64), 3);
+        const many m = many_rows(way < 2 ? rows : images,
+                                 way == 3 ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS);
+        tern_tensor *w = tern_ones(TERN_SHAPE(7), TERN_F64, .requires_grad = true);
+        tern_tensor *b = tern_zeros(TERN_SHAPE(7), TERN_F64, .requires_grad = true);
+        tern_tensor *y =
+            way == 0 ? tern_layer_norm(m.x, 1, w, b) : tern_batch_norm(m.x, w, b, .training = true);
+        expect_parameter_gradients(&m, y, w, b);
+        if (way > 0)
+            expect_unit_channels(&m, y);
+    }
+}
+
 static void test_batch_norm_explains_mistakes(void **state)
 {
     (void)state;
@@ -423,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_evaluating_uses_running_statistics_and_keeps_them),
         cmocka_unit_test(test_evaluating_leaves_the_versions_of_running_statistics),
         cmocka_unit_test(test_images_keep_their_memory_format),
+        cmocka_unit_test(test_sums_over_many_rows),
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
         cmocka_unit_test(test_rows_of_equal_elements_become_zeros),

@@ -15,6 +15,8 @@ static tern_tensor *run_sum(tern_tensor **in) { return tern_sum(in[0]); }
 static value ref_sum_all(const value *in) { return ref_sum(&in[0], (1u << in[0].ndim) - 1); }
 static tern_tensor *run_sum_middle(tern_tensor **in) { return tern_sum(in[0], TERN_DIMS(1)); }
 static value ref_sum_middle(const value *in) { return ref_sum(&in[0], 2); }
+static tern_tensor *run_sum_first(tern_tensor **in) { return tern_sum(in[0], TERN_DIMS(0)); }
+static value ref_sum_first(const value *in) { return ref_sum(&in[0], 1); }
 static tern_tensor *run_sum_ends(tern_tensor **in) { return tern_sum(in[0], TERN_DIMS(0, -1)); }
 static value ref_sum_ends(const value *in) { return ref_sum(&in[0], 5); }
 static tern_tensor *run_sum_keep(tern_tensor **in)
@@ -224,6 +226,9 @@ const opinfo opinfo_reduce[] = {
     CASE1(sum, "middle", REAL(3, 5, 4), run_sum_middle, ref_sum_middle, 2),
     CASE1(sum, "ends", REAL(3, 5, 4), run_sum_ends, ref_sum_ends, 2),
     CASE1(sum, "keepdim", REAL(3, 5, 4), run_sum_keep, ref_sum_middle, 2),
+    CASE1(sum, "columns", REAL(200, 260), run_sum_first, ref_sum_first, 0),
+    CASE1(argmax, "columns", REAL(1, 130, 256), run_argmax, ref_argmax_1, 0),
+    CASE1(var, "columns", REAL(130, 257), run_var_biased, ref_var_biased, 0),
     CASE1(sum, "channels", REAL(2, 6, 9, 5), run_sum_middle, ref_sum_middle, 1),
     CASE1(sum, "no middle", REAL(3, 0, 4), run_sum_middle, ref_sum_middle, 2),
     CASE1(mean, "of nothing", REAL(3, 0), run_mean, ref_mean_last, 2),
