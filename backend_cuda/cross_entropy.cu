@@ -15,9 +15,13 @@ enum { LOSS_ROUNDED = 64 };
 
 struct loss_shape {
     int64_t positions, classes, inner;
-    double smoothing;
     int64_t ignore_index;
     int reduction;
+};
+
+/* What the target and each class get; found on the host, since f64 is slow on GPUs for graphics. */
+template <typename T> struct smoothed {
+    T rest, share;
 };
 
 template <typename S>
@@ -55,7 +59,7 @@ static __device__ __forceinline__ real<S> largest_of(const S *row, const loss_sh
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_loss(S *out, real<S> *lse, double *sums, const S *x, const S *weight, const int64_t *target,
-           loss_shape s, cuda_fault_slot *slot)
+           loss_shape s, smoothed<real<S>> part, cuda_fault_slot *slot)
 {
     using T = real<S>;
     const int lane = (int)(threadIdx.x % 32);
@@ -67,7 +71,7 @@ __global__ void __launch_bounds__(BLOCK)
         for (int64_t c = lane; c < s.classes; c += 32) {
             const T v = widen(row[c * s.inner]);
             sum += exp_of(v - shift);
-            if (s.smoothing > 0) {
+            if (part.share > 0) {
                 spread += weight_of(weight, c) * (largest - v);
                 weights += weight_of(weight, c);
             }
@@ -82,9 +86,9 @@ __global__ void __launch_bounds__(BLOCK)
         T loss = 0;
         if (counted) {
             const T below = largest - widen(row[t * s.inner]);
-            loss = (T)(1 - s.smoothing) * ((below + log_sum) * weight_of(weight, t));
-            if (s.smoothing > 0)
-                loss += (T)(s.smoothing / (double)s.classes) * (spread + weights * log_sum);
+            loss = part.rest * ((below + log_sum) * weight_of(weight, t));
+            if (part.share > 0)
+                loss += part.share * (spread + weights * log_sum);
         }
         lse[p] = largest + log_sum;
         if (out != nullptr)
@@ -120,10 +124,11 @@ __global__ void __launch_bounds__(BLOCK) k_loss_total(S *out, const double *sums
                                                                    : cells[0].loss));
 }
 
-/* One block: sums[0] = weight of the targets that count, sums[1] = weight of all classes. */
+/* One block: sums[0] = gradient of each loss, if they share one, sums[1] = weight of all classes. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_loss_weights(double *sums, const S *weight, const int64_t *target, loss_shape s)
+    k_loss_weights(double *sums, const S *grad, const S *weight, const int64_t *target,
+                   loss_shape s)
 {
     __shared__ two_sums cells[BLOCK];
     two_sums own = { 0, 0 };
@@ -134,7 +139,8 @@ __global__ void __launch_bounds__(BLOCK)
         own.weight += (double)weight_of(weight, c);
     block_merge(cells, own);
     if (threadIdx.x == 0) {
-        sums[0] = cells[0].loss;
+        const double g = (double)widen(*grad);
+        sums[0] = s.reduction == TERN_REDUCTION_MEAN ? g / cells[0].loss : g;
         sums[1] = cells[0].weight;
     }
 }
@@ -169,7 +175,8 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_loss_grad(S *out, const S *grad, const real<S> *base, const double *sums, const S *x,
-                const S *weight, const int64_t *target, loss_shape s, cuda_fault_slot *slot)
+                const S *weight, const int64_t *target, loss_shape s, smoothed<real<S>> part,
+                cuda_fault_slot *slot)
 {
     using T = real<S>;
     const int64_t n = s.positions * s.classes;
@@ -182,11 +189,9 @@ __global__ void __launch_bounds__(BLOCK)
             continue;
         }
         const bool separate = s.reduction == TERN_REDUCTION_NONE;
-        T scale = widen(grad[separate ? p : 0]);
-        if (s.reduction == TERN_REDUCTION_MEAN)
-            scale = (T)((double)scale / sums[0]);
-        const T hard = scale * ((T)(1 - s.smoothing) * weight_of(weight, t));
-        const T soft = scale * (T)(s.smoothing / (double)s.classes);
+        const T scale = separate ? widen(grad[p]) : (T)sums[0];
+        const T hard = scale * (part.rest * weight_of(weight, t));
+        const T soft = scale * part.share;
         const T slope = hard + soft * (T)sums[1];
         const T probability = exp_of(widen(x[e]) - base[2 * p] - base[2 * p + 1]);
         const T v = probability * slope - soft * weight_of(weight, c);
@@ -196,9 +201,12 @@ __global__ void __launch_bounds__(BLOCK)
 
 static loss_shape shape_of(const cuda_loss_args *l)
 {
-    return {
-        l->blocks * l->inner, l->classes, l->inner, l->smoothing, l->ignore_index, l->reduction
-    };
+    return { l->blocks * l->inner, l->classes, l->inner, l->ignore_index, l->reduction };
+}
+
+template <typename T> static smoothed<T> smoothed_of(const cuda_loss_args *l)
+{
+    return { (T)(1 - l->smoothing), (T)(l->smoothing / (double)l->classes) };
 }
 
 extern "C" cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t stream)
@@ -210,7 +218,8 @@ extern "C" cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t st
         const cudaLaunchConfig_t c = shape_for(s.positions * 32, stream);
         return cudaLaunchKernelEx(&c, k_loss<S>, separate ? (S *)l->out : (S *)nullptr,
                                   (real<S> *)l->lse, separate ? (double *)nullptr : l->sums,
-                                  (const S *)l->x, (const S *)l->weight, l->target, s, l->slot);
+                                  (const S *)l->x, (const S *)l->weight, l->target, s,
+                                  smoothed_of<real<S>>(l), l->slot);
     });
 }
 
@@ -229,8 +238,8 @@ extern "C" cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStr
     return float_switch(l->dtype, [&](auto zero) {
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape(1, BLOCK, stream);
-        return cudaLaunchKernelEx(&c, k_loss_weights<S>, l->sums, (const S *)l->weight, l->target,
-                                  shape_of(l));
+        return cudaLaunchKernelEx(&c, k_loss_weights<S>, l->sums, (const S *)l->grad,
+                                  (const S *)l->weight, l->target, shape_of(l));
     });
 }
 
@@ -253,6 +262,7 @@ extern "C" cudaError_t cuda_launch_loss_grad(const cuda_loss_args *l, cudaStream
         const cudaLaunchConfig_t c = shape_for(s.positions * s.classes, stream);
         return cudaLaunchKernelEx(&c, k_loss_grad<S>, (S *)l->out, (const S *)l->grad,
                                   (const real<S> *)l->base, (const double *)l->sums,
-                                  (const S *)l->x, (const S *)l->weight, l->target, s, l->slot);
+                                  (const S *)l->x, (const S *)l->weight, l->target, s,
+                                  smoothed_of<real<S>>(l), l->slot);
     });
 }

@@ -253,7 +253,7 @@ typedef struct cuda_loss_args {
 } cuda_loss_args;
 /* Each position's lse and loss; then, if not separate, the totals and the loss. */
 cudaError_t cuda_launch_loss(const cuda_loss_args *l, cudaStream_t stream);
-/* sums[0] = weight of the targets that count, sums[1] = weight of all classes. */
+/* sums[0] = gradient of each loss, if they share one, sums[1] = weight of all classes. */
 cudaError_t cuda_launch_loss_weights(const cuda_loss_args *l, cudaStream_t stream);
 cudaError_t cuda_launch_loss_total(const cuda_loss_args *l, cudaStream_t stream);
 /* base = what is taken off a position's logits before their exponentials are its probabilities. */

@@ -20,9 +20,9 @@ __global__ void __launch_bounds__(BLOCK) k_unscale(S *g, cuda_walk walk, cuda_un
         int64_t at[1];
         offsets<1>(walk, (uint32_t)i, at);
         const T value = widen(g[at[0]]);
-        if (is_not_finite(value)) {
-            atomicExch(a.found, 1.0f);
-            if (a.cause != nullptr)
+        if (is_not_finite(value)) { /* often all: an atomic only while it would change something */
+            *a.found = 1.0f;
+            if (a.cause != nullptr && *(volatile int32_t *)a.cause > a.index)
                 atomicMin(a.cause, a.index);
         }
         if (factor != (T)1)
