@@ -123,12 +123,17 @@ if(TERN_HAVE_CUDA)
   add_library(tern_cuda MODULE EXCLUDE_FROM_ALL ${cuda_host} ${cuda_objects})
   set_target_properties(tern_cuda PROPERTIES PREFIX lib C_VISIBILITY_PRESET hidden LINKER_LANGUAGE C)
   target_include_directories(tern_cuda PRIVATE ${TERN_INCLUDES})
+  # cuDNN is opened, and its headers are no part of the toolkit: what is used of them is declared in the
+  # simulator's (tools/check_sim_headers.py compares both).
+  configure_file(${sim_include}/cudnn.h ${PROJECT_BINARY_DIR}/cuda/include/cudnn.h COPYONLY)
+  target_include_directories(tern_cuda BEFORE PRIVATE ${PROJECT_BINARY_DIR}/cuda/include)
   target_include_directories(tern_cuda SYSTEM PRIVATE ${cuda_root}/include)
   target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
     ${CMAKE_DL_LIBS} rt m stdc++)
   list(JOIN TERN_CUDA_ARCHS "," cuda_arch_list)
   target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
   # Where dlopen looks for cuBLAS and cuDNN beside the loader's own places.
-  set_target_properties(tern_cuda PROPERTIES BUILD_RPATH ${cuda_root}/lib64 INSTALL_RPATH ${cuda_root}/lib64)
+  get_filename_component(cuda_libraries ${TERN_CUDART} DIRECTORY)
+  set_target_properties(tern_cuda PROPERTIES BUILD_RPATH ${cuda_libraries} INSTALL_RPATH ${cuda_libraries})
   target_link_options(tern_cuda PRIVATE -Wl,-z,now -Wl,--no-undefined -Wl,--exclude-libs,ALL)
 endif()
