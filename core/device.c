@@ -219,15 +219,18 @@ tern_status_t tern_set_default_device_at(tern_site_t site, tern_dev_t dev)
 {
     tern_thread *self = core_self();
     tern_dev_t real;
+    if (dev.kind == TERN_KIND_NONE)
+        return TERN_OK;
     if (!core_dev_resolve(self, site, "default device", dev, &real))
         return (tern_status_t)self->error_code;
-    self->default_device = real;
+    self->default_device = TERN_DEV_(real.kind, dev.index < 0 ? -1 : real.index); /* D069 */
     return TERN_OK;
 }
 
 tern_dev_t tern_default_device(void)
 {
-    return core_self()->default_device;
+    const tern_dev_t dev = core_self()->default_device;
+    return dev.index < 0 ? tern_dev_current(dev.kind) : dev;
 }
 
 tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype)

@@ -22,13 +22,15 @@ TERN_API int tern_dev_count(int kind);
 /* Can this device be used now? An index that is unset asks for any. Never fails. */
 TERN_API bool tern_dev_available(tern_dev_t dev);
 
-/* The calling thread's current index for dev's kind becomes dev's (D016-D020). */
+/* The calling thread's current index for dev's kind becomes dev's (D016-D020). The CPU, to which a request may
+ * have resolved, changes nothing. */
 TERN_API tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev);
 #define tern_dev_set(dev) tern_dev_set_at(TERN_HERE, dev)
 /* The calling thread's current device of a kind; TERN_CPU for a kind that there is not. */
 TERN_API tern_dev_t tern_dev_current(int kind);
 
-/* What factories use when no device is given; TERN_CPU at first. Per thread (D015). */
+/* What factories use when no device is given; TERN_CPU at first. Per thread (D015). One without index is
+ * the current device of its kind, also after tern_dev_set (D069). */
 TERN_API tern_status_t tern_set_default_device_at(tern_site_t site, tern_dev_t dev);
 #define tern_set_default_device(dev) tern_set_default_device_at(TERN_HERE, dev)
 TERN_API tern_dev_t tern_default_device(void);
@@ -96,7 +98,7 @@ typedef struct tern_memory_t {
 TERN_API tern_memory_t tern_memory(tern_dev_t dev);
 /* Peaks become what is in use now. */
 TERN_API void tern_memory_reset_peak(tern_dev_t dev);
-/* Returns cached, unused memory of a device to the system. */
+/* Returns cached, unused memory of a device to the system; {0, 0}: of all devices and the CPU. */
 TERN_API void tern_empty_cache(tern_dev_t dev);
 /* Gives the work memory that cuBLAS keeps per stream of a device back to its cache; the next product
  * takes it again. No thread may run products there meanwhile. */

@@ -23,7 +23,7 @@ typedef enum tern_memory_format {
 typedef struct tern_new_args {
     size_t size_;
     tern_shape_t shape; /* required */
-    tern_dtype_t dtype; /* default: the thread's default float (full: the value's) */
+    tern_dtype_t dtype; /* default: the thread's default float; of randint and randperm i64 */
     tern_dev_t device;  /* default: the thread's default device */
     bool requires_grad; /* floats only */
     tern_memory_format_t format;

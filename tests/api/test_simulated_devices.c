@@ -1,4 +1,4 @@
-/* Current and default devices with devices there. Rows D020-D024, D065-D070, T004. */
+/* Current and default devices with devices there. Rows D007, D014-D016, D020-D025, D065-D070, T004, R004, R008. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -138,7 +138,22 @@ static void test_a_device_guard_restores(void **state) /* D021 D023 D024 */
     }
 }
 
-static void test_a_device_without_index_is_the_current_one(void **state) /* T004 */
+/* Wherever the current device is. D025 */
+static void test_results_lie_where_the_operands_do(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 2), .device = dev1);
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    tern_tensor *made[] = { tern_add(x, 1), tern_matmul(x, x), tern_sum(x), tern_clone(x),
+                            tern_to(x, .dtype = TERN_F64) };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_true(tern_dev_equal(tern_device(made[i]), dev1));
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
+    assert_no_error();
+}
+
+static void test_a_device_without_index_is_the_current_one(void **state) /* T004 D014 */
 {
     (void)state;
     TERN_SCOPE;
@@ -147,10 +162,25 @@ static void test_a_device_without_index_is_the_current_one(void **state) /* T004
     assert_true(tern_to(x, TERN_CUDA(0)) == x);
     tern_tensor *moved = tern_cuda(x);
     assert_true(tern_dev_equal(tern_device(moved), dev1));
+    assert_true(tern_dev_equal(tern_device(tern_cpu(moved)), TERN_CPU));
     assert_no_error();
 }
 
-static void test_the_default_device_is_for_factories(void **state) /* D066 D068 */
+static void test_a_default_without_index_follows(void **state) /* D007 D069 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_int_equal(tern_set_default_device(TERN_CUDA(-1)), TERN_OK);
+    for (int i = 1; i >= 0; i--) {
+        assert_int_equal(tern_dev_set(TERN_CUDA(i)), TERN_OK);
+        assert_true(tern_dev_equal(tern_device(tern_ones(TERN_SHAPE(2))), TERN_CUDA(i)));
+        assert_true(tern_dev_equal(tern_default_device(), TERN_CUDA(i)));
+        assert_int_equal(tern_set_default_device(TERN_DEV_(TERN_KIND_NONE, 0)),
+                         TERN_OK); /* not given */
+    }
+}
+
+static void test_the_default_device_is_for_factories(void **state) /* D015 D066 D067 D068 */
 {
     (void)state;
     TERN_SCOPE;
@@ -164,33 +194,62 @@ static void test_the_default_device_is_for_factories(void **state) /* D066 D068 
                             tern_rand(TERN_SHAPE(3)),
                             tern_randn(TERN_SHAPE(3)),
                             tern_arange(0, 3),
+                            tern_linspace(0, 1, 3),
+                            tern_eye(3),
+                            tern_randint(0, 9, TERN_SHAPE(3)),
                             tern_randperm(3),
                             tern_from_data(values, TERN_SHAPE(3)) };
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         assert_true(tern_dev_equal(tern_device(made[i]), dev1));
-    tern_tensor *follow[] = { tern_clone(cpu), tern_add(cpu, 1),
+    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0); /* another thing */
+    tern_tensor *follow[] = { tern_clone(cpu),
+                              tern_add(cpu, 1),
+                              tern_bernoulli(cpu, NULL),
+                              tern_one_hot(tern_to(cpu, .dtype = TERN_I64), 3),
+                              tern_ones(TERN_SHAPE(3), .device = TERN_CPU),
                               tern_from_memory(values, NULL, NULL, TERN_SHAPE(3)) };
     for (size_t i = 0; i < sizeof follow / sizeof *follow; i++)
         assert_true(tern_dev_equal(tern_device(follow[i]), TERN_CPU));
     assert_no_error();
 }
 
-static void *default_of_a_thread(void *out)
+static void *devices_of_a_thread(void *out)
 {
-    *(tern_dev_t *)out = tern_default_device();
+    tern_dev_t *theirs = out;
+    theirs[0] = tern_default_device();
+    theirs[1] = tern_dev_current(TERN_KIND_CUDA);
     return NULL;
 }
 
-static void test_threads_have_their_own_default(void **state) /* D070 */
+static void test_threads_have_their_own_devices(void **state) /* D016 D070 */
 {
     (void)state;
     pthread_t thread;
-    tern_dev_t theirs = dev0;
+    tern_dev_t theirs[2] = { dev1, dev1 };
     assert_int_equal(tern_set_default_device(dev1), TERN_OK);
-    assert_int_equal(pthread_create(&thread, NULL, default_of_a_thread, &theirs), 0);
+    assert_int_equal(tern_dev_set(dev1), TERN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, devices_of_a_thread, theirs), 0);
     pthread_join(thread, NULL);
-    assert_true(tern_dev_equal(theirs, TERN_CPU));
+    assert_true(tern_dev_equal(theirs[0], TERN_CPU));
+    assert_true(tern_dev_equal(theirs[1], dev0));
     assert_true(tern_dev_equal(tern_default_device(), dev1));
+    assert_true(tern_dev_equal(tern_dev_current(TERN_KIND_CUDA), dev1));
+}
+
+static void test_a_seed_draws_the_same_everywhere(void **state) /* R004 R008 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_seed(7);
+    tern_tensor *here = tern_rand(TERN_SHAPE(1000));
+    for (int i = 0; i < 2; i++) {
+        tern_seed(7);
+        tern_tensor *there = tern_rand(TERN_SHAPE(1000), .device = TERN_CUDA(i));
+        assert_close(tern_item(tern_sum(tern_ne(tern_cpu(there), here))), 0, 0);
+    }
+    tern_seed(8);
+    assert_true(tern_item(tern_sum(tern_ne(tern_rand(TERN_SHAPE(1000)), here))) > 900);
+    assert_no_error();
 }
 
 int main(void)
@@ -203,9 +262,12 @@ int main(void)
         cmocka_unit_test(test_a_seed_starts_nothing), /* first: nothing has asked for a device */
         TEST(test_choosing_a_device_calls_no_driver),
         TEST(test_a_device_guard_restores),
+        TEST(test_results_lie_where_the_operands_do),
         TEST(test_a_device_without_index_is_the_current_one),
+        TEST(test_a_default_without_index_follows),
         TEST(test_the_default_device_is_for_factories),
-        TEST(test_threads_have_their_own_default),
+        TEST(test_threads_have_their_own_devices),
+        TEST(test_a_seed_draws_the_same_everywhere),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
