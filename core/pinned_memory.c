@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/rules.h"
 
 static core_pinned *cache;
 
@@ -201,13 +202,18 @@ bool tern_is_pinned(const tern_tensor *t)
 
 static tern_tensor *new_pinned(tern_thread *self, core_pinned *p, tern_site_t site,
                                tern_dtype_t dtype, int ndim, const int64_t *dims,
-                               tern_status_t *out_code)
+                               const int64_t *strides, tern_status_t *out_code)
 {
     core_storage *s =
         pinned_storage(self, p, site, core_numel(ndim, dims) * tern_dtype_size(dtype), out_code);
     tern_tensor *t = s == NULL ? NULL : core_tensor_adopt(self, site, s, dtype, ndim, dims);
-    if (t == NULL && s != NULL)
-        core_storage_release(self, s);
+    if (t == NULL) {
+        if (s != NULL)
+            core_storage_release(self, s);
+        return NULL;
+    }
+    memcpy(t->view.stride, strides, (size_t)ndim * sizeof *strides);
+    core_view_update(&t->view);
     return t;
 }
 
@@ -216,23 +222,24 @@ tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dt
 {
     core_pinned *p = core_numel(ndim, dims) > 0 ? pinned_cache() : NULL;
     tern_status_t code;
-    tern_tensor *t = p == NULL ? NULL : new_pinned(self, p, site, dtype, ndim, dims, &code);
+    tern_tensor *t =
+        p == NULL ? NULL : new_pinned(self, p, site, dtype, ndim, dims, strides, &code);
     if (t == NULL) {
         tern_error_clear(); /* memory of the usual kind may do */
         self->message_code = TERN_OK;
-        return NULL;
     }
-    memcpy(t->view.stride, strides, (size_t)ndim * sizeof *strides);
-    core_view_update(&t->view);
     return t;
 }
 
-/* A row-major copy over pinned memory; reference count 1. */
+/* A copy over pinned memory, laid out as a clone; reference count 1. */
 static tern_tensor *pinned_copy(tern_thread *self, core_pinned *p, tern_site_t site, tern_tensor *t)
 {
     const tern_view *v = &t->view;
+    int64_t strides[TERN_MAX_DIMS];
     tern_status_t code;
-    tern_tensor *copy = new_pinned(self, p, site, (tern_dtype_t)v->dtype, v->ndim, v->shape, &code);
+    core_dense_strides(v, strides);
+    tern_tensor *copy =
+        new_pinned(self, p, site, (tern_dtype_t)v->dtype, v->ndim, v->shape, strides, &code);
     if (copy == NULL) {
         if (!tern_failed() && code != TERN_ERR_OOM)
             (void)core_backend_failed(self, site, code, "pin");

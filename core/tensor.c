@@ -76,6 +76,17 @@ void core_view_update(tern_view *view)
         view->flags |= TERN_VIEW_DENSE;
 }
 
+bool core_view_same_bytes(const tern_view *a, const tern_view *b)
+{
+    if (a->dtype != b->dtype || (a->flags & b->flags & TERN_VIEW_DENSE) == 0 ||
+        !core_view_same_shape(a, b))
+        return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] > 1 && a->stride[d] != b->stride[d])
+            return false;
+    return true;
+}
+
 bool core_view_channels_last(const tern_view *view)
 {
     if (view->ndim != 4)

@@ -132,6 +132,8 @@ void core_view_update(tern_view *view);
 void core_row_major(int ndim, const int64_t *dims, int64_t *out_strides);
 /* 4-D, dense, strides in N,H,W,C order. */
 bool core_view_channels_last(const tern_view *view);
+/* Of one dtype and shape, without gaps, and laid out alike: a copy is one of plain bytes. */
+bool core_view_same_bytes(const tern_view *a, const tern_view *b);
 /* numel of a shape, or -1 when it overflows or an extent is negative. */
 int64_t core_numel(int ndim, const int64_t *dims);
 /* "f32 [64, 784]" and the like into buffer; returns it. */

@@ -201,14 +201,16 @@ TERN_API uint64_t tern_memory_pool_id(const tern_memory_pool *pool);
 
 /* ---- pinned host memory ------------------------------------------------------------------------------ */
 
-/* A copy of a CPU tensor in page-locked memory, or the tensor itself when it is there already. An error
- * without a device that copies from such memory. */
+/* A copy of a CPU tensor in page-locked memory, laid out as tern_clone's, or the tensor itself when it is
+ * there already. An error without a device that copies from such memory. */
 TERN_API tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t);
 #define tern_pin(t) tern_pin_at(TERN_HERE, t)
 /* False for NULL and for tensors on devices. */
 TERN_API bool tern_is_pinned(const tern_tensor *t);
-/* One number by torch.cuda.host_memory_stats' key: "allocated_bytes.current", "num_host_alloc",
- * "host_alloc_time.max", ...; -1 for an unknown key. */
+/* One number by torch.cuda.host_memory_stats' key: "allocated_bytes.current" (handed out),
+ * "reserved_bytes.current" (taken from the system), "num_host_alloc", "host_alloc_time.max", ...; -1 for an
+ * unknown key. Newer PyTorch has other names: "allocations" and "allocated_bytes" are `segment` and
+ * `reserved_bytes` here, "active_requests" is `active` (handed out, or waiting for a stream). */
 TERN_API int64_t tern_host_memory_stat(const char *key);
 /* Returns unused pinned memory to the system. */
 TERN_API void tern_host_empty_cache(void);

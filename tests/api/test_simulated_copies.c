@@ -222,15 +222,30 @@ static void test_what_lies_alike_needs_no_other_memory(void **state) /* T024 */
     TERN_SCOPE;
     tern_tensor *x = tern_to(tern_ones(TERN_SHAPE(20, 30)), dev0);
     tern_tensor *same = tern_zeros(TERN_SHAPE(20, 30), .device = dev0);
-    const int64_t before0 = requests(dev0), before1 = requests(dev1);
+    int64_t before0 = requests(dev0), before1 = requests(dev1);
     tern_tensor *far = tern_to(x, dev1);
     (void)tern_copy(same, tern_expand(tern_select(x, 0, 3), TERN_SHAPE(20, 30)));
     assert_int_equal(requests(dev0) - before0, 0);
     assert_int_equal(requests(dev1) - before1, 1);
     assert_close(sum_of(far) + sum_of(same), 1200, 0);
+    before0 = requests(dev0), before1 = requests(dev1);
     tern_tensor *turned = tern_to(tern_transpose(x, 0, 1), dev1);
     assert_int_equal(tern_stride(turned, 0), 1); /* strides are kept */
+    assert_int_equal(requests(dev0) - before0, 0);
+    assert_int_equal(requests(dev1) - before1, 1);
     assert_close(sum_of(turned), 600, 0);
+    assert_no_error();
+}
+
+static void test_a_copy_onto_itself_asks_nothing(void **state) /* T026 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(20, 30), .device = dev0);
+    const int64_t calls = simulator_calls();
+    assert_ptr_equal(tern_copy(x, x), x);
+    assert_int_equal(simulator_calls(), calls);
+    assert_close(sum_of(x), 600, 0);
     assert_no_error();
 }
 
@@ -303,9 +318,13 @@ static void test_synchronize_waits_for_every_stream(void **state) /* S013 */
         (void)tern_ones(TERN_SHAPE(10), .device = dev0);
         assert_false(tern_stream_query(streams[i]));
     }
-    TERN_DEVICE(dev1);
-    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
-    assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+    {
+        TERN_DEVICE(dev1);
+        assert_int_equal(tern_dev_synchronize(TERN_CUDA(-1)), TERN_OK); /* the current one */
+        assert_false(tern_stream_query(streams[0]));
+        assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+        assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 1);
+    }
     for (int i = 0; i < 3; i++)
         assert_true(tern_stream_query(streams[i]));
     assert_no_error();
@@ -420,6 +439,7 @@ int main(int argc, char **argv)
         TEST(test_pinned_memory_that_nobody_can_wait_for_is_lost),
         TEST(test_conversion_is_where_nobody_waits),
         TEST(test_what_lies_alike_needs_no_other_memory),
+        TEST(test_a_copy_onto_itself_asks_nothing),
         TEST(test_the_default_streams_need_no_help),
         TEST(test_a_stream_of_another_library),
         TEST(test_synchronize_waits_for_every_stream),

@@ -132,16 +132,23 @@ static void test_a_wait_orders_two_streams(void **state) /* S009 S011 S014 */
     TERN_SCOPE;
     tern_stream_t side = tern_stream_from_pool(dev0), main = tern_current_stream(dev0);
     tern_tensor *x = tern_ones(TERN_SHAPE(100), .device = dev0), *y;
+    tern_event *made = tern_event_create();
+    assert_int_equal(tern_event_record(made, main), TERN_OK);
     assert_int_equal(tern_stream_wait_stream(side, main), TERN_OK);
+    assert_false(tern_event_query(made)); /* the host has not waited */
     {
         TERN_STREAM(side);
         y = tern_add(x, 1);
     }
     assert_non_null(y);
     assert_false(tern_stream_query(side));
+    (void)ones_on(main, 10);
     assert_int_equal(tern_stream_synchronize(side), TERN_OK);
     assert_true(tern_stream_query(side));
+    assert_true(tern_event_query(made));
+    assert_false(tern_stream_query(main)); /* nor for what is behind the mark */
     assert_close(tern_item(tern_sum(y)), 200, 0);
+    tern_event_release(made);
     assert_no_error();
 }
 
@@ -265,6 +272,23 @@ static void test_a_pinned_copy_need_not_block(void **state) /* T010 T018 */
     assert_no_error();
 }
 
+static void test_a_copy_of_any_layout_need_not_block(void **state) /* T010 T018 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_view(tern_arange(0, 24, .dtype = TERN_F32), TERN_SHAPE(1, 2, 3, 4));
+    tern_tensor *host = tern_pin(tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST));
+    tern_tensor *there = tern_to(host, dev0, .non_blocking = true);
+    assert_false(tern_stream_query(tern_current_stream(dev0)));
+    tern_tensor *back = tern_to(tern_add(there, 1), TERN_CPU, .non_blocking = true);
+    assert_true(tern_is_pinned(back));
+    assert_false(tern_stream_query(tern_current_stream(dev0)));
+    assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
+    assert_true(tern_is_channels_last(back));
+    assert_close(tern_item(tern_sum(tern_ne(back, tern_add(x, 1)))), 0, 0);
+    assert_no_error();
+}
+
 static void test_devices_wait_for_each_other(void **state) /* T025 */
 {
     (void)state;
@@ -275,6 +299,9 @@ static void test_devices_wait_for_each_other(void **state) /* T025 */
     assert_false(tern_stream_query(tern_current_stream(dev0)));
     assert_false(tern_stream_query(tern_current_stream(dev1)));
     assert_close(tern_item(tern_sum(tern_add(y, 1))), 3000, 0);
+    tern_tensor *target = tern_zeros(TERN_SHAPE(1000), .device = dev1);
+    assert_non_null(tern_copy(target, x)); /* behind what is queued there */
+    assert_close(tern_item(tern_sum(target)), 1000, 0);
     assert_no_error();
 }
 
@@ -354,6 +381,7 @@ int main(void)
         TEST(test_the_cpus_stream_is_always_done),
         TEST(test_a_copy_that_blocks_waits_for_its_stream),
         TEST(test_a_pinned_copy_need_not_block),
+        TEST(test_a_copy_of_any_layout_need_not_block),
         TEST(test_devices_wait_for_each_other),
         TEST(test_a_destroyed_stream_holds_no_memory),
         /* last: the order checker tells 64 streams apart */
