@@ -305,6 +305,26 @@ static void test_a_failure_counts_what_waits_as_returnable(void **state)
     pair_finish(p);
 }
 
+/* By the numbers that the model has for them, and the differential test compares. */
+static void test_actions_have_pytorchs_names(void **state) /* M070 */
+{
+    (void)state;
+    static const char *const names[] = {
+        [CORE_ALLOC_TRACE_ALLOC] = "alloc",
+        [CORE_ALLOC_TRACE_FREE_REQUESTED] = "free_requested",
+        [CORE_ALLOC_TRACE_FREE_COMPLETED] = "free_completed",
+        [CORE_ALLOC_TRACE_SEGMENT_ALLOC] = "segment_alloc",
+        [CORE_ALLOC_TRACE_SEGMENT_FREE] = "segment_free",
+        [CORE_ALLOC_TRACE_SEGMENT_MAP] = "segment_map",
+        [CORE_ALLOC_TRACE_SEGMENT_UNMAP] = "segment_unmap",
+        [CORE_ALLOC_TRACE_OOM] = "oom",
+        [CORE_ALLOC_TRACE_SNAPSHOT] = "snapshot",
+    };
+    assert_int_equal(sizeof names / sizeof *names, CORE_ALLOC_ACTIONS);
+    for (size_t i = 0; i < CORE_ALLOC_ACTIONS; i++)
+        assert_string_equal(core_alloc_action_names[i], names[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_a_callback_frees_before_the_device_is_asked),
         cmocka_unit_test(test_a_failure_names_the_segment),
         cmocka_unit_test(test_a_failure_counts_what_waits_as_returnable),
+        cmocka_unit_test(test_actions_have_pytorchs_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
-/* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, snapshots, pools, pinned
- * memory. What happens when it is used up: test_out_of_memory.c. */
+/* Device memory as a user sees it, on the tests' device of 64 MiB: statistics, pools. Snapshots:
+ * test_memory_snapshots.c; page-locked memory of the host: test_pinned_memory.c; what happens when it is used
+ * up: test_out_of_memory.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/check.h"
-#include "tests/support/files.h"
 #include "tests/support/second_backend.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_EXT, 0 }, dev1 = { TERN_KIND_EXT, 1 };
@@ -41,6 +39,7 @@ static void test_statistics_have_pytorchs_names(void **state) /* M047 M048 M051 
     assert_int_equal(tern_memory_stat(dev0, "segment.small_pool.current"), 1);
     assert_int_equal(tern_memory_stat(dev0, "inactive_split.all.current"), 1);
     assert_int_equal(tern_memory_stat(dev0, "max_split_size"), -1);
+    assert_int_equal(tern_memory_stat(dev0, "allocation.all.current"), 1); /* the docstring's: */
     assert_int_equal(tern_memory_stat(dev0, "allocated.all.current"), -1);
     assert_int_equal(tern_memory(dev0).allocated_bytes, 4096);
     assert_int_equal(tern_memory_stats(dev0).allocated_bytes.current, 4096);
@@ -52,6 +51,33 @@ static void test_statistics_have_pytorchs_names(void **state) /* M047 M048 M051 
     }
     assert_int_equal(count, 9 * 3 * 4 + 2 * 4 + 7);
     assert_int_equal(tern_memory_stat(dev1, "segment.all.current"), 0); /* never used */
+}
+
+static void test_all_of_pytorchs_names_are_there(void **state) /* M051 M053 */
+{
+    (void)state;
+    static const char *const families[] = { "allocation",       "segment",
+                                            "active",           "inactive_split",
+                                            "allocated_bytes",  "reserved_bytes",
+                                            "active_bytes",     "inactive_split_bytes",
+                                            "requested_bytes",  "oversize_allocations",
+                                            "oversize_segments" };
+    static const char *const pools[] = { ".all", ".small_pool", ".large_pool" };
+    static const char *const members[] = { "current", "peak", "allocated", "freed" };
+    static const char *const counters[] = { "num_alloc_retries",    "num_ooms",
+                                            "num_sync_all_streams", "num_device_alloc",
+                                            "num_device_free",      "num_oom_rejections" };
+    for (size_t i = 0; i < 11 * 3 * 4; i++) {
+        char key[64];
+        const bool oversize = i / 12 >= 9; /* which are not told apart by pool */
+        (void)snprintf(key, sizeof key, "%s%s.%s", families[i / 12],
+                       oversize ? "" : pools[i / 4 % 3], members[i % 4]);
+        if (tern_memory_stat(dev0, key) < 0)
+            fail_msg("no %s", key);
+    }
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        if (tern_memory_stat(dev0, counters[i]) < 0)
+            fail_msg("no %s", counters[i]);
 }
 
 static void test_peaks_and_totals_reset_apart(void **state) /* M049 M050 */
@@ -84,9 +110,35 @@ static void test_the_summary_is_a_box(void **state) /* M058 M059 */
     assert_int_equal(tern_memory_summary(dev0, false, NULL, 0), length);
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         assert_int_equal(strchr(line, '\n') - line, 77);
-    assert_non_null(strstr(text, "| Allocated memory      |   3072 KiB "));
-    assert_non_null(strstr(text, "|       from large pool |   3072 KiB "));
-    assert_non_null(strstr(text, "| GPU reserved segments |       1    "));
+    char counts[96];
+    (void)snprintf(counts, sizeof counts,
+                   "|              OOMs: %-16lld|         cudaMalloc retries: %-9lld|\n",
+                   (long long)tern_memory_stat(dev0, "num_ooms"),
+                   (long long)tern_memory_stat(dev0, "num_alloc_retries"));
+    const char *const lines[] = {
+        "tern memory summary, device test:0 ",
+        counts,
+        "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n",
+        "| Allocated memory      |   3072 KiB ",
+        "|       from large pool |   3072 KiB ",
+        "|       from small pool |      0 KiB ",
+        "| Active memory         |   3072 KiB ",
+        "| Requested memory      |   3072 KiB ",
+        "| GPU reserved memory   |  20480 KiB ",
+        "| Non-releasable memory |  17408 KiB ",
+        "| Allocations           |       1    ",
+        "| Active allocs         |       1    ",
+        "| GPU reserved segments |       1    ",
+        "| Non-releasable allocs |       1    ",
+        "| Oversize allocations  |       0    ",
+        "| Oversize GPU segments |       0    "
+    };
+    const char *at = text;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        at = strstr(at, lines[i]);
+        if (at == NULL)
+            fail_msg("no '%s' at its place in\n%s", lines[i], text);
+    }
     assert_true(tern_memory_summary(dev0, true, text, sizeof text) < length);
     assert_null(strstr(text, "from large pool"));
 }
@@ -138,6 +190,14 @@ static void test_bytes_for_other_libraries(void **state) /* M022 M063 */
     assert_int_equal(tern_memory_free(dev0, data), TERN_ERR_ARGUMENT);
     assert_error(TERN_ERR_ARGUMENT, "invalid device pointer: 0x");
     assert_null(tern_memory_alloc(dev0, 0, NULL));
+    void *of_a_stream = tern_memory_alloc(dev0, 1000, (void *)16); /* apart from others' */
+    assert_int_equal(tern_memory_free(dev0, of_a_stream), TERN_OK);
+    data = tern_memory_alloc(dev0, 1000, NULL);
+    assert_ptr_not_equal(data, of_a_stream);
+    void *again = tern_memory_alloc(dev0, 1000, (void *)16);
+    assert_ptr_equal(again, of_a_stream);
+    assert_int_equal(tern_memory_free(dev0, again), TERN_OK);
+    assert_int_equal(tern_memory_free(dev0, data), TERN_OK);
     assert_no_error();
 }
 
@@ -164,88 +224,7 @@ static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S
     assert_no_error();
 }
 
-/* ---- snapshots --------------------------------------------------------------------------------------------- */
-
-static void test_a_snapshot_is_json(void **state) /* M068 M069 M070 M072 M073 */
-{
-    (void)state;
-    TERN_SCOPE;
-    assert_int_equal(tern_memory_record_history(dev0, 100), TERN_OK);
-    (void)bytes_on(dev0, 700);
-    const char *path = file_path("snapshot.json");
-    assert_int_equal(tern_memory_snapshot(dev0, path), TERN_OK);
-    file_bytes content = file_read(path);
-    const char end = '\0';
-    file_bytes_add(&content, &end, 1);
-    const char *text = (const char *)content.data;
-    const char *parts[] = { "\"segments\": [",
-                            "\"segment_type\": \"small\"",
-                            "\"state\": \"active_allocated\"",
-                            "\"requested_size\": 700",
-                            "\"device_traces\": [",
-                            "\"action\": \"alloc\"",
-                            "\"action\": \"segment_alloc\"",
-                            "test_memory.c\", \"line\": ",
-                            "\"allocator_settings\": {" };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(text, parts[i]) == NULL)
-            fail_msg("no '%s' in: %s", parts[i], text);
-    file_bytes_free(&content);
-    assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
-    assert_int_equal(tern_memory_snapshot(dev0, "/nowhere/at/all.json"), TERN_ERR_IO);
-}
-
-/* As a saved model: the file that a link leads to is replaced, with the mode that it had. */
-static void test_a_snapshot_is_written_through_a_link(void **state)
-{
-    (void)state;
-    char real[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
-    (void)snprintf(real, sizeof real, "%s", file_path("real.json"));
-    (void)snprintf(link, sizeof link, "%s", file_path("link.json"));
-    assert_int_equal(symlink("real.json", link), 0);
-    struct stat info;
-    for (int round = 0; round < 2; round++) { /* a link to nothing, then to a file */
-        assert_int_equal(tern_memory_snapshot(dev0, link), TERN_OK);
-        assert_int_equal(lstat(link, &info), 0);
-        assert_true(S_ISLNK(info.st_mode));
-        assert_int_equal(lstat(real, &info), 0);
-        assert_true(S_ISREG(info.st_mode) && info.st_size > 100);
-        assert_int_equal(info.st_mode & 0777, round == 0 ? info.st_mode & 0777 : 0600);
-        assert_int_equal(chmod(real, 0600), 0);
-    }
-    tern_fail(TERN_ERR_OOM, "test", "pending");
-    assert_int_equal(truncate(real, 0), 0);
-    assert_int_equal(tern_memory_snapshot(dev0, real), TERN_OK); /* it may explain the error */
-    assert_error(TERN_ERR_OOM, "pending");
-    assert_int_equal(stat(real, &info), 0);
-    assert_true(info.st_size > 100);
-    assert_int_equal(tern_memory_snapshot(dev0, file_folder()), TERN_ERR_IO);
-    assert_error(TERN_ERR_IO, "memory_snapshot: ");
-}
-
-static void test_history_is_a_ring(void **state) /* M072 */
-{
-    (void)state;
-    assert_int_equal(tern_memory_record_history(dev0, 4), TERN_OK);
-    for (int i = 0; i < 10; i++) {
-        TERN_SCOPE;
-        (void)bytes_on(dev0, 512 * (i + 1));
-    }
-    const char *path = file_path("ring.json");
-    assert_int_equal(tern_memory_snapshot(dev0, path), TERN_OK);
-    assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
-    file_bytes content = file_read(path);
-    const char end = '\0';
-    file_bytes_add(&content, &end, 1);
-    const char *text = (const char *)content.data;
-    int64_t entries = 0;
-    for (const char *at = text; (at = strstr(at, "\"action\"")) != NULL; at++)
-        entries++;
-    assert_int_equal(entries, 4);
-    assert_non_null(strstr(text, "\"size\": 5120, ")); /* the newest stays */
-    assert_null(strstr(text, "\"size\": 512, "));
-    file_bytes_free(&content);
-}
+/* ---- the system's ------------------------------------------------------------------------------------------ */
 
 /* Bytes of a line of /proc/meminfo; -1 where there is none. */
 static int64_t meminfo(const char *key)
@@ -301,6 +280,28 @@ static void test_a_pool_of_ones_own(void **state) /* M084 M086 M087 */
     assert_int_equal(tern_memory(dev0).reserved_bytes, before);
 }
 
+static void test_tensors_outlive_their_pool(void **state) /* M087 */
+{
+    (void)state;
+    const int64_t before = tern_memory(dev0).reserved_bytes;
+    tern_memory_pool *pool = tern_memory_pool_create(.device = dev0);
+    assert_int_equal(tern_memory_pool_begin(pool), TERN_OK);
+    assert_int_equal(tern_memory_pool_users(pool), 2);
+    {
+        TERN_SCOPE;
+        tern_tensor *t = bytes_on(dev0, 3 * mib);
+        assert_int_equal(tern_memory_pool_end(pool), TERN_OK);
+        assert_int_equal(tern_memory_pool_users(pool), 1);
+        tern_memory_pool_release(pool);
+        tern_empty_cache(dev0);
+        assert_int_equal(tern_memory(dev0).reserved_bytes, before + 20 * mib);
+        assert_non_null(tern_fill(t, 7));
+    }
+    tern_empty_cache(dev0);
+    assert_int_equal(tern_memory(dev0).reserved_bytes, before);
+    assert_no_error();
+}
+
 typedef struct pool_guest {
     tern_memory_pool *pool;
     pthread_barrier_t meet;
@@ -350,7 +351,7 @@ static void test_each_thread_ends_its_own_part_in_a_pool(void **state) /* M084 *
     assert_no_error();
 }
 
-/* ---- raw allocators and pinned memory ------------------------------------------------------------------------ */
+/* ---- raw allocators ------------------------------------------------------------------------------------------ */
 
 typedef struct counted {
     int allocs, frees;
@@ -391,69 +392,12 @@ static void test_a_raw_allocator_of_ones_own(void **state) /* M089 */
                      TERN_ERR_STATE);
 }
 
-static void test_pinned_memory(void **state) /* T064 T065 M090 M093 M094 */
-{
-    (void)state;
-    {
-        TERN_SCOPE;
-        tern_tensor *x = tern_arange(0, 1000, .dtype = TERN_F32);
-        assert_false(tern_is_pinned(x));
-        tern_tensor *p = tern_pin(x);
-        assert_no_error();
-        assert_true(tern_is_pinned(p));
-        assert_ptr_equal(tern_pin(p), p);
-        assert_close(tern_item(tern_sum(p)), 499500, 0);
-        assert_int_equal(tern_host_memory_stat("allocated_bytes.current"), 4096);
-        assert_null(tern_pin(tern_to(x, dev0)));
-        assert_error(TERN_ERR_ARGUMENT, "only a CPU tensor can be pinned");
-    }
-    assert_int_equal(tern_host_memory_stat("allocated_bytes.current"), 0);
-    assert_int_equal(tern_host_memory_stat("reserved_bytes.current"), 4096);
-    assert_int_equal(tern_host_memory_stat("num_host_alloc"), 1);
-    tern_host_empty_cache();
-    assert_int_equal(tern_host_memory_stat("reserved_bytes.current"), 0);
-    assert_int_equal(tern_host_memory_stat("no_such_key"), -1);
-}
-
-static void test_a_backend_says_why_it_pins_nothing(void **state)
-{
-    (void)state;
-    TERN_SCOPE;
-    assert_null(tern_pin(tern_empty(TERN_SHAPE(65 * mib), .dtype = TERN_U8)));
-    assert_error(TERN_ERR_BACKEND, "the tests' device pins no more than it has");
-}
-
-static int64_t pinned_left_of(int64_t bytes)
-{
-    tern_host_empty_cache();
-    {
-        TERN_SCOPE;
-        assert_non_null(tern_pin(tern_empty(TERN_SHAPE(bytes), .dtype = TERN_U8)));
-    }
-    return tern_host_memory_stat("reserved_bytes.current");
-}
-
-static void test_settings_of_pinned_memory_hold_at_once(void **state) /* M076 M094 */
-{
-    (void)state;
-    assert_int_equal(pinned_left_of(3 * mib), 4 * mib);
-    assert_int_equal(tern_set_memory_settings(dev0, "pinned_max_cached_size_mb:1"), TERN_OK);
-    assert_int_equal(tern_set_memory_settings(dev1, "max_split_size_mb:30"), TERN_OK); /* apart */
-    assert_int_equal(pinned_left_of(3 * mib), 0);
-    assert_int_equal(pinned_left_of(mib / 2), mib / 2);
-    assert_int_equal(tern_set_memory_settings(dev1, "pinned_max_cached_size_mb:16,"
-                                                    "pinned_max_round_threshold_mb:1"),
-                     TERN_OK);
-    assert_int_equal(pinned_left_of(3 * mib), 3 * mib);
-    tern_host_empty_cache();
-    assert_no_error();
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         TEST(test_statistics_have_pytorchs_names),
+        TEST(test_all_of_pytorchs_names_are_there),
         TEST(test_peaks_and_totals_reset_apart),
         TEST(test_the_summary_is_a_box),
         TEST(test_the_cpu_has_the_same_keys),
@@ -461,16 +405,11 @@ int main(void)
         TEST(test_settings_of_one_device),
         TEST(test_bytes_for_other_libraries),
         TEST(test_another_stream_keeps_memory_active),
-        TEST(test_a_snapshot_is_json),
-        TEST(test_a_snapshot_is_written_through_a_link),
-        TEST(test_history_is_a_ring),
         TEST(test_what_files_are_cached_in_is_free),
         TEST(test_a_pool_of_ones_own),
+        TEST(test_tensors_outlive_their_pool),
         TEST(test_each_thread_ends_its_own_part_in_a_pool),
         TEST(test_a_raw_allocator_of_ones_own),
-        TEST(test_pinned_memory),
-        TEST(test_a_backend_says_why_it_pins_nothing),
-        TEST(test_settings_of_pinned_memory_hold_at_once),
     };
     const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);
     return tern_finish() != 0 ? 1 : failed;

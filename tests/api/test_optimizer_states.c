@@ -171,6 +171,13 @@ static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
     tern_optimizer *two = tern_adam(TERN_TENSORS(p, q));
     tern_optimizer_restore(two, state, "o");
     assert_error(TERN_ERR_STATE, "group 0 has 1 parameters there and 2 here");
+    tern_optimizer *groups = tern_adam(TERN_TENSORS(p)), *saved = tern_adam(TERN_TENSORS(p));
+    tern_add_group(groups, TERN_TENSORS(q));
+    tern_optimizer_restore(groups, state, "o"); /* two groups, and one there */
+    assert_error(TERN_ERR_FORMAT, "'o.param_groups.1.lr' is missing");
+    tern_optimizer_store(groups, state, "two");
+    tern_optimizer_restore(saved, state, "two");
+    assert_error(TERN_ERR_STATE, "more groups of parameters than the optimizer's 1");
     tern_optimizer *opt = tern_adam(TERN_TENSORS(p), 0.5);
     tern_optimizer_restore(opt, state, "nowhere");
     assert_error(TERN_ERR_STATE, "'nowhere.kind' is missing");
@@ -187,8 +194,8 @@ static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
     assert_error(TERN_ERR_STATE, "1 entries of 'o.state.' belong to no parameter");
     assert_true(tern_get_lr(opt, 0) == 0.5);
     assert_null(tern_optimizer_state(opt, p, "exp_avg"));
-    tern_optimizer *const all[] = { other, two, opt };
-    for (int i = 0; i < 3; i++)
+    tern_optimizer *const all[] = { other, two, groups, saved, opt };
+    for (int i = 0; i < 5; i++)
         tern_optimizer_free(all[i]);
     tern_state_free(state);
 }

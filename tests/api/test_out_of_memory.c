@@ -1,6 +1,7 @@
 /* Out of memory on the tests' device of 64 MiB, and what may be done about it. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -46,9 +47,36 @@ static void test_out_of_memory_explains_itself(void **state) /* M034 M035 M039 *
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(text, parts[i]) == NULL)
             fail_msg("no '%s' in: %s", parts[i], text);
+    assert_null(strstr(text, "allowed by")); /* there is no fraction: M038 */
     assert_error(TERN_ERR_OOM, "out of memory");
     assert_non_null(bytes_on(dev0, 12 * mib)); /* the next smaller request is served */
     assert_no_error();
+}
+
+static void test_sizes_have_pytorchs_units(void **state) /* M036 */
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_non_null(bytes_on(dev0, 64 * mib));
+    static const struct {
+        int64_t bytes;
+        const char *text;
+    } sizes[] = { { 600, "600 bytes" },
+                  { 1024, "1024 bytes" },
+                  { 1025, "1.00 KiB" },
+                  { 1536, "1.50 KiB" },
+                  { 1 << 20, "1024.00 KiB" },
+                  { 3 << 20, "3.00 MiB" },
+                  { 1 << 30, "1024.00 MiB" },
+                  { INT64_C(5) << 29, "2.50 GiB" },
+                  { INT64_C(1) << 41, "2048.00 GiB" } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char head[64];
+        (void)snprintf(head, sizeof head, "out of memory on test:0: %s (%lld bytes)", sizes[i].text,
+                       (long long)sizes[i].bytes);
+        assert_null(bytes_on(dev0, sizes[i].bytes));
+        assert_error(TERN_ERR_OOM, head);
+    }
 }
 
 /* So high that nothing but the request meets it, sanitizers' shadows neither. */
@@ -313,6 +341,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         TEST(test_out_of_memory_explains_itself),
+        TEST(test_sizes_have_pytorchs_units),
         TEST(test_a_limit_of_the_process_is_named),
         TEST(test_out_of_memory_as_data),
         TEST(test_a_callback_may_make_room),

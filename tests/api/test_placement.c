@@ -63,6 +63,12 @@ static void test_a_dense_source_keeps_its_strides(void **state) /* T009 */
     assert_int_equal(tern_stride(y, 0), 1);
     assert_int_equal(tern_stride(y, 1), 3);
     assert_true(tern_is_contiguous(tern_to(x, .format = TERN_FORMAT_CONTIGUOUS)));
+    /* of one with gaps the order of the dimensions: 6, 1, 2 */
+    tern_tensor *gaps = tern_slice(tern_ones(TERN_SHAPE(2, 3, 4)), 2, 0, 4, 2);
+    tern_tensor *packed = tern_to(tern_transpose(gaps, 1, 2), .dtype = TERN_F64);
+    assert_int_equal(tern_stride(packed, 0), 6);
+    assert_int_equal(tern_stride(packed, 1), 1);
+    assert_int_equal(tern_stride(packed, 2), 2);
 }
 
 static void test_channels_last_is_a_format_of_the_same_values(void **state)
@@ -73,6 +79,8 @@ static void test_channels_last_is_a_format_of_the_same_values(void **state)
     tern_tensor *y = tern_to(x, .format = TERN_FORMAT_CHANNELS_LAST);
     assert_true(tern_is_channels_last(y));
     assert_false(tern_is_contiguous(y));
+    assert_ptr_equal(tern_to(y, .format = TERN_FORMAT_CHANNELS_LAST), y); /* T001 */
+    assert_ptr_not_equal(tern_to(y, .format = TERN_FORMAT_CONTIGUOUS), y);
     assert_close(tern_item(tern_sum(tern_abs(tern_sub(x, y)))), 0, 0);
     assert_true(tern_is_channels_last(tern_relu(y))); /* elementwise ops keep it */
 }

@@ -116,7 +116,7 @@ static void test_host_pointers_are_refused(void **state)
     assert_error(TERN_ERR_DEVICE, "tern_cpu");
 }
 
-static void test_mixed_devices_name_both(void **state) /* T033, T034, T037 */
+static void test_mixed_devices_name_both(void **state) /* T033, T034, T037, T040, T041 */
 {
     (void)state;
     TERN_SCOPE;
@@ -124,7 +124,7 @@ static void test_mixed_devices_name_both(void **state) /* T033, T034, T037 */
     tern_tensor *b = tern_ones(TERN_SHAPE(784, 128), .device = dev0);
     assert_null(tern_matmul(a, b));
     const char *text = tern_error_text();
-    assert_non_null(strstr(text, "different devices"));
+    assert_non_null(strstr(text, ": matmul: operands are on different devices\n    a "));
     assert_non_null(strstr(text, "[64, 784]"));
     assert_non_null(strstr(text, "cpu"));
     assert_non_null(strstr(text, name0));
@@ -254,6 +254,24 @@ static void test_memory_is_counted_and_comes_back(void **state)
     assert_non_null(tern_empty(TERN_SHAPE(16), .device = dev1));
 }
 
+static void test_the_caches_of_all_devices_are_emptied(void **state) /* M045 */
+{
+    (void)state;
+    const tern_dev_t all = { 0, 0 }, devs[] = { dev0, dev1 };
+    int64_t before[2];
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_empty_cache(devs[i]);
+        before[i] = tern_memory(devs[i]).reserved_bytes;
+        (void)tern_empty(TERN_SHAPE(11 << 20), .dtype = TERN_U8, .device = devs[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tern_memory(devs[i]).reserved_bytes, before[i] + (12 << 20));
+    tern_empty_cache(all);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tern_memory(devs[i]).reserved_bytes, before[i]);
+}
+
 /* In a region of f16. A030 */
 static void check_scattering_promotes(tern_tensor *x, tern_tensor *low)
 {
@@ -270,7 +288,7 @@ static void check_scattering_promotes(tern_tensor *x, tern_tensor *low)
     assert_error(TERN_ERR_DTYPE, "x is f32 and the values are f16");
 }
 
-/* Devices that are not the CPU follow CUDA's column. A011, A019, A037 */
+/* Devices that are not the CPU follow CUDA's column. A011, A016, A019, A037 */
 static void test_autocast_there_is_cudas(void **state)
 {
     (void)state;
@@ -294,6 +312,11 @@ static void test_autocast_there_is_cudas(void **state)
         assert_int_equal(tern_dtype(tern_einsum("ij,jk->ik", x, y)), TERN_F16);
         if (dev0.kind == TERN_KIND_CUDA) /* the plugin does not scatter */
             check_scattering_promotes(x, y);
+        tern_tensor *z = tern_clone(y); /* A016: in place nothing is cast */
+        const int64_t calls = tern_amp_counted().calls;
+        assert_ptr_equal(tern_exp_(z), z);
+        assert_int_equal(tern_dtype(z), TERN_F16);
+        assert_int_equal(tern_amp_counted().calls, calls);
         y = tern_sum(tern_exp(y));
     }
     {
@@ -365,6 +388,7 @@ int main(void)
         TEST(test_autocast_there_is_cudas),
         TEST(test_the_scaler_works_across_devices),
         TEST(test_memory_is_counted_and_comes_back),
+        TEST(test_the_caches_of_all_devices_are_emptied),
     };
     const int failed = cmocka_run_group_tests(tests, load, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -79,6 +79,11 @@ static void test_saved_state_comes_to_its_parameters(void **state) /* T050 */
     one_step(a, from, dev1);
     one_step(b, to, dev0);
     assert_close(weights(a), weights(b), 1e-6);
+    tern_module_to(b, dev0, .dtype = TERN_F64); /* state of f32 for parameters of f64 */
+    assert_int_equal(tern_optimizer_restore(to, saved, "opt"), TERN_OK);
+    average = tern_optimizer_state(to, weight, "exp_avg");
+    assert_true(tern_dev_equal(tern_device(average), dev0));
+    assert_int_equal(tern_dtype(average), TERN_F64);
     assert_no_error();
     tern_state_free(saved);
 }

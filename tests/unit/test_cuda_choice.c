@@ -1,5 +1,5 @@
 /* Choosing among fake CUDA devices: switches, tern_dev_best, reports, fork, a list that changes. Rows
- * D028, D031, D050, D056, D062. */
+ * D019, D026, D028, D031, D039, D050, D056, D058, D062, D064, F002. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -20,14 +20,16 @@ static void listen(tern_log_level_t level, tern_site_t site, const char *text, v
     (void)tern_dev_count(TERN_KIND_CUDA); /* a listener may ask */
 }
 
-static void test_the_switch_hides_and_shows(void **state)
+static void test_the_switch_hides_and_shows(void **state) /* F002 */
 {
     (void)state;
     assert_int_equal(tern_dev_count(TERN_KIND_CUDA), 2);
     assert_false(tern_dev_fallback(NULL));
+    assert_true(tern_dev_equal(tern_dev_auto(), TERN_CUDA(0)));
     tern_cuda_set_enabled(false);
     assert_false(tern_cuda_enabled());
     assert_int_equal(tern_dev_count(TERN_KIND_CUDA), 0);
+    assert_true(tern_dev_equal(tern_dev_auto(), TERN_CPU));
     tern_fallback_t why;
     assert_true(tern_dev_fallback(&why));
     assert_string_equal(why.code, "disabled-by-call");
@@ -78,6 +80,10 @@ static void test_asking_for_memory_starts_nothing(void **state) /* D058, D064 */
     const tern_memory_t memory = tern_memory(TERN_CUDA(0));
     assert_int_equal(memory.allocated_bytes, 0);
     assert_int_equal(memory.peak_reserved_bytes, 0);
+    assert_int_equal(tern_memory_stats(TERN_CUDA(0)).allocation.allocated, 0);
+    assert_int_equal(tern_memory_stat(TERN_CUDA(0), "allocation.all.current"), -1);
+    tern_memory_reset_peak(TERN_CUDA(0));
+    tern_memory_reset_accumulated(TERN_CUDA(0));
     tern_empty_cache(TERN_CUDA(0));
     tern_seed(3);
     assert_no_error();

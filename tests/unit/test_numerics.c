@@ -84,10 +84,33 @@ static void test_empty_is_filled_under_deterministic_algorithms(void **state)
     assert_int_equal(((const int64_t *)tern_data(i))[2], INT64_MAX);
     assert_int_equal(((const uint8_t *)tern_data(u))[2], 255);
     assert_int_equal(((const uint8_t *)tern_data(b))[2], 1);
+    tern_use_deterministic_algorithms(false);
+}
+
+/* A value that memory had, or nothing, but not the one that fills. */
+static bool is_filled(void)
+{
+    enum { N = 5000 };
+    tern_release(tern_full(7, TERN_SHAPE(N), .dtype = TERN_I64));
+    tern_tensor *t = tern_empty(TERN_SHAPE(N), .dtype = TERN_I64);
+    const bool filled = ((const int64_t *)tern_data(t))[N / 2] == INT64_MAX;
+    tern_release(t);
+    return filled;
+}
+
+static void test_empty_is_filled_only_when_both_say_so(void **state) /* R024 */
+{
+    (void)state;
+    const bool owned = tern_set_owned_mode(true);
+    assert_false(is_filled());
+    tern_use_deterministic_algorithms(true);
+    assert_true(is_filled());
     tern_set_fill_uninitialized_memory(false);
     assert_false(tern_fill_uninitialized_memory());
+    assert_false(is_filled());
     tern_set_fill_uninitialized_memory(true);
     tern_use_deterministic_algorithms(false);
+    assert_true(tern_set_owned_mode(owned));
 }
 
 int main(void)
@@ -98,6 +121,7 @@ int main(void)
         cmocka_unit_test(test_old_names_are_the_same_settings),
         cmocka_unit_test(test_reductions_without_a_split_are_refused),
         cmocka_unit_test(test_empty_is_filled_under_deterministic_algorithms),
+        cmocka_unit_test(test_empty_is_filled_only_when_both_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
