@@ -182,7 +182,8 @@ static void run_span(const reduce_plan *p, piece_fn run, int64_t offset, int64_t
 }
 
 /* From the sums to the sums of squares about the means. Sums of T are rounded, so that their means are
- * off: by how much, the sum of what elements exceed them by says. Sums that overflowed are no help. */
+ * off: by how much, the sum of what elements exceed them by says. Sums of f32 that overflowed are no help.
+ * Where an element is infinite there is no distance from the mean, and so no spread. */
 static void run_spread(const reduce_plan *p, int64_t offset, int64_t columns, int64_t begin,
                        int64_t end, reduce_cells c)
 {
@@ -191,13 +192,15 @@ static void run_spread(const reduce_plan *p, int64_t offset, int64_t columns, in
     const double n = (double)(end - begin);
     for (int64_t i = 0; i < columns; i++) {
         const double mean = p->type_size == 4 ? (double)(float)(sums[i] / n) : sums[i] / n;
-        mid.about[i] = isfinite(mean) ? mean : 0;
+        mid.about[i] = p->type_size != 4 || isfinite(mean) ? mean : 0;
         mid.away[i] = 0;
     }
     run_span(p, spread_piece, offset, columns, begin, end, c, &mid);
     for (int64_t i = 0; i < columns; i++) {
         const double left = c.second[i].f64 - mid.away[i] * mid.away[i] / n;
-        if (isfinite(c.second[i].f64))
+        if (p->type_size == 4 && !isfinite(mid.away[i]))
+            c.second[i].f64 = (double)NAN;
+        else if (isfinite(c.second[i].f64))
             c.second[i].f64 = left < 0 ? 0 : left; /* by rounding */
         sums[i] = mid.about[i] * n + mid.away[i];
     }

@@ -410,6 +410,40 @@ static void test_deviations_beyond_f64(void **state)
     }
 }
 
+/* An infinity has no distance from the mean that it makes: NaN, in its column alone. */
+static void check_infinite_spread(void *context)
+{
+    const spread_case *c = context;
+    const int64_t shape[2] = { 70, 3 }, columns = 3;
+    const tern_attr_reduce attr = { .dims = 1, .correction = 1 };
+    karray x = karray_filled(c->dtype, 2, shape, 0);
+    karray out = karray_filled(c->dtype, 1, &columns, 7);
+    for (int64_t i = 0; i < x.view.numel; i++)
+        karray_set(&x, i, i == 31 ? c->a : i == 61 ? c->b : (double)(i % 5));
+    karray_relayout(&x, c->layout);
+    const kernel_run run = {
+        .kernel = cpu_var, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &out }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    for (int64_t i = 0; i < columns; i++)
+        assert_int_equal(isnan(karray_at(&out, i)) != 0, i == 1);
+    karray_free(&x);
+    karray_free(&out);
+}
+
+static void test_infinities_have_no_spread(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16 };
+    static const double pairs[][2] = { { INFINITY, 1 }, { -INFINITY, INFINITY }, { 1, -INFINITY } };
+    for (int d = 0; d < 4; d++)
+        for (int p = 0; p < 3; p++)
+            for (int layout = 0; layout < KARRAY_LAYOUTS; layout++) {
+                spread_case c = { dtypes[d], pairs[p][0], pairs[p][1], (karray_layout)layout };
+                kernel_each_isa(check_infinite_spread, &c);
+            }
+}
+
 static void test_integer_sums_wrap(void **state)
 {
     (void)state;
@@ -439,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_one_element_and_variance_of_one),
         cmocka_unit_test(test_deviations_at_the_ends_of_the_range),
         cmocka_unit_test(test_deviations_beyond_f64),
+        cmocka_unit_test(test_infinities_have_no_spread),
         cmocka_unit_test(test_integer_sums_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
