@@ -136,6 +136,13 @@ static tern_tensor *one_row(tern_op_id id, tern_site_t site, tern_attr_reduce *a
     return core_op1(id, site, attr, x);
 }
 
+/* What x is cast to. As in PyTorch, a mean in a half type is rounded, its elements are not. */
+static tern_dtype_t computed_in(tern_op_id id, tern_dtype_t from, tern_dtype_t to)
+{
+    const bool half = to == TERN_F16 || to == TERN_BF16;
+    return id == TERN_OP_mean && half && from != to ? TERN_F32 : to;
+}
+
 static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
                               const tern_reduce_args *args)
 {
@@ -149,7 +156,7 @@ static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
     if (core_compose_check(&frame) && check_dtype(&frame.call, args->dtype) &&
         reduce_mask(&frame.call, &x->view, args->dims, &attr.dims)) {
         if (args->dtype != TERN_DTYPE_NONE)
-            x = tern_cast(x, args->dtype);
+            x = tern_cast(x, computed_in(id, tern_dtype(x), args->dtype));
         else if (id == TERN_OP_logsumexp) /* a row casts by itself */
             x = core_compose_cast(&frame) ? frame.call.in[0] : NULL;
         out = x != NULL ? run(id, site, &attr, x) : NULL;

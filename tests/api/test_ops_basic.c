@@ -204,6 +204,9 @@ static void test_reductions_choose_their_dtype(void **state)
     assert_null(tern_mean(bytes));
     assert_error(TERN_ERR_DTYPE, "mean: the input is u8");
     assert_values(tern_mean(bytes, .dtype = TERN_F32), 200);
+    /* elements beyond a half type, or between its numbers, whose mean is one of them */
+    assert_values(tern_mean(ROW(100000, -99996), .dtype = TERN_F16), 2);
+    assert_values(tern_mean(ROW(257, 259, 252), .dtype = TERN_BF16), 256);
 }
 
 static void test_reductions_of_nothing(void **state)
