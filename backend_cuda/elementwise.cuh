@@ -217,6 +217,7 @@ struct bool_type {
 #define ARITY_TEST 1
 #define ARITY_PLAIN2 2
 #define ARITY_CURVE2 2
+#define ARITY_CHANCE2 2
 #define ARITY_COMPARE 2
 #define ARITY_DIVIDE2 2
 #define ARITY_CURVE3 3
@@ -225,6 +226,7 @@ struct bool_type {
 #define RESULT_LANES1(G) typename G::S
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
+#define RESULT_CHANCE2(G) typename G::S
 #define RESULT_DIVIDE2(G) typename G::S
 #define RESULT_CURVE3(G) typename G::S
 #define RESULT_TEST(G) bool8
@@ -234,6 +236,7 @@ struct bool_type {
 #define STORE_LANES1(G, x) G::store((typename G::T)(x))
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
+#define STORE_CHANCE2(G, x) G::store((typename G::T)(x))
 #define STORE_DIVIDE2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE3(G, x) G::store((typename G::T)(x))
 #define STORE_TEST(G, x) \
