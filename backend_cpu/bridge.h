@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define CPU_BLAS_VERSION 1u
+#define CPU_BLAS_VERSION 2u
 #define CPU_BLAS_SYMBOL "tern_blas_get"
 
 typedef enum cpu_blas_status {
@@ -50,14 +50,12 @@ typedef enum cpu_blas_dtype {
     CPU_BLAS_F16 = 4
 } cpu_blas_dtype;
 
-/* C = alpha * op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
+/* C = op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
  * A is stored [m, k] (trans_a 0) or [k, m] (trans_a 1) with `lda` elements between rows; B alike.
  * beta == 0 never reads C; then C may be uninitialised. k == 0 gives beta * C.
- * F32 and F64: A, B and C are of `dtype`, alpha and beta any, no bias. BF16 and F16: C = A B (+ bias
- * in each row), all of `dtype`, summed in f32 and rounded once; alpha 1, beta 0, one product. They are
- * oneDNN's; UNSUPPORTED where it has nothing but a reference kernel.
- * `batch` products are made in one call (0 counts as 1), the matrices of the i-th at
- * a + i * stride_a and so on, in elements; a stride of 0 repeats A or B. */
+ * F32 and F64: A, B and C are of `dtype`, beta any, no bias. BF16 and F16: C = A B (+ bias in each
+ * row), all of `dtype`, summed in f32 and rounded once; beta 0. They are oneDNN's; UNSUPPORTED where it
+ * has nothing but a reference kernel. */
 typedef struct cpu_gemm_call {
     cpu_blas_dtype dtype;
     int trans_a, trans_b;
@@ -67,9 +65,7 @@ typedef struct cpu_gemm_call {
     const void *b;
     void *c;
     int64_t lda, ldb, ldc;
-    double alpha, beta;
-    int64_t batch;
-    int64_t stride_a, stride_b, stride_c;
+    double beta;
     const void *bias; /* [n]; NULL: none */
 } cpu_gemm_call;
 
@@ -91,16 +87,15 @@ typedef enum cpu_conv_pass {
     CPU_CONV_BACKWARD_WEIGHTS = 3 /* reads x and y (its gradient); writes w and bias (gradients) */
 } cpu_conv_pass;
 
-/* Geometry of a 2-D convolution; all of it keys the primitive cache, so zero the struct first.
+/* Geometry of a 2-D convolution; all of it keys the primitive cache, so it has no padding.
  * out_h = (in_h + 2 * pad_h - dilation_h * (kernel_h - 1) - 1) / stride_h + 1, and w alike;
  * the bridge computes it. dilation 1 is a plain kernel (oneDNN's 0). groups divides both channel
  * counts; groups == in_channels is a depthwise convolution. */
 typedef struct cpu_conv2d_shape {
-    int32_t format;  /* cpu_conv_format */
-    int32_t weights; /* cpu_conv_weights */
-    int32_t dtype;   /* cpu_blas_dtype of x, w, y and a forward bias, not F64; of gradients of w
+    int64_t format;  /* cpu_conv_format */
+    int64_t weights; /* cpu_conv_weights */
+    int64_t dtype;   /* cpu_blas_dtype of x, w, y and a forward bias, not F64; of gradients of w
                       * and bias F32 */
-    int32_t relu;    /* FORWARD only: y = max(y, 0) */
     int64_t batch, in_channels, in_h, in_w;
     int64_t out_channels, kernel_h, kernel_w;
     int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;

@@ -274,9 +274,7 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
                           .b = g->b,
                           .c = g->c,
                           .ldc = g->c_row,
-                          .alpha = 1,
-                          .beta = g->accumulate || g->bias != NULL ? 1 : 0,
-                          .batch = 1 };
+                          .beta = g->accumulate || g->bias != NULL ? 1 : 0 };
     lib.lda = leading(g->m, g->k, g->a_row, g->a_col, &lib.trans_a);
     lib.ldb = leading(g->k, g->n, g->b_row, g->b_col, &lib.trans_b);
     const cpu_blas_table *blas = lib.lda != 0 && lib.ldb != 0 ? cpu_blas() : NULL;

@@ -39,8 +39,8 @@ bool bridge_inside_team(void);
 /* gemm_routes.def says what they are. */
 typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN, GEMM_MATMUL } gemm_way;
 
-/* How each product is cut: grid_m x grid_n blocks, each made in calls of tile_m x tile_n x tile_k
- * at most. The blocks of all products of the batch are shared out as `parts`. */
+/* How a product is cut: grid_m x grid_n blocks, each a part, made in calls of tile_m x tile_n x tile_k
+ * at most. */
 typedef struct gemm_plan {
     int64_t parts;
     int64_t grid_m, grid_n;

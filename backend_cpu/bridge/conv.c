@@ -28,8 +28,6 @@ static bool make_key(const cpu_conv2d_call *call, int threads, conv_key *out)
     memset(out, 0, sizeof *out);
     out->shape = *s;
     out->pass = (int32_t)call->pass;
-    if (call->pass != CPU_CONV_FORWARD)
-        out->shape.relu = 0;
     out->has_bias = call->bias != NULL && call->pass != CPU_CONV_BACKWARD_DATA;
     out->threads = threads;
     return true;

@@ -64,7 +64,7 @@ static void describe(const cpu_conv2d_shape *s, conv_geometry *g)
     set_pair(g->pad, s->pad_h, s->pad_w);
 }
 
-dnnl_data_type_t conv_type_of(int32_t dtype)
+dnnl_data_type_t conv_type_of(int64_t dtype)
 {
     return dtype == CPU_BLAS_BF16 ? dnnl_bf16 : dtype == CPU_BLAS_F16 ? dnnl_f16 : dnnl_f32;
 }
@@ -114,22 +114,12 @@ static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memor
 }
 
 /* Scratch comes from this thread's buffer. */
-dnnl_primitive_attr_t conv_attributes(bool relu)
+dnnl_primitive_attr_t conv_attributes(void)
 {
     dnnl_primitive_attr_t attr = NULL;
     if (dnnl_primitive_attr_create(&attr) != dnnl_success)
         return NULL;
-    bool ok =
-        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
-    if (ok && relu) {
-        dnnl_post_ops_t ops = NULL;
-        ok = dnnl_post_ops_create(&ops) == dnnl_success &&
-             dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f) ==
-                 dnnl_success &&
-             dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
-        dnnl_post_ops_destroy(ops);
-    }
-    if (ok)
+    if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success)
         return attr;
     dnnl_primitive_attr_destroy(attr);
     return NULL;
@@ -189,11 +179,10 @@ static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometr
     conv_descs d;
     dnnl_convolution_desc_t op;
     dnnl_format_tag_t x = layouts == LAYOUTS_AS_GIVEN ? tag_x(&key->shape) : dnnl_format_tag_any;
-    bool relu = key->shape.relu && key->pass == CPU_CONV_FORWARD;
     if (!describe_tensors(key, g, x, dnnl_format_tag_any, &d) ||
         describe_op(key->pass, &d, key->has_bias ? &d.bias : NULL, g, &op) != dnnl_success)
         return NULL;
-    dnnl_primitive_attr_t attr = conv_attributes(relu);
+    dnnl_primitive_attr_t attr = conv_attributes();
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_desc_t pd = NULL;
     if (key->pass != CPU_CONV_FORWARD)

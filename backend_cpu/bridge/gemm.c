@@ -37,13 +37,12 @@ static bool run_openblas(const cpu_gemm_call *call, const gemm_block *g)
     int ldb = (int)call->ldb;
     int ldc = (int)call->ldc;
     if (call->dtype == CPU_BLAS_F64)
-        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, call->alpha, (const double *)(const void *)g->a,
-                    lda, (const double *)(const void *)g->b, ldb, g->beta, (double *)(void *)g->c,
-                    ldc);
+        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, (const double *)(const void *)g->a, lda,
+                    (const double *)(const void *)g->b, ldb, g->beta, (double *)(void *)g->c, ldc);
     else
-        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)call->alpha,
-                    (const float *)(const void *)g->a, lda, (const float *)(const void *)g->b, ldb,
-                    (float)g->beta, (float *)(void *)g->c, ldc);
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, (const float *)(const void *)g->a, lda,
+                    (const float *)(const void *)g->b, ldb, (float)g->beta, (float *)(void *)g->c,
+                    ldc);
     return true;
 }
 #else
@@ -58,8 +57,8 @@ static bool run_openblas(const cpu_gemm_call *call, const gemm_block *g)
 #if TERN_HAVE_ONEDNN
 static bool run_onednn(const cpu_gemm_call *call, const gemm_block *g)
 {
-    return dnnl_sgemm(call->trans_a ? 'T' : 'N', call->trans_b ? 'T' : 'N', g->m, g->n, g->k,
-                      (float)call->alpha, (const float *)(const void *)g->a, call->lda,
+    return dnnl_sgemm(call->trans_a ? 'T' : 'N', call->trans_b ? 'T' : 'N', g->m, g->n, g->k, 1,
+                      (const float *)(const void *)g->a, call->lda,
                       (const float *)(const void *)g->b, call->ldb, (float)g->beta,
                       (float *)(void *)g->c, call->ldc) == dnnl_success;
 }
@@ -107,8 +106,8 @@ static bool run_block(const cpu_gemm_call *call, const gemm_plan *plan, const ge
     return ok;
 }
 
-/* Block `index` of the grid, of product `item` of the batch. */
-static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t item, int64_t index)
+/* Block `index` of the grid. */
+static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t index)
 {
     int64_t bytes = element_bytes(call);
     int64_t row = index / plan->grid_n * plan->block_m;
@@ -119,11 +118,9 @@ static bool run_cell(const cpu_gemm_call *call, const gemm_plan *plan, int64_t i
     block.k = call->k;
     block.beta = call->beta;
     block.bias = call->bias ? (const char *)call->bias + bytes * column : NULL;
-    block.a = (const char *)call->a +
-              bytes * (item * call->stride_a + row * (call->trans_a ? 1 : call->lda));
-    block.b = (const char *)call->b +
-              bytes * (item * call->stride_b + column * (call->trans_b ? call->ldb : 1));
-    block.c = (char *)call->c + bytes * (item * call->stride_c + row * call->ldc + column);
+    block.a = (const char *)call->a + bytes * row * (call->trans_a ? 1 : call->lda);
+    block.b = (const char *)call->b + bytes * column * (call->trans_b ? call->ldb : 1);
+    block.c = (char *)call->c + bytes * (row * call->ldc + column);
     return run_block(call, plan, &block);
 }
 
@@ -133,36 +130,29 @@ typedef struct gemm_work {
     int failed;
 } gemm_work;
 
-/* A part is a fixed share of the blocks of all products. */
+/* A part is a block. */
 static void run_part(void *context, int64_t part)
 {
     gemm_work *work = context;
-    int64_t batch = work->call->batch > 1 ? work->call->batch : 1;
-    int64_t blocks = work->plan.grid_m * work->plan.grid_n;
-    int64_t end = batch * blocks * (part + 1) / work->plan.parts;
     /* Outside a team OpenBLAS's OpenMP variant goes by OpenMP's number, not by its own. */
     int saved = bridge_threads_begin(1);
-    for (int64_t i = batch * blocks * part / work->plan.parts; i < end; i++)
-        if (!run_cell(work->call, &work->plan, i / blocks, i % blocks))
-            __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+    if (!run_cell(work->call, &work->plan, part))
+        __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
     bridge_threads_end(saved);
 }
 
 static void scale_output(const cpu_gemm_call *call)
 {
-    int64_t batch = call->batch > 1 ? call->batch : 1;
-    for (int64_t i = 0; i < batch * call->m; i++) {
-        int64_t at = i / call->m * call->stride_c + i % call->m * call->ldc;
+    for (int64_t i = 0; i < call->m; i++)
         for (int64_t j = 0; j < call->n; j++) {
             if (call->dtype == CPU_BLAS_F64) {
-                double *c = (double *)call->c + at + j;
+                double *c = (double *)call->c + i * call->ldc + j;
                 *c = call->beta == 0 ? 0 : call->beta * *c;
             } else {
-                float *c = (float *)call->c + at + j;
+                float *c = (float *)call->c + i * call->ldc + j;
                 *c = call->beta == 0 ? 0 : (float)call->beta * *c;
             }
         }
-    }
 }
 
 static bool fits_int(const cpu_gemm_call *call)
@@ -179,7 +169,7 @@ cpu_blas_status bridge_gemm(const cpu_gemm_call *call)
     gemm_way way = work.plan.way;
     bool is_half = way == GEMM_MATMUL;
     if (way == GEMM_NONE || (way != GEMM_ONEDNN && !is_half && !fits_int(call)) ||
-        (is_half && (call->k <= 0 || call->alpha != 1 || call->beta != 0 || call->batch > 1)))
+        (is_half && (call->k <= 0 || call->beta != 0)))
         return CPU_BLAS_UNSUPPORTED;
     if (call->k <= 0) {
         scale_output(call);

@@ -81,8 +81,6 @@ static int64_t aligned_part(int64_t size, int64_t parts, int64_t align)
 static int64_t worth_parts(const cpu_gemm_call *call)
 {
     double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
-    if (call->batch > 1)
-        flops *= (double)call->batch;
     int64_t parts = call->threads;
     if (parts > 1 && flops < flops_per_part * (double)parts)
         parts = (int64_t)(flops / flops_per_part);
@@ -137,9 +135,7 @@ gemm_plan gemm_plan_for(const cpu_gemm_call *call)
 {
     gemm_plan plan = { 1, 1, 1, call->m, call->n, 0, 0, 0, GEMM_NONE };
     int64_t parts = worth_parts(call);
-    if (parts > 1 && call->batch >= parts)
-        plan.parts = parts;
-    else if (parts > 1)
+    if (parts > 1)
         choose_grid(&plan, call, parts, ROW_ALIGN);
     plan.way = choose_way(call, plan.block_m, plan.block_n);
     if (plan.grid_m > 1 && call->trans_a && plan.way != GEMM_ONEDNN) {

@@ -64,7 +64,7 @@ static bool build(product_entry *e, dnnl_engine_t engine)
         !describe(&bias, k->dtype, 1, k->n, k->n, false) ||
         dnnl_matmul_desc_init(&op, &a, &b, k->has_bias ? &bias : NULL, &c) != dnnl_success)
         return true;
-    dnnl_primitive_attr_t attr = conv_attributes(false);
+    dnnl_primitive_attr_t attr = conv_attributes();
     dnnl_primitive_desc_t pd = attr ? conv_first_fast(&op, attr, engine, NULL) : NULL;
     if (attr)
         dnnl_primitive_attr_destroy(attr);

@@ -233,9 +233,7 @@ static void test_option_takes_a_way_by_hand(void **state)
 
 static bool a_library_takes_bf16(void)
 {
-    const cpu_gemm_call call = {
-        .dtype = CPU_BLAS_BF16, .threads = 1, .m = 64, .n = 64, .k = 64, .batch = 1
-    };
+    const cpu_gemm_call call = { .dtype = CPU_BLAS_BF16, .threads = 1, .m = 64, .n = 64, .k = 64 };
     return cpu_blas() != NULL && strcmp(cpu_blas()->gemm_route(&call, NULL), "onednn") == 0;
 }
 

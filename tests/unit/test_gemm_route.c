@@ -80,7 +80,7 @@ static const route_case cases[] = {
 };
 /* clang-format on */
 
-static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype, int64_t batch)
+static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
 {
     const cpu_gemm_call call = { .dtype = dtype,
                                  .trans_a = c->op[0] == 'T',
@@ -88,7 +88,6 @@ static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype, int64_t batc
                                  .m = c->m,
                                  .n = c->n,
                                  .k = c->k,
-                                 .batch = batch,
                                  .threads = c->threads };
     return gemm_plan_for(&call);
 }
@@ -98,7 +97,7 @@ static void test_each_rule_at_its_edge(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const route_case *c = &cases[i];
-        const gemm_plan plan = plan_of(c, CPU_BLAS_F32, 1);
+        const gemm_plan plan = plan_of(c, CPU_BLAS_F32);
         const int64_t block_m = c->block_m > 0 ? c->block_m : c->m;
         const int64_t block_n = c->block_n > 0 ? c->block_n : c->n;
         if (plan.way != c->way || plan.block_m != block_m || plan.block_n != block_n)
@@ -109,21 +108,12 @@ static void test_each_rule_at_its_edge(void **state)
     }
 }
 
-static void test_batches_are_shared_out_whole(void **state)
-{
-    (void)state;
-    const route_case c = { "", "NN", 64, 64, 64, 2, GEMM_OPENBLAS, 0, 0 };
-    const gemm_plan plan = plan_of(&c, CPU_BLAS_F32, 2);
-    assert_int_equal(plan.parts, 2);
-    assert_int_equal(plan.block_m * plan.block_n, 64 * 64);
-}
-
 /* A call of a tile is one that OpenBLAS makes without packing, and no deeper than pays. */
 static void test_tiles_are_small_calls(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32, 1);
+        const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32);
         if (plan.way != GEMM_TILES)
             continue;
         assert_in_range(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
@@ -137,9 +127,9 @@ static void test_some_dtypes_have_one_way(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F64, 1).way, GEMM_OPENBLAS);
-        assert_int_equal(plan_of(&cases[i], CPU_BLAS_BF16, 1).way, GEMM_MATMUL);
-        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F16, 1).way, GEMM_MATMUL);
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F64).way, GEMM_OPENBLAS);
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_BF16).way, GEMM_MATMUL);
+        assert_int_equal(plan_of(&cases[i], CPU_BLAS_F16).way, GEMM_MATMUL);
     }
 }
 
@@ -149,9 +139,9 @@ static void test_without_the_table(void **state)
     (void)state;
     const route_case c = { "", "NT", 100, 32, 10, 1, GEMM_OPENBLAS, 0, 0 };
     bridge_state.openblas_most = 32000;
-    assert_int_equal(plan_of(&c, CPU_BLAS_F32, 1).way, GEMM_OPENBLAS);
+    assert_int_equal(plan_of(&c, CPU_BLAS_F32).way, GEMM_OPENBLAS);
     bridge_state.openblas_most = 31999;
-    assert_int_equal(plan_of(&c, CPU_BLAS_F32, 1).way, GEMM_ONEDNN);
+    assert_int_equal(plan_of(&c, CPU_BLAS_F32).way, GEMM_ONEDNN);
     bridge_state.openblas_most = 0;
 }
 
@@ -159,7 +149,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule_at_its_edge),
-        cmocka_unit_test(test_batches_are_shared_out_whole),
         cmocka_unit_test(test_tiles_are_small_calls),
         cmocka_unit_test(test_some_dtypes_have_one_way),
         cmocka_unit_test(test_without_the_table),
