@@ -150,8 +150,6 @@ typedef struct cpu_walk {
 } cpu_walk;
 /* views[0] gives the shape; another view has that shape or one element. numel > 0. */
 void cpu_walk_init(cpu_walk *walk, int operands, const tern_view *const *views);
-/* Sorts by operand `by` first (ties: the others in order) and merges again. */
-void cpu_walk_sort(cpu_walk *walk, int by);
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 

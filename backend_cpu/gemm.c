@@ -293,7 +293,7 @@ static bool run_library(int dtype, const cpu_product *g, int threads)
 }
 
 bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                      cpu_product_room *room)
+                      cpu_room *room)
 {
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
@@ -306,25 +306,25 @@ bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *produ
     }
     settle_half(way, &g, 1);
     if (threads == 1 && cpu_product_flops(&g) <= CPU_PRODUCT_OWN)
-        return run_own_small(call, dtype, &g, &room->own);
-    return run_own_parallel(call, dtype, &g, threads, &room->own);
+        return run_own_small(call, dtype, &g, room);
+    return run_own_parallel(call, dtype, &g, threads, room);
 }
 
 bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                     cpu_product_room *room)
+                     cpu_room *room)
 {
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
     settle(&g);
     if (is_long_dot(dtype, &g))
-        return run_long_dot(call, dtype, &g, threads, &room->own);
+        return run_long_dot(call, dtype, &g, threads, room);
     const bool own = cpu_product_own_is_best(dtype, &g, threads);
     if (own && threads == 1)
-        return run_own_small(call, dtype, &g, &room->own);
+        return run_own_small(call, dtype, &g, room);
     if (!own && run_library(dtype, &g, threads))
         return true;
-    return run_own_parallel(call, dtype, &g, threads, &room->own);
+    return run_own_parallel(call, dtype, &g, threads, room);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -387,7 +387,7 @@ static bool run_batch(product_batch *batch, int threads)
     if (tern_dtype_is_float((tern_dtype_t)batch->dtype) && batch->count > 1 &&
         cpu_product_flops(&batch->first) <= CPU_PRODUCT_SMALL)
         return run_batch_alone(batch, threads);
-    cpu_product_room room = { .own = { .data = NULL } };
+    cpu_room room = { .data = NULL };
     for (int64_t i = 0; i < batch->count; i++) {
         const cpu_product g = product_at(batch, i);
         if (!cpu_product_any(batch->call, batch->dtype, &g, threads, &room))

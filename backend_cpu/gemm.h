@@ -51,22 +51,19 @@ typedef struct cpu_room {
     void *data;
     int64_t bytes;
 } cpu_room;
-typedef struct cpu_product_room {
-    cpu_room own;
-} cpu_product_room;
 /* NULL: there was none, and the host has said so. */
 void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes);
 
 /* Runs one product of `dtype` (f32, f64) on up to `threads` threads, by the library or by own
  * kernels. False: no scratch. */
 bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                     cpu_product_room *room);
+                     cpu_room *room);
 /* The same for every dtype of numbers: half types are summed in f32 and rounded once (they do not
  * accumulate), integers wrap. */
 bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                     cpu_product_room *room);
+                     cpu_room *room);
 bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                      cpu_product_room *room);
+                      cpu_room *room);
 /* One product by own kernels on the calling thread. Dtypes f32, f64, f16, bf16. */
 void cpu_product_alone(int dtype, const cpu_product *product, void *piece);
 int64_t cpu_product_piece_bytes(int dtype, const cpu_product *product);

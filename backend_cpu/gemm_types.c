@@ -47,7 +47,7 @@ static bool run_integer(int dtype, const cpu_product *product, int threads)
 }
 
 bool cpu_product_any(const tern_call *call, int dtype, const cpu_product *product, int threads,
-                     cpu_product_room *room)
+                     cpu_room *room)
 {
     if (dtype == TERN_F32 || dtype == TERN_F64)
         return cpu_product_run(call, dtype, product, threads, room);

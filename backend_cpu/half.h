@@ -42,8 +42,7 @@ enum {
     CPU_HAS_BF16 = 1, /* AVX512-BF16 */
     CPU_HAS_FP16 = 2, /* AVX512-FP16 */
     CPU_HAS_AMX = 4,  /* AMX-BF16 */
-    CPU_HAS_AMX_FP16 = 8,
-    CPU_HAS_WAYS = 4
+    CPU_HAS_AMX_FP16 = 8
 };
 typedef struct cpu_half_cpu {
     int vendor;

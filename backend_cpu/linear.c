@@ -36,6 +36,6 @@ tern_status_t cpu_linear(const tern_call *call)
     if (bias != NULL && (g.bias = dense_bias(call, bias)) == NULL)
         return TERN_ERR_OOM;
     const int threads = cpu_product_threads(call, out->dtype, &g, 1);
-    cpu_product_room room = { .own = { .data = NULL } };
+    cpu_room room = { .data = NULL };
     return cpu_product_any(call, out->dtype, &g, threads, &room) ? TERN_OK : TERN_ERR_OOM;
 }

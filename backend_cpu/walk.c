@@ -42,12 +42,11 @@ bool cpu_spans_overlap(const tern_view *a, const tern_view *b)
     return a_begin < b_end && b_begin < a_end;
 }
 
-/* Is dimension i inside of dimension j, by operand `by` first? */
-static bool is_inner(const cpu_walk *walk, int by, int i, int j)
+/* Is dimension i inside of dimension j, by the first operand that tells? */
+static bool is_inner(const cpu_walk *walk, int i, int j)
 {
     for (int k = 0; k < walk->operands; k++) {
-        const int operand = k == 0 ? by : k <= by ? k - 1 : k;
-        const int64_t a = llabs(walk->stride[operand][i]), b = llabs(walk->stride[operand][j]);
+        const int64_t a = llabs(walk->stride[k][i]), b = llabs(walk->stride[k][j]);
         if (a != 0 && b != 0 && a != b)
             return a < b;
     }
@@ -94,13 +93,12 @@ static void merge_dims(cpu_walk *walk)
     walk->ndim = last + 1;
 }
 
-void cpu_walk_sort(cpu_walk *walk, int by)
+static void sort_dims(cpu_walk *walk)
 {
     for (int d = 1; d < walk->ndim; d++) {
-        for (int i = d; i > 0 && is_inner(walk, by, i, i - 1); i--)
+        for (int i = d; i > 0 && is_inner(walk, i, i - 1); i--)
             swap_dims(walk, i, i - 1);
     }
-    merge_dims(walk);
 }
 
 void cpu_walk_init(cpu_walk *walk, int operands, const tern_view *const *views)
@@ -129,5 +127,6 @@ void cpu_walk_init(cpu_walk *walk, int operands, const tern_view *const *views)
         ndim = 1;
     }
     walk->ndim = ndim;
-    cpu_walk_sort(walk, 0);
+    sort_dims(walk);
+    merge_dims(walk);
 }

@@ -107,19 +107,7 @@ static cJSON *device(tern_dev_t dev)
     return object;
 }
 
-cJSON *facts_devices(void)
-{
-    cJSON *array = cJSON_CreateArray();
-    for (int i = 0; i < tern_dev_count(TERN_KIND_CUDA); i++)
-        cJSON_AddItemToArray(array, device(TERN_CUDA(i)));
-    for (int i = 0; i < tern_dev_count(TERN_KIND_EXT); i++)
-        cJSON_AddItemToArray(array, device(TERN_EXT(i)));
-    cJSON *cpu = facts_cpu();
-    cJSON_AddItemToArray(array, cpu);
-    return array;
-}
-
-cJSON *facts_cpu(void)
+static cJSON *cpu(void)
 {
     cJSON *object = cJSON_CreateObject();
     tern_cpu_report_t report;
@@ -136,4 +124,15 @@ cJSON *facts_cpu(void)
     add(object, "library_bridge", report.libraries);
     add_lines(object, "looked_for_bridge", report.libraries_missing);
     return object;
+}
+
+cJSON *facts_devices(void)
+{
+    cJSON *array = cJSON_CreateArray();
+    for (int i = 0; i < tern_dev_count(TERN_KIND_CUDA); i++)
+        cJSON_AddItemToArray(array, device(TERN_CUDA(i)));
+    for (int i = 0; i < tern_dev_count(TERN_KIND_EXT); i++)
+        cJSON_AddItemToArray(array, device(TERN_EXT(i)));
+    cJSON_AddItemToArray(array, cpu());
+    return array;
 }

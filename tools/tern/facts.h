@@ -7,7 +7,6 @@
 /* Each returns a new object; members that are not known are left out. */
 cJSON *facts_cuda(void);    /* usable or why not, plugin, driver */
 cJSON *facts_devices(void); /* an array: CUDA devices, others, the CPU */
-cJSON *facts_cpu(void);
 cJSON *facts_system(void);
 cJSON *facts_environment(void); /* variables that change what tern does */
 
