@@ -152,9 +152,6 @@ void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64
 bool example_write_json(const example *run);
 /* Whether all that was printed so far could be written to stdout; false after a message. */
 bool example_arrived(const example *run);
-/* Whether stdout goes to this file (sys/stat.h). */
-struct stat;
-bool example_is_stdout(const struct stat *info);
 /* How many epochs have an entry. */
 int64_t example_entries(const example *run);
 

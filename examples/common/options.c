@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "output.h"
 
 enum {
     IMAGES = 1 << EXAMPLE_IMAGES,
@@ -191,7 +192,7 @@ static bool can_write(const option_row *o, const char *path)
     if (path[0] == '\0' || (is_there && S_ISDIR(info.st_mode))) {
         return false;
     }
-    if (o->type == OPTION_TARGET && is_there && example_is_stdout(&info)) {
+    if (o->type == OPTION_TARGET && is_there && output_is_open(path)) {
         return true;
     }
     if (o->type == OPTION_TARGET && is_there && !S_ISREG(info.st_mode)) {

@@ -1,15 +1,12 @@
 /* What a run came to, as JSON. */
 #include "common.h"
+#include "output.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static void add_device(cJSON *root, const example *run, tern_dev_t used)
 {
@@ -47,110 +44,18 @@ static void add_whole(cJSON *root, const char *key, int64_t value)
     cJSON_AddRawToObject(root, key, digits);
 }
 
-/* Writes the text and closes the file; errno says why not. */
-static bool write_and_close(FILE *file, const char *text)
+static bool write_line(const example *run, const char *text)
 {
-    const bool done = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
-    const int reason = errno;
-    const bool closed = fclose(file) == 0;
-    errno = done ? errno : reason;
-    return done && closed;
-}
-
-/* Opens a new file beside `path`, of a name that nobody else has, with the mode of the one that it will replace. */
-static FILE *open_beside(const char *path, const struct stat *old, char *beside, size_t bytes)
-{
-    int number = -1;
-    errno = EEXIST;
-    for (int attempt = 0; attempt < 100 && number < 0 && errno == EEXIST; attempt++) {
-        const int n = snprintf(beside, bytes, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
-        if (n >= (int)bytes) {
-            errno = ENAMETOOLONG;
-            return NULL;
-        }
-        number = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const size_t length = strlen(text);
+    char *line = malloc(length + 2);
+    if (line) {
+        snprintf(line, length + 2, "%s\n", text);
     }
-    if (number < 0) {
-        return NULL;
-    }
-    if (old) {
-        (void)fchmod(number, old->st_mode & 0777);
-    }
-    FILE *file = fdopen(number, "w");
-    if (!file) {
-        const int reason = errno;
-        close(number);
-        unlink(beside);
-        errno = reason;
-    }
-    return file;
-}
-
-bool example_is_stdout(const struct stat *info)
-{
-    struct stat out;
-    return fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == info->st_dev &&
-           out.st_ino == info->st_ino;
-}
-
-/* Writes the text to a file beside `path`, and renames that. */
-static bool replace_file(const char *path, const struct stat *old, const char *text)
-{
-    char beside[PATH_MAX + 32];
-    FILE *file = open_beside(path, old, beside, sizeof beside);
-    if (!file) {
-        return false;
-    }
-    if (write_and_close(file, text) && rename(beside, path) == 0) {
-        return true;
-    }
-    const int reason = errno;
-    unlink(beside);
-    errno = reason;
-    return false;
-}
-
-/* A results file has the old results or all of the new ones, whatever happens in between. Through
- * links; what is no file (a pipe) is written to. */
-static bool replace_text(const char *name, const char *text)
-{
-    char path[PATH_MAX];
-    struct stat old;
-    const bool is_there = stat(name, &old) == 0;
-    if (is_there && example_is_stdout(&old)) { /* behind what the run has printed */
-        return fputs(text, stdout) >= 0 && fputc('\n', stdout) != EOF && fflush(stdout) == 0;
-    }
-    if (is_there && !S_ISREG(old.st_mode)) {
-        FILE *file = fopen(name, "w");
-        return file && write_and_close(file, text);
-    }
-    struct stat link;
-    if (lstat(name, &link) != 0 || !S_ISLNK(link.st_mode)) {
-        return replace_file(name, is_there ? &old : NULL, text);
-    }
-    /* A link to nothing: whatever it says, the system follows it. */
-    const int made = is_there ? -1 : open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (made >= 0) {
-        close(made);
-    }
-    if (stat(name, &old) != 0 || !realpath(name, path)) {
-        return false;
-    }
-    const bool done = replace_file(path, &old, text);
-    const int reason = errno;
-    if (!done && made >= 0) {
-        unlink(path);
-    }
-    errno = reason;
-    return done;
-}
-
-static bool write_text(const example *run, const char *text)
-{
-    const bool done = replace_text(run->json, text);
+    const bool done = line && output_replace(run->json, line, length + 1);
     if (!done) {
         fprintf(stderr, "%s: cannot write '%s': %s\n", run->program, run->json, strerror(errno));
     }
+    free(line);
     return done;
 }
 
@@ -175,7 +80,7 @@ bool example_write_json(const example *run)
         fprintf(stderr, "%s: no memory for the results\n", run->program);
         return false;
     }
-    bool done = write_text(run, text);
+    bool done = write_line(run, text);
     cJSON_free(text);
     return done;
 }

@@ -196,6 +196,23 @@ static void expect_text(const char *name, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
+/* `around` writes a line to `all` before and behind the run. */
+static void expect_results_between(const char *around, const char *options)
+{
+    (void)example_run(around, "mlp_mnist", options);
+    in_folder("head -n 1 all | grep first && grep -q test_accuracy all && tail -n 1 all | grep "
+              "last && rm all");
+}
+
+static void test_results_go_behind_what_an_open_file_has(void **state)
+{
+    (void)state;
+    expect_results_between("sh -c '(echo first; \"$@\"; echo last) >all' sh",
+                           "--data . --steps 1 --quiet --json /dev/stdout");
+    expect_results_between("sh -c '(echo first >&2; \"$@\"; echo last >&2) 2>all' sh",
+                           "--data . --steps 1 --quiet --json /dev/stderr");
+}
+
 /* A link to the old file still has the old results, so nothing was written over them. */
 static void test_results_are_written_beside_the_old_ones(void **state)
 {
@@ -211,10 +228,6 @@ static void test_results_are_written_beside_the_old_ones(void **state)
     in_folder("mkdir shut && mkfifo shut/pipe && chmod 555 shut && (cat shut/pipe >/dev/null &)");
     example_expect(0, "mlp_mnist", "--data . --epochs 1 --steps 1 --quiet --json shut/pipe");
     in_folder("chmod 755 shut && rm -r shut");
-    const char *into = "sh -c '(echo first; \"$@\"; echo last) >all' sh";
-    (void)example_run(into, "mlp_mnist", "--data . --steps 1 --quiet --json /dev/stdout");
-    in_folder("head -n 1 all | grep first && grep -q test_accuracy all && tail -n 1 all | grep "
-              "last && rm all");
     (void)example_run("sh -c ': >r.json.tmp-$$-0 && : >r.json.tmp-$$ && exec \"$@\"' sh",
                       "mlp_mnist", "--data . --steps 1 --quiet --json r.json");
     in_folder("grep -q test_accuracy r.json && rm r.json r.json.tmp-*");
@@ -286,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_test_on_is_said),
         cmocka_unit_test(test_what_was_loaded_is_explained),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
+        cmocka_unit_test(test_results_go_behind_what_an_open_file_has),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
         cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),
         cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),

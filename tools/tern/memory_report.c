@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/tern/command.h"
-#include "tools/tern/output.h"
+#include "examples/common/output.h"
 #include "tools/tern/page.h"
 
 enum { PATH_LIMIT = 4096 };

@@ -1,5 +1,5 @@
 /* See output.h. */
-#include "tools/tern/output.h"
+#include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +125,12 @@ bool output_replace(const char *path, const void *bytes, size_t size)
         (void)unlink(target);
     errno = reason;
     return done;
+}
+
+bool output_is_open(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && descriptor_of(path, &info) >= 0;
 }
 
 bool output_is_same(const char *path, const char *other)
