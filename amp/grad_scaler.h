@@ -67,8 +67,6 @@ void amp_forget_found(amp_optimizer *entry);
 
 /* The number of an optimizer's first parameter; 0 without memory for its names. */
 int64_t amp_first_number(tern_grad_scaler *scaler, const tern_optimizer *opt);
-/* NULL for a number that is nobody's. */
-const char *amp_name_of(const tern_grad_scaler *scaler, double number);
 void amp_free_names(tern_grad_scaler *scaler);
 
 #endif

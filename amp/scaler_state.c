@@ -147,7 +147,7 @@ int64_t amp_first_number(tern_grad_scaler *scaler, const tern_optimizer *opt)
     return names->first;
 }
 
-const char *amp_name_of(const tern_grad_scaler *scaler, double number)
+static const char *name_of(const tern_grad_scaler *scaler, double number)
 {
     for (const amp_names *names = scaler->names; names != NULL; names = names->next)
         if (number >= (double)names->first && number < (double)(names->first + names->count))
@@ -218,9 +218,9 @@ const char *tern_scaler_overflowed(const tern_grad_scaler *scaler)
         return NULL;
     for (int64_t i = scaler->optimizer_count - 1; i >= 0; i--)
         if (left_out(&scaler->optimizers[i], &cause))
-            return amp_name_of(scaler, cause);
+            return name_of(scaler, cause);
     read_log(scaler, log);
-    return amp_name_of(scaler, (double)log[AMP_LOG - 1]);
+    return name_of(scaler, (double)log[AMP_LOG - 1]);
 }
 
 int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *out_events,
@@ -235,7 +235,7 @@ int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *o
     for (int64_t i = 0; i < kept; i++) {
         const int64_t update = scaler->updates - kept + i; /* from 0 */
         const float *line = log + 3 * (update % TERN_SCALER_EVENTS);
-        const char *name = line[0] > 0 ? amp_name_of(scaler, (double)line[2]) : NULL;
+        const char *name = line[0] > 0 ? name_of(scaler, (double)line[2]) : NULL;
         out_events[i] = (tern_scaler_event){ .update = update + 1,
                                              .scale = (double)line[1],
                                              .skipped = (int64_t)line[0] };

@@ -32,7 +32,8 @@ int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, 
                        count * cpu_product_flops(g) * 2 / 3);
 }
 
-void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes)
+/* NULL: there was none, and the host has said so. */
+static void *take_room(const tern_call *call, cpu_room *room, int64_t bytes)
 {
     if (room->bytes < bytes) {
         room->data = call->host->scratch(call, bytes);
@@ -96,8 +97,9 @@ static int64_t scratch_bytes(int dtype, const cpu_product *g)
     return bytes > 0 ? bytes : 64;
 }
 
-cpu_product cpu_product_part(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
-                             int64_t end)
+/* Rows [begin, end) of C, or its columns. */
+static cpu_product part_of(const cpu_product *g, int dtype, bool by_rows, int64_t begin,
+                           int64_t end)
 {
     const int64_t size = cpu_dtype_size(dtype);
     cpu_product part = *g;
@@ -129,8 +131,8 @@ static cpu_product part_at(const own_parts *own, int64_t i)
     const int64_t extent = own->by_rows ? own->whole.m : own->whole.n;
     const int64_t first = i * own->units / own->parts * own->align;
     const int64_t last = (i + 1) * own->units / own->parts * own->align;
-    cpu_product part = cpu_product_part(&own->whole, own->dtype, own->by_rows, first,
-                                        last < extent ? last : extent);
+    cpu_product part =
+        part_of(&own->whole, own->dtype, own->by_rows, first, last < extent ? last : extent);
     part.far = cpu_product_far(own->dtype, &part);
     return part;
 }
@@ -163,7 +165,7 @@ static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product
         own.scratch_bytes = bytes > own.scratch_bytes ? bytes : own.scratch_bytes;
     }
     if (own.scratch_bytes > STACK_BYTES) {
-        own.scratch = cpu_room_take(call, room, own.parts * own.scratch_bytes);
+        own.scratch = take_room(call, room, own.parts * own.scratch_bytes);
         if (own.scratch == NULL)
             return false;
     }
@@ -178,7 +180,7 @@ static bool run_own_small(const tern_call *call, int dtype, const cpu_product *w
     cpu_product g = *whole;
     g.far = cpu_product_far(dtype, &g);
     const int64_t bytes = scratch_bytes(dtype, &g);
-    void *scratch = bytes <= STACK_BYTES ? stack : cpu_room_take(call, room, bytes);
+    void *scratch = bytes <= STACK_BYTES ? stack : take_room(call, room, bytes);
     if (scratch == NULL)
         return false;
     run_own(dtype, &g, scratch);
@@ -232,7 +234,7 @@ static bool run_long_dot(const tern_call *call, int dtype, const cpu_product *g,
                          cpu_room *room)
 {
     const int64_t pieces = (g->k + DOT_PIECE - 1) / DOT_PIECE;
-    long_dot dot = { g, dtype, cpu_room_take(call, room, pieces * (int64_t)sizeof(double)) };
+    long_dot dot = { g, dtype, take_room(call, room, pieces * (int64_t)sizeof(double)) };
     if (dot.sums == NULL)
         return false;
     cpu_parallel(threads, pieces, 1, run_dot_pieces, &dot);

@@ -51,8 +51,6 @@ typedef struct cpu_room {
     void *data;
     int64_t bytes;
 } cpu_room;
-/* NULL: there was none, and the host has said so. */
-void *cpu_room_take(const tern_call *call, cpu_room *room, int64_t bytes);
 
 /* Runs one product of `dtype` (f32, f64) on up to `threads` threads, by the library or by own
  * kernels. False: no scratch. */
@@ -70,9 +68,6 @@ int64_t cpu_product_piece_bytes(int dtype, const cpu_product *product);
 /* How many threads `count` such products should use. */
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *product,
                         int64_t count);
-/* Rows [begin, end) of C, or its columns. */
-cpu_product cpu_product_part(const cpu_product *product, int dtype, bool by_rows, int64_t begin,
-                             int64_t end);
 
 /* Own kernels, one thread. `scratch`: cpu_gemm_scratch(...) bytes, aligned to 64. */
 CPU_ISA_DECLARE(void, cpu_gemm_f32, const cpu_product *product, void *scratch);

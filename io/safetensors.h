@@ -16,8 +16,7 @@ struct tern_safetensors {
     int64_t data_start; /* where offsets count from */
 };
 
-/* "F32" and the like; NULL for a dtype that files do not know, and the way back. */
+/* "F32" and the like; NULL for a dtype that files do not know. */
 const char *io_dtype_text(tern_dtype_t dtype);
-tern_dtype_t io_dtype_of(const char *text);
 
 #endif

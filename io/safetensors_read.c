@@ -23,7 +23,7 @@ const char *io_dtype_text(tern_dtype_t dtype)
     return dtype > TERN_DTYPE_NONE && dtype < TERN_DTYPES ? dtype_texts[dtype] : NULL;
 }
 
-tern_dtype_t io_dtype_of(const char *text)
+static tern_dtype_t dtype_of(const char *text)
 {
     for (int d = 1; d < TERN_DTYPES; d++)
         if (strcmp(text, dtype_texts[d]) == 0)
@@ -114,7 +114,7 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype))
         return bad(site, file, "no dtype for the tensor", item->string);
     out->dtype_text = dtype->valuestring;
-    out->dtype = io_dtype_of(dtype->valuestring); /* NONE is an error for who reads the tensor */
+    out->dtype = dtype_of(dtype->valuestring); /* NONE is an error for who reads the tensor */
     if (!read_shape(only_member(item, "shape"), &out->shape, &numel))
         return bad(site, file, "no shape of at most 8 whole numbers for", item->string);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||

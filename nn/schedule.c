@@ -16,7 +16,8 @@ static double exponential_rate(const tern_schedule *s, double base)
     return base * pow(s->args.gamma, (double)s->step);
 }
 
-double nn_cosine(double from, double to, int64_t done, int64_t all)
+/* Half a cosine from `from` at done = 0 to `to` at done = all and after. */
+static double cosine(double from, double to, int64_t done, int64_t all)
 {
     static const double pi = 3.14159265358979323846;
     const double share = done < all ? (double)done / (double)all : 1;
@@ -25,7 +26,7 @@ double nn_cosine(double from, double to, int64_t done, int64_t all)
 
 static double cosine_rate(const tern_schedule *s, double base)
 {
-    return nn_cosine(base, s->args.min_lr, s->step, s->args.steps);
+    return cosine(base, s->args.min_lr, s->step, s->args.steps);
 }
 
 static double warmup_rate(const tern_schedule *s, double base)
@@ -33,7 +34,7 @@ static double warmup_rate(const tern_schedule *s, double base)
     const int64_t warmup = s->args.warmup;
     if (s->step < warmup)
         return base * (double)(s->step + 1) / (double)warmup;
-    return nn_cosine(base, s->args.min_lr, s->step - warmup, s->args.steps - warmup);
+    return cosine(base, s->args.min_lr, s->step - warmup, s->args.steps - warmup);
 }
 
 static double custom_rate(const tern_schedule *s, double base)
@@ -41,7 +42,8 @@ static double custom_rate(const tern_schedule *s, double base)
     return base * s->factor;
 }
 
-bool nn_schedule_apply(tern_site_t site, tern_schedule *s, int64_t step)
+/* Goes to a step and sets the rates. False, with nothing changed, where a custom factor is no factor. */
+static bool apply(tern_site_t site, tern_schedule *s, int64_t step)
 {
     double factor = 1;
     if (s->rate == custom_rate)
@@ -120,7 +122,7 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
     s->args = *args;
     s->rate = rate;
     s->also = also;
-    if (nn_schedule_apply(site, s, 0))
+    if (apply(site, s, 0))
         return s;
     tern_schedule_free(s);
     return NULL;
@@ -185,7 +187,7 @@ void tern_schedule_step_at(tern_site_t site, tern_schedule *schedule)
                      "a plateau schedule needs what it watches\n"
                      "  try tern_schedule_step_metric(schedule, loss)");
     else
-        nn_schedule_apply(site, schedule, schedule->step + 1);
+        apply(site, schedule, schedule->step + 1);
 }
 
 int64_t tern_schedule_steps_done(const tern_schedule *schedule)
@@ -255,7 +257,7 @@ static void take_base(tern_site_t site, tern_schedule *schedule, int64_t step, d
     double *before = schedule->base;
     schedule->base = *base;
     *base = before;
-    if (nn_schedule_apply(site, schedule, step))
+    if (apply(site, schedule, step))
         return;
     *base = schedule->base;
     schedule->base = before;

@@ -27,10 +27,6 @@ struct tern_schedule {
 tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn rate,
                                 void (*also)(const tern_schedule *s),
                                 const tern_schedule_args *args);
-/* Goes to a step and sets the rates. False, with nothing changed, where a custom factor is no factor. */
-bool nn_schedule_apply(tern_site_t site, tern_schedule *s, int64_t step);
-/* Half a cosine from `from` at done = 0 to `to` at done = all and after. */
-double nn_cosine(double from, double to, int64_t done, int64_t all);
 
 /* "<prefix>.best", ".num_bad_epochs" and ".cooldown_counter", as torch names them. */
 void nn_plateau_store(tern_site_t site, const nn_plateau *plateau, tern_state *state,

@@ -16,7 +16,7 @@ static _Thread_local cudaError_t last_error;
 
 static char report_text[TEXT_BYTES];
 static cudaError_t report_code;
-static int64_t reports, calls;
+static int64_t calls;
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -27,17 +27,11 @@ void sim_report(cudaError_t code, const char *format, ...)
     (void)vsnprintf(report_text, sizeof report_text, format, arguments);
     va_end(arguments);
     report_code = code;
-    reports++;
 }
 
 const char *sim_last_report(void)
 {
     return report_text;
-}
-
-int64_t sim_report_count(void)
-{
-    return reports;
 }
 
 const char *cudaGetErrorName(cudaError_t error)

@@ -20,8 +20,6 @@ int sim_rnn_gates(const struct cudnnRNNStruct *net);
  * so that odd sizes leave gaps; matrices of all layers come first, then all biases. */
 size_t sim_rnn_offset(const struct cudnnRNNStruct *net, int place, int id, bool bias);
 size_t sim_rnn_weight_bytes(const struct cudnnRNNStruct *net);
-/* Rows and columns of a matrix. */
-int sim_rnn_columns(const struct cudnnRNNStruct *net, int place, int id);
 /* Of what is kept from forward to backward: plain doubles. */
 size_t sim_rnn_kept_bytes(const struct cudnnRNNStruct *net, int length, int batch);
 

@@ -13,7 +13,7 @@ int sim_rnn_gates(const network *net)
     return net->mode == CUDNN_LSTM ? 4 : net->mode == CUDNN_GRU ? 3 : 1;
 }
 
-int sim_rnn_columns(const network *net, int place, int id)
+static int columns_of(const network *net, int place, int id)
 {
     const int below = place < net->directions ? net->features : net->directions * net->hidden;
     return id < sim_rnn_gates(net) ? below : net->hidden;
@@ -31,7 +31,7 @@ size_t sim_rnn_offset(const network *net, int place, int id, bool bias)
     size_t at = 0;
     for (int p = 0; p < (bias ? places : place + 1); p++)
         for (int i = 0; i < (bias || p < place ? all : id); i++)
-            at += aligned((size_t)net->hidden * (size_t)sim_rnn_columns(net, p, i) * size);
+            at += aligned((size_t)net->hidden * (size_t)columns_of(net, p, i) * size);
     return bias ? at + (size_t)(place * all + id) * aligned((size_t)net->hidden * size) : at;
 }
 
@@ -158,7 +158,7 @@ static double sigmoid(double x)
 static double product(const sim_rnn *w, const parts *p, int place, int k, int n, int id, int j)
 {
     const bool hidden = id >= sim_rnn_gates(&w->net);
-    const int columns = sim_rnn_columns(&w->net, place, id), t = time_of(w, place, k);
+    const int columns = columns_of(&w->net, place, id), t = time_of(w, place, k);
     const int64_t row = p->matrix[id] + (int64_t)j * columns;
     double sum = w->net.biased ? load(w, w->weights, p->bias[id] + j) : 0;
     for (int i = 0; i < columns; i++)
@@ -242,7 +242,7 @@ static double input_slope(const sim_rnn *w, const parts *p, int layer, int t, in
     double sum = 0;
     for (int d = 0; d < w->net.directions; d++) {
         const int place = layer * w->net.directions + d;
-        const int columns = sim_rnn_columns(&w->net, place, 0);
+        const int columns = columns_of(&w->net, place, 0);
         for (int g = 0; g < sim_rnn_gates(&w->net); g++) {
             const int64_t first = p[d].matrix[g] + i;
             for (int j = 0; j < w->net.hidden; j++)
@@ -384,7 +384,7 @@ void sim_rnn_backward_weights(void *arguments)
     for (int place = 0; place < w->net.layers * w->net.directions; place++) {
         const parts p = parts_of(w, place);
         for (int id = 0; id < 2 * sim_rnn_gates(&w->net); id++) {
-            const int columns = sim_rnn_columns(&w->net, place, id);
+            const int columns = columns_of(&w->net, place, id);
             for (int j = 0; j < w->net.hidden; j++) {
                 for (int i = 0; i < columns; i++)
                     add(w, p.matrix[id] + (int64_t)j * columns + i,

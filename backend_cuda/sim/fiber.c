@@ -45,16 +45,6 @@ bool sim_fiber_create(sim_fiber *fiber)
     return true;
 }
 
-void sim_fiber_destroy(sim_fiber *fiber)
-{
-#ifdef USE_UCONTEXT
-    free(fiber->start);
-#endif
-    if (fiber->stack != NULL)
-        (void)munmap(fiber->stack - GUARD_BYTES, GUARD_BYTES + fiber->size);
-    *fiber = (sim_fiber){ 0 };
-}
-
 /* ---- switching ------------------------------------------------------------------------------- */
 
 /* Where the switch comes from: what a started fiber and the sanitizer need to know. */

@@ -17,7 +17,6 @@ typedef struct sim_fiber {
 
 /* A stack with a guard page below; false when there is no memory. */
 bool sim_fiber_create(sim_fiber *fiber);
-void sim_fiber_destroy(sim_fiber *fiber);
 /* The next switch to `fiber` starts entry(user), which must never return. What ran there before is
  * abandoned. */
 void sim_fiber_prepare(sim_fiber *fiber, void (*entry)(void *user), void *user);

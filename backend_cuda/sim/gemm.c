@@ -9,7 +9,7 @@
 
 enum { SPLIT_FROM = 256 }; /* of k, where reduced sums are allowed */
 
-int64_t sim_gemm_type_bytes(cudaDataType type)
+static int64_t type_bytes(cudaDataType type)
 {
     switch (type) {
     case CUDA_R_64F:
@@ -226,7 +226,7 @@ cublasStatus_t sim_gemm_check(const sim_gemm *g, const char *call)
         return CUBLAS_STATUS_INVALID_VALUE;
     const sim_matrix *const all[] = { &g->a, &g->b, &g->d };
     for (int i = 0; i < 3; i++)
-        if ((uintptr_t)all[i]->data % (uintptr_t)sim_gemm_type_bytes(all[i]->type) != 0) {
+        if ((uintptr_t)all[i]->data % (uintptr_t)type_bytes(all[i]->type) != 0) {
             sim_report(cudaErrorInvalidValue, "%s: matrix %c is misaligned", call, "ABD"[i]);
             return CUBLAS_STATUS_INVALID_VALUE;
         }
@@ -240,14 +240,14 @@ static size_t span(const sim_matrix *x, int64_t down, int64_t across, int64_t ba
     if (rows == 0 || columns == 0 || batch == 0)
         return 0;
     const int64_t last = (batch - 1) * x->stride + (columns - 1) * x->ld + rows;
-    return (size_t)(last * sim_gemm_type_bytes(x->type));
+    return (size_t)(last * type_bytes(x->type));
 }
 
 /* What it touches; false: a race was reported. */
 static bool use(sim_op *op, sim_gemm *g)
 {
     void *at = NULL;
-    const size_t bias = (size_t)(g->m * sim_gemm_type_bytes(g->d.type));
+    const size_t bias = (size_t)(g->m * type_bytes(g->d.type));
     if (!sim_work_use(op, "matrix A", g->a.data, span(&g->a, g->m, g->k, g->batch), false, &at))
         return false;
     g->a.data = at;

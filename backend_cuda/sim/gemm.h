@@ -24,8 +24,6 @@ typedef struct sim_gemm {
 
 /* alpha or beta as the compute type has it. */
 double sim_gemm_scale(cublasComputeType_t compute, const void *host);
-/* 0 for a type that there is not. */
-int64_t sim_gemm_type_bytes(cudaDataType type);
 /* Do the types of the four matrices and the computation go together? */
 bool sim_gemm_types_fit(cublasComputeType_t compute, cudaDataType a, cudaDataType b,
                         cudaDataType d);

@@ -282,7 +282,6 @@ tern_status_t core_alloc_record_history(core_alloc *a, int64_t max_entries);
 /* A new pool's id, never 0; its use count is 1. 0 without host memory. use_on_oom: requests of the
  * default pool may take its free blocks before they fail. */
 uint64_t core_alloc_pool_new(core_alloc *a, bool use_on_oom);
-tern_status_t core_alloc_pool_retain(core_alloc *a, uint64_t pool);
 /* One user less; after the last one empty_cache and OOM may return its segments. */
 tern_status_t core_alloc_pool_release(core_alloc *a, uint64_t pool);
 /* Returns what is free in pools without users; waits for nothing (M087). */

@@ -326,11 +326,8 @@ tern_status_t segment_alloc(core_alloc *a, shard *s, int kind, int64_t bytes, te
 /* A segment of one unmapped-or-mapped block; needs a spare record of each sort. */
 segment *segment_add(shard *s, int kind, char *data, int64_t total);
 void segment_remove(segment *seg);
-/* Returns a whole free block's segment; the block is in its list. */
-tern_status_t segment_free(core_alloc *a, block *b);
-/* Every segment without a live block, of the default pool and freeable ones. The first error. */
-tern_status_t segments_release(core_alloc *a);
-/* The same after waiting for all events (M045). */
+/* Waits for all events, then returns every segment without a live block, of the default pool and freeable
+ * ones (M045). The first error. */
 tern_status_t segments_flush(core_alloc *a);
 /* Step 7: oversize blocks of that list, just enough (M030). */
 bool segments_release_oversize(core_alloc *a, shard *s, int kind, int64_t size);

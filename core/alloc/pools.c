@@ -134,16 +134,6 @@ uint64_t core_alloc_pool_new(core_alloc *a, bool use_on_oom)
     return id;
 }
 
-tern_status_t core_alloc_pool_retain(core_alloc *a, uint64_t pool)
-{
-    world_lock(a);
-    private_pool *found = pool_find(a, pool);
-    if (found != NULL)
-        found->users++;
-    world_unlock(a);
-    return found != NULL ? TERN_OK : TERN_ERR_ARGUMENT;
-}
-
 tern_status_t core_alloc_pool_release(core_alloc *a, uint64_t pool)
 {
     world_lock(a);

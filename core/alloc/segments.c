@@ -74,7 +74,7 @@ tern_status_t segment_alloc(core_alloc *a, shard *s, int kind, int64_t bytes, te
     return TERN_OK;
 }
 
-tern_status_t segment_free(core_alloc *a, block *b)
+static tern_status_t segment_free(core_alloc *a, block *b)
 {
     segment *seg = b->segment;
     shard *s = seg->shard;
@@ -125,7 +125,8 @@ static tern_status_t shard_release(core_alloc *a, shard *s)
     return code;
 }
 
-tern_status_t segments_release(core_alloc *a)
+/* Every segment without a live block, of the default pool and freeable ones. The first error. */
+static tern_status_t segments_release(core_alloc *a)
 {
     tern_status_t code = TERN_OK;
     for (shard *s = a->shards; s != NULL; s = s->next)

@@ -55,9 +55,6 @@ core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYT
 /* What the child is doing then: "cuInit". */
 const char *core_probe_stage_name(int stage);
 
-/* Name of a driver code ("CUDA_ERROR_NO_DEVICE" is "no device"), or NULL. */
-const char *core_probe_code_name(int code);
-
 /* ---- files (probe_files.c) ---- */
 
 /* Device nodes: NO_DEVICE_NODE, NO_PERMISSION or NO_DEVICE with a text, NONE when nothing is wrong with them. */

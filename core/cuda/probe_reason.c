@@ -36,7 +36,7 @@ static const struct {
     { 999, "unknown error" },
 };
 
-const char *core_probe_code_name(int code)
+static const char *code_name(int code)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].code == code)
@@ -85,7 +85,7 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
                        core_probe_stage_name(p->stage));
         return CORE_REASON_NO_DEVICE;
     }
-    const char *name = core_probe_code_name(p->code);
+    const char *name = code_name(p->code);
     char version[32] = "";
     if (p->code == MISMATCH) /* the file's name ends with libcuda's */
         core_probe_kernel_driver(version);

@@ -15,7 +15,6 @@ bool reduce_check_extents(core_call *call, uint32_t reduced);
 /* How many elements make one of the result. */
 int64_t reduce_count(const tern_view *x, uint32_t reduced);
 tern_dims_t reduce_dims_of(uint32_t mask, int ndim);
-tern_shape_t reduce_whole_shape(const tern_view *v);
 /* A result of x with its reduced dimensions back, as 1. */
 tern_tensor *reduce_with_dims(tern_tensor *t, const tern_view *x, uint32_t reduced);
 /* The gradient of x's `winners` (bools of x's shape) where `grad`, with the reduced dimensions as 1, is shared equally

@@ -5,7 +5,7 @@
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
-tern_shape_t reduce_whole_shape(const tern_view *v)
+static tern_shape_t whole_shape(const tern_view *v)
 {
     tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
     for (int d = 0; d < v->ndim; d++)
@@ -44,7 +44,7 @@ void back_sum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_view *x = core_input_view(ctx, 0);
     const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
-    grad_in[0] = tern_expand(reduce_with_dims(grad, x, reduced), reduce_whole_shape(x));
+    grad_in[0] = tern_expand(reduce_with_dims(grad, x, reduced), whole_shape(x));
 }
 
 void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
@@ -52,7 +52,7 @@ void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
     const tern_view *x = core_input_view(ctx, 0);
     const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
     tern_tensor *share = tern_div(grad, (double)reduce_count(x, reduced));
-    grad_in[0] = tern_expand(reduce_with_dims(share, x, reduced), reduce_whole_shape(x));
+    grad_in[0] = tern_expand(reduce_with_dims(share, x, reduced), whole_shape(x));
 }
 
 /* Counted in i64 and divided in f32: half types do not count far. */
@@ -147,7 +147,7 @@ void back_prod(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         return;
     const tern_view *v = &x->view;
     if (v->ndim == 0 || v->numel == 0) {
-        grad_in[0] = tern_expand(reduce_with_dims(grad, v, reduced), reduce_whole_shape(v));
+        grad_in[0] = tern_expand(reduce_with_dims(grad, v, reduced), whole_shape(v));
         return;
     }
     tern_tensor *line = lined_up(x, reduced);

@@ -6,14 +6,14 @@
 
 #include "tools/tern/analysis_sites.h"
 
-int64_t analysis_allocated_delta(const snapshot_event *e)
+static int64_t allocated_delta(const snapshot_event *e)
 {
     if (e->action == SNAPSHOT_ALLOC)
         return e->size;
     return e->action == SNAPSHOT_FREE_REQUESTED ? -e->size : 0;
 }
 
-int64_t analysis_reserved_delta(const snapshot_event *e)
+static int64_t reserved_delta(const snapshot_event *e)
 {
     switch (e->action) {
     case SNAPSHOT_SEGMENT_ALLOC:
@@ -80,8 +80,8 @@ typedef struct course {
 
 static void step(course *c, const snapshot_event *e)
 {
-    c->allocated += analysis_allocated_delta(e);
-    c->reserved += analysis_reserved_delta(e);
+    c->allocated += allocated_delta(e);
+    c->reserved += reserved_delta(e);
 }
 
 /* What was allocated and reserved before the first event; not under 0, whatever a file says. */

@@ -55,8 +55,4 @@ typedef struct analysis {
 bool analysis_make(const snapshot *s, int32_t device, analysis *out);
 void analysis_free(analysis *a);
 
-/* An event's change of allocated and of reserved bytes. */
-int64_t analysis_allocated_delta(const snapshot_event *e);
-int64_t analysis_reserved_delta(const snapshot_event *e);
-
 #endif

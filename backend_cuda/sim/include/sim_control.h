@@ -14,8 +14,6 @@ extern "C" {
 
 /* The next report of a fault, a race or a misuse: one text, newest first; "" when there is none. */
 SIM_CONTROL const char *sim_last_report(void);
-/* Reports since the start. */
-SIM_CONTROL int64_t sim_report_count(void);
 
 /* Sets what the environment variable TERN_SIM_<name> sets ("ORDER", "ASYNC", "FAIL", "MEMORY",
  * "CLOCK", "RACES", "PEER", "STAGING", "ABSENT", "PROCESSES", "DEVICES", "CAPABILITY"), for calls from now on; DEVICES,
