@@ -3,6 +3,26 @@
 
 #include <stdlib.h>
 
+void check_elements(tern_tensor *t, const float *want, int64_t n)
+{
+    float got[64];
+    assert_no_error();
+    assert_int_equal(tern_numel(t), n);
+    assert_in_range(n, 0, 64);
+    assert_int_equal(tern_read(t, TERN_F32, got, n * (int64_t)sizeof *got), TERN_OK);
+    for (int64_t i = 0; i < n; i++)
+        assert_close(got[i], want[i], 0);
+}
+
+void check_refusal(bool made, const char *says)
+{
+    assert_false(made);
+    assert_true(tern_failed());
+    if (strstr(tern_error_text(), says) == NULL)
+        fail_msg("\"%s\" is not in: %s", says, tern_error_text());
+    tern_error_clear();
+}
+
 bool check_device_ready(void)
 {
     const char *wish = getenv("TERN_TEST_DEVICE");

@@ -36,6 +36,11 @@
             fail_msg("%.10g is not within %g of %.10g", a_, (double)(tolerance), b_); \
     } while (0)
 
+/* The elements of t, row-major, at most 64, are exactly these. */
+void check_elements(tern_tensor *t, const float *want, int64_t n);
+/* Nothing was made, and the pending error says so; clears it. */
+void check_refusal(bool made, const char *says);
+
 /* ---- devices --------------------------------------------------------------------------------------
  * A suite that runs with check_run makes its tensors on the device that TERN_TEST_DEVICE names
  * ("cuda", "cuda:1"), which becomes the default device; without it on the CPU. */
