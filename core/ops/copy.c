@@ -9,18 +9,35 @@
 #include "core/rules.h"
 #include "core/tape.h"
 
+/* Above 0: d lies further in than e. 0: nothing says so, as of dimensions without a stride. */
+static int outer_first(const tern_view *v, int e, int d)
+{
+    const int64_t a = v->stride[e], b = v->stride[d];
+    if (a == 0 || b == 0)
+        return 0;
+    return a != b ? (a > b) - (a < b) : v->shape[e] > v->shape[d];
+}
+
 void core_dense_strides(const tern_view *v, int64_t *out_strides)
 {
-    int order[TERN_MAX_DIMS]; /* from the smallest stride; dimensions without one stay in place */
-    int n = 0;
-    for (int d = v->ndim - 1; d >= 0; d--) {
-        int i = n++;
-        for (; i > 0 && v->stride[d] != 0 && v->stride[order[i - 1]] > v->stride[d]; i--)
-            order[i] = order[i - 1];
-        order[i] = d;
+    int order
+        [TERN_MAX_DIMS]; /* from the smallest stride; dimensions without one stay in place (T009) */
+    for (int i = 0; i < v->ndim; i++) {
+        int at = i;
+        order[i] = v->ndim - 1 - i;
+        for (int j = i - 1; j >= 0; j--) {
+            const int d = order[at], compared = outer_first(v, order[j], d);
+            if (compared < 0)
+                break;
+            if (compared == 0)
+                continue;
+            order[at] = order[j];
+            order[j] = d;
+            at = j;
+        }
     }
     int64_t stride = 1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < v->ndim; i++) {
         out_strides[order[i]] = stride;
         stride *= v->shape[order[i]] > 1 ? v->shape[order[i]] : 1;
     }

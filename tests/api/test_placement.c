@@ -69,6 +69,12 @@ static void test_a_dense_source_keeps_its_strides(void **state) /* T009 */
     assert_int_equal(tern_stride(packed, 0), 6);
     assert_int_equal(tern_stride(packed, 1), 1);
     assert_int_equal(tern_stride(packed, 2), 2);
+    /* one that was expanded between them does not part the others: 1, 0, 3 */
+    tern_tensor *wide = tern_expand(tern_unsqueeze(x, 1), TERN_SHAPE(3, 4, 2));
+    packed = tern_to(wide, .dtype = TERN_F64);
+    assert_int_equal(tern_stride(packed, 0), 1);
+    assert_int_equal(tern_stride(packed, 1), 3);
+    assert_int_equal(tern_stride(packed, 2), 12);
 }
 
 static void test_channels_last_is_a_format_of_the_same_values(void **state)
