@@ -18,7 +18,7 @@ tern_dims_t reduce_dims_of(uint32_t mask, int ndim);
 /* A result of x with its reduced dimensions back, as 1. */
 tern_tensor *reduce_with_dims(tern_tensor *t, const tern_view *x, uint32_t reduced);
 /* The gradient of x's `winners` (bools of x's shape) where `grad`, with the reduced dimensions as 1, is shared equally
- * among them. */
+ * among them; NULL of what could not be made. */
 tern_tensor *reduce_share(tern_tensor *winners, tern_tensor *grad, uint32_t reduced);
 
 #endif

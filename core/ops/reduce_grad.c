@@ -58,6 +58,8 @@ void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 /* Counted in i64 and divided in f32: half types do not count far. */
 tern_tensor *reduce_share(tern_tensor *winners, tern_tensor *grad, uint32_t reduced)
 {
+    if (winners == NULL || grad == NULL)
+        return NULL;
     const tern_dtype_t dtype = tern_dtype(grad), wide = dtype == TERN_F64 ? TERN_F64 : TERN_F32;
     const tern_dims_t dims = reduce_dims_of(reduced, winners->view.ndim);
     tern_tensor *count = tern_cast(tern_sum(winners, .dims = dims, .keepdim = true), wide);

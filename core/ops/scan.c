@@ -47,9 +47,12 @@ tern_tensor *tern_cumprod_at(tern_site_t site, tern_tensor *x, int dim)
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 
-/* x one place later along `dim` (reverse: earlier), with `first` in the place that becomes free. */
+/* x one place later along `dim` (reverse: earlier), with `first` in the place that becomes free; NULL of what
+ * could not be made. */
 static tern_tensor *shifted(tern_tensor *x, int dim, double first, bool reverse)
 {
+    if (x == NULL)
+        return NULL;
     const int d = dim < 0 ? dim + x->view.ndim : dim;
     const int64_t n = x->view.shape[d];
     tern_shape_t edge = { .set_ = 1, .ndim = x->view.ndim };

@@ -27,7 +27,7 @@ static tern_tensor *beginnings(tern_tensor *sorted)
 /* The values in order, with what is needed for the rest; NULL after an error. n > 0. */
 static tern_tensor *group(tern_tensor *flat, groups *out)
 {
-    const int64_t n = flat->view.numel;
+    const int64_t n = tern_numel(flat);
     tern_tensor *sorted = tern_sort(flat, 0, false, &out->order);
     if (sorted == NULL)
         return NULL;
