@@ -14,7 +14,7 @@ extern "C" {
 
 typedef enum tern_memory_format {
     TERN_FORMAT_PRESERVE = 0,
-    TERN_FORMAT_CONTIGUOUS = 1,
+    TERN_FORMAT_CONTIGUOUS = 1, /* row-major; PyTorch's to() takes what is transposed for it, too */
     TERN_FORMAT_CHANNELS_LAST = 2 /* 4-D N,C,H,W whose strides run N,H,W,C */
 } tern_memory_format_t;
 

@@ -310,8 +310,11 @@ static void test_autocast_there_is_cudas(void **state)
         assert_int_equal(tern_dtype(tern_mean(y)), TERN_F16);
         assert_int_equal(tern_dtype(tern_einsum("ij,ij->ij", x, x)), TERN_F16); /* A027 */
         assert_int_equal(tern_dtype(tern_einsum("ij,jk->ik", x, y)), TERN_F16);
-        if (dev0.kind == TERN_KIND_CUDA) /* the plugin does not scatter */
+        if (dev0.kind == TERN_KIND_CUDA) { /* the plugin does neither */
             check_scattering_promotes(x, y);
+            assert_int_equal(tern_dtype(tern_norm(y)), TERN_F32); /* A020 */
+            assert_int_equal(tern_dtype(tern_norm(x)), TERN_F32);
+        }
         tern_tensor *z = tern_clone(y); /* A016: in place nothing is cast */
         const int64_t calls = tern_amp_counted().calls;
         assert_ptr_equal(tern_exp_(z), z);
