@@ -5,6 +5,9 @@ import time
 
 import torch
 
+# As in tern: TF32 for those who ask for it, in convolutions, too.
+torch.backends.cudnn.allow_tf32 = False
+
 
 def blocks(body, seconds=0.05, count=11):
     """Seconds per call: (median, lower quartile, upper quartile). body(repeats) runs the work."""

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The report of ./run gpu-check, from a folder as a call leaves it that was cut: what is there is told, half
-# a line is no mistake, what is missing or failed is a failure.
+# a line is no mistake, what is missing or failed is a failure. And what it says of libraries.
 # usage: test_gpu_report.sh SOURCE; called by CTest (front/gpu_report).
 set -eu
 
@@ -61,6 +61,25 @@ printf 'api-test_sort\t0\t4\n' >"$out/suites/api-test_sort.tsv"
 for stage in table sanitizer compiled; do echo "0 7" >"$out/$stage.status"; done
 report || {
     echo "all is well, and the report says it is not" >&2
+    bad=1
+}
+
+# ---- libraries: those of PyTorch's wheels are found, and one that was not opened is no success ----------
+
+mkdir -p "$out/build/bin" "$out/site/nvidia/a/lib" "$out/site/nvidia/b/lib"
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "cuBLAS 13.1 by $LD_LIBRARY_PATH"\n' >"$out/build/bin/tern"
+chmod +x "$out/build/bin/tern"
+(cd "$source" && PYTHONPATH=$out/site LD_LIBRARY_PATH=/own TERN_GPU_BUILD=$out/build \
+    sh tools/cuda/gpu_check.sh "$out/check" machine) >/dev/null 2>&1 || true
+for text in "cuBLAS 13.1 by $out/site/nvidia/a/lib:$out/site/nvidia/b/lib:" ":/own" "cuDNN was not opened"; do
+    grep -qF -e "$text" "$out/check/machine.log" || {
+        echo "not in the machine's log: $text" >&2
+        bad=1
+    }
+done
+grep -q '^1 ' "$out/check/machine.status" || {
+    echo "a machine without cuDNN is one with it" >&2
     bad=1
 }
 exit "$bad"

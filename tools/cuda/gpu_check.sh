@@ -8,6 +8,7 @@
 #   TERN_GPU_BUILD    build folder (build/gpu)       TERN_GPU_SECONDS   for the whole call (520)
 #   TERN_GPU_DEVICE   cuda                           TERN_GPU_PYTHON    python3, PyTorch in it or not
 #   TERN_GPU_ARCH     90                             TERN_GPU_PARALLEL  suites at a time (4)
+# Where the machine has no cJSON or cmocka, CMAKE_PREFIX_PATH names a folder with their include/ and lib/.
 # TERN_SIM_DEVICES=1 makes a rehearsal of it on a simulated device; the report says so.
 set -eu
 
@@ -31,6 +32,13 @@ export TERN_PLUGIN_PATH="$build/lib" TERN_TEST_PLUGINS="$build/tests/plugin" TER
     TERN_TEST_EXAMPLES="$build/examples" TERN_TEST_COMMAND="$build/bin/tern" OMP_WAIT_POLICY=passive
 # a device that is not there is an error, not the CPU
 export TERN_DEVICE_POLICY=require PYTHONUNBUFFERED=1
+
+# The libraries that PyTorch brings along before those of the toolkit, if it has any: both sides use the same.
+folders=$("$python" -c 'import pathlib, sys
+for place in sys.path:
+    for found in sorted(pathlib.Path(place).glob("nvidia/*/lib")):
+        print(found)' 2>/dev/null | tr '\n' ':') || folders=
+[ -z "$folders" ] || export LD_LIBRARY_PATH="${folders%:}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 left() { echo $((until - $(date +%s))); }
 
@@ -75,7 +83,6 @@ has_torch() {
 
 # ---- stages: each writes $out/STAGE.log and more; 0: it came to its end --------------------------------
 
-# Where the machine has no cmocka, a folder CMAKE_PREFIX_PATH names can hold one (the build reads it).
 stage_build() {
     if [ -n "$rehearsal" ]; then
         cmake --preset minimal -B "$build" -DTERN_SIM=ON -DTERN_BENCH=ON -DTERN_CUDA=OFF
@@ -83,15 +90,26 @@ stage_build() {
         return
     fi
     cmake --preset minimal -B "$build" -DTERN_CUDA=ON -DTERN_BENCH=ON -DTERN_CUDA_ARCHS="${TERN_GPU_ARCH:-90}"
+    # elementwise.cu alone takes minutes on one core
+    export NVCC_APPEND_FLAGS="--split-compile=0 --threads=0 ${NVCC_APPEND_FLAGS:-}"
     cmake --build "$build" -j "$jobs" --target tern_cuda all
     python3 tools/cuda/budget.py "$build" || echo "the budget is not kept; the other stages run"
 }
 
 stage_machine() {
     nvidia-smi || echo "nvidia-smi is not here"
-    "$build/bin/tern" devices
+    "$build/bin/tern" devices >"$out/devices"
+    cat "$out/devices"
     "$build/bin/tern" env
     "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' || true
+    bad=0
+    for library in cuBLAS cuDNN; do
+        grep -q "$library" "$out/devices" || {
+            echo "$library was not opened: what follows measures tern's own kernels in its place"
+            bad=1
+        }
+    done
+    return "$bad"
 }
 
 # Programs whose tensors go to the device that TERN_TEST_DEVICE names.
