@@ -310,9 +310,11 @@ static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
     const cudaLaunchConfig_t c =
         r->by_thread ? shape_for(pieces, stream) : shape(pieces, BLOCK, stream);
     C *cells = r->chunks > 1 ? (C *)r->cells : nullptr;
-    const cudaError_t code = cudaLaunchKernelEx(
-        &c, r->by_thread ? k_reduce_by_thread<C, S, O> : k_reduce_by_block<C, S, O>, out, r->place,
-        in, cells, kept, *r->gone, f, r->count, (int)r->chunks);
+    const cudaError_t code =
+        r->by_thread ? cudaLaunchKernelEx(&c, k_reduce_by_thread<C, S, O>, out, r->place, in, cells,
+                                          kept, *r->gone, f, r->count, (int)r->chunks)
+                     : cudaLaunchKernelEx(&c, k_reduce_by_block<C, S, O>, out, r->place, in, cells,
+                                          kept, *r->gone, f, r->count, (int)r->chunks);
     if (code != cudaSuccess || cells == nullptr)
         return code;
     const cudaLaunchConfig_t second = shape_for(kept.numel, stream);
