@@ -52,7 +52,8 @@ TERN_API tern_tensor *tern_nll_loss_at(tern_site_t, const tern_nll_loss_args *ar
     tern_nll_loss_at(TERN_HERE, TERN_OPTIONS_(tern_nll_loss_args, __VA_ARGS__))
 
 /* Of probabilities x in [0, 1] and targets in [0, 1], of equal shapes, each element:
- *   -weight (target log x + (1 - target) log(1 - x)), logarithms not below -100
+ *   -weight (target log x + (1 - target) log(1 - x)), logarithms not below -100 (nor in the target's
+ * gradient, which is infinite at 0 and 1 in PyTorch)
  * and then mean, sum or none (0 is mean). An x or a target outside of [0, 1], NaN too, is an error on
  * the CPU that names it; a device does not wait to look: x outside gives NaN there. With logits x is
  * what goes into the sigmoid, which is exact where the other overflows, and target log x is multiplied

@@ -57,7 +57,8 @@ typedef struct tern_range_args {
     tern_dtype_t dtype; /* default i64 when all three are whole numbers, else the default float */
     tern_dev_t device;
 } tern_range_args;
-/* start, start + step, ... while below end (above, for a negative step). 1-D. */
+/* start, start + step, ... while below end (above, for a negative step). 1-D. An integer dtype cuts all three to
+ * whole numbers first, where PyTorch counts with the fractions: -3 to 8.5 by 1.5 as i64 are 11 numbers, 8 there. */
 TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args);
 #define tern_arange(...) tern_arange_at(TERN_HERE, TERN_OPTIONS_(tern_range_args, __VA_ARGS__))
 
