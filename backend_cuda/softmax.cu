@@ -54,12 +54,12 @@ __global__ void __launch_bounds__(BLOCK)
             sum += exp_of(widen(x[p.base + i * p.step]) - largest);
         if (by_warp)
             sum = warp_sum(sum);
-        const T shift = logarithm ? largest + log_of(sum) : largest;
-        const T scale = (T)1 / sum;
+        /* largest and logarithm are not one number: rounded to large logits, it would lose the latter */
+        const T last = logarithm ? log_of(sum) : (T)1 / sum;
         for (int64_t i = p.lane; i < n; i += p.lanes) {
             const int64_t at = p.base + i * p.step;
-            const T v = widen(x[at]) - shift;
-            out[at] = narrow<S>(logarithm ? v : exp_of(v) * scale);
+            const T v = widen(x[at]) - largest;
+            out[at] = narrow<S>(logarithm ? v - last : exp_of(v) * last);
         }
     }
 }

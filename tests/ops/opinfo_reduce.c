@@ -251,6 +251,8 @@ const opinfo opinfo_reduce[] = {
     CASE1(softmax, "long", REAL(5, 301), run_softmax, ref_softmax_last, 0),
     CASE1(softmax, "first", REAL(4, 7), run_softmax_first, ref_softmax_first, 2),
     CASE1(log_softmax, "middle", REAL(3, 5, 4), run_log_softmax, ref_log_softmax, 2),
+    { OPINFO(log_softmax), .label = "far from 0", .in = { { INPUT_REAL, 2, { 4, 40 }, 2000, 2004 } },
+      .run = run_log_softmax, .ref = ref_log_softmax, .differentiable = 1, .order = 2 },
     { OPINFO(softmax_grad), .label = "", .in = { REAL(3, 5), REAL(3, 5) }, .run = run_softmax_grad,
       .ref = ref_softmax_grad, .differentiable = 3, .order = 2, .floor = 4 },
     { OPINFO(log_softmax_grad), .label = "", .in = { REAL(3, 5), REAL(3, 5) },
