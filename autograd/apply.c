@@ -150,6 +150,47 @@ static tern_tensor *apply_forward(core_call *call)
     return ok ? core_scope_add(self, call->out[0]) : NULL;
 }
 
+tern_tensor *autograd_saved_of_row(tern_op_ctx *ctx, int i)
+{
+    const tern_op *op = ctx->node->op;
+    for (int k = 0; k < CORE_MAX_INPUTS; k++)
+        if ((op->save & B(k)) && i-- == 0)
+            return core_saved_in(ctx, k);
+    for (int k = 0; k < CORE_MAX_OUTPUTS; k++)
+        if ((op->save_out & B(k)) && i-- == 0)
+            return core_saved_out(ctx, k);
+    return NULL;
+}
+
+/* ---- rules --------------------------------------------------------------------------------------- */
+
+tern_tensor *tern_rule_input(const tern_op_call *call, int i)
+{
+    return call != NULL && i >= 0 && i < call->n_in ? call->in[i] : NULL;
+}
+
+const void *tern_rule_attr(const tern_op_call *call)
+{
+    return call != NULL ? call->attr : NULL;
+}
+
+bool tern_rule_output(tern_op_call *call, int i, tern_dtype_t dtype, tern_shape_t shape)
+{
+    if (call == NULL)
+        return tern_fail_at(NULL, TERN_ERR_ARGUMENT, "rule_output", "the call is NULL") == TERN_OK;
+    if (i < 0 || i >= call->n_out || call->out[i] != NULL)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                         "the rule makes output %d of %d, each of which it has to make once", i,
+                         call->n_out);
+    if ((int)dtype <= TERN_DTYPE_NONE || dtype >= TERN_DTYPES || !shape.set_ || shape.ndim < 0 ||
+        shape.ndim > TERN_MAX_DIMS)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                         "the rule gives output %d a dtype or a shape that there is not", i);
+    return core_out(call, i, dtype, shape.ndim, shape.dims);
+}
+
+/* ---- the call ------------------------------------------------------------------------------------ */
+
 static bool check(core_call *call, tern_tensor *const *in)
 {
     for (int i = 0; i < call->n_in; i++) /* all of them: an error shows them all */
@@ -162,6 +203,9 @@ static bool check(core_call *call, tern_tensor *const *in)
     }
     if (call->op->forward == NULL && call->op->rule == NULL)
         return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the op has neither forward nor rule");
+    if (call->op->forward == NULL && call->n_in == 0)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                         "an op with kernels needs an input: it runs where that lies");
     return true;
 }
 

@@ -82,6 +82,9 @@ struct tern_op_ctx {
 /* Records the error of a question that the context, or none, cannot answer; NULL. */
 void *autograd_no_answer(const tern_op_ctx *ctx, const char *what);
 
+/* The i-th of what an op with a rule saves, inputs before outputs; NULL past the last. */
+tern_tensor *autograd_saved_of_row(tern_op_ctx *ctx, int i);
+
 /* i takes the places of the bits that are set, lowest first. */
 #define FOR_BITS(i, set)                                                                      \
     for (uint32_t bits_ = (set), i; bits_ != 0 && (i = (uint32_t)__builtin_ctz(bits_), true); \

@@ -441,6 +441,8 @@ tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
     if (!is_backward(ctx))
         return autograd_no_answer(ctx, "saved");
     const core_node *node = ctx->node;
+    if (node->op->forward == NULL)
+        return autograd_saved_of_row(ctx, i);
     for (int k = 0; k < node->n_saved; k++)
         if (node->saved[k].place == SAVED_USER + i) {
             tern_tensor *t = checked(ctx, &node->saved[k]);

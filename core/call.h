@@ -38,9 +38,9 @@ enum { CORE_MAX_INPUTS = 8, CORE_MAX_OUTPUTS = 3, OUT_NONE = 255 };
 
 /* What strides a row's kernels take. Inputs that do not fit are copied before the kernel. */
 enum {
-    LAYOUT_STRIDED = 0,    /* any strides, also 0 */
-    LAYOUT_CONTIGUOUS = 1, /* row-major */
-    LAYOUT_IMAGE = 2 /* 4-D: row-major or channels_last (each input on its own); others row-major */
+    LAYOUT_STRIDED = TERN_LAYOUT_STRIDED,
+    LAYOUT_CONTIGUOUS = TERN_LAYOUT_CONTIGUOUS,
+    LAYOUT_IMAGE = TERN_LAYOUT_IMAGE
 };
 
 #define B(i) (1u << (i))

@@ -109,11 +109,23 @@ static __attribute__((noinline, cold)) bool kernel_failed(core_call *call, tern_
     return core_fail(call, code, NULL, "%s", self->message);
 }
 
-static inline tern_kernel find_kernel(const core_call *call)
+/* A rule of a user's own may have forgotten what the kernel writes. */
+static __attribute__((noinline, cold)) tern_kernel own_kernel(core_call *call)
+{
+    for (int i = 0; i < call->n_out; i++)
+        if (call->out[i] == NULL) {
+            (void)core_fail(call, TERN_ERR_ARGUMENT, "tern_rule_output",
+                            "the op's rule made no output %d", i);
+            return NULL;
+        }
+    return call->op->kernels[call->dev.kind];
+}
+
+static inline tern_kernel find_kernel(core_call *call)
 {
     const int kind = call->dev.kind;
-    if (call->op->id_ == 0)
-        return call->op->kernels[kind];
+    if (__builtin_expect(call->op->id_ == 0, 0))
+        return own_kernel(call);
     return core_kernels[kind] != NULL ? core_kernels[kind][call->op->id_] : NULL;
 }
 

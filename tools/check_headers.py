@@ -25,7 +25,7 @@ INTERNAL = ("core", "autograd", "amp", "backend_cpu", "nn", "data", "io")
 FUNCTION = re.compile(r'visibility\("default"\)\)\)[^;{}]*?\b(tern_\w+) ?\(([^;]*)\)[^;]*;')
 # What a call with NULL would leave behind or print; contexts of ops come from the library alone.
 NEVER_NULL = {"tern_print_at", "tern_retain", "tern_path_push", "tern_calling_begin", "tern_calling_end"}
-CONTEXT = "tern_op_ctx *"
+CONTEXTS = ("tern_op_ctx *", "tern_op_call *")
 OPERAND = re.compile(r"tern_tensor \*(?!\*|const)")
 
 
@@ -74,7 +74,7 @@ def without_null():
     for name, arguments in FUNCTION.findall(preprocessed(headers)):
         if name in ops:
             arguments = OPERAND.sub("", arguments)
-        if ("*" in arguments or "[" in arguments) and CONTEXT not in arguments \
+        if ("*" in arguments or "[" in arguments) and not any(c in arguments for c in CONTEXTS) \
                 and name not in called | NEVER_NULL:
             yield name
 

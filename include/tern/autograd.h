@@ -107,7 +107,8 @@ TERN_API tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tenso
  * that was changed in place since is an error that names the op and the site. */
 typedef struct tern_op_ctx tern_op_ctx; /* NULL is an error, as is a question that forward cannot answer */
 TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only */
-/* Backward: the i-th saved; borrowed. In grad mode inputs and the result have their history. */
+/* Backward: the i-th that tern_save was given, of an op with a rule the i-th that `save` and then `save_out`
+ * name; borrowed. In grad mode inputs and the result have their history. */
 TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i);
 TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input); /* is grad_in[input] wanted? */
 /* The attribute struct given to tern_apply or to the op's call. */
@@ -127,7 +128,19 @@ enum {
     TERN_CAST_BANNED    /* an error in a region: unsafe */
 };
 
-struct tern_op_call;
+/* What a rule sees of a call: its inputs (borrowed; NULL: an optional one that is not given, or none) and the
+ * attribute struct. A rule says what is wrong with them by tern_fail, and is false then, or makes every output. */
+typedef struct tern_op_call tern_op_call;
+TERN_API tern_tensor *tern_rule_input(const tern_op_call *call, int i);
+TERN_API const void *tern_rule_attr(const tern_op_call *call);
+/* Makes output i, row-major, on the device where the call runs; each once. False: recorded. */
+TERN_API bool tern_rule_output(tern_op_call *call, int i, tern_dtype_t dtype, tern_shape_t shape);
+/* What strides an op's kernels take; inputs that do not fit are copied before. */
+enum {
+    TERN_LAYOUT_STRIDED = 0,    /* any strides, also 0 */
+    TERN_LAYOUT_CONTIGUOUS = 1, /* row-major */
+    TERN_LAYOUT_IMAGE = 2       /* 4-D: row-major or channels_last, each on its own; others row-major */
+};
 
 /* An op: the row that core/ops.def fills for each op of the library, and users for theirs.
  * Either `forward` (an op made of other ops) or `rule` and kernels are set. */
@@ -141,8 +154,8 @@ struct tern_op {
      * can be expanded to: what it is repeated along is summed, as PyTorch does. Another dtype is cast; all
      * else is an error (TERN_ERR_GRAD). NULL: not differentiable. */
     void (*backward)(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
-    /* Checks inputs and makes the outputs (core/call.h); false after recording an error. */
-    bool (*rule)(struct tern_op_call *call);
+    /* Checks inputs and makes the outputs; false after recording an error. */
+    bool (*rule)(tern_op_call *call);
     bool is_view;     /* output 0 shares input 0's storage: no kernel runs */
     uint16_t attr_size;
     uint8_t optional; /* bit i: input i may be NULL */
@@ -150,7 +163,7 @@ struct tern_op {
     uint8_t save;     /* bit i: input i is saved for backward */
     uint8_t save_out; /* bit i: output i is saved, after the inputs */
     uint8_t save_cross; /* two-input products: each is saved only if the other needs a gradient */
-    uint8_t layout;   /* LAYOUT_* of core/call.h: what strides the kernels take */
+    uint8_t layout;   /* TERN_LAYOUT_* */
     uint8_t frozen;   /* bit i: output i never requires a gradient (indices, masks, statistics) */
     uint8_t cast_cuda, cast_cpu;
     uint32_t dtypes;  /* bit d: kernels take dtype d */

@@ -1,0 +1,122 @@
+/* An op of one's own with a rule and a kernel, on the public headers alone: raw pointers in, history out. */
+#include <stdio.h>
+
+#include "tests/support/check.h"
+
+typedef struct scale_attr {
+    float factor;
+} scale_attr;
+
+/* Rows of x [N, D] times v [D] and a number. */
+static bool scale_rule(tern_op_call *call)
+{
+    tern_tensor *x = tern_rule_input(call, 0), *v = tern_rule_input(call, 1);
+    if (tern_ndim(x) != 2 || tern_ndim(v) != 1 || tern_size(x, 1) != tern_size(v, 0))
+        return tern_fail(TERN_ERR_SHAPE, "scale_rows", "expected [N, D] and [D]") == TERN_OK;
+    return tern_rule_attr(call) != NULL && tern_rule_output(call, 0, tern_dtype(x), tern_shape(x));
+}
+
+static tern_status_t scale_kernel(const tern_call *call)
+{
+    const tern_view *x = call->in[0], *v = call->in[1];
+    const float *from = x->data, *by = v->data;
+    float *to = call->out[0]->data;
+    for (int64_t i = 0; i < x->numel; i++)
+        to[i] = from[i] * by[i % v->numel] * ((const scale_attr *)call->attr)->factor;
+    return TERN_OK;
+}
+
+static void scale_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    const float factor = ((const scale_attr *)tern_op_attr(ctx))->factor;
+    tern_tensor *g = tern_mul(grad, factor);
+    grad_in[0] = tern_mul(g, tern_saved(ctx, 1));
+    grad_in[1] = tern_sum(tern_mul(g, tern_saved(ctx, 0)), TERN_DIMS(0));
+}
+
+static const tern_op scale_rows = { "scale_rows",
+                                    .inputs = 2,
+                                    .rule = scale_rule,
+                                    .backward = scale_backward,
+                                    .save = 3,
+                                    .attr_size = sizeof(scale_attr),
+                                    .layout = TERN_LAYOUT_CONTIGUOUS,
+                                    .dtypes = 1U << TERN_F32,
+                                    .kernels = { [TERN_KIND_CPU] = scale_kernel } };
+
+static tern_tensor *scale(tern_tensor *x, tern_tensor *v)
+{
+    const scale_attr attr = { 2 };
+    return tern_apply_at(TERN_HERE, &scale_rows, (tern_tensor *const[]){ x, v }, &attr);
+}
+
+static void test_a_kernel_gets_rows_and_gives_gradients(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_view(tern_arange(0, 6, .dtype = TERN_F32), TERN_SHAPE(3, 2));
+    tern_tensor *v = tern_full(3, TERN_SHAPE(3), .requires_grad = true);
+    tern_tensor *turned = tern_set_requires_grad(tern_transpose(x, 0, 1), true); /* is copied */
+    tern_tensor *y = scale(turned, v);
+    assert_no_error();
+    assert_true(tern_is_contiguous(y));
+    const float *values = tern_data(y), wanted[6] = { 0, 12, 24, 6, 18, 30 };
+    assert_memory_equal(values, wanted, sizeof wanted);
+    tern_backward(tern_sum(y));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(tern_grad_of(v))), 2 * 15, 0);
+    assert_close(tern_item(tern_sum(tern_grad_of(turned))), 2 * 3 * 6, 0);
+}
+
+static bool no_output(tern_op_call *call)
+{
+    return tern_rule_input(call, 7) == NULL && tern_rule_attr(call) == NULL;
+}
+static bool twice(tern_op_call *call)
+{
+    const tern_shape_t shape = tern_shape(tern_rule_input(call, 0));
+    return tern_rule_output(call, 0, TERN_F32, shape) && tern_rule_output(call, 0, TERN_F32, shape);
+}
+static bool no_dtype(tern_op_call *call)
+{
+    return tern_rule_output(call, 0, TERN_DTYPE_NONE, TERN_SHAPE(1));
+}
+
+static void test_mistakes_are_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3)), *v = tern_ones(TERN_SHAPE(3));
+    assert_null(scale(x, x));
+    assert_error(TERN_ERR_SHAPE, "scale_rows: expected [N, D] and [D]");
+    assert_null(scale(tern_cast(x, TERN_F64), v));
+    assert_error(TERN_ERR_DTYPE, "scale_rows: ");
+    tern_op op = { "mine", .inputs = 1, .rule = no_output, .dtypes = 1U << TERN_F32 };
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_ARGUMENT, "mine: the op's rule made no output 0");
+    op.rule = twice;
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_ARGUMENT, "mine: the rule makes output 0 of 1");
+    op.rule = no_dtype;
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_ARGUMENT, "mine: the rule gives output 0 a dtype or a shape");
+    assert_null(tern_rule_input(NULL, 0));
+    assert_null(tern_rule_attr(NULL));
+    assert_false(tern_rule_output(NULL, 0, TERN_F32, TERN_SHAPE(1)));
+    assert_error(TERN_ERR_ARGUMENT, "rule_output: the call is NULL");
+    op = scale_rows;
+    op.kernels[TERN_KIND_CPU] = NULL;
+    const scale_attr attr = { 1 };
+    assert_null(tern_apply_at(TERN_HERE, &op, (tern_tensor *const[]){ x, v }, &attr));
+    assert_error(TERN_ERR_UNSUPPORTED, "scale_rows: cpu has no kernel for this op in f32");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_kernel_gets_rows_and_gives_gradients),
+        cmocka_unit_test(test_mistakes_are_named),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return tern_finish() != 0 || tern_live_tensors() != 0 ? 1 : failed;
+}
