@@ -75,8 +75,9 @@ endif()
 
 # ---- real ones -----------------------------------------------------------------------------------
 
-set(TERN_CUDA_ARCHS 90 CACHE STRING
-    "Architectures that libtern_cuda.so has machine code for, beside PTX for 75 and later")
+set(TERN_CUDA_ARCHS "" CACHE STRING
+    "Architectures that libtern_cuda.so has machine code for, beside PTX for 75 and later: 89 or 80;90; empty: those of this machine's GPUs, else 90")
+include(cmake/cuda_archs.cmake)
 set(TERN_HAVE_CUDA 0)
 tern_wanted(CUDA wanted)
 if(wanted AND NOT TERN_SANITIZE)
@@ -94,6 +95,10 @@ if(wanted AND NOT TERN_SANITIZE)
   endif()
 endif()
 target_compile_definitions(tern_core PRIVATE TERN_HAVE_CUDA=${TERN_HAVE_CUDA})
+set(cuda_archs ${TERN_CUDA_ARCHS})
+if(TERN_HAVE_CUDA AND NOT cuda_archs)
+  tern_cuda_archs(${TERN_NVCC} cuda_archs)
+endif()
 
 # tern_nvcc(SOURCE result): the command that makes one object, and beside it what ptxas says about each
 # kernel's registers (read by tools/cuda/budget.py).
@@ -101,7 +106,7 @@ function(tern_nvcc source result)
   get_filename_component(name ${source} NAME_WE)
   set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
   set(targets -gencode arch=compute_75,code=compute_75)
-  foreach(arch IN LISTS TERN_CUDA_ARCHS)
+  foreach(arch IN LISTS cuda_archs)
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()
   add_custom_command(OUTPUT ${object}
@@ -130,7 +135,7 @@ if(TERN_HAVE_CUDA)
   target_include_directories(tern_cuda SYSTEM PRIVATE ${cuda_root}/include)
   target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
     ${CMAKE_DL_LIBS} rt m stdc++)
-  list(JOIN TERN_CUDA_ARCHS "," cuda_arch_list)
+  list(JOIN cuda_archs "," cuda_arch_list)
   target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
   # Where dlopen looks for cuBLAS and cuDNN beside the loader's own places.
   get_filename_component(cuda_libraries ${TERN_CUDART} DIRECTORY)

@@ -278,6 +278,9 @@ if(TERN_EXAMPLES AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   tern_test_properties(front/progress front)
 endif()
 
+add_test(NAME front/cuda_archs COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_cuda_archs.sh
+         ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
+tern_test_properties(front/cuda_archs front)
 if(TERN_BENCH)
   add_test(NAME front/bench_arguments COMMAND sh
            ${PROJECT_SOURCE_DIR}/tests/front/test_bench_arguments.sh $<TARGET_FILE:bench_ops>)

@@ -120,26 +120,39 @@ static bool is_there(const char *path, void *user)
     return true;
 }
 
+static bool has_code(const tern_backend_needs *needs, int capability)
+{
+    for (int i = 0; i < needs->code_count; i++)
+        if (needs->code[i] / 10 == capability / 10 && needs->code[i] <= capability)
+            return true;
+    return false;
+}
+
 static bool runs_on(const tern_backend_needs *needs, int capability)
 {
     if (capability == 0 || (needs->code_count == 0 && needs->ptx == 0))
         return true; /* not known: the plugin will tell */
-    for (int i = 0; i < needs->code_count; i++)
-        if (needs->code[i] / 10 == capability / 10 && needs->code[i] <= capability)
-            return true;
-    return needs->ptx != 0 && needs->ptx <= capability;
+    return has_code(needs, capability) || (needs->ptx != 0 && needs->ptx <= capability);
 }
 
 /* One that runs is enough to go on with all. */
 static void say_devices_without_code(const tern_backend_needs *needs, const core_probe *p)
 {
-    for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++)
-        if (!runs_on(needs, p->capability[i]))
+    for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++) {
+        const int capability = p->capability[i], major = capability / 10, minor = capability % 10;
+        if (!runs_on(needs, capability))
             tern_log_write(
                 TERN_LOG_WARNING, NULL,
                 "cuda:%d cannot be used: the plugin has no code for its compute capability "
                 "%d.%d; CUDA_VISIBLE_DEVICES can leave it out",
-                i, p->capability[i] / 10, p->capability[i] % 10);
+                i, major, minor);
+        else if (capability > 0 && needs->code_count > 0 && !has_code(needs, capability))
+            tern_log_write(TERN_LOG_INFO, NULL,
+                           "cuda:%d: the plugin has no machine code for its compute capability "
+                           "%d.%d; the driver makes some at the first use, which may take minutes, "
+                           "and keeps it; a build with -DTERN_CUDA_ARCHS=%d has it",
+                           i, major, minor, capability);
+    }
 }
 
 /* What the plugin says it needs, against what the driver said it is. */

@@ -431,6 +431,15 @@ static void test_a_device_without_code_among_others(void **state)
                                   "capability 6.1; CUDA_VISIBLE_DEVICES can leave it out");
     assert_non_null(at);
     assert_null(strstr(at + strlen("cuda:1 cannot"), "cannot be used"));
+    assert_null(strstr(said, "no machine code"));
+    /* PTX does for the driver, which takes its time */
+    expect_usable(PLUGIN "FAKE_DEVICES=2 FAKE_CAPABILITY=90,120 FAKE_PTX=1 TERN_LOG=info "
+                         "TERN_LOG_FILE=ptx.txt");
+    read_file("ptx.txt", said);
+    assert_non_null(strstr(said, "cuda:1: the plugin has no machine code for its compute "
+                                 "capability 12.0; the driver makes some"));
+    assert_non_null(strstr(said, "-DTERN_CUDA_ARCHS=120"));
+    assert_null(strstr(said, "cuda:0: the plugin"));
 }
 
 static void test_a_usable_device_is_used(void **state)
