@@ -107,7 +107,8 @@ TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_n
     tern_randperm_at(TERN_HERE, n, \
                      TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
 
-/* Copies numel elements of args->dtype (default f32) from `data`, row-major; bools are 0 or not 0. */
+/* Copies numel elements of args->dtype (default f32) from `data`, row-major; bools are 0 or not 0. An array that is
+ * written on the spot wants parentheses around it, for its commas: tern_from_data(((float[]){ 1, 2 }), TERN_SHAPE(2)). */
 TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
                                         const tern_new_args *args);
 #define tern_from_data(data, ...) \
