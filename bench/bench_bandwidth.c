@@ -293,6 +293,8 @@ static int64_t bytes_of(const char *size)
 {
     char *unit;
     const int64_t count = strtoll(size, &unit, 10);
+    if (count < 1 || count > 1 << 20 || (strcmp(unit, "k") != 0 && strcmp(unit, "m") != 0))
+        bench_refuse("--size wants a number and k or m, not", size);
     return count << (*unit == 'k' ? 10 : 20);
 }
 
@@ -322,6 +324,8 @@ int main(int argc, char **argv)
         own);
     if (plan.rounds < 1 || plan.rounds > MAX_ROUNDS)
         plan.rounds = 11;
+    if (plan.size != NULL)
+        (void)bytes_of(plan.size);
     for (int threads = 1; threads <= 2; threads++)
         if (asked.threads == 0 || threads == 1)
             run_all(&plan, asked.threads != 0 ? asked.threads : threads);

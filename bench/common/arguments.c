@@ -1,6 +1,8 @@
 #include "arguments.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +23,12 @@ _Noreturn void bench_refuse(const char *what, const char *value)
     exit(2);
 }
 
-static int64_t number_of(const char *option, const char *text)
+static int64_t number_of(const char *option, const char *text, int64_t most)
 {
     char *end;
+    errno = 0;
     const long long number = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || number < 0) {
+    if (end == text || *end != '\0' || errno != 0 || number < 0 || number > most) {
         char what[64];
         (void)snprintf(what, sizeof what, "--%s wants a number, not", option);
         bench_refuse(what, text);
@@ -44,7 +47,7 @@ void bench_set_device(const char *name)
 static void take(const bench_option *option, const char *value)
 {
     if (option->number != NULL)
-        *option->number = number_of(option->name, value);
+        *option->number = number_of(option->name, value, INT64_MAX);
     else if (option->text != NULL)
         *option->text = value;
     else
@@ -58,7 +61,7 @@ static void take_common(bench_asked *asked, int id, const char *value)
         exit(0);
     }
     if (id == THREADS) {
-        asked->threads = (int)number_of("threads", value);
+        asked->threads = (int)number_of("threads", value, INT_MAX);
         tern_set_num_threads(asked->threads);
     } else if (id == DEVICE) {
         asked->device = value;
@@ -66,6 +69,13 @@ static void take_common(bench_asked *asked, int id, const char *value)
     } else {
         asked->json = true;
     }
+}
+
+/* Of letters behind one dash getopt moves on to the next word after the last alone. */
+static _Noreturn void refuse_option(char *word)
+{
+    const char letter[] = { '-', (char)optopt, '\0' };
+    bench_refuse("there is no option", optopt >= ' ' && optopt < THREADS ? letter : word);
 }
 
 bench_asked bench_begin(int argc, char **argv, const char *how, const bench_option *options)
@@ -87,14 +97,16 @@ bench_asked bench_begin(int argc, char **argv, const char *how, const bench_opti
         if (id == ':')
             bench_refuse("no value after", argv[optind - 1]);
         if (id == '?')
-            bench_refuse("there is no option", argv[optind - 1]);
+            refuse_option(argv[optind - 1]);
         if (id >= THREADS)
             take_common(&asked, id, optarg);
         else
             take(&options[id], optarg);
     }
     names = argv + optind;
-    name_count = argc - optind < MOST_NAMES ? argc - optind : MOST_NAMES;
+    name_count = argc - optind;
+    if (name_count > MOST_NAMES)
+        bench_refuse("too many names, from", names[MOST_NAMES]);
     return asked;
 }
 

@@ -31,7 +31,13 @@ done
 expect 0 '"work": "add1_recorded", "threads": 2' ops add1_recorded --threads 2
 expect 2 "no work is called 'nothing'" ops nothing add1
 expect 2 "--threads wants a number, not 'two'" ops --threads two
+expect 2 "--threads wants a number, not '4294967297'" ops --threads 4294967297
+expect 2 "--seed wants a number, not '9223372036854775808'" gemm --seed 9223372036854775808
 expect 2 "no value after '--threads'" ops --threads
+expect 2 "there is no option '-x'" ops add1 -xy
+expect 2 "--size wants a number and k or m, not '8g'" bandwidth --size 8g add
+# shellcheck disable=SC2046
+expect 2 "too many names, from '257'" ops $(seq 300)
 expect 1 "'nowhere'" steps tiny --device nowhere
 expect 2 "no product is called '8x8:NN'" gemm 8x8:NN
 expect 0 '64x64x64:NT' gemm --threads 1 64x64x64:NT
