@@ -99,8 +99,8 @@ enum {
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
     CPU_GEMM_WRITTEN_FAR = 3 << 19, /* of C, from which on it drives B out of that cache */
-    CPU_GEMM_SHALLOW_TURNED = 32, /* depth of a transposed A that a first-level cache holds well */
-    CPU_GEMM_FETCHED_DEPTH = 80,  /* k up to which tiles may fetch their C */
+    CPU_GEMM_SHALLOW = 32, /* depth of a panel of B, or a transposed A, that lies well as it is */
+    CPU_GEMM_FETCHED_DEPTH = 80, /* k up to which tiles may fetch their C */
     CPU_GEMM_FAR_KC = 64,   /* two blocks of a far operand, or a panel and A, stay in a cache */
     CPU_GEMM_FAR_ROWS = 40, /* of A against a far B, and columns of B against a far A: one panel */
     CPU_GEMM_FAR_COLUMNS = 48
@@ -139,10 +139,10 @@ static inline bool cpu_gemm_goes_tall(int64_t m, int64_t bytes)
  * read a few times only: fewer where vectors across two lines cost, unless tall tiles save strips and B stays
  * in the second-level cache (37 to 56 rows, 0.94 to 0.97 of the time). For many a tile reads at most 24 KiB
  * (half of a first-level cache of 48), and rows begin on lines where the first one does. Rows are no
- * multiple of 1 KiB: those share 12 of a cache's 64 sets (widths of 256, 512, 1024 floats are packed). Odd
- * multiples of 512 bytes share 24 of them, and it does not show: 384 columns, depth 64 and 128, take 0.98
- * to 1.01 of the packed time on Zen 5. While a large C passes through the second-level cache, a packed B comes
- * back to it sooner (0.86 to 0.98 of the time on Intel). */
+ * multiple of 1 KiB, but of shallow products: those share 12 of a cache's 64 sets (widths of 256, 512, 1024
+ * floats are packed). Odd multiples of 512 bytes share 24 of them, and it does not show: 384 columns, depth 64
+ * and 128, take 0.98 to 1.01 of the packed time on Zen 5. While a large C passes through the second-level
+ * cache, a packed B comes back to it sooner (0.86 to 0.98 of the time on Intel). */
 static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size;
@@ -151,7 +151,7 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
         cpu_gemm_goes_tall(g->m, g->n * size) && g->n * g->k * size <= CPU_GEMM_SECOND_LEVEL / 2;
     const int64_t most = whole || !cpu_on_intel() || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
     const bool stays = !cpu_on_intel() || g->m * g->n * size < CPU_GEMM_WRITTEN_FAR;
-    return g->b_col == 1 && (row % 1024 != 0 || g->k <= 32) &&
+    return g->b_col == 1 && (row % 1024 != 0 || g->k <= CPU_GEMM_SHALLOW) &&
            (g->m <= most || (g->k <= 128 && whole && stays));
 }
 
@@ -161,7 +161,7 @@ static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t 
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n <= panel)
         return false;
-    const bool shallow = g->k <= CPU_GEMM_SHALLOW_TURNED;
+    const bool shallow = g->k <= CPU_GEMM_SHALLOW;
     const int64_t bytes = (g->m * g->k + g->k * g->n + g->m * g->n) * size;
     return cpu_on_intel() ? bytes > CPU_GEMM_SECOND_LEVEL / (shallow || g->n <= 2 * panel ? 1 : 2)
                           : !shallow;
