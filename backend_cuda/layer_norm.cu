@@ -14,6 +14,31 @@ struct row_shape {
     double eps;
 };
 
+/* A row is flat from a mean on whose square is so many variances: what rounding leaves of its sum may show, and it
+ * is gone over once more. x - mean is exact there, so that equal elements have a spread of 0. */
+enum { FLAT = 4096 };
+
+/* Of a row, by a warp: mean of x - center, and the sum of their squares. */
+template <typename S>
+static __device__ __forceinline__ real<S> mean_about(const S *from, int64_t n, real<S> center)
+{
+    real<S> sum = 0;
+    for (int64_t i = threadIdx.x % 32; i < n; i += 32)
+        sum += widen(from[i]) - center;
+    return warp_sum(sum) / (real<S>)n;
+}
+
+template <typename S>
+static __device__ __forceinline__ real<S> square_about(const S *from, int64_t n, real<S> center)
+{
+    real<S> sum = 0;
+    for (int64_t i = threadIdx.x % 32; i < n; i += 32) {
+        const real<S> d = widen(from[i]) - center;
+        sum += d * d;
+    }
+    return warp_sum(sum);
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_layer_norm(S *y, real<S> *mean, real<S> *rstd, const S *x, const void *weight,
@@ -23,13 +48,13 @@ __global__ void __launch_bounds__(BLOCK)
     const int lane = (int)(threadIdx.x % 32);
     for (int64_t row = first_item() / 32; row < s.rows; row += item_step() / 32) {
         const S *from = x + row * s.n;
-        T sum = 0, square = 0;
-        for (int64_t i = lane; mean != nullptr && i < s.n; i += 32)
-            sum += widen(from[i]);
-        const T center = mean != nullptr ? warp_sum(sum) / (T)s.n : (T)0;
-        for (int64_t i = lane; i < s.n; i += 32)
-            square += (widen(from[i]) - center) * (widen(from[i]) - center);
-        const T r = (T)1 / (T)sqrt(warp_sum(square) / (T)s.n + (T)s.eps);
+        T center = mean != nullptr ? mean_about(from, s.n, (T)0) : (T)0;
+        T square = square_about(from, s.n, center);
+        if (center != 0 && square * FLAT <= center * center * (T)s.n) {
+            center += mean_about(from, s.n, center);
+            square = square_about(from, s.n, center);
+        }
+        const T r = (T)1 / (T)sqrt(square / (T)s.n + (T)s.eps);
         for (int64_t i = lane; i < s.n; i += 32)
             y[row * s.n + i] =
                 narrow<S>((widen(from[i]) - center) * r * parameter<S>(weight, s.wide, i, 1) +

@@ -5,7 +5,8 @@
 
 enum {
     NORM_BLOCK = 4096,
-    NORM_GROUP = 4, /* vectors of one array that are read together, before those of the other */
+    NORM_FLAT = 4096, /* a row is flat from a mean on whose square is so many variances */
+    NORM_GROUP = 4,   /* vectors of one array that are read together, before those of the other */
     /* Gradients past the caches, in bytes: rows up to which two of each array and three of
      * parameters stay in a first-level cache, and how far ahead of the later one is fetched. */
     NORM_PIPED = 6144,

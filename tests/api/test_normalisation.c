@@ -206,14 +206,19 @@ static void expect_zeros(tern_tensor *x)
 static void test_rows_of_equal_elements_become_zeros(void **state)
 {
     (void)state;
-    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F16, TERN_BF16 };
-    for (int i = 0; i < 3; i++) {
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16 };
+    static const int64_t widths[] = { 768, 3001, 4096,
+                                      9999 }; /* so many make sums that are rounded */
+    for (int i = 0; i < 4; i++) {
         TERN_SCOPE;
         expect_zeros(tern_full(500, TERN_SHAPE(5, 768), dtypes[i]));
         expect_zeros(tern_full(1e4, TERN_SHAPE(3, 64), dtypes[i]));
         expect_zeros(tern_full(77.5, TERN_SHAPE(2, 31), dtypes[i]));
         expect_zeros(tern_full(3, TERN_SHAPE(2, 20000), dtypes[i]));
-        expect_zeros(tern_mul(tern_randn(TERN_SHAPE(40, 1), dtypes[i]), 1000));
+        tern_tensor *rows = tern_mul(tern_randn(TERN_SHAPE(40, 1), dtypes[i]), 1000);
+        expect_zeros(rows);
+        for (int k = 0; k < 4; k++)
+            expect_zeros(tern_mul(rows, tern_ones(TERN_SHAPE(1, widths[k]), dtypes[i])));
     }
 }
 
