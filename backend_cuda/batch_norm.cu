@@ -203,6 +203,8 @@ static cudaError_t launch_sums(const cuda_norm_args *a, const norm_shape &s, cud
 {
     using T = real<S>;
     two<T> *cells = (two<T> *)a->cells;
+    static_assert(sizeof *cells <= CUDA_NORM_CELL_BYTES,
+                  "scratch is counted in cells of this size");
     const cudaLaunchConfig_t cut = shape_for(s.c * s.chunks, stream), c = shape(s.c, BLOCK, stream);
     const cudaError_t code =
         cells == nullptr

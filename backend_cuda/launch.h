@@ -318,7 +318,7 @@ typedef struct cuda_norm_args {
     void *weight_grad, *bias_grad;
     void *sums; /* scratch of batch_norm's gradient: 2 real per channel */
     /* Channels or columns that lie beside each other are cut into chunks of rows: scratch of
-     * CUDA_NORM_CELL_BYTES for each of both. batch_norm: where there is more than one chunk. */
+     * CUDA_NORM_CELL_BYTES for each of both, where there is more than one chunk. */
     void *cells;
     int64_t chunks;
     int dtype;

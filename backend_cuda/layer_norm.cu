@@ -92,11 +92,21 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* cells: of each chunk and column the sums of the gradient and of gradient times normal x. */
+template <typename S>
+static __device__ __forceinline__ void set_parameters(void *weight_grad, void *bias_grad, int wide,
+                                                      int64_t i, const two<real<S>> &all)
+{
+    set_parameter<S>(weight_grad, wide, i, all.second);
+    if (bias_grad != nullptr)
+        set_parameter<S>(bias_grad, wide, i, all.first);
+}
+
+/* cells: of each chunk and column the sums of the gradient and of gradient times normal x; NULL: of one chunk. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_layer_norm_columns(two<real<S>> *cells, const S *grad, const S *x, const real<S> *mean,
-                         const real<S> *rstd, row_shape s, int64_t chunks)
+    k_layer_norm_columns(void *weight_grad, void *bias_grad, two<real<S>> *cells, const S *grad,
+                         const S *x, const real<S> *mean, const real<S> *rstd, row_shape s,
+                         int64_t chunks)
 {
     using T = real<S>;
     for (int64_t e = first_item(); e < s.n * chunks; e += item_step()) {
@@ -107,7 +117,10 @@ __global__ void __launch_bounds__(BLOCK)
             const T g = widen(grad[row * s.n + i]), center = mean != nullptr ? mean[row] : (T)0;
             own.merge({ g, g * (widen(x[row * s.n + i]) - center) * rstd[row] });
         }
-        cells[e] = own;
+        if (cells != nullptr)
+            cells[e] = own;
+        else
+            set_parameters<S>(weight_grad, bias_grad, s.wide, i, own);
     }
 }
 
@@ -120,9 +133,7 @@ __global__ void __launch_bounds__(BLOCK)
         two<real<S>> all = cells[i];
         for (int64_t k = 1; k < chunks; k++)
             all.merge(cells[k * s.n + i]);
-        set_parameter<S>(weight_grad, s.wide, i, all.second);
-        if (bias_grad != nullptr)
-            set_parameter<S>(bias_grad, s.wide, i, all.first);
+        set_parameters<S>(weight_grad, bias_grad, s.wide, i, all);
     }
 }
 
@@ -146,11 +157,14 @@ template <typename S>
 static cudaError_t launch_parameters(const cuda_norm_args *a, cudaStream_t stream)
 {
     using T = real<S>;
+    static_assert(sizeof(two<T>) <= CUDA_NORM_CELL_BYTES,
+                  "scratch is counted in cells of this size");
     const cudaLaunchConfig_t cut = shape_for(a->c * a->chunks, stream);
-    const cudaError_t code = cudaLaunchKernelEx(
-        &cut, k_layer_norm_columns<S>, (two<T> *)a->cells, (const S *)a->grad, (const S *)a->x,
-        (const T *)a->mean, (const T *)a->rstd, shape_of(a), a->chunks);
-    if (code != cudaSuccess)
+    const cudaError_t code =
+        cudaLaunchKernelEx(&cut, k_layer_norm_columns<S>, a->weight_grad, a->bias_grad,
+                           (two<T> *)a->cells, (const S *)a->grad, (const S *)a->x,
+                           (const T *)a->mean, (const T *)a->rstd, shape_of(a), a->chunks);
+    if (code != cudaSuccess || a->cells == nullptr)
         return code;
     const cudaLaunchConfig_t columns = shape_for(a->c, stream);
     return cudaLaunchKernelEx(&columns, k_layer_norm_parameters<S>, a->weight_grad, a->bias_grad,

@@ -129,7 +129,7 @@ static void set_rows(cuda_norm_args *a, const tern_view *x, const tern_attr_norm
     a->x = x->data;
     a->dtype = x->dtype;
     a->eps = attr->eps;
-    a->c = 1;
+    a->c = a->inner = 1;
     for (int d = x->ndim - attr->dims; d < x->ndim; d++)
         a->c *= x->shape[d];
     a->n = x->numel > 0 ? x->numel / a->c : 0;
@@ -158,10 +158,7 @@ static tern_status_t rows_grad(const tern_call *call, cuda_norm_args *a, const c
     set_rows(a, call->in[1], call->attr);
     if (a->c == 0)
         return TERN_OK;
-    a->chunks = cuda_chunks_of_columns(a->c, a->n);
-    a->cells = cuda_scratch(call, a->c * a->chunks * CUDA_NORM_CELL_BYTES);
-    if (a->cells == NULL)
-        return TERN_ERR_OOM;
+    CUDA_TRY(cut(call, a, true));
     CUDA_TRY(cuda_enter(call, &stream));
     return cuda_launched(call, cuda_launch_layer_norm_grad(a, stream), name);
 }

@@ -228,6 +228,27 @@ static void test_transformer(void **state)
     compare(&t, formula(batch + 3 * weights, stages, 12));
 }
 
+/* The parameters' gradients are summed in chunks of rows, of which few rows make one, without memory of its own. */
+static void test_the_gradient_of_few_wide_rows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    enum { COLUMNS = 1 << 18 };
+    tern_tensor *inputs[3], *grads[3];
+    tern_tensor *slope = tern_ones(TERN_SHAPE(4, COLUMNS), .device = device);
+    for (int i = 0; i < 3; i++)
+        inputs[i] =
+            tern_set_requires_grad(i == 0 ? tern_rand(TERN_SHAPE(4, COLUMNS), .device = device)
+                                          : tern_rand(TERN_SHAPE(COLUMNS), .device = device),
+                                   true);
+    tern_tensor *y = tern_layer_norm(inputs[0], 1, inputs[1], inputs[2]);
+    const int64_t before = tern_memory(device).allocated_bytes;
+    tern_memory_reset_peak(device);
+    tern_grad(y, inputs, 3, grads, .gradient = slope);
+    assert_no_error();
+    assert_int_equal(tern_memory(device).peak_allocated_bytes - before, floats(6 * COLUMNS));
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "1", 1);
@@ -235,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_perceptron),
         cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_transformer),
+        cmocka_unit_test(test_the_gradient_of_few_wide_rows),
     };
     return check_run(tests, NULL, NULL);
 }
