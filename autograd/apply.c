@@ -191,6 +191,42 @@ bool tern_rule_output(tern_op_call *call, int i, tern_dtype_t dtype, tern_shape_
 
 /* ---- the call ------------------------------------------------------------------------------------ */
 
+/* Kernels write input i itself, so a packed copy of it would be lost. */
+static bool check_written(core_call *call, int i)
+{
+    const tern_view *v = call->in[i] != NULL ? core_view(call, i) : NULL;
+    if (v == NULL || !(call->op->mutates & B(i)) || call->op->layout == TERN_LAYOUT_STRIDED ||
+        (v->flags & TERN_VIEW_CONTIGUOUS))
+        return true;
+    char name[CORE_OPERAND_BYTES];
+    return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
+                     "%s is written and has to be contiguous",
+                     core_operand_name(call->op, i, name));
+}
+
+/* What the dispatcher takes for granted of the library's rows. */
+static bool check_row(core_call *call)
+{
+    const tern_op *op = call->op;
+    const char *problem = NULL;
+    if (op->rule == NULL)
+        problem = "the op has neither forward nor rule";
+    else if (call->n_in == 0 || call->in[0] == NULL)
+        problem = "an op with kernels needs its first input: it runs where that lies";
+    else if (op->is_view)
+        problem = "a view is made by a forward: kernels write outputs of their own";
+    else if (op->save >> call->n_in != 0 || op->save_out >> call->n_out != 0)
+        problem = "`save` or `save_out` names what the op does not have";
+    else if (op->save_cross && (call->n_in != 2 || op->optional != 0))
+        problem = "save_cross is for two inputs, both given";
+    if (problem != NULL)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%s", problem);
+    for (int i = 0; i < call->n_in; i++)
+        if (!check_written(call, i))
+            return false;
+    return true;
+}
+
 static bool check(core_call *call, tern_tensor *const *in)
 {
     for (int i = 0; i < call->n_in; i++) /* all of them: an error shows them all */
@@ -201,12 +237,20 @@ static bool check(core_call *call, tern_tensor *const *in)
         if (in[i] != NULL && call->self->grad_mode && !core_tape_refresh(call->self, in[i]))
             return false;
     }
-    if (call->op->forward == NULL && call->op->rule == NULL)
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the op has neither forward nor rule");
-    if (call->op->forward == NULL && call->n_in == 0)
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
-                         "an op with kernels needs an input: it runs where that lies");
-    return true;
+    return call->op->forward != NULL || check_row(call);
+}
+
+/* An op with a rule, inside the call's own site. */
+static bool apply_rule(core_call *call)
+{
+    tern_thread *self = call->self;
+    const tern_site_t outer = tern_site_begin(call->site);
+    const bool ok = core_dispatch(call);
+    if (!ok) /* inputs may be gone, so none are shown */
+        core_error(self, call->site, TERN_ERR_STATE, call->op->name,
+                   "the op's rule was false without an error");
+    tern_site_end(outer);
+    return ok;
 }
 
 tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *const *in,
@@ -233,11 +277,13 @@ tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *con
     }
     if (attr != NULL)
         memcpy(copy.bytes, attr, op->attr_size);
+    else
+        memset(copy.bytes, 0, op->attr_size);
     core_call call;
     call.self = self;
     call.op = op;
     call.site = core_site(self, site);
-    call.attr = attr != NULL ? copy.bytes : NULL;
+    call.attr = attr != NULL || op->attr_size > 0 ? copy.bytes : NULL;
     call.n_in = op->inputs;
     call.n_out = op->outputs == 0 ? 1 : op->outputs;
     call.preset = false;
@@ -250,7 +296,7 @@ tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *con
         call.n_out = 1;
         return apply_forward(&call);
     }
-    if (!core_dispatch(&call))
+    if (!apply_rule(&call))
         return NULL;
     for (int i = 1; i < call.n_out; i++)
         core_release(self, call.out[i]);

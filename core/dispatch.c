@@ -109,23 +109,23 @@ static __attribute__((noinline, cold)) bool kernel_failed(core_call *call, tern_
     return core_fail(call, code, NULL, "%s", self->message);
 }
 
-/* A rule of a user's own may have forgotten what the kernel writes. */
-static __attribute__((noinline, cold)) tern_kernel own_kernel(core_call *call)
+/* A rule of a user's own may have forgotten its error, or what the kernel writes. */
+static __attribute__((noinline, cold)) bool rule_did_all(core_call *call)
 {
+    if (call->self->error_code != TERN_OK)
+        return false;
     for (int i = 0; i < call->n_out; i++)
-        if (call->out[i] == NULL) {
-            (void)core_fail(call, TERN_ERR_ARGUMENT, "tern_rule_output",
-                            "the op's rule made no output %d", i);
-            return NULL;
-        }
-    return call->op->kernels[call->dev.kind];
+        if (call->out[i] == NULL)
+            return core_fail(call, TERN_ERR_ARGUMENT, "tern_rule_output",
+                             "the op's rule made no output %d", i);
+    return true;
 }
 
 static inline tern_kernel find_kernel(core_call *call)
 {
     const int kind = call->dev.kind;
     if (__builtin_expect(call->op->id_ == 0, 0))
-        return own_kernel(call);
+        return rule_did_all(call) ? call->op->kernels[kind] : NULL;
     return core_kernels[kind] != NULL ? core_kernels[kind][call->op->id_] : NULL;
 }
 
@@ -336,6 +336,8 @@ static bool before_write(core_call *call, core_tape_write *write)
     *write = (core_tape_write){ 0 };
     if (!call->self->grad_mode)
         return true;
+    if (call->op->id_ == 0 && !rule_did_all(call))
+        return false;
     return (!call->preset || core_tape_check_inplace(call)) && core_tape_write_begin(call, write);
 }
 

@@ -166,7 +166,7 @@ struct tern_op {
     uint8_t layout;   /* TERN_LAYOUT_* */
     uint8_t frozen;   /* bit i: output i never requires a gradient (indices, masks, statistics) */
     uint8_t cast_cuda, cast_cpu;
-    uint32_t dtypes;  /* bit d: kernels take dtype d */
+    uint32_t dtypes;  /* bit d: kernels take input 0 in dtype d; what the others have is the rule's to check */
     double tolerance; /* largest relative error of an f32 result against double precision */
     tern_kernel kernels[TERN_KINDS]; /* ops of one's own; the library's are in the backends' tables */
     uint16_t id_;     /* place in ops.def; 0 for ops of one's own */
@@ -175,7 +175,8 @@ struct tern_op {
     const char *names;   /* of the inputs, for errors: "x weight bias"; NULL: by number */
 };
 
-/* Applies an op of one's own to its `op->inputs` inputs. attr: op->attr_size bytes, or NULL. */
+/* Applies an op of one's own to its `op->inputs` inputs, with a rule where the first of them lies. attr:
+ * op->attr_size bytes; NULL: zeros. */
 TERN_API tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *const *in,
                                     const void *attr);
 #define tern_apply(op, ...) \

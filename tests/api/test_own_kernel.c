@@ -82,6 +82,106 @@ static bool no_dtype(tern_op_call *call)
     return tern_rule_output(call, 0, TERN_DTYPE_NONE, TERN_SHAPE(1));
 }
 
+static bool false_without_error(tern_op_call *call)
+{
+    (void)call;
+    return false;
+}
+static bool true_with_error(tern_op_call *call)
+{
+    tern_fail(TERN_ERR_SHAPE, "mine", "too long");
+    return tern_rule_output(call, 0, TERN_F32, TERN_SHAPE(1));
+}
+static bool one_output(tern_op_call *call)
+{
+    return tern_rule_output(call, 0, TERN_F32, tern_shape(tern_rule_input(call, 0)));
+}
+static tern_status_t leaves_as_it_is(const tern_call *call)
+{
+    (void)call;
+    return TERN_OK;
+}
+
+static void test_what_rules_answer_is_checked(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3));
+    tern_op op = { "mine", .inputs = 1, .rule = false_without_error, .dtypes = 1U << TERN_F32 };
+    op.kernels[TERN_KIND_CPU] = leaves_as_it_is;
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_STATE, "mine: the op's rule was false without an error");
+    op.rule = true_with_error;
+    char here[200];
+    (void)snprintf(here, sizeof here, "%s:%d: mine: too long", __FILE__, __LINE__ + 1);
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_SHAPE, here); /* the call's line, not the rule's */
+    op.rule = no_output;
+    op.mutates = 1;
+    op.inputs = 2;
+    op.backward = scale_backward;
+    assert_null(tern_apply(&op, x, tern_ones(TERN_SHAPE(1), .requires_grad = true)));
+    assert_error(TERN_ERR_ARGUMENT, "mine: the op's rule made no output 0");
+}
+
+static void refuse(const tern_op *row, tern_tensor *x, const char *text)
+{
+    tern_op op = *row;
+    op.name = "mine";
+    op.rule = one_output;
+    op.dtypes = 1U << TERN_F32;
+    op.kernels[TERN_KIND_CPU] = leaves_as_it_is;
+    assert_null(tern_apply(&op, x));
+    assert_error(TERN_ERR_ARGUMENT, text);
+}
+
+static void test_rows_that_contradict_themselves_are_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true);
+    static const char save[] = "mine: `save` or `save_out` names what the op does not have";
+    refuse(&(tern_op){ .inputs = 1, .save = 2 }, x, save);
+    refuse(&(tern_op){ .inputs = 1, .save_out = 2 }, x, save);
+    refuse(&(tern_op){ .inputs = 1, .save_out = 8 }, x, save);
+    refuse(&(tern_op){ .inputs = 1, .save_cross = 1 }, x, "mine: save_cross is for two inputs");
+    refuse(&(tern_op){ .inputs = 1, .is_view = true }, x, "mine: a view is made by a forward");
+    refuse(&(tern_op){ .inputs = 1, .optional = 1 }, NULL, "mine: an op with kernels needs its");
+    tern_tensor *turned = tern_transpose(tern_detach(x), 0, 1);
+    const tern_op writes = { .inputs = 1, .mutates = 1, .layout = TERN_LAYOUT_CONTIGUOUS };
+    refuse(&writes, turned, "mine: input 0 is written and has to be contiguous");
+}
+
+static int64_t seen[2];
+static tern_status_t sees_attr(const tern_call *call)
+{
+    seen[0] = *(const int64_t *)call->attr;
+    return TERN_OK;
+}
+static void sees_attr_again(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    seen[1] = *(const int64_t *)tern_op_attr(ctx);
+    grad_in[0] = grad;
+}
+
+static void test_attributes_that_are_not_given_are_zeros(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_op op = { "mine",
+                   .inputs = 1,
+                   .rule = one_output,
+                   .backward = sees_attr_again,
+                   .attr_size = sizeof(int64_t),
+                   .dtypes = 1U << TERN_F32,
+                   .kernels = { [TERN_KIND_CPU] = sees_attr } };
+    seen[0] = seen[1] = 1;
+    tern_backward(tern_sum(tern_apply(&op, tern_ones(TERN_SHAPE(2), .requires_grad = true))));
+    assert_no_error();
+    assert_int_equal(seen[0], 0);
+    assert_int_equal(seen[1], 0);
+}
+
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
@@ -116,6 +216,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_kernel_gets_rows_and_gives_gradients),
         cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_what_rules_answer_is_checked),
+        cmocka_unit_test(test_rows_that_contradict_themselves_are_refused),
+        cmocka_unit_test(test_attributes_that_are_not_given_are_zeros),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 || tern_live_tensors() != 0 ? 1 : failed;
