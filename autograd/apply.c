@@ -194,12 +194,14 @@ bool tern_rule_output(tern_op_call *call, int i, tern_dtype_t dtype, tern_shape_
 /* Kernels write input i itself, so a packed copy of it would be lost. */
 static bool check_written(core_call *call, int i)
 {
-    const tern_view *v = call->in[i] != NULL ? core_view(call, i) : NULL;
-    if (v == NULL || !(call->op->mutates & B(i)) || call->op->layout == TERN_LAYOUT_STRIDED ||
-        (v->flags & TERN_VIEW_CONTIGUOUS))
+    const uint8_t layout = call->op->layout;
+    if (call->in[i] == NULL || !(call->op->mutates & B(i)) || layout == TERN_LAYOUT_STRIDED)
         return true;
+    const tern_view *v = core_view(call, i);
     char name[CORE_OPERAND_BYTES];
-    return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
+    return (v->flags & TERN_VIEW_CONTIGUOUS) ||
+           (layout == TERN_LAYOUT_IMAGE && core_view_channels_last(v)) ||
+           core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
                      "%s is written and has to be contiguous",
                      core_operand_name(call->op, i, name));
 }

@@ -156,10 +156,10 @@ struct tern_op {
     void (*backward)(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in);
     /* Checks inputs and makes the outputs; false after recording an error. */
     bool (*rule)(tern_op_call *call);
-    bool is_view;     /* output 0 shares input 0's storage: no kernel runs */
+    bool is_view;     /* output 0 shares input 0's storage: no kernel runs; the library's rows alone */
     uint16_t attr_size;
-    uint8_t optional; /* bit i: input i may be NULL */
-    uint8_t mutates;  /* bit i: the kernel writes input i */
+    uint8_t optional; /* bit i: input i may be NULL, but the first of an op with a rule */
+    uint8_t mutates;  /* bit i: the kernel writes input i, which has to fit `layout` */
     uint8_t save;     /* bit i: input i is saved for backward */
     uint8_t save_out; /* bit i: output i is saved, after the inputs */
     uint8_t save_cross; /* two-input products: each is saved only if the other needs a gradient */
