@@ -160,6 +160,7 @@ void core_oom_note_code(tern_status_t code, const char *why)
 {
     last.pending = true;
     last.status = code;
+    last.known = last.known && code != TERN_ERR_OOM; /* this one has no numbers */
     (void)snprintf(last.why, sizeof last.why, "%s",
                    why != NULL ? why : "the device could not give memory");
 }
@@ -352,7 +353,7 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     last.pending = false;
     if (self->error_code != TERN_OK)
         return (tern_status_t)self->error_code;
-    if (last.status != TERN_ERR_OOM)
+    if (last.status != TERN_ERR_OOM || !last.known)
         return core_error(self, site, last.status, NULL, "%s", last.why);
     core_text text = core_error_begin(self, site, TERN_ERR_OOM, NULL);
     say_head(&text, &last.info);

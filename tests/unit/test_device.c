@@ -1,6 +1,8 @@
 /* Device values and strings: rows D001-D018, D027 and the fallback policies. */
 #include <stdlib.h>
 
+#include "core/device_memory.h"
+#include "core/thread.h"
 #include "tests/support/check.h"
 
 static void test_good_strings_parse_and_print_back(void **state) /* D001, D002, D010 */
@@ -159,6 +161,18 @@ static void test_default_dtype_takes_floats_only(void **state)
     assert_int_equal(tern_set_default_dtype(TERN_F32), TERN_OK);
 }
 
+static void test_an_allocator_that_cannot_be_made_is_said_as_it_is(void **state)
+{
+    (void)state;
+    tern_oom_info_t info;
+    core_oom_note_code(TERN_ERR_OOM, "no host memory for the device's allocator");
+    assert_int_equal(core_oom_error(core_self(), "train.c:1", TERN_CPU, 8), TERN_ERR_OOM);
+    assert_string_equal(tern_error_text(),
+                        "train.c:1: no host memory for the device's allocator\n");
+    assert_false(tern_oom_info(&info)); /* of memory that was not asked for yet */
+    tern_error_clear();
+}
+
 int main(void)
 {
     unsetenv("CUDA_VISIBLE_DEVICES");
@@ -172,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_equality_is_kind_and_index),
         cmocka_unit_test(test_making_a_value_touches_no_hardware),
         cmocka_unit_test(test_counts_never_fail),
+        cmocka_unit_test(test_an_allocator_that_cannot_be_made_is_said_as_it_is),
         cmocka_unit_test(test_the_cpu_has_no_index),
         cmocka_unit_test(test_setting_a_device_needs_an_index),
         cmocka_unit_test(test_without_cuda_a_request_falls_back_with_a_reason),
