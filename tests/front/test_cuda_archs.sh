@@ -10,8 +10,11 @@ trap 'rm -rf "$work"' EXIT INT TERM
 failed=0
 
 printf '#!/bin/sh\nprintf "sm_75\\nsm_80\\nsm_89\\nsm_90\\nsm_120\\n"\n' >"$work/nvcc"
-printf 'include(%s/cmake/cuda_archs.cmake)\ntern_cuda_archs(%s/nvcc archs)\nmessage(STATUS "archs=${archs}.")\n' \
-    "$root" "$work" >"$work/ask.cmake"
+cat >"$work/ask.cmake" <<END
+include($root/cmake/cuda_archs.cmake)
+tern_cuda_archs($work/nvcc archs)
+message(STATUS "archs=\${archs}.")
+END
 chmod +x "$work/nvcc"
 PATH=$work:$PATH
 
