@@ -76,6 +76,8 @@ static const route_case cases[] = {
     { "112 and 88 rows", "TN", 200, 128, 20, 2, GEMM_OPENBLAS, 112, 20 },
     { "columns are even", "TN", 100, 300, 64, 2, GEMM_OPENBLAS, 100, 32 },
     { "not where lines of 761 rows would move", "NN", 761, 11, 350, 2, GEMM_ONEDNN, 384, 350 },
+    { "350 rows would be even in columns, but their lines would move", "NN", 350, 11, 352, 2, GEMM_ONEDNN, 176, 352 },
+    { "which is little of a deep product", "NN", 350, 2200, 352, 2, GEMM_ONEDNN, 350, 176 },
     { "not transposed", "NN", 200, 128, 64, 2, GEMM_OPENBLAS, 100, 64 },
 };
 /* clang-format on */
