@@ -153,19 +153,26 @@ LANES_HALF_KIND_(f16)
  * 6 KB, or with much else in flight 4, disturb those. On Intel what is fetched from memory into the first level
  * takes one of 16 places there until it comes, which allows half of the bandwidth (inferred); into the second
  * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
- * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. */
-enum { LANES_SECOND = 4096, LANES_SECOND_FAR = 6144 /* bytes; the next rows of two arrays */ };
+ * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long.
+ * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
+ * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. */
+enum { LANES_FIRST = 8192, LANES_SECOND = 4096, LANES_SECOND_FAR = 6144 /* bytes */ };
 TILE_INLINE void lanes_second(const void *p, int bytes)
 {
     __builtin_prefetch((const char *)p + bytes, 0, 2);
 }
-/* `second`: into the second level; on Intel, and as above. */
-TILE_INLINE void lanes_ahead(const void *p, bool second)
+/* How far ahead rows come into the second level; 0: not there. `past`: results go past the caches. */
+TILE_INLINE int lanes_rows(bool past)
 {
-    if (second)
-        lanes_second(p, LANES_SECOND);
+    return !past ? 0 : cpu_on_intel() ? LANES_SECOND : cpu_on_zen4() ? LANES_SECOND_FAR : 0;
+}
+/* `second`: as lanes_rows() gives it; else into the first level. */
+TILE_INLINE void lanes_ahead(const void *p, int second)
+{
+    if (second > 0)
+        lanes_second(p, second);
     else
-        __builtin_prefetch((const char *)p + 8192);
+        __builtin_prefetch((const char *)p + LANES_FIRST);
 }
 
 /* May whole vectors from p on, and `step` bytes further, and so on, be streamed? */

@@ -45,6 +45,7 @@ static void sum_f32(void *sum, const void *data, int64_t n)
     }
     for (int v = 0; v < HALVES; v++)
         s.half[v] = f64_set(0);
+    const bool fetch = !cpu_on_zen4(); /* where sums take 0.65 to 0.75 of the time without */
     for (; i + 4 * LINE <= n; i += 4 * LINE) {
         TILE_UNROLL
         for (int v = 0; v < VECTORS; v++) {
@@ -53,8 +54,8 @@ static void sum_f32(void *sum, const void *data, int64_t n)
             add_line(&s, v, (f32_load(p + 3 * LINE) + f32_load(p + 2 * LINE)) + early);
         }
         TILE_UNROLL
-        for (int line = 0; line < 4; line++)
-            lanes_ahead(x + i + line * LINE, false);
+        for (int line = 0; fetch && line < 4; line++)
+            lanes_ahead(x + i + line * LINE, 0);
     }
     for (; i < n; i += LINE) {
         TILE_UNROLL
