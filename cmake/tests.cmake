@@ -281,6 +281,9 @@ endif()
 add_test(NAME front/cuda_archs COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_cuda_archs.sh
          ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
 tern_test_properties(front/cuda_archs front)
+add_test(NAME front/ccache COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_ccache.sh
+         ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
+tern_test_properties(front/ccache front)
 if(TERN_BENCH)
   add_test(NAME front/bench_arguments COMMAND sh
            ${PROJECT_SOURCE_DIR}/tests/front/test_bench_arguments.sh $<TARGET_FILE:bench_ops>)
