@@ -13,6 +13,7 @@
  * op or `tern_init`) before it starts threads, or sets the variable itself. */
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
+#include "backend_cpu/tuning.h"
 #include "core/lock.h"
 
 #include <dlfcn.h>
@@ -311,6 +312,7 @@ static void search(void)
     }
     if (table) {
         host.openblas_shared = found.openblas_shared;
+        host.small_rests = cpu_tuned_for(CPU_ZEN4);
         table->configure(&host);
     }
     join_reasons();

@@ -5,6 +5,7 @@
 
 #include "backend_cpu/convert.h"
 #include "backend_cpu/crowd.h"
+#include "backend_cpu/tuning.h"
 
 #if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
 #include <omp.h>
@@ -45,6 +46,40 @@ int cpu_isa_choose(void)
 const char *cpu_isa_name(int isa)
 {
     return isa == CPU_ISA_AVX512 ? "avx512" : isa == CPU_ISA_AVX2 ? "avx2" : "base";
+}
+
+/* ---- tunings --------------------------------------------------------------------------------- */
+
+int cpu_tuning_chosen;
+
+static int tuning_of_this_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("intel"))
+        return CPU_INTEL;
+    if (__builtin_cpu_is("amdfam19h") && __builtin_cpu_supports("avx512f"))
+        return CPU_ZEN4;
+#endif
+    return CPU_ZEN5;
+}
+
+int cpu_tuning_choose(void)
+{
+    int tuning = tuning_of_this_cpu();
+    const char *wanted = getenv("TERN_CPU_TUNING");
+    for (int candidate = CPU_ZEN5; wanted && candidate <= CPU_TUNINGS; candidate++) {
+        if (strcmp(wanted, cpu_tuning_name(candidate)) == 0)
+            tuning = candidate;
+    }
+    /* threads that come here at the same time find the same */
+    __atomic_store_n(&cpu_tuning_chosen, tuning, __ATOMIC_RELAXED);
+    return tuning;
+}
+
+const char *cpu_tuning_name(int tuning)
+{
+    return tuning == CPU_INTEL ? "intel" : tuning == CPU_ZEN4 ? "zen4" : "zen5";
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

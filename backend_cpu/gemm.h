@@ -5,7 +5,7 @@
 
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/half.h"
-#include "backend_cpu/vendor.h"
+#include "backend_cpu/tuning.h"
 
 /* An operand beyond the second-level cache of which each element meets few of the other's takes as long to read
  * as to multiply (10 bytes a cycle from the third level of an Intel server, whose second has 2 MiB). Its next
@@ -37,7 +37,7 @@ typedef struct cpu_product {
  * long (tiles 1.03 to 1.16 times), for their vectors across two lines. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
-    const bool is_long = g->k >= 256, split = cpu_on_intel();
+    const bool is_long = g->k >= 256, split = cpu_tuned_for(CPU_INTEL);
     const bool idle_lanes =
         g->n <= 8 || (is_long && (split ? g->n == 9 : g->n <= 12 || (g->n > 16 && g->n <= 20)));
     return g->b_row == 1 && g->a_col == 1 && g->k >= 32 &&
@@ -149,8 +149,9 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
     const bool whole = row % 64 == 0;
     const bool fits =
         cpu_gemm_goes_tall(g->m, g->n * size) && g->n * g->k * size <= CPU_GEMM_SECOND_LEVEL / 2;
-    const int64_t most = whole || !cpu_on_intel() || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
-    const bool stays = !cpu_on_intel() || g->m * g->n * size < CPU_GEMM_WRITTEN_FAR;
+    const int64_t most =
+        whole || !cpu_tuned_for(CPU_INTEL) || fits ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT;
+    const bool stays = !cpu_tuned_for(CPU_INTEL) || g->m * g->n * size < CPU_GEMM_WRITTEN_FAR;
     return g->b_col == 1 && (row % 1024 != 0 || g->k <= CPU_GEMM_SHALLOW) &&
            (g->m <= most || (g->k <= 128 && whole && stays));
 }
@@ -163,8 +164,9 @@ static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t 
         return false;
     const bool shallow = g->k <= CPU_GEMM_SHALLOW;
     const int64_t bytes = (g->m * g->k + g->k * g->n + g->m * g->n) * size;
-    return cpu_on_intel() ? bytes > CPU_GEMM_SECOND_LEVEL / (shallow || g->n <= 2 * panel ? 1 : 2)
-                          : !shallow;
+    return cpu_tuned_for(CPU_INTEL)
+               ? bytes > CPU_GEMM_SECOND_LEVEL / (shallow || g->n <= 2 * panel ? 1 : 2)
+               : !shallow;
 }
 
 /* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time, on Intel:
@@ -172,8 +174,8 @@ static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t 
  * lie across two lines (0.95 to 0.98 of the time; of smaller ones 1.0 to 1.02, of whole lines 1.02 to 1.07). */
 static inline bool cpu_gemm_fetches_c(const cpu_product *g, int64_t size)
 {
-    return cpu_on_intel() && g->k <= CPU_GEMM_FETCHED_DEPTH && g->c_row * size % 64 != 0 &&
-           g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2;
+    return cpu_tuned_for(CPU_INTEL) && g->k <= CPU_GEMM_FETCHED_DEPTH &&
+           g->c_row * size % 64 != 0 && g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2;
 }
 
 /* Elements of scratch for a product of these sizes; a packed row is whole vectors of at most 16. */

@@ -1,10 +1,20 @@
 /* The decisions of gemm_way.h, measured with bench_gemm. */
 #include "backend_cpu/gemm_way.h"
 
+#include "backend_cpu/gemm_rest.h"
+
 enum {
     /* On Intel, where B is not turned: from 400 MFLOP on own tiles take 0.85 to 1.04 of the libraries' time. */
     OWN_LARGE = 2000000000,
     LARGE_DEPTH = 64,
+    /* On Zen 4, where B is turned (0.8 to 0.98 of the time, of a depth of 190 and 250 1.04 to 1.15). */
+    LARGE_DEPTH_TURNED = 300,
+    /* On Zen 4, with operands and C beyond 2 MiB, own tiles wait for what is not in its second-level cache of 1: 0.75 to
+     * 0.98 of the time by a library, but for few rows of A, a small B in rows, or a B that is turned. */
+    FAR_BYTES = 2 << 20,
+    FAR_B_BYTES = 1 << 20,
+    FAR_ROWS = 13,
+    FAR_COLUMNS = 49, /* against a transposed A */
     /* Narrow products leave tiles half empty, or do little with what was packed: the libraries have kernels
      * for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
     NARROW = 24, /* columns, or rows against a transposed B */
@@ -52,20 +62,29 @@ enum {
 static bool is_for_unpacked(const cpu_product *g)
 {
     const bool is_tn = g->a_row == 1 && g->a_col != 1;
-    const int64_t most = is_tn && g->k <= UNPACKED_TURNED_DEPTH && cpu_on_intel()
+    const int64_t most = is_tn && g->k <= UNPACKED_TURNED_DEPTH && cpu_tuned_for(CPU_INTEL)
                              ? UNPACKED_TURNED
                              : 2 * ONE_VECTOR + FEW_COLUMNS;
     return g->b_col == 1 && g->n > ONE_VECTOR && g->n <= most &&
            (g->n - 1) % ONE_VECTOR < FEW_COLUMNS && cpu_product_flops(g) <= UNPACKED_FLOPS;
 }
 
+static bool has_small_rest(const cpu_product *g)
+{
+    return cpu_tuned_for(CPU_ZEN4) && cpu_product_has_small_rest(g->m, g->n, g->k, g->b_col != 1);
+}
+
 static bool is_narrow(const cpu_product *g, bool fast)
 {
     const bool is_nt = g->a_col == 1 && g->b_col != 1;
     const int64_t few = fast ? ONE_VECTOR : NARROW;
+    if (fast && cpu_tuned_for(CPU_ZEN4) && is_nt && g->n >= CPU_REST_LEAST && g->m > few)
+        return has_small_rest(g);
     if (is_nt && g->k >= LONG_DEPTH && g->m > 1 && g->n > 1 && g->m <= LONG_ROWS)
         return false;
     if (fast && is_for_unpacked(g))
+        return true;
+    if (fast && g->n > few && has_small_rest(g))
         return true;
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
@@ -90,26 +109,47 @@ static bool is_few_rows_shared(const cpu_product *g, int threads)
            columns <= (g->m > SHARED_SOME_ROWS ? SHARED_MOST_COLUMNS : SHARED_MOST_OF_SOME);
 }
 
+/* See FAR_BYTES. */
+static bool is_far(const cpu_product *g)
+{
+    const int64_t size = (int64_t)sizeof(float), b_bytes = g->k * g->n * size;
+    const bool is_tn = g->a_row == 1 && g->a_col != 1;
+    return g->b_col == 1 && g->k > SHALLOW_MOST && g->m >= FAR_ROWS &&
+           (g->m * g->k + g->m * g->n) * size + b_bytes > FAR_BYTES &&
+           (is_tn ? g->n >= FAR_COLUMNS : b_bytes > FAR_B_BYTES);
+}
+
+/* Of f32 by AVX-512 (`fast`), and of others. */
+static int64_t most_own_flops(const cpu_product *g, bool fast)
+{
+    if (!fast || g->k < SHALLOW)
+        return CPU_PRODUCT_SMALL;
+    const bool large = g->b_col == 1 ? cpu_tuned_for(CPU_INTEL) && g->k >= LARGE_DEPTH
+                                     : cpu_tuned_for(CPU_ZEN4) && g->k >= LARGE_DEPTH_TURNED;
+    return large ? OWN_LARGE : CPU_PRODUCT_OWN;
+}
+
+static bool is_for_library(const cpu_product *g, int threads)
+{
+    if (cpu_tuned_for(CPU_INTEL))
+        return is_shallow_in_cache(g, threads) || is_few_rows_shared(g, threads);
+    return cpu_tuned_for(CPU_ZEN4) && is_far(g);
+}
+
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
 {
     const int64_t flops = cpu_product_flops(g);
     if (flops <= CPU_PRODUCT_NARROW)
         return true;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    const bool on_intel = fast && cpu_on_intel();
-    if (on_intel && (is_shallow_in_cache(g, threads) || is_few_rows_shared(g, threads)))
-        return false;
-    const bool large = on_intel && g->k >= LARGE_DEPTH && g->b_col == 1;
-    return flops <= (large                     ? OWN_LARGE
-                     : fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN
-                                               : CPU_PRODUCT_SMALL) &&
+    return flops <= most_own_flops(g, fast) && !(fast && is_for_library(g, threads)) &&
            !is_narrow(g, fast);
 }
 
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
 {
     const int64_t size = cpu_dtype_size(dtype);
-    if (cpu_is_half(dtype) || cpu_isa() != CPU_ISA_AVX512 || !cpu_on_intel() ||
+    if (cpu_is_half(dtype) || cpu_isa() != CPU_ISA_AVX512 || !cpu_tuned_for(CPU_INTEL) ||
         g->k <= CPU_GEMM_FAR_KC)
         return CPU_GEMM_NEAR;
     if (g->b_col == 1 && g->b_row == g->n && g->m > CPU_GEMM_FEW && g->m <= CPU_GEMM_FAR_ROWS &&

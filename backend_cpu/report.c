@@ -6,6 +6,7 @@
 
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
+#include "backend_cpu/tuning.h"
 #include "tern/system.h"
 
 static int usable_processors(void)
@@ -52,6 +53,7 @@ void tern_cpu_report(tern_cpu_report_t *out_report)
     out_report->processors = usable_processors();
     out_report->threads = tern_num_threads();
     out_report->isa = cpu_isa_name(cpu_isa());
+    out_report->tuning = cpu_tuning_name(cpu_tuning());
     out_report->libraries = bridge.loaded ? bridge.path : NULL;
     out_report->libraries_missing = bridge.missing;
     if (bridge.core_reason != NULL)

@@ -195,6 +195,16 @@ function(tern_fuzzer source)
   set_tests_properties(fuzz/${subject} PROPERTIES TIMEOUT 4000)
 endfunction()
 
+# tern_tuned(TEST): an existing test program once more for each of backend_cpu/tuning.h, whatever CPU this is.
+function(tern_tuned test)
+  string(REPLACE "/" "_" program test_${test})
+  foreach(tuning zen5 zen4 intel)
+    add_test(NAME ${test}_${tuning} COMMAND ${program})
+    tern_test_properties(${test}_${tuning} unit)
+    set_property(TEST ${test}_${tuning} APPEND PROPERTY ENVIRONMENT TERN_CPU_TUNING=${tuning})
+  endforeach()
+endfunction()
+
 set(TERN_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in its CTest; -1: no limit")
 set(TERN_FUZZ_SECONDS 60 CACHE STRING "Seconds after which each fuzzer stops")
 
@@ -212,6 +222,11 @@ if(TERN_HAVE_CMOCKA)
       tern_test(${kind} ${source})
     endforeach()
   endforeach()
+  if(NOT TERN_SANITIZE) # the same code, which some CPU has run there
+    foreach(kernels copy cross_entropy elementwise gemm gemm_way norm reduce softmax)
+      tern_tuned(unit/cpu_${kernels})
+    endforeach()
+  endif()
 endif()
 tern_test_plugins()
 if(TERN_HAVE_CMOCKA AND TERN_HAVE_SIM)

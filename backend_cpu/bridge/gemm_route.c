@@ -1,6 +1,7 @@
 /* Where a matrix product runs and how it is cut; decided from sizes, transposes and the number of
  * threads alone, so that a program repeats its results bit for bit. */
 #include "backend_cpu/bridge/bridge_private.h"
+#include "backend_cpu/gemm_rest.h"
 
 enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
 
@@ -56,6 +57,8 @@ static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
     double mnk = (double)m * (double)n * (double)k;
     if (bridge_state.openblas_most > 0)
         return mnk <= (double)bridge_state.openblas_most ? GEMM_OPENBLAS : GEMM_ONEDNN;
+    if (bridge_state.small_rests && cpu_product_has_small_rest(m, n, k, call->trans_b))
+        return GEMM_TILES;
     int op = 1 << ((call->trans_a ? 2 : 0) + (call->trans_b ? 1 : 0));
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const gemm_route *r = &routes[i];

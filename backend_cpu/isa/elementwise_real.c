@@ -5,7 +5,7 @@
 #include "backend_cpu/isa/lanes_table.h"
 #include "backend_cpu/isa/lanes_trig.h"
 #include "backend_cpu/isa/stream_line.h"
-#include "backend_cpu/vendor.h"
+#include "backend_cpu/tuning.h"
 
 #define REAL 1
 #define FLOATS_ YES

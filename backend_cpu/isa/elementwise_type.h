@@ -235,7 +235,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         if (i > n)                                                   \
             i = n;                                                   \
         LOOP(name)(o, x, y, third, i, scalars, numbers);             \
-        const bool early = cpu_on_intel();                           \
+        const bool early = cpu_tuned_for(CPU_INTEL);                 \
         /* what is fetched; a scalar is not */                       \
         const T *one = scalars & 1 ? y : x;                          \
         const T *two = scalars & 2 ? x : y;                          \
@@ -269,7 +269,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         if (i > n)                                                             \
             i = n;                                                             \
         LOOP(name)(o, x, second, third, i, scalars, numbers);                  \
-        const bool early = cpu_on_intel();                                     \
+        const bool early = cpu_tuned_for(CPU_INTEL);                           \
         for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES) {                 \
             if (early)                                                         \
                 lanes_second(x + i, LANES_SECOND);                             \

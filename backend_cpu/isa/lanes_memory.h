@@ -9,7 +9,7 @@
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/formulas.h"
 #include "backend_cpu/isa/tile.h"
-#include "backend_cpu/vendor.h"
+#include "backend_cpu/tuning.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -164,7 +164,10 @@ TILE_INLINE void lanes_second(const void *p, int bytes)
 /* How far ahead rows come into the second level; 0: not there. `past`: results go past the caches. */
 TILE_INLINE int lanes_rows(bool past)
 {
-    return !past ? 0 : cpu_on_intel() ? LANES_SECOND : cpu_on_zen4() ? LANES_SECOND_FAR : 0;
+    return !past                      ? 0
+           : cpu_tuned_for(CPU_INTEL) ? LANES_SECOND
+           : cpu_tuned_for(CPU_ZEN4)  ? LANES_SECOND_FAR
+                                      : 0;
 }
 /* `second`: as lanes_rows() gives it; else into the first level. */
 TILE_INLINE void lanes_ahead(const void *p, int second)

@@ -3,7 +3,7 @@
 
 #include "backend_cpu/isa/lanes.h"
 #include "backend_cpu/isa/stream_line.h"
-#include "backend_cpu/vendor.h"
+#include "backend_cpu/tuning.h"
 
 void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
 {
@@ -16,7 +16,7 @@ void CPU_ISA_NAME(cpu_stream_copy)(void *out, const void *in, int64_t bytes)
         return;
     }
     memcpy(to, from, (size_t)head);
-    const bool early = cpu_on_intel();
+    const bool early = cpu_tuned_for(CPU_INTEL);
     int64_t i = head;
     for (; i + LINE <= bytes; i += LINE) {
         if (early)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "backend_cpu/cpu.h"
+#include "backend_cpu/tuning.h"
 #include "tests/support/check.h"
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -160,6 +161,16 @@ const char *kernel_message(void)
 int64_t kernel_scratch_bytes(void)
 {
     return scratch_bytes;
+}
+
+void kernel_each_tuning(void (*body)(void *context), void *context)
+{
+    const int own = cpu_tuning();
+    for (int tuning = CPU_ZEN5; tuning <= CPU_TUNINGS; tuning++) {
+        cpu_tuning_chosen = tuning;
+        body(context);
+    }
+    cpu_tuning_chosen = own;
 }
 
 void kernel_each_isa(void (*body)(void *context), void *context)

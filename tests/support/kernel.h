@@ -39,6 +39,8 @@ const char *kernel_message(void);
 /* The scratch that it asked for, of all its requests. */
 int64_t kernel_scratch_bytes(void);
 
+/* Calls `body(context)` once per tuning (backend_cpu/tuning.h), whatever CPU this is. */
+void kernel_each_tuning(void (*body)(void *context), void *context);
 /* Calls `body(context)` once per instruction set that this CPU has. */
 void kernel_each_isa(void (*body)(void *context), void *context);
 

@@ -95,7 +95,7 @@ static void test_far_operands_change_no_bits(void **state)
 static void test_what_is_far(void **state)
 {
     (void)state;
-    const bool here = cpu_isa() == CPU_ISA_AVX512 && cpu_on_intel();
+    const bool here = cpu_isa() == CPU_ISA_AVX512 && cpu_tuned_for(CPU_INTEL);
     const cpu_gemm_far far_b = here ? CPU_GEMM_FAR_B : CPU_GEMM_NEAR;
     const cpu_gemm_far far_a = here ? CPU_GEMM_FAR_A : CPU_GEMM_NEAR;
     cpu_product g = {

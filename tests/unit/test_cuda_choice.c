@@ -169,6 +169,7 @@ static void test_reports_say_what_the_plugin_says(void **state)
     tern_cpu_report_t cpu;
     tern_cpu_report(&cpu);
     assert_true(cpu.processors >= 1 && cpu.threads >= 1 && strlen(cpu.isa) > 0);
+    assert_true(strlen(cpu.tuning) > 0);
 }
 
 static void test_bf16_is_native_from_capability_8(void **state) /* D039 */

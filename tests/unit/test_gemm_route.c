@@ -80,6 +80,25 @@ static const route_case cases[] = {
     { "which is little of a deep product", "NN", 350, 2200, 352, 2, GEMM_ONEDNN, 350, 176 },
     { "not transposed", "NN", 200, 128, 64, 2, GEMM_OPENBLAS, 100, 64 },
 };
+/* Where half a vector takes half the time. */
+static const route_case rest_cases[] = {
+    { "NN of 17 columns", "NN", 300, 500, 17, 1, GEMM_TILES, 0, 0 },
+    { "a rest of 8", "NN", 300, 500, 24, 1, GEMM_TILES, 0, 0 },
+    { "of 9", "NN", 300, 500, 25, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 8, many columns", "TN", 300, 500, 104, 1, GEMM_TILES, 0, 0 },
+    { "more", "TN", 300, 500, 113, 1, GEMM_ONEDNN, 0, 0 },
+    { "9 columns", "TN", 300, 500, 9, 1, GEMM_TILES, 0, 0 },
+    { "16", "NN", 300, 500, 16, 1, GEMM_TILES, 0, 0 },
+    { "NT of 12 columns", "NT", 1200, 100, 12, 1, GEMM_TILES, 0, 0 },
+    { "of 13", "NT", 1200, 100, 13, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 17", "NT", 1200, 100, 17, 1, GEMM_TILES, 0, 0 },
+    { "NT of 9 columns, depth 64", "NT", 1200, 64, 9, 1, GEMM_TILES, 0, 0 },
+    { "63", "NT", 1200, 63, 9, 1, GEMM_ONEDNN, 0, 0 },
+    { "NN of 36 columns, depth 33", "NN", 1200, 33, 36, 1, GEMM_TILES, 0, 0 },
+    { "32", "NN", 800, 32, 36, 1, GEMM_ONEDNN, 0, 0 },
+    { "8 rows", "NN", 8, 8000, 20, 1, GEMM_TILES, 0, 0 },
+    { "7", "NN", 7, 8000, 20, 1, GEMM_ONEDNN, 0, 0 },
+};
 /* clang-format on */
 
 static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
@@ -147,10 +166,22 @@ static void test_without_the_table(void **state)
     bridge_state.openblas_most = 0;
 }
 
+static void test_small_rests(void **state)
+{
+    (void)state;
+    bridge_state.small_rests = true;
+    for (size_t i = 0; i < sizeof rest_cases / sizeof *rest_cases; i++)
+        if (plan_of(&rest_cases[i], CPU_BLAS_F32).way != rest_cases[i].way)
+            fail_msg("case %zu (%s)", i, rest_cases[i].why);
+    assert_int_equal(plan_of(&rest_cases[0], CPU_BLAS_F64).way, GEMM_OPENBLAS);
+    bridge_state.small_rests = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule_at_its_edge),
+        cmocka_unit_test(test_small_rests),
         cmocka_unit_test(test_tiles_are_small_calls),
         cmocka_unit_test(test_some_dtypes_have_one_way),
         cmocka_unit_test(test_without_the_table),

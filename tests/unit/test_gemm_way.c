@@ -1,11 +1,10 @@
 /* The decisions of backend_cpu/gemm_way.h and gemm.h, at the sizes where they change their answer. */
 #include "backend_cpu/gemm_way.h"
-#include "backend_cpu/bridge.h"
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
 #include "tests/support/product.h"
 
-/* A decision at its edge, of f32 by AVX-512 on Intel. */
+/* A decision at its edge, of f32 by AVX-512. */
 typedef struct edge_case {
     const char *why;
     char op[3];
@@ -29,11 +28,6 @@ static cpu_product product_of(const edge_case *c)
     if (c->op[1] == 'T')
         g.b_row = 1, g.b_col = c->k;
     return g;
-}
-
-static bool edges_apply(void)
-{
-    return cpu_blas() != NULL && cpu_on_intel() && cpu_isa() == CPU_ISA_AVX512;
 }
 
 static void expect_edge(const edge_case *c, bool decided)
@@ -75,6 +69,34 @@ static const edge_case own_edges[] = {
     { "m n k of a million", "TN", 100, 100, 100, 1, false },
     { "of more", "TN", 101, 100, 100, 1, true },
 };
+/* The same on Zen 4. */
+static const edge_case zen4_edges[] = {
+    { "a rest of 8 columns", "NN", 300, 200, 40, 1, false },
+    { "of 9", "NN", 300, 200, 41, 1, true },
+    { "many columns", "TN", 300, 100, 104, 1, false },
+    { "more", "TN", 300, 100, 113, 1, true },
+    { "a depth of 33", "NN", 300, 33, 40, 1, false },
+    { "of 32", "NN", 300, 32, 40, 1, true },
+    { "7 rows", "NN", 7, 1000, 40, 1, true },
+    { "8", "NN", 8, 1000, 40, 1, false },
+    { "NT of 12 columns", "NT", 300, 200, 12, 1, false },
+    { "of 13", "NT", 300, 200, 13, 1, true },
+    { "of 16", "NT", 300, 200, 16, 1, true },
+    { "of 17", "NT", 300, 200, 17, 1, false },
+    { "of 12, a depth of 63", "NT", 300, 63, 12, 1, true },
+    { "operands and C in 2 MiB", "TN", 1023, 256, 199, 1, true },
+    { "in more", "TN", 1024, 256, 205, 1, false },
+    { "48 columns", "TN", 4096, 256, 48, 1, true },
+    { "12 rows", "TN", 12, 1000, 1000, 1, true },
+    { "13", "TN", 13, 1000, 1000, 1, false },
+    { "a far B in rows", "NN", 100, 512, 513, 1, true },
+    { "farther", "NN", 300, 512, 513, 1, false },
+    { "not so far", "NN", 600, 500, 250, 1, true },
+    { "turned", "NT", 300, 512, 521, 1, true },
+    { "large, turned", "NT", 600, 600, 800, 1, true },
+    { "not so deep", "NT", 1000, 299, 800, 1, false },
+    { "larger", "NT", 1000, 1001, 1000, 1, false },
+};
 /* Does a strip of a transposed A get packed, of f32 and tiles of 48 columns? */
 static const edge_case packing_edges[] = {
     { "all in half of the second level", "TN", 512, 64, 398, 1, false },
@@ -96,41 +118,65 @@ static const edge_case lying_edges[] = {
 };
 /* clang-format on */
 
+typedef struct edge_table {
+    int tuning;
+    bool (*decide)(const cpu_product *g, int threads);
+    const edge_case *edges;
+    size_t count;
+} edge_table;
+
+static bool own_is_best(const cpu_product *g, int threads)
+{
+    return cpu_product_own_is_best(TERN_F32, g, threads);
+}
+
+static bool packs_a(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_gemm_packs_a(g, sizeof(float), 48);
+}
+
+static bool lies_well(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_gemm_lies_well(g, sizeof(float));
+}
+
+#define EDGES(edges) edges, sizeof(edges) / sizeof(edges)[0]
+static const edge_table tables[] = { { CPU_INTEL, own_is_best, EDGES(own_edges) },
+                                     { CPU_ZEN4, own_is_best, EDGES(zen4_edges) },
+                                     { CPU_INTEL, packs_a, EDGES(packing_edges) },
+                                     { CPU_INTEL, lies_well, EDGES(lying_edges) } };
+
+/* They are made from sizes and the tuning alone, so that each CPU with AVX-512 can try them all. */
+static void decisions(void *context)
+{
+    (void)context;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t i = 0; cpu_tuned_for(tables[t].tuning) && i < tables[t].count; i++) {
+            const edge_case *e = &tables[t].edges[i];
+            const cpu_product g = product_of(e);
+            expect_edge(e, tables[t].decide(&g, e->threads));
+        }
+}
+
 static void test_decisions_at_their_edges(void **state)
 {
     (void)state;
-    if (!edges_apply()) {
-        print_message(
-            "skipped: no library is found, or the CPU is not one of Intel with AVX-512\n");
+    if (cpu_isa() != CPU_ISA_AVX512) {
+        print_message("skipped: the CPU has no AVX-512, for which these decisions are made\n");
         skip();
     }
-    for (size_t i = 0; i < sizeof own_edges / sizeof *own_edges; i++) {
-        const cpu_product g = product_of(&own_edges[i]);
-        expect_edge(&own_edges[i], cpu_product_own_is_best(TERN_F32, &g, own_edges[i].threads));
-    }
-    for (size_t i = 0; i < sizeof packing_edges / sizeof *packing_edges; i++) {
-        const cpu_product g = product_of(&packing_edges[i]);
-        expect_edge(&packing_edges[i], cpu_gemm_packs_a(&g, sizeof(float), 48));
-    }
-    for (size_t i = 0; i < sizeof lying_edges / sizeof *lying_edges; i++) {
-        const cpu_product g = product_of(&lying_edges[i]);
-        expect_edge(&lying_edges[i], cpu_gemm_lies_well(&g, sizeof(float)));
-    }
+    kernel_each_tuning(decisions, NULL);
 }
 
 /* The products on both sides of the edges are right, whoever makes them. */
 static void edge_products(void *context)
 {
     (void)context;
-    static const struct {
-        const edge_case *edges;
-        size_t count;
-    } all[] = { { own_edges, sizeof own_edges / sizeof *own_edges },
-                { packing_edges, sizeof packing_edges / sizeof *packing_edges },
-                { lying_edges, sizeof lying_edges / sizeof *lying_edges } };
-    for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < all[t].count; i++) {
-            const edge_case *e = &all[t].edges[i];
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const edge_case *e = &tables[t].edges[i];
             if (e->m * e->k * e->n <= 8000000) /* by double loops */
                 product_check(&(product_case){
                     TERN_F32, .m = e->m, .k = e->k, .n = e->n, .threads = e->threads,
@@ -143,6 +189,7 @@ static void test_products_at_those_edges(void **state)
 {
     (void)state;
     kernel_each_isa(edge_products, NULL);
+    kernel_each_tuning(edge_products, NULL);
 }
 
 int main(void)

@@ -79,6 +79,8 @@ static void test_words_that_mean_nothing(void **state)
     (void)state;
     assert_goes_well("TERN_CPU_ISA", "avx", "TERN_CPU_ISA: 'avx' is none of base, avx2, avx512",
                      make_tensor);
+    assert_goes_well("TERN_CPU_TUNING", "zen",
+                     "TERN_CPU_TUNING: 'zen' is none of zen5, zen4, intel: it has no", make_tensor);
     assert_goes_well("TERN_CPU_BLAS", "no", "TERN_CPU_BLAS: 'no' is none of on, off", make_tensor);
     assert_goes_well("TERN_CPU_HALF", "fp32", "'fp32' is none of f32, native, library: it has no",
                      make_tensor);
@@ -142,7 +144,8 @@ int main(void)
     static const char *const unset[] = {
         "TERN_DEVICE_POLICY",      "TERN_SIM_DEVICES", "TERN_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
         "PYTORCH_CUDA_ALLOC_CONF", "TERN_CPU_CACHE",   "TERN_LOG",        "TERN_CPU_ISA",
-        "TERN_CPU_BLAS",           "TERN_CPU_HALF",    "TERN_OOM",        "TERN_NO_CACHE"
+        "TERN_CPU_BLAS",           "TERN_CPU_HALF",    "TERN_OOM",        "TERN_NO_CACHE",
+        "TERN_CPU_TUNING"
     };
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
         (void)unsetenv(unset[i]);

@@ -74,10 +74,10 @@ static void put_device(const cJSON *d)
                number_of(d, "utilization_percent"), number_of(d, "memory_utilization_percent"),
                number_of(d, "temperature_celsius"), number_of(d, "clock_mhz"));
     if (number_of(d, "processors") >= 0)
-        printf("         %.0f processors, %.0f threads in use, kernels for %s\n"
+        printf("         %.0f processors, %.0f threads in use, kernels for %s, tuned for %s\n"
                "         BLAS: %s\n         DNN: %s\n",
                number_of(d, "processors"), number_of(d, "threads"), string_of(d, "instruction_set"),
-               string_of(d, "blas"), string_of(d, "dnn"));
+               string_of(d, "tuned_for"), string_of(d, "blas"), string_of(d, "dnn"));
 }
 
 static void put_reason(void)

@@ -118,6 +118,7 @@ static cJSON *cpu(void)
     cJSON_AddNumberToObject(object, "processors", report.processors);
     cJSON_AddNumberToObject(object, "threads", report.threads);
     add(object, "instruction_set", report.isa);
+    add(object, "tuned_for", report.tuning);
     add(object, "blas", report.blas[0] != '\0' ? report.blas : "none: portable kernels");
     add(object, "blas_choice", report.blas_reason);
     add(object, "dnn", report.dnn[0] != '\0' ? report.dnn : "none: portable kernels");
