@@ -133,6 +133,9 @@ static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, ter
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ a, b });
     frame.call.out[0] = a;
     bool ok = core_compose_check(&frame);
+    int32_t ndim;
+    int64_t dims[TERN_MAX_DIMS];
+    ok = ok && core_broadcast(&frame.call, &a->view, &b->view, &ndim, dims);
     if (ok && !keeps_shape(&a->view, &b->view))
         ok = core_fail(&frame.call, TERN_ERR_SHAPE, "the form that makes a new tensor",
                        "the result has another shape than the tensor that is written");

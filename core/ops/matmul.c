@@ -1,6 +1,7 @@
 /* Matrix products: torch.matmul's rules on top of gemm, which takes [M, K] [K, N] or one batch
  * dimension more. Batches that share the right matrix are folded into one tall product. */
 #include "core/compose.h"
+#include "core/error.h"
 #include "core/op_table.h"
 #include "core/rules.h"
 
@@ -72,17 +73,27 @@ static bool check_kinds(core_call *call, const tern_view *a, const tern_view *b)
            core_check_dtype(call, 0, core_op_table[TERN_OP_gemm].dtypes);
 }
 
+/* What to try where the last size of a is not the last but one of b. */
+static const char *inner_advice(const tern_view *a, const tern_view *b)
+{
+    const int64_t x = a->shape[a->ndim - 1], y = b->shape[b->ndim > 1 ? b->ndim - 2 : 0];
+    if (b->ndim > 1 && b->shape[b->ndim - 1] == x)
+        return "tern_transpose(b, -1, -2)";
+    if (a->ndim > 1 && a->shape[a->ndim - 2] == y)
+        return "tern_transpose(a, -1, -2)";
+    return "tern_reshape, or operands of other sizes: these fit in no order of theirs";
+}
+
 static bool check_inner(core_call *call, const tern_view *a, const tern_view *b)
 {
     char left[160], right[160];
     const int64_t x = a->shape[a->ndim - 1], y = b->shape[b->ndim > 1 ? b->ndim - 2 : 0];
     if (x == y)
         return true;
-    return core_fail(call, TERN_ERR_SHAPE, "tern_transpose for one of them",
-                     "inner sizes differ: %s x %s, %lld and %lld",
-                     core_shape_text(a->ndim, a->shape, left, sizeof left),
-                     core_shape_text(b->ndim, b->shape, right, sizeof right), (long long)x,
-                     (long long)y);
+    return core_fail(
+        call, TERN_ERR_SHAPE, inner_advice(a, b), "inner sizes differ: %s x %s, %lld and %lld",
+        core_shape_text(a->ndim, a->shape, left, sizeof left),
+        core_shape_text(b->ndim, b->shape, right, sizeof right), (long long)x, (long long)y);
 }
 
 static tern_view batch_view(const tern_view *v)
@@ -173,11 +184,21 @@ static tern_tensor *multiply(core_call *call, tern_tensor *a, tern_tensor *b)
     return tern_view(out, shape);
 }
 
+/* The plain case goes to the row at once; its errors are matmul's all the same. */
+static tern_tensor *gemm_called_matmul(tern_site_t site, tern_tensor *a, tern_tensor *b)
+{
+    tern_thread *self = core_self();
+    const char *outer = core_calling_begin(self, core_op_table[TERN_OP_matmul].name);
+    tern_tensor *out = core_op2(TERN_OP_gemm, site, NULL, a, b);
+    core_calling_end(self, outer);
+    return out;
+}
+
 tern_tensor *tern_matmul_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
 {
     if (a != NULL && b != NULL && fits(&a->view, &b->view) &&
         tern_dev_equal(a->view.dev, b->view.dev))
-        return core_op2(TERN_OP_gemm, site, NULL, a, b);
+        return gemm_called_matmul(site, a, b);
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_matmul, site, 2, (tern_tensor *[]){ a, b });
     tern_tensor *out = NULL;

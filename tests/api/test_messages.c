@@ -27,7 +27,16 @@ static void test_operands_have_their_parameters_names(void **state)
          "\n    x         f32  [2, 3]");
     SAYS(tern_eq_(ONES(3), ONES(2, 3)), "eq: the result has another shape than the tensor",
          "\n    b         f32  [2, 3]");
+    SAYS(tern_eq_(ONES(3), ONES(4)), "eq: shapes [3] and [4] do not broadcast",
+         "\n    b         f32  [4]");
     SAYS(tern_matmul(ONES(2, 3), ONES(2, 3)), "\n    a         f32  [2, 3]", "\n    b         f32");
+    SAYS(tern_matmul(ONES(2, 3), ONES(4, 3)),
+         "matmul: inner sizes differ: [2, 3] x [4, 3], 3 and 4", "try tern_transpose(b, -1, -2)");
+    SAYS(tern_matmul(ONES(4, 2), ONES(4, 3)), "2 and 4", "try tern_transpose(a, -1, -2)");
+    SAYS(tern_matmul(ONES(3), ONES(4, 2)), "3 and 4", "try tern_reshape, or operands of other");
+    SAYS(tern_matmul(tern_expand(ONES(1), TERN_SHAPE(1LL << 22, 1)),
+                     tern_expand(ONES(1), TERN_SHAPE(1, 1LL << 22))),
+         "matmul: out of memory on cpu: 65536.00 GiB", "");
     SAYS(tern_group_norm(OF(I64, 2, 4, 3), 2),
          "group_norm: x is i64; accepted are: f16 bf16 f32 f64", "try tern_cast(x, TERN_F32)");
     SAYS(tern_group_norm(x, 2, ONES(3)), "weight has to be [4], one for each channel of x",
