@@ -312,7 +312,7 @@ static void search(void)
     }
     if (table) {
         host.openblas_shared = found.openblas_shared;
-        host.small_rests = cpu_tuned_for(CPU_ZEN4);
+        host.tuning = cpu_tuning();
         table->configure(&host);
     }
     join_reasons();

@@ -145,7 +145,7 @@ typedef struct cpu_blas_host {
     /* OpenBLAS was in the process before the bridge: its kernels and its thread count are somebody
      * else's. Otherwise the bridge puts OpenBLAS's own threads to sleep for good. */
     int32_t openblas_shared;
-    int32_t small_rests; /* products as gemm_rest.h says go to small calls of OpenBLAS */
+    int32_t tuning; /* whose measurements routes go by (tuning.h) */
     /* Runs parts 0 to parts - 1, each once, on as many threads as it likes; returns when all are
      * done. Called from a thread of such a team, it runs them all itself. */
     void (*run_parts)(int64_t parts, cpu_blas_part run, void *context);

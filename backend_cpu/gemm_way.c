@@ -1,13 +1,15 @@
 /* The decisions of gemm_way.h, measured with bench_gemm. */
 #include "backend_cpu/gemm_way.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cpu/gemm_own_intel.h"
 #include "backend_cpu/gemm_rest.h"
 
 enum {
-    /* On Intel, where B is not turned: from 400 MFLOP on own tiles take 0.85 to 1.04 of the libraries' time. */
-    OWN_LARGE = 2000000000,
-    LARGE_DEPTH = 64,
     /* On Zen 4, where B is turned (0.8 to 0.98 of the time, of a depth of 190 and 250 1.04 to 1.15). */
+    OWN_LARGE = 2000000000,
     LARGE_DEPTH_TURNED = 300,
     /* On Zen 4, with operands and C beyond 2 MiB, own tiles wait for what is not in its second-level cache of 1: 0.75 to
      * 0.98 of the time by a library, but for few rows of A, a small B in rows, or a B that is turned. */
@@ -23,27 +25,20 @@ enum {
     /* Up to four columns beyond one or two full vectors cost tiles a vector. OpenBLAS's kernels without packing,
      * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
     FEW_COLUMNS = 4,
+    FEW_COLUMNS_INTEL = 2,
     UNPACKED_FLOPS = 2000000,
-    /* On Intel, of a transposed A also beyond more vectors (0.77 to 0.95 of the time). */
-    UNPACKED_TURNED = 164,
-    UNPACKED_TURNED_DEPTH = 128,
-    SHALLOW = 10, /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
-    /* On Intel, of shallow products whose C fits the second-level cache oneDNN writes C better: 0.91 to 0.99 of the
-     * time; of several threads not against a transposed B (0.97 to 1.05). */
-    SHALLOW_MOST = 32,
-    SHALLOW_LEAST_BYTES = 1 << 17, /* of one thread's C, or of each thread's */
-    SHALLOW_LEAST_SHARE = 5 << 15,
-    SHALLOW_MOST_BYTES = 1 << 21,
-    /* On Intel, several threads: each packs a part of B of which few rows of A make use, or reads one that is
-     * beyond its second-level cache. oneDNN takes 0.85 to 0.97 of the time. */
-    SHARED_LEAST_ROWS = 15,
-    SHARED_FEWER_ROWS = 9, /* of a B that is far */
-    SHARED_SOME_ROWS = 32,
-    SHARED_MOST_ROWS = 100,
-    SHARED_LEAST_COLUMNS = 250, /* of a thread */
-    SHARED_MOST_COLUMNS = 450,
-    SHARED_MOST_OF_SOME = 560,
-    SHARED_DEPTH = 600,
+    SHALLOW = 10,      /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
+    SHALLOW_MOST = 32, /* depth up to which what is far does not count */
+    /* Extents from which on the table of a tuning holds. */
+    TABLE_ROWS = 8,
+    TABLE_COLUMNS = 10,
+    /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
+     * 0.97 to 1.06 of the library's speed. Small networks need no library, then, which takes 20 ms to open. */
+    PLAIN_ROW = 8,
+    PLAIN_B = 1 << 18,
+    PLAIN_FLOPS = 120000000,
+    /* Up to this depth a bias, which a library wants in C beforehand, costs more than the library wins. */
+    BIASED_DEPTH = 512,
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
     LONG_DEPTH = 256,
     LONG_ROWS = 256,
@@ -61,12 +56,9 @@ enum {
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
 {
-    const bool is_tn = g->a_row == 1 && g->a_col != 1;
-    const int64_t most = is_tn && g->k <= UNPACKED_TURNED_DEPTH && cpu_tuned_for(CPU_INTEL)
-                             ? UNPACKED_TURNED
-                             : 2 * ONE_VECTOR + FEW_COLUMNS;
-    return g->b_col == 1 && g->n > ONE_VECTOR && g->n <= most &&
-           (g->n - 1) % ONE_VECTOR < FEW_COLUMNS && cpu_product_flops(g) <= UNPACKED_FLOPS;
+    const int64_t few = cpu_tuned_for(CPU_INTEL) ? FEW_COLUMNS_INTEL : FEW_COLUMNS;
+    return g->b_col == 1 && g->n > ONE_VECTOR && g->n <= 2 * ONE_VECTOR + few &&
+           (g->n - 1) % ONE_VECTOR < few && cpu_product_flops(g) <= UNPACKED_FLOPS;
 }
 
 static bool has_small_rest(const cpu_product *g)
@@ -89,26 +81,6 @@ static bool is_narrow(const cpu_product *g, bool fast)
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
-static bool is_shallow_in_cache(const cpu_product *g, int threads)
-{
-    const int64_t bytes = g->m * g->n * (int64_t)sizeof(float) / threads;
-    return (threads == 1 || g->b_col == 1) && g->k >= SHALLOW && g->k <= SHALLOW_MOST &&
-           bytes >= (threads == 1 ? SHALLOW_LEAST_BYTES : SHALLOW_LEAST_SHARE) &&
-           bytes <= SHALLOW_MOST_BYTES && cpu_product_flops(g) > CPU_PRODUCT_SMALL &&
-           !g->accumulate && g->bias == NULL;
-}
-
-static bool is_few_rows_shared(const cpu_product *g, int threads)
-{
-    const int64_t size = (int64_t)sizeof(float), columns = g->n / threads;
-    const bool far =
-        g->b_row * size % VECTOR_BYTES != 0 && columns * g->k * size > CPU_GEMM_SECOND_LEVEL;
-    return threads > 1 && g->b_col == 1 && g->k >= SHARED_DEPTH &&
-           g->m >= (far ? SHARED_FEWER_ROWS : SHARED_LEAST_ROWS) && g->m <= SHARED_MOST_ROWS &&
-           columns >= SHARED_LEAST_COLUMNS &&
-           columns <= (g->m > SHARED_SOME_ROWS ? SHARED_MOST_COLUMNS : SHARED_MOST_OF_SOME);
-}
-
 /* See FAR_BYTES. */
 static bool is_far(const cpu_product *g)
 {
@@ -124,16 +96,55 @@ static int64_t most_own_flops(const cpu_product *g, bool fast)
 {
     if (!fast || g->k < SHALLOW)
         return CPU_PRODUCT_SMALL;
-    const bool large = g->b_col == 1 ? cpu_tuned_for(CPU_INTEL) && g->k >= LARGE_DEPTH
-                                     : cpu_tuned_for(CPU_ZEN4) && g->k >= LARGE_DEPTH_TURNED;
-    return large ? OWN_LARGE : CPU_PRODUCT_OWN;
+    return cpu_tuned_for(CPU_ZEN4) && g->b_col != 1 && g->k >= LARGE_DEPTH_TURNED ? OWN_LARGE
+                                                                                  : CPU_PRODUCT_OWN;
 }
 
-static bool is_for_library(const cpu_product *g, int threads)
+/* See PLAIN_ROW. */
+static bool is_plain(const cpu_product *g)
 {
-    if (cpu_tuned_for(CPU_INTEL))
-        return is_shallow_in_cache(g, threads) || is_few_rows_shared(g, threads);
-    return cpu_tuned_for(CPU_ZEN4) && is_far(g);
+    const int64_t a_row = g->a_col == 1 ? g->a_row : g->a_col;
+    const int64_t b_row = g->b_col == 1 ? g->b_row : g->b_col;
+    return (a_row | b_row | g->c_row) % PLAIN_ROW == 0 && g->k > SHALLOW_MOST &&
+           g->k * g->n <= PLAIN_B && cpu_product_flops(g) <= PLAIN_FLOPS;
+}
+
+/* By the table that was fitted to measurements, on one thread and on two. */
+static bool intel_owns_it(const cpu_product *g, int threads)
+{
+    const cpu_gemm_size size = { .m = g->m,
+                                 .n = g->n,
+                                 .k = g->k,
+                                 .a = g->m * g->k,
+                                 .b = g->k * g->n,
+                                 .c = g->m * g->n,
+                                 .work = g->m * g->k * g->n,
+                                 .rest = (g->n - 1) % VECTOR + 1 };
+    const int op = g->b_col != 1 ? 1 : g->a_row == 1 && g->a_col != 1 ? 2 : 0;
+    return is_plain(g) || (g->bias != NULL && g->k <= BIASED_DEPTH) ||
+           intel_owns[threads > 1][op](&size);
+}
+
+static bool fits_table(const cpu_product *g)
+{
+    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && cpu_product_flops(g) > CPU_PRODUCT_SMALL;
+}
+
+/* Products of f32 go as TERN_CPU_GEMM says, for measurements. */
+enum { FORCED_OWN = 1, FORCED_LIBRARY, UNFORCED };
+static int forced_way(void)
+{
+    static int decided; /* threads that come here at the same time find the same */
+    int way = __atomic_load_n(&decided, __ATOMIC_RELAXED);
+    if (__builtin_expect(way == 0, 0)) {
+        const char *wanted = getenv("TERN_CPU_GEMM");
+        way = wanted == NULL                   ? UNFORCED
+              : strcmp(wanted, "own") == 0     ? FORCED_OWN
+              : strcmp(wanted, "library") == 0 ? FORCED_LIBRARY
+                                               : UNFORCED;
+        __atomic_store_n(&decided, way, __ATOMIC_RELAXED);
+    }
+    return way;
 }
 
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
@@ -141,9 +152,14 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
     const int64_t flops = cpu_product_flops(g);
     if (flops <= CPU_PRODUCT_NARROW)
         return true;
+    const int forced = forced_way();
+    if (forced != UNFORCED && dtype == TERN_F32)
+        return forced == FORCED_OWN;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    return flops <= most_own_flops(g, fast) && !(fast && is_for_library(g, threads)) &&
-           !is_narrow(g, fast);
+    if (fast && cpu_tuned_for(CPU_INTEL) && fits_table(g) && !is_for_unpacked(g))
+        return intel_owns_it(g, threads);
+    return flops <= most_own_flops(g, fast) && !is_narrow(g, fast) &&
+           !(fast && cpu_tuned_for(CPU_ZEN4) && is_far(g));
 }
 
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)

@@ -25,6 +25,15 @@ enum {
     CPU_PRODUCT_OWN = 400000000
 };
 
+/* What a fitted table asks about a product (tools/fit_gemm.py). */
+typedef struct cpu_gemm_size {
+    int64_t m, n, k;
+    int64_t a, b, c; /* elements of each */
+    int64_t work;    /* m n k */
+    int64_t rest;    /* columns in the last vector of 16 */
+} cpu_gemm_size;
+typedef bool (*cpu_gemm_owns)(const cpu_gemm_size *s);
+
 /* Own kernels for a product of f32 or f64 on `threads`? */
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads);
 /* What of a product on one thread lies beyond the second-level cache; own kernels of f32 and f64. */

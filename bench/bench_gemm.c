@@ -2,7 +2,8 @@
  * One line per shape: microseconds (fastest of short rounds, which a busy neighbour disturbs least)
  * and tern's share of the speed of the fastest library. Then the median of the shares and what a tenth
  * of them is below, of shapes that take the library 5 us and more.
- * Random shapes: extents of 8 to 2048, evenly by their logarithms, 1 to 3,000 MFLOP; at most 1,000.
+ * Random shapes: extents of 8 to 2048, evenly by their logarithms, of --least to --most MFLOP; at most 10,000.
+ * tools/fit_gemm.py makes a table of ways from what it prints under TERN_CPU_GEMM=own and =library.
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 #include "common/bench.h"
 #include "tern/tern.h"
 
-enum { ROUNDS = 25, MOST_SHARES = 1000, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+enum { MOST_ROUNDS = 25, MOST_SHARES = 10000, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 /* The libraries' own signatures (cblas.h, dnnl.h, omp.h); NULL where they are absent. */
 static struct {
@@ -89,13 +90,15 @@ typedef struct contender {
     const char *name;
     bench_body body;
     product product;
-    double samples[ROUNDS];
+    double samples[MOST_ROUNDS];
 } contender;
+
+static int64_t rounds = MOST_ROUNDS;
 
 static double fastest(const contender *c)
 {
     double best = c->samples[0];
-    for (int r = 1; r < ROUNDS; r++)
+    for (int r = 1; r < rounds; r++)
         best = c->samples[r] < best ? c->samples[r] : best;
     return best;
 }
@@ -149,7 +152,7 @@ static void report(const char *work, const contender *c, int count, bool json)
 /* OpenBLAS is given its own threads only while it is asked: tern splits products itself. */
 static void run_rounds(contender *c, int count)
 {
-    for (int r = 0; r < ROUNDS; r++) {
+    for (int r = 0; r < rounds; r++) {
         for (int i = 0; i < count; i++) {
             const bool openblas = c[i].body == by_openblas && libraries.openblas_threads != NULL;
             if (openblas)
@@ -205,6 +208,11 @@ static const char *const shapes[] = {
     "512x512x512:NT",  "1024x1024x1024:NN", "1x2048x2048:NN", "1x2048x2048:NT", "2048x2048x1:NN",
 };
 
+typedef struct random_options {
+    int64_t count, seed, least, most; /* of MFLOP */
+    int64_t align;                    /* extents are its multiples */
+} random_options;
+
 /* 0 to 1, the same for a seed on every machine. */
 static double uniform(uint64_t *state)
 {
@@ -212,27 +220,31 @@ static double uniform(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-static product random_product(uint64_t *state)
+static int rounded_up(double extent, int64_t align)
+{
+    return (int)((lround(extent) + align - 1) / align * align);
+}
+
+static product random_product(uint64_t *state, const random_options *o)
 {
     for (;;) {
         int extent[3];
         for (int d = 0; d < 3; d++)
-            extent[d] = (int)lround(8 * pow(2048 / 8, uniform(state)));
+            extent[d] = rounded_up(8 * pow(2048 / 8, uniform(state)), o->align);
         const double mflop = 2e-6 * extent[0] * extent[1] * extent[2];
         const int op = (int)(3 * uniform(state));
-        if (mflop >= 1 && mflop <= 3000)
+        if (mflop >= (double)o->least && mflop <= (double)o->most)
             return (product){
                 .m = extent[0], .k = extent[1], .n = extent[2], .ta = op == 2, .tb = op == 1
             };
     }
 }
 
-static void compare_random(int count, uint64_t seed, bool json)
+static void compare_random(const random_options *o, bool json)
 {
-    if (count > MOST_SHARES)
-        count = MOST_SHARES;
-    for (; count > 0; count--) {
-        const product p = random_product(&seed);
+    uint64_t seed = (uint64_t)o->seed;
+    for (int64_t i = 0; i < o->count && i < MOST_SHARES; i++) {
+        const product p = random_product(&seed, o);
         char work[64];
         (void)snprintf(work, sizeof work, "%dx%dx%d:%c%c", p.m, p.k, p.n, p.ta ? 'T' : 'N',
                        p.tb ? 'T' : 'N');
@@ -242,15 +254,28 @@ static void compare_random(int count, uint64_t seed, bool json)
 
 int main(int argc, char **argv)
 {
-    int64_t random = 0, seed = 1;
-    const bench_option options[] = { { .name = "random", .number = &random },
-                                     { .name = "seed", .number = &seed },
+    random_options random = { .seed = 1, .least = 1, .most = 3000, .align = 1 };
+    const bench_option options[] = { { .name = "random", .number = &random.count },
+                                     { .name = "seed", .number = &random.seed },
+                                     { .name = "least", .number = &random.least },
+                                     { .name = "most", .number = &random.most },
+                                     { .name = "align", .number = &random.align },
+                                     { .name = "rounds", .number = &rounds },
                                      { .name = NULL } };
-    const bool json = bench_begin(argc, argv,
-                                  "[--threads N] [--json] [--random N [--seed S]] [MxKxN:OP ...]\n"
-                                  "OP: NN, NT or TN (what is transposed)",
-                                  options)
-                          .json;
+    const bool json =
+        bench_begin(argc, argv,
+                    "[--threads N] [--json] [--rounds 1..25]\n"
+                    "[--random N [--seed S] [--least MFLOP] [--most MFLOP] [--align N]]\n"
+                    "[MxKxN:OP ...]\n"
+                    "OP: NN, NT or TN (what is transposed)",
+                    options)
+            .json;
+    if (rounds < 1 || rounds > MOST_ROUNDS)
+        bench_refuse("rounds are 1 to 25", "--rounds");
+    if (random.least < 1 || random.most < random.least)
+        bench_refuse("no product has so many MFLOP", "--least, --most");
+    if (random.align < 1 || random.align > 256)
+        bench_refuse("extents are multiples of 1 to 256", "--align");
     product p = { 0 };
     const char *name;
     for (int i = 0; (name = bench_name(i)) != NULL; i++)
@@ -260,9 +285,9 @@ int main(int argc, char **argv)
     for (int i = 0; (name = bench_name(i)) != NULL; i++)
         if (parse(name, &p))
             compare(name, p, json);
-    compare_random((int)random, (uint64_t)seed, json);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && bench_name(0) == NULL && random == 0;
-         i++)
+    compare_random(&random, json);
+    for (size_t i = 0;
+         i < sizeof shapes / sizeof *shapes && bench_name(0) == NULL && random.count == 0; i++)
         if (parse(shapes[i], &p))
             compare(shapes[i], p, json);
     if (!json)

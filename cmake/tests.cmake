@@ -264,6 +264,9 @@ if(NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_test(NAME python/peers COMMAND sh ${PROJECT_SOURCE_DIR}/tests/python/run.sh
            ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern> peers)
   tern_test_properties(python/peers python)
+  add_test(NAME python/fit_gemm COMMAND sh ${PROJECT_SOURCE_DIR}/tests/python/run.sh
+           ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern> fit_gemm)
+  tern_test_properties(python/fit_gemm python)
   add_test(NAME install/hello COMMAND sh ${PROJECT_SOURCE_DIR}/tests/install/test_install.sh
            ${CMAKE_COMMAND} ${CMAKE_GENERATOR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
   tern_test_properties(install/hello install)

@@ -19,7 +19,7 @@ typedef struct bridge_setup {
     /* gemm_routes.def holds for OpenBLAS's AVX-512 kernels. With others it makes the products up to
      * this m * n * k, where a call of oneDNN costs too much, and oneDNN the rest. 0: the table. */
     int64_t openblas_most;
-    bool small_rests; /* as gemm_rest.h says, with AVX-512 kernels: in tiles */
+    int tuning; /* of tuning.h; another table for CPU_INTEL */
 } bridge_setup;
 
 extern bridge_setup bridge_state;

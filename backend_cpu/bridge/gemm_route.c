@@ -2,6 +2,7 @@
  * threads alone, so that a program repeats its results bit for bit. */
 #include "backend_cpu/bridge/bridge_private.h"
 #include "backend_cpu/gemm_rest.h"
+#include "backend_cpu/tuning.h"
 
 enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
 
@@ -11,12 +12,15 @@ typedef struct gemm_route {
     gemm_way way;
 } gemm_route;
 
-static const gemm_route routes[] = {
 #define GEMM_ROUTE(op, mnk, m, n0, n1, mn, k0, k1, way) \
     { OP_##op, mnk, m, n0, n1, mn, k0, k1, GEMM_##way },
+static const gemm_route amd_routes[] = {
 #include "backend_cpu/bridge/gemm_routes.def"
-#undef GEMM_ROUTE
 };
+static const gemm_route intel_routes[] = {
+#include "backend_cpu/bridge/gemm_routes_intel.def"
+};
+#undef GEMM_ROUTE
 
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
@@ -48,6 +52,17 @@ static gemm_way only_way(const cpu_gemm_call *call)
     return TERN_HAVE_BLAS ? GEMM_OPENBLAS : GEMM_ONEDNN;
 }
 
+/* Of the first row that holds; the last one always does. */
+static gemm_way way_of_table(const gemm_route *r, int op, int64_t m, int64_t n, int64_t k)
+{
+    const double mnk = (double)m * (double)n * (double)k;
+    while (!((r->op & op) && (r->most_mnk == 0 || mnk <= (double)r->most_mnk) &&
+             within(m, r->most_m) && n >= r->least_n && within(n, r->most_n) &&
+             within(m * n, r->most_mn) && k >= r->least_k && within(k, r->most_k)))
+        r++;
+    return r->way;
+}
+
 /* How a block of m x n is made on one thread. */
 static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
 {
@@ -57,17 +72,10 @@ static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
     double mnk = (double)m * (double)n * (double)k;
     if (bridge_state.openblas_most > 0)
         return mnk <= (double)bridge_state.openblas_most ? GEMM_OPENBLAS : GEMM_ONEDNN;
-    if (bridge_state.small_rests && cpu_product_has_small_rest(m, n, k, call->trans_b))
+    if (bridge_state.tuning == CPU_ZEN4 && cpu_product_has_small_rest(m, n, k, call->trans_b))
         return GEMM_TILES;
     int op = 1 << ((call->trans_a ? 2 : 0) + (call->trans_b ? 1 : 0));
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        const gemm_route *r = &routes[i];
-        if ((r->op & op) && (r->most_mnk == 0 || mnk <= (double)r->most_mnk) &&
-            within(m, r->most_m) && n >= r->least_n && within(n, r->most_n) &&
-            within(m * n, r->most_mn) && k >= r->least_k && within(k, r->most_k))
-            return r->way;
-    }
-    return GEMM_ONEDNN;
+    return way_of_table(bridge_state.tuning == CPU_INTEL ? intel_routes : amd_routes, op, m, n, k);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)

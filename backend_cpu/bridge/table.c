@@ -49,7 +49,6 @@ static int64_t most_for(const char *core)
 static void openblas_configure(void)
 {
     bridge_state.openblas_most = most_for(openblas_get_corename ? openblas_get_corename() : "");
-    bridge_state.small_rests = bridge_state.host->small_rests != 0;
     if (!bridge_state.host->openblas_shared && openblas_set_num_threads) {
         /* The OpenMP variant sets the calling thread's default as well, which is the program's. */
         int saved = bridge_threads_begin(1);
@@ -117,6 +116,7 @@ static void onednn_info(cpu_blas_info *info)
 static void configure(const cpu_blas_host *host)
 {
     bridge_state.host = host;
+    bridge_state.tuning = host->tuning;
     openblas_configure();
 }
 

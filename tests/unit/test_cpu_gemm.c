@@ -2,7 +2,6 @@
  * around the edges of tiles and blocks. */
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
-#include "backend_cpu/gemm_rest.h"
 #include "backend_cpu/gemm_way.h"
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
@@ -148,6 +147,21 @@ static void test_gemm_reads_what_lies_well(void **state)
     kernel_each_isa(unpacked, NULL);
 }
 
+/* A product of f32 whose rows of C, and of A or B, are adjacent, on one thread. */
+static bool is_own(const product_case *c)
+{
+    const bool turned = c->b_layout == KARRAY_SWAPPED;
+    const cpu_product g = { .m = c->m,
+                            .k = c->k,
+                            .n = c->n,
+                            .a_row = c->k,
+                            .a_col = 1,
+                            .b_row = turned ? 1 : c->n,
+                            .b_col = turned ? c->k : 1,
+                            .c_row = c->n };
+    return cpu_blas() == NULL || cpu_product_own_is_best(TERN_F32, &g, 1);
+}
+
 /* Own tiles pack B, which neither a library nor dot products along rows do. */
 static void test_gemm_own_tiles(void **state)
 {
@@ -165,10 +179,7 @@ static void test_gemm_own_tiles(void **state)
         const product_case c = { TERN_F32, .m = sizes[i][0], .k = sizes[i][1], .n = sizes[i][2],
                                  .b_layout = KARRAY_SWAPPED };
         product_check(&c);
-        const bool to_library = cpu_blas() != NULL && cpu_tuned_for(CPU_ZEN4) &&
-                                2 * c.m * c.n * c.k > CPU_PRODUCT_NARROW &&
-                                cpu_product_has_small_rest(c.m, c.n, c.k, true);
-        if (cpu_isa() == CPU_ISA_AVX512 && (kernel_scratch_bytes() == 0) != to_library)
+        if (cpu_isa() == CPU_ISA_AVX512 && (kernel_scratch_bytes() > 0) != is_own(&c))
             fail_msg("case %zu packs %lld bytes", i, (long long)kernel_scratch_bytes());
     }
 }
@@ -198,13 +209,22 @@ static void test_gemm_few_columns_in_a_last_vector(void **state)
         print_message("skipped: the CPU has no AVX-512, for which these shapes are routed\n");
         skip();
     }
+    static const struct {
+        int64_t m, k, n;
+        bool zen5, zen4, intel; /* own there */
+    } cases[] = {
+        { 60, 500, 33, false, false, false }, { 52, 510, 34, false, false, false },
+        { 52, 510, 36, false, false, true },  { 45, 1000, 20, false, false, true },
+        { 50, 500, 37, true, false, true },   { 60, 520, 33, true, false, true },
+    };
     const bool alone = cpu_blas() == NULL;
-    assert_true((scratch_of_columns(60, 500, 33) > 0) == alone);
-    assert_true((scratch_of_columns(52, 510, 36) > 0) == alone);
-    assert_true((scratch_of_columns(45, 1000, 20) > 0) == alone);
-    const bool own = alone || !cpu_tuned_for(CPU_ZEN4); /* there more of a small rest */
-    assert_true((scratch_of_columns(50, 500, 37) > 0) == own);
-    assert_true((scratch_of_columns(60, 520, 33) > 0) == own);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool own = cpu_tuned_for(CPU_INTEL)  ? cases[i].intel
+                         : cpu_tuned_for(CPU_ZEN4) ? cases[i].zen4
+                                                   : cases[i].zen5;
+        if ((scratch_of_columns(cases[i].m, cases[i].k, cases[i].n) > 0) != (alone || own))
+            fail_msg("case %zu", i);
+    }
 }
 
 static void batches(void *context)

@@ -99,6 +99,45 @@ static const route_case rest_cases[] = {
     { "8 rows", "NN", 8, 8000, 20, 1, GEMM_TILES, 0, 0 },
     { "7", "NN", 7, 8000, 20, 1, GEMM_ONEDNN, 0, 0 },
 };
+/* Where oneDNN is nearly always the faster. */
+static const route_case intel_cases[] = {
+    { "a vector by a matrix of 2^17", "NN", 1, 256, 512, 1, GEMM_OPENBLAS, 0, 0 },
+    { "a vector by more", "NN", 1, 257, 512, 1, GEMM_ONEDNN, 0, 0 },
+    { "a matrix of 2^17 by a vector", "NN", 512, 256, 1, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of more", "NN", 512, 257, 1, 1, GEMM_ONEDNN, 0, 0 },
+    { "NN of 8 columns", "NN", 1000, 126, 8, 1, GEMM_TILES, 0, 0 },
+    { "of 8, small", "NN", 1000, 125, 8, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 9", "NN", 1000, 100, 9, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 16", "NN", 500, 100, 16, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 17", "NN", 500, 100, 17, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 17, not small", "NN", 500, 200, 17, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 18", "NN", 500, 100, 18, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 19", "NN", 500, 100, 19, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 33", "NN", 500, 60, 33, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 34", "NN", 500, 50, 34, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 35", "NN", 500, 50, 35, 1, GEMM_ONEDNN, 0, 0 },
+    { "TN of 10 columns", "TN", 1000, 101, 10, 1, GEMM_TILES, 0, 0 },
+    { "of 10, small", "TN", 1000, 100, 10, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 11", "TN", 1000, 101, 11, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 20, small", "TN", 200, 250, 20, 1, GEMM_OPENBLAS, 0, 0 },
+    { "of 21, small and deep", "TN", 100, 250, 21, 1, GEMM_ONEDNN, 0, 0 },
+    { "TN whose C is small", "TN", 75, 66, 200, 1, GEMM_OPENBLAS, 0, 0 },
+    { "larger", "TN", 76, 65, 200, 1, GEMM_ONEDNN, 0, 0 },
+    { "deeper", "TN", 58, 171, 100, 1, GEMM_ONEDNN, 0, 0 },
+    { "less deep", "TN", 58, 170, 100, 1, GEMM_OPENBLAS, 0, 0 },
+    { "shallow TN", "TN", 100, 30, 300, 1, GEMM_OPENBLAS, 0, 0 },
+    { "deeper", "TN", 100, 31, 300, 1, GEMM_ONEDNN, 0, 0 },
+    { "NT of 8 columns", "NT", 2000, 33, 8, 1, GEMM_TILES, 0, 0 },
+    { "shallow", "NT", 2000, 32, 8, 1, GEMM_ONEDNN, 0, 0 },
+    { "of 9", "NT", 2000, 33, 9, 1, GEMM_ONEDNN, 0, 0 },
+    { "NT whose C is small", "NT", 30, 1000, 30, 1, GEMM_OPENBLAS, 0, 0 },
+    { "larger", "NT", 30, 1000, 31, 1, GEMM_ONEDNN, 0, 0 },
+    { "deep", "NT", 38, 2000, 20, 1, GEMM_TILES, 0, 0 },
+    { "deep and larger", "NT", 39, 2000, 20, 1, GEMM_ONEDNN, 0, 0 },
+    { "small", "NN", 100, 100, 100, 1, GEMM_ONEDNN, 0, 0 },
+    { "large", "TN", 1000, 1000, 1000, 1, GEMM_ONEDNN, 0, 0 },
+    { "both transposed", "TT", 100, 60, 100, 1, GEMM_ONEDNN, 0, 0 },
+};
 /* clang-format on */
 
 static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
@@ -133,15 +172,17 @@ static void test_each_rule_at_its_edge(void **state)
 static void test_tiles_are_small_calls(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32);
-        if (plan.way != GEMM_TILES)
-            continue;
-        assert_in_range(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
-        assert_in_range(plan.tile_k, 1, 512);
-        if (strcmp(cases[i].op, "NT") == 0)
-            assert_in_range(plan.tile_m * plan.tile_n, 1, 1200);
-    }
+    for (bridge_state.tuning = CPU_ZEN5; bridge_state.tuning <= CPU_TUNINGS; bridge_state.tuning++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32);
+            if (plan.way != GEMM_TILES)
+                continue;
+            assert_in_range(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
+            assert_in_range(plan.tile_k, 1, 512);
+            if (strcmp(cases[i].op, "NT") == 0)
+                assert_in_range(plan.tile_m * plan.tile_n, 1, 1200);
+        }
+    bridge_state.tuning = CPU_ZEN5;
 }
 
 static void test_some_dtypes_have_one_way(void **state)
@@ -166,22 +207,28 @@ static void test_without_the_table(void **state)
     bridge_state.openblas_most = 0;
 }
 
-static void test_small_rests(void **state)
+static void expect_ways(int tuning, const route_case *wanted, size_t count)
+{
+    bridge_state.tuning = tuning;
+    for (size_t i = 0; i < count; i++)
+        if (plan_of(&wanted[i], CPU_BLAS_F32).way != wanted[i].way)
+            fail_msg("tuning %d, case %zu (%s)", tuning, i, wanted[i].why);
+    assert_int_equal(plan_of(&wanted[0], CPU_BLAS_F64).way, GEMM_OPENBLAS);
+    bridge_state.tuning = CPU_ZEN5;
+}
+
+static void test_ways_of_other_cpus(void **state)
 {
     (void)state;
-    bridge_state.small_rests = true;
-    for (size_t i = 0; i < sizeof rest_cases / sizeof *rest_cases; i++)
-        if (plan_of(&rest_cases[i], CPU_BLAS_F32).way != rest_cases[i].way)
-            fail_msg("case %zu (%s)", i, rest_cases[i].why);
-    assert_int_equal(plan_of(&rest_cases[0], CPU_BLAS_F64).way, GEMM_OPENBLAS);
-    bridge_state.small_rests = false;
+    expect_ways(CPU_ZEN4, rest_cases, sizeof rest_cases / sizeof *rest_cases);
+    expect_ways(CPU_INTEL, intel_cases, sizeof intel_cases / sizeof *intel_cases);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule_at_its_edge),
-        cmocka_unit_test(test_small_rests),
+        cmocka_unit_test(test_ways_of_other_cpus),
         cmocka_unit_test(test_tiles_are_small_calls),
         cmocka_unit_test(test_some_dtypes_have_one_way),
         cmocka_unit_test(test_without_the_table),

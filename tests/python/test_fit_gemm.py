@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""tools/fit_gemm.py, of measurements that are made up: what it finds is what they were made with."""
+
+import contextlib
+import io
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/fit_gemm.py")
+sys.path.insert(0, os.path.dirname(TOOL))
+
+import fit_gemm  # noqa: E402
+
+
+def is_own(m, k, n, op):
+    """Where own kernels are made the faster here."""
+    return k > 40 if op == "NN" else m * n > 20000
+
+
+class Fit(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, way, threads):
+        """As bench_gemm prints 600 shapes; the faster way has a share of 1.05, the slower of 0.9."""
+        draw = random.Random(5)
+        path = os.path.join(self.folder.name, f"{way}.{threads}.txt")
+        with open(path, "w", encoding="utf-8") as out:
+            for _ in range(600):
+                m, k, n = (int(10 * 200 ** draw.random()) for _ in range(3))
+                op = draw.choice(fit_gemm.OPS)
+                fast = is_own(m, k, n, op) == (way == "own")
+                ours = 100 / (1.05 if fast else 0.9)
+                print(f"{m}x{k}x{n}:{op}  tern {ours:.2f} us  openblas 150.00 us  onednn 100.00 us  share 1.00", file=out)
+            print("600 shapes of 5 us and more: median 1.00, a tenth below 0.90, least 0.90", file=out)
+        return path
+
+    def fit(self, files):
+        done = subprocess.run([sys.executable, TOOL, "some", *files], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def files(self):
+        return [self.write(way, threads) for threads in (1, 2) for way in fit_gemm.WAYS]
+
+    def test_the_limits_are_found(self):
+        files = self.files()
+        rows = fit_gemm.load(list(zip(files[0::2], files[1::2])))
+        for (_, op), part in rows.items():
+            name, limit, below, above = fit_gemm.grow(part)
+            self.assertEqual((below[0], above[0]), (1, 0))
+            self.assertEqual(name, "k" if op == "NN" else "c")
+            wanted = 40 if op == "NN" else 20000
+            self.assertTrue(0.85 * wanted <= limit <= wanted, (name, limit))
+            self.assertEqual(sum(share < 0.95 for share in fit_gemm.held_back(part)) // 6, 0)
+
+    def test_the_table_is_c(self):
+        status, table, said = self.fit(self.files())
+        self.assertEqual(status, 0)
+        self.assertEqual(table.count("static bool some_owns_"), 6)
+        self.assertIn("all: median 1.050", said)
+        declared = "#include <stdbool.h>\n#include <stdint.h>\n"
+        sizes = "".join(f"int64_t {name};" for name in fit_gemm.SIZES)
+        declared += f"typedef struct {{ {sizes} }} cpu_gemm_size;\ntypedef bool (*cpu_gemm_owns)(const cpu_gemm_size *);\n"
+        source = os.path.join(self.folder.name, "table.c")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write(declared + table + "int main(void) { cpu_gemm_size s = { .k = 8 }; return some_owns[0][0](&s); }\n")
+        program = os.path.join(self.folder.name, "table")
+        subprocess.run([os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program], check=True)
+        self.assertEqual(subprocess.run([program], check=False).returncode, 0)
+
+    def test_what_is_missing_is_said(self):
+        self.assertEqual(self.fit([])[0], 2)
+        files = self.files()
+        status, _, said = self.fit(files[:2])
+        self.assertEqual((status, "no products NN on 2 threads" in said), (1, True))
+
+    def test_lines_without_libraries_are_left_out(self):
+        path = os.path.join(self.folder.name, "own.1.txt")
+        with open(path, "w", encoding="utf-8") as out:
+            print("64x64x64:NN  tern 9.00 us", file=out)
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(fit_gemm.read(path), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
