@@ -28,7 +28,7 @@ enum {
     FEW_COLUMNS_INTEL = 2,
     UNPACKED_FLOPS = 2000000,
     SHALLOW = 10,      /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
-    SHALLOW_MOST = 32, /* depth up to which what is far does not count */
+    SHALLOW_MOST = 32, /* depth up to which writing C takes a good part of the time */
     /* Extents from which on the table of a tuning holds. */
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,

@@ -16,7 +16,14 @@
 #include "common/bench.h"
 #include "tern/tern.h"
 
-enum { MOST_ROUNDS = 25, MOST_SHARES = 10000, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+enum {
+    MOST_ROUNDS = 25,
+    MOST_LEAST = 4000,
+    MOST_SHARES = 10000,
+    ROW_MAJOR = 101,
+    NO_TRANS = 111,
+    TRANS = 112
+};
 
 /* The libraries' own signatures (cblas.h, dnnl.h, omp.h); NULL where they are absent. */
 static struct {
@@ -271,11 +278,11 @@ int main(int argc, char **argv)
                     options)
             .json;
     if (rounds < 1 || rounds > MOST_ROUNDS)
-        bench_refuse("rounds are 1 to 25", "--rounds");
-    if (random.least < 1 || random.most < random.least)
-        bench_refuse("no product has so many MFLOP", "--least, --most");
+        bench_refuse("outside of 1 to 25:", "--rounds");
+    if (random.least < 1 || random.least > MOST_LEAST || random.most < 2 * random.least)
+        bench_refuse("outside of 1 to 4000, or more than half of --most:", "--least");
     if (random.align < 1 || random.align > 256)
-        bench_refuse("extents are multiples of 1 to 256", "--align");
+        bench_refuse("outside of 1 to 256:", "--align");
     product p = { 0 };
     const char *name;
     for (int i = 0; (name = bench_name(i)) != NULL; i++)

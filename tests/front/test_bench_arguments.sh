@@ -33,6 +33,9 @@ expect 2 "no work is called 'nothing'" ops nothing add1
 expect 2 "--threads wants a number, not 'two'" ops --threads two
 expect 2 "--threads wants a number, not '4294967297'" ops --threads 4294967297
 expect 2 "--seed wants a number, not '9223372036854775808'" gemm --seed 9223372036854775808
+expect 2 "outside of 1 to 25: '--rounds'" gemm --rounds 26
+expect 2 "or more than half of --most: '--least'" gemm --random 1 --least 6 --most 11
+expect 2 "outside of 1 to 256: '--align'" gemm --align 0
 expect 2 "no value after '--threads'" ops --threads
 expect 2 "there is no option '-x'" ops add1 -xy
 expect 2 "--size wants a number and k or m, not '8g'" bandwidth --size 8g add
