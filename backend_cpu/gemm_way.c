@@ -29,7 +29,7 @@ enum {
     UNPACKED_FLOPS = 2000000,
     SHALLOW = 10,      /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
     SHALLOW_MOST = 32, /* depth up to which writing C takes a good part of the time */
-    /* Extents from which on the table of a tuning holds. */
+    /* What the table of a tuning was measured with: extents, and up to 3 GFLOP. */
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
@@ -52,6 +52,8 @@ enum {
      * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
     CUT_ROW = 180
 };
+
+static const int64_t table_flops = 3000000000;
 
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
@@ -127,7 +129,9 @@ static bool intel_owns_it(const cpu_product *g, int threads)
 
 static bool fits_table(const cpu_product *g)
 {
-    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && cpu_product_flops(g) > CPU_PRODUCT_SMALL;
+    const int64_t flops = cpu_product_flops(g);
+    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > CPU_PRODUCT_SMALL &&
+           flops <= table_flops;
 }
 
 /* Products of f32 go as TERN_CPU_GEMM says, for measurements. */

@@ -259,6 +259,16 @@ static void compare_random(const random_options *o, bool json)
     }
 }
 
+static void check_options(const random_options *random)
+{
+    if (rounds < 1 || rounds > MOST_ROUNDS)
+        bench_refuse("outside of 1 to 25:", "--rounds");
+    if (random->least < 1 || random->least > MOST_LEAST || random->most < 2 * random->least)
+        bench_refuse("outside of 1 to 4000, or more than half of --most:", "--least");
+    if (random->align < 1 || random->align > 256)
+        bench_refuse("outside of 1 to 256:", "--align");
+}
+
 int main(int argc, char **argv)
 {
     random_options random = { .seed = 1, .least = 1, .most = 3000, .align = 1 };
@@ -277,12 +287,7 @@ int main(int argc, char **argv)
                     "OP: NN, NT or TN (what is transposed)",
                     options)
             .json;
-    if (rounds < 1 || rounds > MOST_ROUNDS)
-        bench_refuse("outside of 1 to 25:", "--rounds");
-    if (random.least < 1 || random.least > MOST_LEAST || random.most < 2 * random.least)
-        bench_refuse("outside of 1 to 4000, or more than half of --most:", "--least");
-    if (random.align < 1 || random.align > 256)
-        bench_refuse("outside of 1 to 256:", "--align");
+    check_options(&random);
     product p = { 0 };
     const char *name;
     for (int i = 0; (name = bench_name(i)) != NULL; i++)

@@ -57,6 +57,8 @@ static const edge_case intel_cases[] = {
     { "C's and B's are not", "TN", 120, 64, 401, 1, false },
     { "shallow", "TN", 240, 32, 400, 1, false },
     { "a bias, shallow", "Nb", 200, 30, 400, 1, true },
+    { "3 GFLOP", "NN", 30000, 500, 100, 1, true },
+    { "more than was measured", "NN", 30001, 500, 100, 1, false },
     { "7 rows: not by the table", "NN", 7, 30, 8000, 1, true },
     { "8", "NN", 8, 1000, 1000, 1, true },
     { "9 columns", "NN", 500, 200, 9, 1, false },
