@@ -30,7 +30,7 @@ SIZES = {
     "rest": lambda m, k, n: (n - 1) % 16 + 1,
 }
 DEPTH = 6  # of a tree
-LEAST_SHAPES = 40  # of a leaf
+LEAST_SHAPES = 30  # of a leaf
 LEAST_COLUMNS = 10  # narrower products go by the limits of gemm_way.c
 LEAST_GAIN = 1.0  # of a limit, in units of cost()
 LINE = re.compile(r"(\d+)x(\d+)x(\d+):(NN|NT|TN)\s+tern\s+([\d.]+) us(.*)")
@@ -66,8 +66,7 @@ def load(pairs):
 
 
 def cost(share):
-    short = max(0.0, 0.955 - share)
-    return 15 * short + (0.15 if share < 0.95 else 0.0) + 1.5 / share
+    return 1.5 / share + (1.0 if share < 0.95 else 0.0)
 
 
 def totals(rows):
