@@ -12,6 +12,10 @@
 
 #include "tern/error.h"
 
+/* Where the system shows a process's open files, which is how one without a name gets one. */
+#define OPEN_FILES "/proc/self/fd"
+enum { TEMPORARY_BYTES = 48, NAMES_TRIED = 100 };
+
 static void fail_errno(tern_site_t site, const char *what, const char *path, const char *action)
 {
     const int code = errno;
@@ -73,23 +77,76 @@ static char *resolve(const core_target *target, const char *path)
     return NULL;
 }
 
-/* Opens a new file of a name that nobody else has. Not mkstemp: that one makes files for the owner
- * alone, and the umask, which the mode of a new file comes from, cannot be asked for safely. */
-static int open_new(char *path, char *end, size_t end_bytes)
+/* The folder that a file of this path lies in; the caller frees it. NULL: no memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == path   ? strdup("/")
+           : slash != NULL ? strndup(path, (size_t)(slash - path))
+                           : strdup(".");
+}
+
+/* A name beside the target that this process has not given yet. */
+static void choose_name(core_target *target)
 {
     static _Atomic unsigned counter;
+    (void)snprintf(target->temporary, strlen(target->path) + TEMPORARY_BYTES, "%s.tmp-%ld-%u",
+                   target->path, (long)getpid(), counter++);
+}
+
+/* A new file without a name, which goes when the process does, however that ends. -1: this file system has
+ * none, or nothing could give it a name later. */
+static int open_nameless(const char *path)
+{
     int file = -1;
-    for (int attempt = 0; attempt < 100; attempt++) {
-        (void)snprintf(end, end_bytes, ".tmp-%ld-%u", (long)getpid(), counter++);
-        file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file >= 0 || errno != EEXIST)
-            break;
-    }
+#ifdef O_TMPFILE
+    char *folder = access(OPEN_FILES, X_OK) == 0 ? folder_of(path) : NULL;
+    file = folder != NULL ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+#else
+    (void)path;
+#endif
     return file;
 }
 
+/* Opens a new file of a name that nobody else has. Not mkstemp: that one makes files for the owner
+ * alone, and the umask, which the mode of a new file comes from, cannot be asked for safely. */
+static int open_named(core_target *target)
+{
+    int file = -1;
+    errno = EEXIST;
+    for (int attempt = 0; attempt < NAMES_TRIED && file < 0 && errno == EEXIST; attempt++) {
+        choose_name(target);
+        file = open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    target->named = file >= 0;
+    return file;
+}
+
+/* Gives the file a name to be renamed from: a link cannot replace what is there. */
+static bool give_name(core_target *target)
+{
+#ifdef O_TMPFILE
+    char open_file[64];
+    (void)snprintf(open_file, sizeof open_file, OPEN_FILES "/%d", fileno(target->stream));
+    errno = EEXIST;
+    for (int attempt = 0; attempt < NAMES_TRIED && !target->named && errno == EEXIST; attempt++) {
+        choose_name(target);
+        target->named =
+            linkat(AT_FDCWD, open_file, AT_FDCWD, target->temporary, AT_SYMLINK_FOLLOW) == 0;
+    }
+#endif
+    return target->named;
+}
+
+static void remove_temporary(const core_target *target)
+{
+    if (target->named)
+        unlink(target->temporary);
+}
+
 /* The temporary file, with the mode of the file that it will replace. */
-static bool open_temporary(core_target *target, char *end, size_t end_bytes)
+static bool open_temporary(core_target *target)
 {
     struct stat old;
     const bool replaces = stat(target->path, &old) == 0;
@@ -98,7 +155,8 @@ static bool open_temporary(core_target *target, char *end, size_t end_bytes)
                      target->path);
         return false;
     }
-    const int file = open_new(target->temporary, end, end_bytes);
+    const int nameless = open_nameless(target->path);
+    const int file = nameless >= 0 ? nameless : open_named(target);
     if (file < 0) {
         fail_target(target, "cannot write a file beside it");
         return false;
@@ -109,25 +167,22 @@ static bool open_temporary(core_target *target, char *end, size_t end_bytes)
     if (!target->stream) {
         fail_target(target, "cannot open the file beside it");
         close(file);
-        unlink(target->temporary);
+        remove_temporary(target);
     }
     return target->stream != NULL;
 }
 
 bool core_target_open(tern_site_t site, const char *what, core_target *target, const char *path)
 {
-    enum { END_BYTES = 48 };
     *target = (core_target){ .site = site, .what = what };
     if (!path || !*path) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the path is %s", path ? "empty" : "NULL");
         return false;
     }
     target->path = resolve(target, path);
-    const size_t bytes = target->path ? strlen(target->path) : 0;
-    target->temporary = target->path ? malloc(bytes + END_BYTES) : NULL;
+    target->temporary = target->path ? malloc(strlen(target->path) + TEMPORARY_BYTES) : NULL;
     if (target->temporary) {
-        memcpy(target->temporary, target->path, bytes);
-        if (open_temporary(target, target->temporary + bytes, END_BYTES))
+        if (open_temporary(target))
             return true;
     } else {
         tern_fail_at(site, TERN_ERR_OOM, what, "no memory for the path");
@@ -145,10 +200,7 @@ void core_target_write(core_target *target, const void *data, size_t bytes)
 /* Makes the rename last: the folder's entry has to reach the disk, too. Some file systems cannot. */
 static void sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == path ? strdup("/")
-                   : slash       ? strndup(path, (size_t)(slash - path))
-                                 : strdup(".");
+    char *folder = folder_of(path);
     const int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (file >= 0) {
         fsync(file);
@@ -162,12 +214,14 @@ bool core_target_commit(core_target *target)
     if (!target->failed && (fflush(target->stream) != 0 || ferror(target->stream) ||
                             fsync(fileno(target->stream)) != 0))
         fail_target(target, "cannot write");
+    if (!target->failed && !target->named && !give_name(target))
+        fail_target(target, "cannot put the new file in its place");
     if (fclose(target->stream) != 0)
         fail_target(target, "cannot write");
     if (!target->failed && rename(target->temporary, target->path) != 0)
         fail_target(target, "cannot put the new file in its place");
     if (target->failed)
-        unlink(target->temporary);
+        remove_temporary(target);
     else
         sync_folder(target->path);
     const bool fine = !target->failed;
@@ -178,6 +232,6 @@ bool core_target_commit(core_target *target)
 void core_target_abandon(core_target *target)
 {
     fclose(target->stream);
-    unlink(target->temporary);
+    remove_temporary(target);
     forget(target);
 }

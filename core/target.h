@@ -1,4 +1,4 @@
-/* Files that are written beside their place and take it at the end. */
+/* Files that are written beside their place, without a name where the file system can, and take it at the end. */
 #ifndef TERN_CORE_TARGET_H
 #define TERN_CORE_TARGET_H
 
@@ -11,6 +11,7 @@
 typedef struct core_target {
     FILE *stream;
     char *path, *temporary;
+    bool named; /* `temporary` is a file's name by now */
     tern_site_t site;
     const char *what; /* the call, for messages */
     bool failed;

@@ -2,12 +2,14 @@
 #include "tests/support/check.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/files.h"
@@ -366,6 +368,43 @@ static void test_a_save_that_the_disk_cuts_short_leaves_the_old_file(void **unus
     tern_state_free(state);
 }
 
+/* Can files be made that have no name yet? Not on every file system. */
+static bool has_nameless_files(void)
+{
+    const int file = open(file_folder(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (file >= 0)
+        assert_int_equal(close(file), 0);
+    return file >= 0;
+}
+
+/* The child dies of the signal that a file above its limit brings, while it writes. */
+static void test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_file(void **unused)
+{
+    (void)unused;
+    if (!has_nameless_files())
+        skip();
+    TERN_SCOPE;
+    tern_state *state = one_number(1);
+    tern_state_save(state, file_path("killed"));
+    assert_no_error();
+    tern_state_set_number(state, "n", 2);
+    tern_state_set(state, "large", tern_ones(TERN_SHAPE(1 << 16)));
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit tight = { 100 << 10, 100 << 10 }, no_core = { 0, 0 };
+        (void)signal(SIGXFSZ, SIG_DFL);
+        if (setrlimit(RLIMIT_CORE, &no_core) == 0 && setrlimit(RLIMIT_FSIZE, &tight) == 0)
+            (void)tern_state_save(state, file_path("killed"));
+        _exit(0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGXFSZ);
+    assert_true(saved_number("killed") == 1);
+    assert_int_equal(count_files("killed"), 1);
+    tern_state_free(state);
+}
+
 /* What is no regular file is refused before a new file is made. */
 static void test_a_save_onto_something_else_fails(void **unused)
 {
@@ -437,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_a_save_makes_the_end_of_a_link),
         cmocka_unit_test(test_a_save_of_a_bad_name_leaves_the_old_file),
         cmocka_unit_test(test_a_save_that_the_disk_cuts_short_leaves_the_old_file),
+        cmocka_unit_test(test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_file),
         cmocka_unit_test(test_a_save_onto_something_else_fails),
         cmocka_unit_test(test_nothing_happens_while_an_error_is_pending),
         cmocka_unit_test(test_loading_what_is_not_there_says_why),
