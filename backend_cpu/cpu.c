@@ -6,6 +6,7 @@
 #include "backend_cpu/convert.h"
 #include "backend_cpu/crowd.h"
 #include "backend_cpu/tuning.h"
+#include "core/lock.h"
 
 #if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
 #include <omp.h>
@@ -103,6 +104,18 @@ static void run_whole(int64_t count, cpu_range_fn run, void *context)
 }
 
 #if defined(TERN_HAVE_OPENMP) && TERN_HAVE_OPENMP
+
+/* A child of a fork would wait for threads of its parent's team, in calls of ours and of the libraries. So the
+ * team of the thread that forks ends before, and both processes start one at their next call. */
+static void end_team(void)
+{
+    (void)omp_pause_resource_all(omp_pause_soft);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    core_before_fork(end_team);
+}
 
 /* Each thread owns a stretch of the range and takes pieces from its front, so that it finds in its
  * cache what it wrote in the op before; one that is done takes pieces of the others' stretches. The

@@ -48,8 +48,18 @@ void core_lock_once(core_lock lock, atomic_bool *done, void (*make)(void))
 /* Between the list of threads and that of tensors: with it locked the engine reads no list of threads. */
 static core_alloc *engine; /* while a fork goes on */
 
+static void (*_Atomic end_threads)(void);
+
+void core_before_fork(void (*end)(void))
+{
+    end_threads = end;
+}
+
 static void before_fork(void)
 {
+    void (*const end)(void) = end_threads;
+    if (end != NULL)
+        end();
     core_lock_take(CORE_LOCK_ALLOCATORS);
     core_lock_take(CORE_LOCK_THREADS);
     engine = core_cpu_engine(); /* none comes up: making one takes the first lock */

@@ -14,11 +14,9 @@
  *   - those of devices' memory and of page-locked memory (core/alloc/), of the CUDA backend
  *     (backend_cuda/) and of plugins: devices cannot follow a fork, and a child that asks for CUDA gets
  *     an error [forked-after-start] once a plugin's start has begun;
- *   - those of a loader of batches (data/): its threads stay in the parent, which alone uses it;
+ *   - those of a loader of batches (data/): a child makes them anew with its own workers;
  *   - those of other libraries: the C library and its loader (a fork while another thread opens a
- *     library, as the first product does), OpenMP, OpenBLAS, oneDNN with backend_cpu/bridge/. GNU's
- *     OpenMP hangs in the child of a thread that computed on several: such a child calls
- *     tern_set_num_threads(1). */
+ *     library, as the first product does), OpenMP, OpenBLAS, oneDNN with backend_cpu/bridge/. */
 #ifndef TERN_CORE_LOCK_H
 #define TERN_CORE_LOCK_H
 
@@ -49,6 +47,10 @@ void core_lock_take(core_lock lock);
 void core_lock_end(core_lock lock);
 /* Has the calling thread this long one? */
 bool core_lock_mine(core_lock lock);
+
+/* `end` runs before each fork, on the thread that forks, before the locks are taken: it ends threads that would not
+ * be in the child, and they may take locks as they end. One function for the process, of the CPU backend. */
+void core_before_fork(void (*end)(void));
 
 void core_lock_once(core_lock lock, atomic_bool *done, void (*make)(void));
 /* Calls `make` with the lock unless *done, which it then sets: once in a process, and once more in the

@@ -242,6 +242,9 @@ static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
 
 static data_buffer *next_buffer(tern_loader *loader)
 {
+    if (loader->prefetch && !data_prefetch_is_here(loader->prefetch)) {
+        stop_workers(loader);
+    }
     if (loader->workers > 0 && !loader->prefetch) {
         loader->prefetch =
             data_prefetch_start(&loader->plan, loader->pool, loader->workers, loader->step);

@@ -112,6 +112,11 @@ void data_buffer_let_go(data_buffer *buffer)
     }
 }
 
+void data_pool_in_child(data_pool *pool)
+{
+    pthread_mutex_init(&pool->lock, NULL);
+}
+
 void data_pool_close(data_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);

@@ -24,6 +24,8 @@ int data_buffer_hold(data_buffer *buffer);
 int data_buffer_holders(const data_buffer *buffer);
 /* One holder less. Any thread. */
 void data_buffer_let_go(data_buffer *buffer);
+/* In the child of a fork, where nobody ends what a thread of the parent was at with the pool. */
+void data_pool_in_child(data_pool *pool);
 /* The owner is done; the pool ends with its last buffer that is held. */
 void data_pool_close(data_pool *pool);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int64_t data_plan_rows(const data_plan *plan, int64_t step)
 {
@@ -37,6 +38,7 @@ struct data_prefetch {
     int64_t taken;     /* next batch for a worker */
     int64_t delivered; /* next batch for the loop */
     bool stopping;
+    pid_t process; /* that the workers belong to */
     int workers;
     int depth;
     pthread_t *threads;
@@ -105,6 +107,7 @@ data_prefetch *data_prefetch_start(const data_plan *plan, data_pool *pool, int w
     p->plan = plan;
     p->pool = pool;
     p->taken = p->delivered = first;
+    p->process = getpid();
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->has_room, NULL);
     pthread_cond_init(&p->has_batch, NULL);
@@ -131,7 +134,12 @@ data_buffer *data_prefetch_next(data_prefetch *p)
     return buffer;
 }
 
-void data_prefetch_stop(data_prefetch *p)
+bool data_prefetch_is_here(const data_prefetch *p)
+{
+    return p->process == getpid();
+}
+
+static void end_workers(data_prefetch *p)
 {
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
@@ -140,13 +148,22 @@ void data_prefetch_stop(data_prefetch *p)
     for (int i = 0; i < p->workers; i++) {
         pthread_join(p->threads[i], NULL);
     }
+    pthread_cond_destroy(&p->has_room);
+    pthread_cond_destroy(&p->has_batch);
+    pthread_mutex_destroy(&p->lock);
+}
+
+void data_prefetch_stop(data_prefetch *p)
+{
+    if (data_prefetch_is_here(p)) {
+        end_workers(p);
+    } else {
+        data_pool_in_child(p->pool);
+    }
     for (int i = 0; i < p->depth; i++) {
         if (p->slots[i].buffer) {
             data_buffer_let_go(p->slots[i].buffer);
         }
     }
-    pthread_cond_destroy(&p->has_room);
-    pthread_cond_destroy(&p->has_batch);
-    pthread_mutex_destroy(&p->lock);
     free_prefetch(p);
 }

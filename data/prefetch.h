@@ -28,7 +28,9 @@ data_prefetch *data_prefetch_start(const data_plan *plan, data_pool *pool, int w
                                    int64_t first);
 /* The next batch in order, waiting for it; NULL when its worker found no memory. */
 data_buffer *data_prefetch_next(data_prefetch *prefetch);
-/* Ends the threads and lets go of what they gathered. */
+/* Are the workers threads of this process? They do not follow it into the child of a fork. */
+bool data_prefetch_is_here(const data_prefetch *prefetch);
+/* Ends the threads and lets go of what they gathered; in the child of a fork, of what was gathered by then. */
 void data_prefetch_stop(data_prefetch *prefetch);
 
 #endif

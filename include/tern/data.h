@@ -181,7 +181,7 @@ typedef struct tern_loader_args {
 } tern_loader_args;
 /* Opens a pass. The order of samples, and what is done to them, depends on seed or generator alone,
  * never on workers or device. Takes one call number of the generator when it shuffles or augments and
- * no seed is given. */
+ * no seed is given. In the child of a fork the pass goes on where the parent was, with workers of the child's. */
 TERN_API tern_loader *tern_loader_open_at(tern_site_t site, const tern_loader_args *args);
 #define tern_loader_open(...) \
     tern_loader_open_at(TERN_HERE, TERN_OPTIONS_(tern_loader_args, __VA_ARGS__))

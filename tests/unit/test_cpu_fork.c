@@ -317,6 +317,68 @@ static void test_an_owner_may_fork(void **state)
         assert_goes_well(fork_with_a_long_one, lock);
 }
 
+/* ---- teams of threads ------------------------------------------------------------------------- */
+
+/* Large enough for two threads, of own kernels and of the libraries where there are some. */
+static tern_tensor *of_numbers(void)
+{
+    return tern_add(tern_rand(TERN_SHAPE(1 << 20)), 1.0);
+}
+
+static tern_tensor *of_products(void)
+{
+    tern_tensor *a = tern_rand(TERN_SHAPE(300, 300), TERN_F64);
+    return tern_matmul(a, a);
+}
+
+static tern_tensor *of_images(void)
+{
+    tern_tensor *x = tern_rand(TERN_SHAPE(8, 32, 28, 28));
+    return tern_conv2d(x, tern_rand(TERN_SHAPE(32, 32, 3, 3)), NULL, .padding = { 1 });
+}
+
+static const struct {
+    const char *name;
+    tern_tensor *(*make)(void);
+} large[] = { { "numbers", of_numbers }, { "products", of_products }, { "images", of_images } };
+
+static double total_of(size_t i)
+{
+    TERN_SCOPE;
+    tern_seed(1);
+    return tern_item(tern_sum(large[i].make()));
+}
+
+static double parents[sizeof large / sizeof *large];
+
+/* Threads of its own, or the child would not be whole: one call of each in it, and then in a child of its own. */
+static void compute_as_the_parent(uintptr_t generations)
+{
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        atomic_store(at, large[i].name);
+        require(total_of(i) == parents[i], large[i].name);
+    }
+    require(!tern_failed(), "an error");
+    require(generations == 0 || goes_well(compute_as_the_parent, generations - 1), "a grandchild");
+}
+
+static void fork_behind_a_team(uintptr_t which)
+{
+    (void)which;
+    tern_set_num_threads(2);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        parents[i] = total_of(i);
+    const bool good = goes_well(compute_as_the_parent, 1);
+    require(good, *(at));
+    compute_as_the_parent(0);
+}
+
+static void test_a_child_has_a_team_of_its_own(void **state)
+{
+    (void)state;
+    assert_goes_well(fork_behind_a_team, 0);
+}
+
 int main(void)
 {
     at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -328,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_a_child_of_a_busy_process_goes_on),
         cmocka_unit_test(test_each_lock_is_free_in_a_child),
         cmocka_unit_test(test_an_owner_may_fork),
+        cmocka_unit_test(test_a_child_has_a_team_of_its_own),
     };
     return at == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data/order.h"
@@ -188,6 +189,43 @@ static void test_workers_may_be_left_in_the_middle(void **state)
     tern_loader_close(loader);
     loader = tern_loader_open(dataset, .batch = 2, .workers = 3);
     tern_loader_close(loader); /* not even begun */
+    tern_dataset_free(dataset);
+}
+
+/* The status of a child that drains what is left of the pass, and closes it. */
+static int drain_in_a_child(tern_loader *loader, const int64_t *expected, int64_t count)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        int64_t seen[SAMPLES];
+        (void)alarm(20);
+        const bool same = drain(loader, seen) == count &&
+                          memcmp(seen, expected, (size_t)count * sizeof *seen) == 0;
+        tern_loader_close(loader);
+        _exit(same ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+/* Workers are threads of the parent. */
+static void test_a_child_goes_on_in_a_pass_with_workers(void **state)
+{
+    (void)state;
+    int64_t plain[SAMPLES], rest[SAMPLES];
+    tern_dataset *dataset = numbers();
+    tern_loader *loader = tern_loader_open(dataset, .batch = 7, .shuffle = true, .seed = 5);
+    drain(loader, plain);
+    tern_loader_close(loader);
+    loader = tern_loader_open(dataset, .batch = 7, .shuffle = true, .seed = 5, .workers = 3);
+    tern_batch b;
+    for (int i = 0; i < 4; i++)
+        assert_true(tern_loader_next(loader, &b));
+    assert_int_equal(drain_in_a_child(loader, plain + 28, SAMPLES - 28), 0);
+    assert_int_equal(drain(loader, rest), SAMPLES - 28);
+    assert_memory_equal(rest, plain + 28, (SAMPLES - 28) * sizeof *rest);
+    tern_loader_close(loader);
     tern_dataset_free(dataset);
 }
 
@@ -466,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_order_repeats_whatever_the_workers),
         cmocka_unit_test(test_epochs_differ_and_repeat_by_the_generator),
         cmocka_unit_test(test_workers_may_be_left_in_the_middle),
+        cmocka_unit_test(test_a_child_goes_on_in_a_pass_with_workers),
         cmocka_unit_test(test_batch_memory_is_used_again),
         cmocka_unit_test(test_retained_batch_keeps_its_memory),
         cmocka_unit_test(test_nothing_is_left_behind),
