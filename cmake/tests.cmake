@@ -31,7 +31,7 @@ elseif(TERN_SANITIZE MATCHES "thread")
   # Archer tells the sanitizer what OpenMP synchronises.
   file(GLOB archer /usr/lib/llvm-*/lib/libarcher.so)
   list(APPEND TERN_TEST_ENVIRONMENT
-    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0")
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:allocator_may_return_null=1")
   if(archer)
     list(GET archer -1 archer)
     list(APPEND TERN_TEST_ENVIRONMENT "OMP_TOOL_LIBRARIES=${archer}")
