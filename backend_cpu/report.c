@@ -1,22 +1,12 @@
 /* What the CPU backend uses, for tern_cpu_report. */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/tuning.h"
+#include "core/processors.h"
 #include "tern/system.h"
-
-static int usable_processors(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
 
 static void read_model(char model[TERN_DEV_LABEL_BYTES])
 {
@@ -50,7 +40,8 @@ void tern_cpu_report(tern_cpu_report_t *out_report)
     cpu_blas_get_report(&bridge);
     memset(out_report, 0, sizeof *out_report);
     read_model(out_report->model);
-    out_report->processors = usable_processors();
+    out_report->processors = core_processors();
+    out_report->quota = core_processor_quota();
     out_report->threads = tern_num_threads();
     out_report->isa = cpu_isa_name(cpu_isa());
     out_report->tuning = cpu_tuning_name(cpu_tuning());

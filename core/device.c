@@ -1,11 +1,9 @@
 /* Device values, strings, the current device, and what a request for CUDA resolves to. */
 #include <ctype.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/backend.h"
 #include "core/cuda/cuda.h"
@@ -246,34 +244,4 @@ tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t dtype)
 tern_dtype_t tern_default_dtype(void)
 {
     return (tern_dtype_t)core_self()->default_dtype;
-}
-
-/* ---- threads ------------------------------------------------------------------------------------ */
-
-int core_thread_count = 1;
-
-static int usable_processors(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
-
-/* OMP_NUM_THREADS is honoured, as every OpenMP program's users expect. */
-__attribute__((constructor)) static void set_first_thread_count(void)
-{
-    const char *wish = getenv("OMP_NUM_THREADS");
-    const int asked = wish != NULL ? atoi(wish) : 0;
-    core_thread_count = asked > 0 ? asked : usable_processors();
-}
-
-void tern_set_num_threads(int threads)
-{
-    core_thread_count = threads > 0 ? threads : usable_processors();
-}
-int tern_num_threads(void)
-{
-    return core_thread_count;
 }

@@ -108,7 +108,8 @@ TERN_API void tern_clear_workspaces(tern_dev_t dev);
 TERN_API tern_status_t tern_plugin_load_at(tern_site_t site, const char *path);
 #define tern_plugin_load(path) tern_plugin_load_at(TERN_HERE, path)
 
-/* Threads that CPU kernels may use (default: the processors this process may run on). Process-wide;
+/* Threads that CPU kernels may use (default, and for 0: the processors this process may run on, but no more than its
+ * control group's quota has time for: docker --cpus, limits.cpu of Kubernetes, CPUQuota of systemd). Process-wide;
  * results that depend on it (sums split by thread) repeat for the same number. */
 TERN_API void tern_set_num_threads(int threads);
 TERN_API int tern_num_threads(void);

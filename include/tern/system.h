@@ -56,14 +56,15 @@ TERN_API void tern_cuda_report(tern_cuda_report_t *out_report);
 typedef struct tern_cpu_report_t {
     char model[TERN_DEV_LABEL_BYTES]; /* of the processor, "" when the system does not say */
     int32_t processors;               /* this process may run on */
-    int32_t threads;                  /* tern_num_threads() */
-    const char *isa;                  /* instruction set of tern's kernels: base, avx2, avx512 */
-    const char *tuning;               /* the CPU whose measurements they go by: zen5, zen4, intel */
-    const char *libraries;            /* path of libtern_blas.so in use, or NULL */
-    const char *libraries_missing;    /* why it is not, lines; "" */
-    char blas[TERN_DEV_LABEL_BYTES];  /* "OpenBLAS 0.3.21, kernels SkylakeX", or "" */
-    char blas_reason[256];            /* why those kernels */
-    char dnn[TERN_DEV_LABEL_BYTES];   /* "oneDNN 2.6.0, AVX512", or "" */
+    double quota;    /* of a container or control group: processors' worth of time; 0: no limit */
+    int32_t threads; /* tern_num_threads() */
+    const char *isa; /* instruction set of tern's kernels: base, avx2, avx512 */
+    const char *tuning;              /* the CPU whose measurements they go by: zen5, zen4, intel */
+    const char *libraries;           /* path of libtern_blas.so in use, or NULL */
+    const char *libraries_missing;   /* why it is not, lines; "" */
+    char blas[TERN_DEV_LABEL_BYTES]; /* "OpenBLAS 0.3.21, kernels SkylakeX", or "" */
+    char blas_reason[256];           /* why those kernels */
+    char dnn[TERN_DEV_LABEL_BYTES];  /* "oneDNN 2.6.0, AVX512", or "" */
 } tern_cpu_report_t;
 TERN_API void tern_cpu_report(tern_cpu_report_t *out_report);
 

@@ -47,6 +47,18 @@ static double number_of(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : -1;
 }
 
+static void put_cpu(const cJSON *d)
+{
+    printf("         %.0f processors, ", number_of(d, "processors"));
+    if (number_of(d, "processor_quota") > 0)
+        printf("time for %.3g of them (the quota of a container or control group), ",
+               number_of(d, "processor_quota"));
+    printf("%.0f threads in use, kernels for %s, tuned for %s\n"
+           "         BLAS: %s\n         DNN: %s\n",
+           number_of(d, "threads"), string_of(d, "instruction_set"), string_of(d, "tuned_for"),
+           string_of(d, "blas"), string_of(d, "dnn"));
+}
+
 static void put_device(const cJSON *d)
 {
     char free[TEXT_SIZE_BYTES], total[TEXT_SIZE_BYTES];
@@ -74,10 +86,7 @@ static void put_device(const cJSON *d)
                number_of(d, "utilization_percent"), number_of(d, "memory_utilization_percent"),
                number_of(d, "temperature_celsius"), number_of(d, "clock_mhz"));
     if (number_of(d, "processors") >= 0)
-        printf("         %.0f processors, %.0f threads in use, kernels for %s, tuned for %s\n"
-               "         BLAS: %s\n         DNN: %s\n",
-               number_of(d, "processors"), number_of(d, "threads"), string_of(d, "instruction_set"),
-               string_of(d, "tuned_for"), string_of(d, "blas"), string_of(d, "dnn"));
+        put_cpu(d);
 }
 
 static void put_reason(void)

@@ -116,6 +116,8 @@ static cJSON *cpu(void)
     add(object, "name", report.model);
     cJSON_AddBoolToObject(object, "simulated", false);
     cJSON_AddNumberToObject(object, "processors", report.processors);
+    if (report.quota > 0)
+        cJSON_AddNumberToObject(object, "processor_quota", report.quota);
     cJSON_AddNumberToObject(object, "threads", report.threads);
     add(object, "instruction_set", report.isa);
     add(object, "tuned_for", report.tuning);
