@@ -139,7 +139,8 @@ set_target_properties(tern PROPERTIES
 target_link_libraries(tern PRIVATE tern_flags $<BUILD_INTERFACE:tern_link>)
 target_include_directories(tern INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_options(tern PRIVATE -Wl,-z,now)
+# nodelete: threads that have used the library call it as they end, after the last dlclose, too.
+target_link_options(tern PRIVATE -Wl,-z,now -Wl,-z,nodelete)
 if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
   target_link_options(tern PRIVATE -Wl,--no-undefined)
 endif()

@@ -308,6 +308,14 @@ if(TERN_BENCH)
   tern_test_properties(front/bench_arguments front)
 endif()
 
+add_executable(unload ${PROJECT_SOURCE_DIR}/tests/front/unload.c)
+set_target_properties(unload PROPERTIES C_EXTENSIONS ON
+                      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/front)
+target_link_libraries(unload PRIVATE tern_flags Threads::Threads ${CMAKE_DL_LIBS})
+add_dependencies(unload tern)
+add_test(NAME front/unload COMMAND unload $<TARGET_FILE:tern>)
+tern_test_properties(front/unload front)
+
 # Memory that nobody wrote, under valgrind: not in builds that a sanitizer watches.
 if(TERN_HAVE_SIM AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   add_executable(undefined_reads ${PROJECT_SOURCE_DIR}/tests/front/undefined_reads.c)
