@@ -8,6 +8,7 @@
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/numeral.h"
 #include "core/target.h"
 #include "core/thread_cache.h"
 
@@ -175,12 +176,13 @@ static void put_settings(writer *w)
     const core_alloc_settings *s = core_alloc_environment(NULL);
     core_alloc *a = core_device_allocator_of(w->only);
     const core_alloc_settings now = a != NULL ? core_alloc_settings_of(a) : *s;
+    char threshold[CORE_REAL_BYTES];
     fprintf(w->file,
             "\"allocator_settings\": {\"max_split_size\": %lld, "
-            "\"garbage_collection_threshold\": %g, \"expandable_segments\": %s, "
+            "\"garbage_collection_threshold\": %s, \"expandable_segments\": %s, "
             "\"max_non_split_rounding_size\": %lld, \"no_cache\": %s}",
             now.max_split_bytes == INT64_MAX ? -1LL : (long long)now.max_split_bytes,
-            now.gc_threshold, now.expandable_segments ? "true" : "false",
+            core_real_text(now.gc_threshold, threshold), now.expandable_segments ? "true" : "false",
             (long long)now.max_non_split_rounding_bytes, now.no_cache ? "true" : "false");
 }
 

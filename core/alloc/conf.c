@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc/engine.h"
+#include "core/numeral.h"
 
 enum { MIB_SHIFT = 20, LEAST_SPLIT_MIB = 20, LEAST_SEGMENT_MIB = 10, MOST_THREADS = 128 };
 
@@ -80,7 +81,7 @@ static bool read_number(reading *r, int64_t *out_number)
 static bool read_real(reading *r, double *out_number)
 {
     char *end;
-    *out_number = strtod(r->at, &end);
+    *out_number = core_parse_real(r->at, &end);
     if (end == r->at || !isfinite(*out_number))
         return refuse(r, "a number is needed");
     r->at = end;

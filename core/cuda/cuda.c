@@ -10,6 +10,7 @@
 
 #include "core/backend.h"
 #include "core/lock.h"
+#include "core/numeral.h"
 #include "core/plugin.h"
 #include "core/visible/list.h"
 
@@ -227,7 +228,7 @@ static int64_t probe_ms(void)
 {
     const char *wish = getenv("TERN_PROBE_SECONDS");
     char *end = NULL;
-    const double seconds = wish != NULL ? strtod(wish, &end) : DEFAULT_PROBE_SECONDS;
+    const double seconds = wish != NULL ? core_parse_real(wish, &end) : DEFAULT_PROBE_SECONDS;
     if (wish == NULL ||
         (end != wish && *end == '\0' && seconds >= 0 && seconds <= MOST_PROBE_SECONDS))
         return (int64_t)(seconds * 1000);
