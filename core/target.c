@@ -12,8 +12,6 @@
 
 #include "tern/error.h"
 
-/* Where the system shows a process's open files, which is how one without a name gets one. */
-#define OPEN_FILES "/proc/self/fd"
 enum { TEMPORARY_BYTES = 48, NAMES_TRIED = 100 };
 
 static void fail_errno(tern_site_t site, const char *what, const char *path, const char *action)
@@ -94,20 +92,66 @@ static void choose_name(core_target *target)
                    target->path, (long)getpid(), counter++);
 }
 
-/* A new file without a name, which goes when the process does, however that ends. -1: this file system has
- * none, or nothing could give it a name later. */
-static int open_nameless(const char *path)
-{
-    int file = -1;
 #ifdef O_TMPFILE
-    char *folder = access(OPEN_FILES, X_OK) == 0 ? folder_of(path) : NULL;
-    file = folder != NULL ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+/* Gives an open file a name beside the target. */
+static bool link_to(core_target *target, int file)
+{
+    char open_file[64];
+    (void)snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", file);
+    errno = EEXIST;
+    for (int attempt = 0; attempt < NAMES_TRIED && errno == EEXIST; attempt++) {
+        choose_name(target);
+        if (linkat(AT_FDCWD, open_file, AT_FDCWD, target->temporary, AT_SYMLINK_FOLLOW) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A new file without a name, which goes when the process does, however that ends. -1: this file system has none. */
+static int open_nameless(const core_target *target)
+{
+    char *folder = folder_of(target->path);
+    const int file = folder != NULL ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
     free(folder);
-#else
-    (void)path;
-#endif
     return file;
 }
+
+/* Could it have a name later? Not without /proc, nor where a sandbox forbids links. Tried with another one, since a
+ * file that has lost its name gets no other. */
+static bool may_link(core_target *target)
+{
+    const int file = open_nameless(target);
+    const bool may = file >= 0 && link_to(target, file);
+    if (may)
+        unlink(target->temporary);
+    if (file >= 0)
+        close(file);
+    return may;
+}
+
+static bool give_name(core_target *target)
+{
+    target->named = link_to(target, fileno(target->stream));
+    return target->named;
+}
+#else
+static int open_nameless(const core_target *target)
+{
+    (void)target;
+    return -1;
+}
+
+static bool may_link(core_target *target)
+{
+    (void)target;
+    return false;
+}
+
+static bool give_name(core_target *target)
+{
+    return target->named;
+}
+#endif
 
 /* Opens a new file of a name that nobody else has. Not mkstemp: that one makes files for the owner
  * alone, and the umask, which the mode of a new file comes from, cannot be asked for safely. */
@@ -121,22 +165,6 @@ static int open_named(core_target *target)
     }
     target->named = file >= 0;
     return file;
-}
-
-/* Gives the file a name to be renamed from: a link cannot replace what is there. */
-static bool give_name(core_target *target)
-{
-#ifdef O_TMPFILE
-    char open_file[64];
-    (void)snprintf(open_file, sizeof open_file, OPEN_FILES "/%d", fileno(target->stream));
-    errno = EEXIST;
-    for (int attempt = 0; attempt < NAMES_TRIED && !target->named && errno == EEXIST; attempt++) {
-        choose_name(target);
-        target->named =
-            linkat(AT_FDCWD, open_file, AT_FDCWD, target->temporary, AT_SYMLINK_FOLLOW) == 0;
-    }
-#endif
-    return target->named;
 }
 
 static void remove_temporary(const core_target *target)
@@ -155,7 +183,7 @@ static bool open_temporary(core_target *target)
                      target->path);
         return false;
     }
-    const int nameless = open_nameless(target->path);
+    const int nameless = may_link(target) ? open_nameless(target) : -1;
     const int file = nameless >= 0 ? nameless : open_named(target);
     if (file < 0) {
         fail_target(target, "cannot write a file beside it");

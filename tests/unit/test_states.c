@@ -2,13 +2,18 @@
 #include "tests/support/check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -405,6 +410,43 @@ static void test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_fi
     tern_state_free(state);
 }
 
+/* From now on the system gives no file of this process a second name. */
+static bool forbid_links(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* As some sandboxes have it. */
+static void test_a_save_needs_no_links(void **unused)
+{
+    (void)unused;
+    enum { UNABLE = 77 };
+    tern_state *state = one_number(1);
+    tern_state_save(state, file_path("sandbox"));
+    tern_state_set_number(state, "n", 2);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(!forbid_links()                                           ? UNABLE
+              : tern_state_save(state, file_path("sandbox")) == TERN_OK ? 0
+                                                                        : 1);
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == UNABLE)
+        skip();
+    assert_int_equal(how, 0);
+    assert_true(saved_number("sandbox") == 2);
+    assert_int_equal(count_files("sandbox"), 1);
+    tern_state_free(state);
+}
+
 /* What is no regular file is refused before a new file is made. */
 static void test_a_save_onto_something_else_fails(void **unused)
 {
@@ -477,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_a_save_of_a_bad_name_leaves_the_old_file),
         cmocka_unit_test(test_a_save_that_the_disk_cuts_short_leaves_the_old_file),
         cmocka_unit_test(test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_file),
+        cmocka_unit_test(test_a_save_needs_no_links),
         cmocka_unit_test(test_a_save_onto_something_else_fails),
         cmocka_unit_test(test_nothing_happens_while_an_error_is_pending),
         cmocka_unit_test(test_loading_what_is_not_there_says_why),
