@@ -5,6 +5,7 @@
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/tuning.h"
+#include "core/control_group.h"
 #include "core/processors.h"
 #include "tern/system.h"
 
@@ -41,7 +42,7 @@ void tern_cpu_report(tern_cpu_report_t *out_report)
     memset(out_report, 0, sizeof *out_report);
     read_model(out_report->model);
     out_report->processors = core_processors();
-    out_report->quota = core_processor_quota();
+    out_report->quota = core_group_quota();
     out_report->threads = tern_num_threads();
     out_report->isa = cpu_isa_name(cpu_isa());
     out_report->tuning = cpu_tuning_name(cpu_tuning());

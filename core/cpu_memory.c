@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/control_group.h"
 #include "core/device_memory.h"
 #include "core/log.h"
 #include "core/tally.h"
@@ -115,8 +116,12 @@ tern_status_t core_cpu_info(int64_t *out_free, int64_t *out_total)
         available = sysconf(_SC_AVPHYS_PAGES) * page;
     if (page <= 0 || total <= 0 || available < 0)
         return TERN_ERR_UNSUPPORTED;
-    *out_total = total * page;
+    int64_t limit, left;
+    const bool limited = core_group_memory(&limit, &left);
+    *out_total = limited && limit < total * page ? limit : total * page;
     *out_free = available < *out_total ? available : *out_total;
+    if (limited && left < *out_free)
+        *out_free = left;
     return TERN_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/backend.h"
+#include "core/control_group.h"
 #include "core/cpu_memory.h"
 #include "core/device_memory.h"
 #include "core/error.h"
@@ -267,6 +268,13 @@ static void say_limits(core_text *text, const tern_oom_info_t *info)
     struct rlimit limit;
     if (info->device.kind != TERN_KIND_CPU)
         return;
+    int64_t most, left;
+    char size[SIZE_TEXT];
+    if (core_group_memory(&most, &left))
+        core_text_add(
+            text,
+            "  limit: the container or control group may have %s, all its processes together\n",
+            size_text(most, size));
     if (getrlimit(RLIMIT_AS, &limit) == 0)
         say_limit(text, &limit, "-v");
     if (getrlimit(RLIMIT_DATA, &limit) == 0)

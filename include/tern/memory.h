@@ -50,8 +50,8 @@ TERN_API void tern_memory_reset_accumulated(tern_dev_t dev);
 TERN_API int64_t tern_memory_summary(tern_dev_t dev, bool abbreviated, char *buffer, int64_t bytes);
 
 /* Free and total memory of a device, as its driver says; other processes count. On the CPU what the system
- * can give without swapping is free (MemAvailable: caches of files are). TERN_ERR_UNSUPPORTED where the
- * backend cannot say. */
+ * can give without swapping is free (MemAvailable: caches of files are), and no more than the limit of a container or
+ * control group leaves, which then is the total. TERN_ERR_UNSUPPORTED where the backend cannot say. */
 TERN_API tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int64_t *out_free,
                                            int64_t *out_total);
 #define tern_memory_info(dev, out_free, out_total) \

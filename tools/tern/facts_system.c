@@ -55,8 +55,11 @@ cJSON *facts_system(void)
     }
     add_distribution(object);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    int64_t available = 0, most = 0;
     if (pages > 0 && page_bytes > 0)
         cJSON_AddNumberToObject(object, "memory_bytes", (double)pages * (double)page_bytes);
+    if (tern_memory_info(TERN_CPU, &available, &most) == TERN_OK && most < pages * page_bytes)
+        cJSON_AddNumberToObject(object, "memory_limit_bytes", (double)most); /* of the container */
     if (container() != NULL)
         cJSON_AddStringToObject(object, "container", container());
     return object;
@@ -90,7 +93,8 @@ static void print_value(const cJSON *item)
     if (cJSON_IsBool(item))
         printf("%s", cJSON_IsTrue(item) ? "yes" : "no");
     else if (cJSON_IsNumber(item))
-        printf("%.0f", item->valuedouble);
+        printf(item->valuedouble < 100 ? "%.4g" : "%.0f",
+               item->valuedouble); /* a quota is no whole number */
     else
         printf("%s", item->valuestring[0] != '\0' ? item->valuestring : "(empty)");
 }
