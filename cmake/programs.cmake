@@ -60,7 +60,8 @@ if(TERN_BENCH)
   endforeach()
   # The device allocator is no public interface: its bench compiles it in.
   file(GLOB alloc CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/alloc/*.c)
-  target_sources(bench_alloc PRIVATE ${alloc} ${PROJECT_SOURCE_DIR}/core/fault.c)
+  target_sources(bench_alloc PRIVATE ${alloc} ${PROJECT_SOURCE_DIR}/core/fault.c
+                 ${PROJECT_SOURCE_DIR}/core/numeral.c)
   target_include_directories(bench_alloc PRIVATE ${PROJECT_SOURCE_DIR})
 endif()
 
