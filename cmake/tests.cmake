@@ -223,7 +223,7 @@ if(TERN_HAVE_CMOCKA)
     endforeach()
   endforeach()
   if(NOT TERN_SANITIZE) # the same code, which some CPU has run there
-    foreach(kernels copy cross_entropy elementwise gemm gemm_way norm reduce softmax)
+    foreach(kernels copy cross_entropy elementwise gemm gemm_bits gemm_way norm reduce softmax)
       tern_tuned(unit/cpu_${kernels})
     endforeach()
   endif()

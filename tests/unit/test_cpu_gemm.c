@@ -311,55 +311,6 @@ static void test_gemm_infinity_times_zero(void **state)
     karray_free(&out);
 }
 
-/* [m, k] by [k, n], whose layout says whether it is stored transposed. */
-static void expect_same_bits(tern_dtype_t dtype, int64_t m, int64_t k, int64_t n, bool transposed)
-{
-    const int64_t a_dims[2] = { m, k }, b_dims[2] = { k, n }, out_dims[2] = { m, n };
-    karray a = kernel_operand(dtype, 2, a_dims, 1), b = kernel_operand(dtype, 2, b_dims, 2);
-    karray out[3];
-    if (transposed)
-        karray_relayout(&b, KARRAY_SWAPPED);
-    for (int t = 0; t < 3; t++) {
-        out[t] = karray_filled(dtype, 2, out_dims, 0);
-        const kernel_run run = { .kernel = cpu_gemm,
-                                 .threads = 1 + t,
-                                 .in = { &a, &b },
-                                 .out = { &out[t] },
-                                 .n_in = 2,
-                                 .n_out = 1 };
-        assert_int_equal(kernel_call(&run), TERN_OK);
-    }
-    const size_t bytes = (size_t)(m * n * tern_dtype_size(dtype));
-    assert_memory_equal(out[0].view.data, out[1].view.data, bytes);
-    assert_memory_equal(out[0].view.data, out[2].view.data, bytes);
-    karray_free(&a);
-    karray_free(&b);
-    for (int t = 0; t < 3; t++)
-        karray_free(&out[t]);
-}
-
-/* Parts of a product are narrower than it: still every sum has the whole product's order. Sizes are
- * those of own kernels; a library decides for itself. */
-static void same_bits(void *context)
-{
-    (void)context;
-    for (int t = 0; t < 2; t++) {
-        expect_same_bits(TERN_F64, 50, 201, 60, t == 1);
-        expect_same_bits(TERN_F32, 50, 270, 40, t == 1);
-        expect_same_bits(TERN_F32, 34, 300, 60, t == 1);
-        expect_same_bits(TERN_F32, 77, 90, 97, t == 1); /* uneven rows, and one column too many */
-        expect_same_bits(TERN_F16, 150, 301, 130, t == 1);
-        expect_same_bits(TERN_BF16, 150, 301, 130, t == 1);
-        if (cpu_isa() != CPU_ISA_AVX512)
-            continue;
-        expect_same_bits(TERN_F32, 150, 301, 130, t == 1);
-        expect_same_bits(TERN_F32, 64, 600, 100, t == 1);
-        expect_same_bits(TERN_F32, 40, 300, 200, t == 1);
-        expect_same_bits(TERN_F32, 300, 700, 40, t == 1);
-        expect_same_bits(TERN_F32, 403, 226, 111, t == 1);
-    }
-}
-
 /* Long enough for its own way: pieces in their order, the last one shorter. */
 static void long_dots(void *context)
 {
@@ -371,20 +322,12 @@ static void long_dots(void *context)
             product_check(&(product_case){ dtypes[d], 0, 1, 200001, 1, .a_layout = KARRAY_GAPS,
                                            .threads = threads });
         }
-    expect_same_bits(TERN_F32, 1, 200001, 1, false);
-    expect_same_bits(TERN_F64, 1, 200001, 1, false);
 }
 
 static void test_gemm_long_dot(void **state)
 {
     (void)state;
     kernel_each_isa(long_dots, NULL);
-}
-
-static void test_gemm_same_bits_with_any_threads(void **state)
-{
-    (void)state;
-    kernel_each_isa(same_bits, NULL);
 }
 
 int main(void)
@@ -403,7 +346,6 @@ int main(void)
         cmocka_unit_test(test_gemm_integers_wrap),
         cmocka_unit_test(test_gemm_nothing_to_add),
         cmocka_unit_test(test_gemm_infinity_times_zero),
-        cmocka_unit_test(test_gemm_same_bits_with_any_threads),
         cmocka_unit_test(test_gemm_long_dot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
