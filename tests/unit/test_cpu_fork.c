@@ -351,7 +351,7 @@ static double total_of(size_t i)
 
 static double parents[sizeof large / sizeof *large];
 
-/* Threads of its own, or the child would not be whole: one call of each in it, and then in a child of its own. */
+/* In a child, and then in a child of it. */
 static void compute_as_the_parent(uintptr_t generations)
 {
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
