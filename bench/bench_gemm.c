@@ -7,6 +7,7 @@
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
 #include <dlfcn.h>
+#include <link.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +45,28 @@ typedef struct product {
         c; /* of a library's own, as tern's results are: one that the other has written is in a cache */
 } product;
 
+typedef struct loaded {
+    const char *name; /* what its file's name begins with: versions differ between systems */
+    void *handle;
+} loaded;
+
+static int is_loaded(struct dl_phdr_info *info, size_t bytes, void *user)
+{
+    (void)bytes;
+    loaded *library = user;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
+    if (strncmp(file, library->name, strlen(library->name)) != 0)
+        return 0;
+    library->handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    return library->handle != NULL;
+}
+
 static void find(void *out_function, const char *file, const char *name)
 {
-    void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
-    void *symbol = library != NULL ? dlsym(library, name) : NULL;
+    loaded library = { file, NULL };
+    dl_iterate_phdr(is_loaded, &library);
+    void *symbol = library.handle != NULL ? dlsym(library.handle, name) : NULL;
     memcpy(out_function, &symbol, sizeof symbol);
 }
 
@@ -58,10 +77,10 @@ static void find_libraries(void)
     TERN_SCOPE;
     tern_tensor *a = tern_ones(TERN_SHAPE(256, 256), .dtype = TERN_F64);
     (void)tern_matmul(a, a);
-    find(&libraries.sgemm, "libopenblas.so.0", "cblas_sgemm");
-    find(&libraries.openblas_threads, "libopenblas.so.0", "openblas_set_num_threads");
-    find(&libraries.dnnl_sgemm, "libdnnl.so.2", "dnnl_sgemm");
-    find(&libraries.omp_threads, "libgomp.so.1", "omp_set_num_threads");
+    find(&libraries.sgemm, "libopenblas", "cblas_sgemm");
+    find(&libraries.openblas_threads, "libopenblas", "openblas_set_num_threads");
+    find(&libraries.dnnl_sgemm, "libdnnl.so", "dnnl_sgemm");
+    find(&libraries.omp_threads, "libgomp.so", "omp_set_num_threads");
 }
 
 static void by_tern(void *user, int64_t repeats)

@@ -10,7 +10,7 @@ endfunction()
 message(STATUS "tern ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, "
                "${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
 tern_say("matrix products:  " "${TERN_HAVE_BLAS}" "${TERN_BLAS_LIBRARY}" "portable kernels")
-tern_say("convolutions:     " "${TERN_HAVE_ONEDNN}" "${TERN_ONEDNN_LIBRARY}" "portable kernels")
+tern_say("convolutions:     " "${TERN_HAVE_ONEDNN}" "${TERN_ONEDNN_SAYS}" "portable kernels")
 tern_say("threads:          " "${TERN_HAVE_OPENMP}" "OpenMP ${OpenMP_C_VERSION}" "one thread")
 tern_say("gzip files:       " "${TERN_HAVE_ZLIB}" "zlib ${ZLIB_VERSION_STRING}" "unpacked only")
 tern_say("simulated devices:" "${TERN_HAVE_SIM}" "yes" "no C++ compiler was found, or TERN_SIM=OFF")

@@ -299,6 +299,9 @@ endif()
 add_test(NAME front/cuda_archs COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_cuda_archs.sh
          ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
 tern_test_properties(front/cuda_archs front)
+add_test(NAME front/onednn_version COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_onednn_version.sh
+         ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
+tern_test_properties(front/onednn_version front)
 add_test(NAME front/ccache COMMAND sh ${PROJECT_SOURCE_DIR}/tests/front/test_ccache.sh
          ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND})
 tern_test_properties(front/ccache front)

@@ -64,11 +64,6 @@ static void describe(const cpu_conv2d_shape *s, conv_geometry *g)
     set_pair(g->pad, s->pad_h, s->pad_w);
 }
 
-dnnl_data_type_t conv_type_of(int64_t dtype)
-{
-    return dtype == CPU_BLAS_BF16 ? dnnl_bf16 : dtype == CPU_BLAS_F16 ? dnnl_f16 : dnnl_f32;
-}
-
 static dnnl_format_tag_t tag_x(const cpu_conv2d_shape *s)
 {
     return s->format == CPU_CONV_NHWC ? dnnl_nhwc : dnnl_nchw;
@@ -81,80 +76,43 @@ static dnnl_format_tag_t tag_w(const cpu_conv2d_shape *s)
     return s->weights == CPU_CONV_OHWI ? dnnl_ohwi : dnnl_oihw;
 }
 
-/* Descriptors of all tensors in the caller's layouts or in one plan's. */
+/* All tensors in the caller's layouts or in one plan's. */
 typedef struct conv_descs {
-    dnnl_memory_desc_t x, w, y, bias;
+    onednn_own x, w, y, bias;
 } conv_descs;
 
+static void free_descs(conv_descs *d)
+{
+    onednn_free(&d->x);
+    onednn_free(&d->w);
+    onednn_free(&d->y);
+    onednn_free(&d->bias);
+}
+
+/* free_descs ends what it gives, on failure too. */
 static bool describe_tensors(const conv_key *key, const conv_geometry *g, dnnl_format_tag_t x,
                              dnnl_format_tag_t w, conv_descs *out)
 {
-    dnnl_data_type_t type = conv_type_of(key->shape.dtype);
+    dnnl_data_type_t type = onednn_type(key->shape.dtype);
     /* Sums over images and parts: rounded once, by who called. */
     dnnl_data_type_t w_type = key->pass == CPU_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
-    return dnnl_memory_desc_init_by_tag(&out->x, 4, g->x, type, x) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->y, 4, g->y, type, x) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->w, g->w_ndims, g->w, w_type, w) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&out->bias, 1, g->bias, w_type, dnnl_x) == dnnl_success;
+    memset(out, 0, sizeof *out);
+    return onednn_by_tag(&out->x, 4, g->x, type, x) && onednn_by_tag(&out->y, 4, g->y, type, x) &&
+           onednn_by_tag(&out->w, g->w_ndims, g->w, w_type, w) &&
+           onednn_by_tag(&out->bias, 1, g->bias, w_type, dnnl_x);
 }
 
-static dnnl_status_t describe_op(int pass, const conv_descs *d, const dnnl_memory_desc_t *bias,
-                                 const conv_geometry *g, dnnl_convolution_desc_t *out)
+static onednn_conv describe_conv(int pass, const conv_descs *d, bool has_bias,
+                                 const conv_geometry *g)
 {
-    dnnl_alg_kind_t direct = dnnl_convolution_direct;
-    if (pass == CPU_CONV_FORWARD)
-        return dnnl_dilated_convolution_forward_desc_init(out, dnnl_forward_training, direct, &d->x,
-                                                          &d->w, bias, &d->y, g->stride,
-                                                          g->dilation, g->pad, g->pad);
-    if (pass == CPU_CONV_BACKWARD_DATA)
-        return dnnl_dilated_convolution_backward_data_desc_init(
-            out, direct, &d->x, &d->w, &d->y, g->stride, g->dilation, g->pad, g->pad);
-    return dnnl_dilated_convolution_backward_weights_desc_init(
-        out, direct, &d->x, &d->w, bias, &d->y, g->stride, g->dilation, g->pad, g->pad);
-}
-
-/* Scratch comes from this thread's buffer. */
-dnnl_primitive_attr_t conv_attributes(void)
-{
-    dnnl_primitive_attr_t attr = NULL;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
-        return NULL;
-    if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success)
-        return attr;
-    dnnl_primitive_attr_destroy(attr);
-    return NULL;
-}
-
-static const char *kernel_name(const_dnnl_primitive_desc_t pd)
-{
-    const char *name = NULL;
-    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success)
-        return NULL;
-    return name;
-}
-
-static bool is_reference(const_dnnl_primitive_desc_t pd)
-{
-    const char *name = kernel_name(pd);
-    return !name || strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL;
-}
-
-dnnl_primitive_desc_t conv_first_fast(const_dnnl_op_desc_t op, dnnl_primitive_attr_t attr,
-                                      dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
-{
-    dnnl_primitive_desc_iterator_t it = NULL;
-    if (dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) != dnnl_success)
-        return NULL;
-    dnnl_primitive_desc_t found = NULL;
-    do {
-        dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
-        if (pd && !is_reference(pd))
-            found = pd;
-        else if (pd)
-            dnnl_primitive_desc_destroy(pd);
-    } while (!found && dnnl_primitive_desc_iterator_next(it) == dnnl_success);
-    dnnl_primitive_desc_iterator_destroy(it);
-    return found;
+    return (onednn_conv){ .pass = pass,
+                          .x = onednn_layout_of(&d->x),
+                          .w = onednn_layout_of(&d->w),
+                          .bias = has_bias ? onednn_layout_of(&d->bias) : NULL,
+                          .y = onednn_layout_of(&d->y),
+                          .stride = g->stride,
+                          .dilation = g->dilation,
+                          .pad = g->pad };
 }
 
 /* A forward descriptor over free layouts: the hint that backward descriptors ask for. */
@@ -163,32 +121,26 @@ static dnnl_primitive_desc_t forward_hint(const conv_key *backward, const conv_g
 {
     conv_key key = *backward;
     conv_descs d;
-    dnnl_convolution_desc_t op;
     dnnl_primitive_desc_t hint = NULL;
     key.pass = CPU_CONV_FORWARD;
-    if (!describe_tensors(&key, g, dnnl_format_tag_any, dnnl_format_tag_any, &d) ||
-        describe_op(CPU_CONV_FORWARD, &d, NULL, g, &op) != dnnl_success)
-        return NULL;
-    dnnl_primitive_desc_create(&hint, &op, NULL, engine, NULL);
+    if (describe_tensors(&key, g, dnnl_format_tag_any, dnnl_format_tag_any, &d)) {
+        const onednn_conv conv = describe_conv(CPU_CONV_FORWARD, &d, false, g);
+        hint = onednn_conv_first(&conv, engine, NULL);
+    }
+    free_descs(&d);
     return hint;
 }
 
-static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometry *g,
-                                         conv_layouts layouts, dnnl_engine_t engine)
+static dnnl_primitive_desc_t find_fast(const conv_key *key, const conv_geometry *g,
+                                       const conv_descs *d, dnnl_engine_t engine)
 {
-    conv_descs d;
-    dnnl_convolution_desc_t op;
-    dnnl_format_tag_t x = layouts == LAYOUTS_AS_GIVEN ? tag_x(&key->shape) : dnnl_format_tag_any;
-    if (!describe_tensors(key, g, x, dnnl_format_tag_any, &d) ||
-        describe_op(key->pass, &d, key->has_bias ? &d.bias : NULL, g, &op) != dnnl_success)
-        return NULL;
-    dnnl_primitive_attr_t attr = conv_attributes();
-    dnnl_primitive_desc_t hint = NULL;
+    const bool forward = key->pass == CPU_CONV_FORWARD;
+    const onednn_conv conv = describe_conv(key->pass, d, key->has_bias != 0, g);
+    dnnl_primitive_attr_t attr = onednn_attributes();
+    dnnl_primitive_desc_t hint = forward ? NULL : forward_hint(key, g, engine);
     dnnl_primitive_desc_t pd = NULL;
-    if (key->pass != CPU_CONV_FORWARD)
-        hint = forward_hint(key, g, engine);
-    if (attr && (hint || key->pass == CPU_CONV_FORWARD))
-        pd = conv_first_fast(&op, attr, engine, hint);
+    if (attr && (hint || forward))
+        pd = onednn_conv_first_fast(&conv, attr, engine, hint);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
     if (attr)
@@ -196,9 +148,21 @@ static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometr
     return pd;
 }
 
+static dnnl_primitive_desc_t try_layouts(const conv_key *key, const conv_geometry *g,
+                                         conv_layouts layouts, dnnl_engine_t engine)
+{
+    conv_descs d;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_format_tag_t x = layouts == LAYOUTS_AS_GIVEN ? tag_x(&key->shape) : dnnl_format_tag_any;
+    if (describe_tensors(key, g, x, dnnl_format_tag_any, &d))
+        pd = find_fast(key, g, &d, engine);
+    free_descs(&d);
+    return pd;
+}
+
 static bool is_gemm(const_dnnl_primitive_desc_t pd)
 {
-    return pd && strncmp(kernel_name(pd), "gemm", 4) == 0;
+    return pd && strncmp(onednn_name(pd), "gemm", 4) == 0;
 }
 
 /* NHWC kernels are the fastest on every layer of bench_conv, and free of reorders, but for the
@@ -226,11 +190,11 @@ static dnnl_primitive_desc_t choose(const conv_key *key, const conv_geometry *g,
     return keep_first ? first : second;
 }
 
-static bool make_reorder(conv_tensor *t, const dnnl_memory_desc_t *outer,
-                         const dnnl_memory_desc_t *inner, bool is_output, dnnl_engine_t engine)
+static bool make_reorder(conv_tensor *t, onednn_layout outer, onednn_layout inner, bool is_output,
+                         dnnl_engine_t engine)
 {
-    const dnnl_memory_desc_t *from = is_output ? inner : outer;
-    const dnnl_memory_desc_t *to = is_output ? outer : inner;
+    const onednn_layout from = is_output ? inner : outer;
+    const onednn_layout to = is_output ? outer : inner;
     dnnl_primitive_desc_t pd = NULL;
     t->inner_bytes = dnnl_memory_desc_get_size(inner);
     bool ok =
@@ -242,8 +206,8 @@ static bool make_reorder(conv_tensor *t, const dnnl_memory_desc_t *outer,
     return ok;
 }
 
-static bool make_tensor(conv_tensor *t, const dnnl_memory_desc_t *outer,
-                        const dnnl_memory_desc_t *inner, bool is_output, dnnl_engine_t engine)
+static bool make_tensor(conv_tensor *t, onednn_layout outer, onednn_layout inner, bool is_output,
+                        dnnl_engine_t engine)
 {
     if (!inner || dnnl_memory_create(&t->outer, outer, engine, NULL) != dnnl_success)
         return false;
@@ -252,39 +216,48 @@ static bool make_tensor(conv_tensor *t, const dnnl_memory_desc_t *outer,
     return make_reorder(t, outer, inner, is_output, engine);
 }
 
-static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t plain,
-                                           dnnl_query_t gradient, bool is_gradient)
+static onednn_layout layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t plain,
+                               dnnl_query_t gradient, bool is_gradient)
 {
     return dnnl_primitive_desc_query_md(pd, is_gradient ? gradient : plain, 0);
+}
+
+static bool make_scratch(conv_entry *e, const_dnnl_primitive_desc_t pd, dnnl_engine_t engine)
+{
+    const onednn_layout scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    e->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    return e->scratch_bytes == 0 ||
+           dnnl_memory_create(&e->scratch, scratch, engine, NULL) == dnnl_success;
+}
+
+static bool make_from(conv_entry *e, const conv_descs *d, const_dnnl_primitive_desc_t pd,
+                      dnnl_engine_t engine)
+{
+    const int pass = e->key.pass;
+    const bool writes_x = pass == CPU_CONV_BACKWARD_DATA;
+    const bool writes_w = pass == CPU_CONV_BACKWARD_WEIGHTS;
+    const bool writes_y = pass == CPU_CONV_FORWARD;
+    const onednn_layout x = layout_of(pd, dnnl_query_src_md, dnnl_query_diff_src_md, writes_x);
+    const onednn_layout w =
+        layout_of(pd, dnnl_query_weights_md, dnnl_query_diff_weights_md, writes_w);
+    const onednn_layout y = layout_of(pd, dnnl_query_dst_md, dnnl_query_diff_dst_md, !writes_y);
+    if (e->key.has_bias &&
+        dnnl_memory_create(&e->bias, onednn_layout_of(&d->bias), engine, NULL) != dnnl_success)
+        return false;
+    return make_tensor(&e->tensor[SLOT_X], onednn_layout_of(&d->x), x, writes_x, engine) &&
+           make_tensor(&e->tensor[SLOT_W], onednn_layout_of(&d->w), w, writes_w, engine) &&
+           make_tensor(&e->tensor[SLOT_Y], onednn_layout_of(&d->y), y, writes_y, engine);
 }
 
 static bool make_tensors(conv_entry *e, const conv_geometry *g, const_dnnl_primitive_desc_t pd,
                          dnnl_engine_t engine)
 {
     const cpu_conv2d_shape *s = &e->key.shape;
-    int pass = e->key.pass;
-    bool writes_x = pass == CPU_CONV_BACKWARD_DATA;
-    bool writes_w = pass == CPU_CONV_BACKWARD_WEIGHTS;
-    bool writes_y = pass == CPU_CONV_FORWARD;
     conv_descs d;
-    if (!describe_tensors(&e->key, g, tag_x(s), tag_w(s), &d))
-        return false;
-    const dnnl_memory_desc_t *x =
-        layout_of(pd, dnnl_query_src_md, dnnl_query_diff_src_md, writes_x);
-    const dnnl_memory_desc_t *w =
-        layout_of(pd, dnnl_query_weights_md, dnnl_query_diff_weights_md, writes_w);
-    const dnnl_memory_desc_t *y =
-        layout_of(pd, dnnl_query_dst_md, dnnl_query_diff_dst_md, !writes_y);
-    const dnnl_memory_desc_t *scratch =
-        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    e->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    if (e->scratch_bytes && dnnl_memory_create(&e->scratch, scratch, engine, NULL) != dnnl_success)
-        return false;
-    if (e->key.has_bias && dnnl_memory_create(&e->bias, &d.bias, engine, NULL) != dnnl_success)
-        return false;
-    return make_tensor(&e->tensor[SLOT_X], &d.x, x, writes_x, engine) &&
-           make_tensor(&e->tensor[SLOT_W], &d.w, w, writes_w, engine) &&
-           make_tensor(&e->tensor[SLOT_Y], &d.y, y, writes_y, engine);
+    const bool ok = describe_tensors(&e->key, g, tag_x(s), tag_w(s), &d) &&
+                    make_scratch(e, pd, engine) && make_from(e, &d, pd, engine);
+    free_descs(&d);
+    return ok;
 }
 
 bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
@@ -301,7 +274,7 @@ bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
     bool ok =
         dnnl_primitive_create(&e->primitive, pd) == dnnl_success && make_tensors(e, &g, pd, engine);
     /* The name belongs to the implementation, not to the descriptor: it lives on. */
-    e->kernel = ok ? kernel_name(pd) : NULL;
+    e->kernel = ok ? onednn_name(pd) : NULL;
     dnnl_primitive_desc_destroy(pd);
     return ok;
 }

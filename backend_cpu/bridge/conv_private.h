@@ -2,10 +2,9 @@
 #define TERN_BACKEND_CPU_CONV_PRIVATE_H
 /* Convolutions through oneDNN: a primitive with its memory objects, and the cache that keeps it. */
 
-#include "backend_cpu/bridge/bridge_private.h"
+#include "backend_cpu/bridge/onednn.h"
 
 #if TERN_HAVE_ONEDNN
-#include <oneapi/dnnl/dnnl.h>
 
 /* Everything that decides a primitive. Bytes are compared, so it has no padding. */
 typedef struct conv_key {
@@ -103,13 +102,6 @@ void *conv_buffer_get(conv_cache *cache, int index, size_t bytes);
  * An entry without a kernel is a success: the answer "unsupported" is worth keeping. */
 bool conv_entry_build(conv_entry *entry, dnnl_engine_t engine);
 void conv_entry_free(conv_entry *entry);
-/* Attributes that let oneDNN allocate nothing while it runs; NULL: out of memory. */
-dnnl_primitive_attr_t conv_attributes(void);
-/* The first implementation of `op` that is not a reference one, or NULL. */
-dnnl_primitive_desc_t conv_first_fast(const_dnnl_op_desc_t op, dnnl_primitive_attr_t attr,
-                                      dnnl_engine_t engine, const_dnnl_primitive_desc_t hint);
-/* oneDNN's name of a cpu_blas_dtype: f32, bf16 or f16. */
-dnnl_data_type_t conv_type_of(int64_t dtype);
 /* Extent of y for one of x; stride is not 0. */
 int64_t conv_out_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
 

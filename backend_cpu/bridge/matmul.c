@@ -38,47 +38,71 @@ static product_key key_of(const cpu_gemm_call *call, const gemm_block *g)
     return key;
 }
 
-static bool describe(dnnl_memory_desc_t *out, int32_t dtype, int64_t rows, int64_t columns,
-                     int64_t pitch, bool transposed)
+typedef struct product_layouts {
+    onednn_own a, b, c, bias;
+} product_layouts;
+
+static void free_layouts(product_layouts *l)
+{
+    onednn_free(&l->a);
+    onednn_free(&l->b);
+    onednn_free(&l->c);
+    onednn_free(&l->bias);
+}
+
+static bool describe(onednn_own *out, int32_t dtype, int64_t rows, int64_t columns, int64_t pitch,
+                     bool transposed)
 {
     const dnnl_dims_t dims = { rows, columns };
     const dnnl_dims_t strides = { transposed ? 1 : pitch, transposed ? pitch : 1 };
-    return dnnl_memory_desc_init_by_strides(out, 2, dims, conv_type_of(dtype), strides) ==
-           dnnl_success;
+    return onednn_by_strides(out, 2, dims, onednn_type(dtype), strides);
 }
 
-static bool make_memory(dnnl_memory_t *out, const dnnl_memory_desc_t *desc, dnnl_engine_t engine)
+/* free_layouts ends what it gives, on failure too. */
+static bool describe_all(const product_key *k, product_layouts *out)
 {
-    return dnnl_memory_create(out, desc, engine, NULL) == dnnl_success;
+    memset(out, 0, sizeof *out);
+    return describe(&out->a, k->dtype, k->m, k->k, k->lda, k->trans_a != 0) &&
+           describe(&out->b, k->dtype, k->k, k->n, k->ldb, k->trans_b != 0) &&
+           describe(&out->c, k->dtype, k->m, k->n, k->ldc, false) &&
+           describe(&out->bias, k->dtype, 1, k->n, k->n, false);
+}
+
+static bool make_memory(dnnl_memory_t *out, onednn_layout layout, dnnl_engine_t engine)
+{
+    return dnnl_memory_create(out, layout, engine, NULL) == dnnl_success;
 }
 
 /* An entry without a primitive is a success: the answer "unsupported" is worth keeping. */
-static bool build(product_entry *e, dnnl_engine_t engine)
+static bool build_from(product_entry *e, const product_layouts *l, dnnl_engine_t engine)
 {
-    const product_key *k = &e->key;
-    dnnl_memory_desc_t a, b, c, bias;
-    dnnl_matmul_desc_t op;
-    if (!describe(&a, k->dtype, k->m, k->k, k->lda, k->trans_a != 0) ||
-        !describe(&b, k->dtype, k->k, k->n, k->ldb, k->trans_b != 0) ||
-        !describe(&c, k->dtype, k->m, k->n, k->ldc, false) ||
-        !describe(&bias, k->dtype, 1, k->n, k->n, false) ||
-        dnnl_matmul_desc_init(&op, &a, &b, k->has_bias ? &bias : NULL, &c) != dnnl_success)
-        return true;
-    dnnl_primitive_attr_t attr = conv_attributes();
-    dnnl_primitive_desc_t pd = attr ? conv_first_fast(&op, attr, engine, NULL) : NULL;
+    const bool has_bias = e->key.has_bias != 0;
+    const onednn_layout a = onednn_layout_of(&l->a);
+    const onednn_layout b = onednn_layout_of(&l->b);
+    const onednn_layout c = onednn_layout_of(&l->c);
+    const onednn_layout bias = has_bias ? onednn_layout_of(&l->bias) : NULL;
+    dnnl_primitive_attr_t attr = onednn_attributes();
+    dnnl_primitive_desc_t pd = attr ? onednn_matmul_first_fast(a, b, bias, c, attr, engine) : NULL;
     if (attr)
         dnnl_primitive_attr_destroy(attr);
     if (!pd)
         return true;
-    const dnnl_memory_desc_t *scratch =
-        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    const onednn_layout scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     e->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    const bool ok = make_memory(&e->a, &a, engine) && make_memory(&e->b, &b, engine) &&
-                    make_memory(&e->c, &c, engine) &&
-                    (!k->has_bias || make_memory(&e->bias, &bias, engine)) &&
+    const bool ok = make_memory(&e->a, a, engine) && make_memory(&e->b, b, engine) &&
+                    make_memory(&e->c, c, engine) &&
+                    (!has_bias || make_memory(&e->bias, bias, engine)) &&
                     (!e->scratch_bytes || make_memory(&e->scratch, scratch, engine)) &&
                     dnnl_primitive_create(&e->primitive, pd) == dnnl_success;
     dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+static bool build(product_entry *e, dnnl_engine_t engine)
+{
+    product_layouts layouts;
+    const bool ok = !describe_all(&e->key, &layouts) || build_from(e, &layouts, engine);
+    free_layouts(&layouts);
     return ok;
 }
 

@@ -81,14 +81,21 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     static const struct {
         dnnl_cpu_isa_t isa;
         const char *name;
-    } names[] = { { dnnl_cpu_isa_sse41, "sse41" },
-                  { dnnl_cpu_isa_avx, "avx" },
-                  { dnnl_cpu_isa_avx2, "avx2" },
-                  { dnnl_cpu_isa_avx2_vnni, "avx2_vnni" },
-                  { dnnl_cpu_isa_avx512_core, "avx512_core" },
-                  { dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni" },
-                  { dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16" },
-                  { dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx" } };
+    } names[] = {
+        { dnnl_cpu_isa_sse41, "sse41" },
+        { dnnl_cpu_isa_avx, "avx" },
+        { dnnl_cpu_isa_avx2, "avx2" },
+        { dnnl_cpu_isa_avx2_vnni, "avx2_vnni" },
+        { dnnl_cpu_isa_avx512_core, "avx512_core" },
+        { dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni" },
+        { dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16" },
+#if DNNL_VERSION_MAJOR >= 3
+        { dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2" },
+        { dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16" },
+        { dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16" },
+#endif
+        { dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx" }
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].isa == isa)
             return names[i].name;
