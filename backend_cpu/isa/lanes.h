@@ -32,7 +32,8 @@ TILE_INLINE i64_lanes f64_lanes_iota(void)
 
 /* ---- sum + a b: one rounding where the CPU has fused multiply-add ---------------------------- */
 
-/* clang, where it does not optimise, fuses some products of a loop and not others. */
+/* Said to the compiler where it would fuse some products and not others: clang does so without optimisation, and
+ * gcc for aarch64 where a product has two uses. */
 #if defined(__clang__) && defined(__AVX512F__)
 TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
 {
@@ -50,6 +51,15 @@ TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
 TILE_INLINE f64_lanes f64_add_product(f64_lanes sum, f64_lanes a, f64_lanes b)
 {
     return (f64_lanes)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)sum);
+}
+#elif defined(__aarch64__)
+TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)
+{
+    return (f32_lanes)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
+}
+TILE_INLINE f64_lanes f64_add_product(f64_lanes sum, f64_lanes a, f64_lanes b)
+{
+    return (f64_lanes)vfmaq_f64((float64x2_t)sum, (float64x2_t)a, (float64x2_t)b);
 }
 #else
 TILE_INLINE f32_lanes f32_add_product(f32_lanes sum, f32_lanes a, f32_lanes b)

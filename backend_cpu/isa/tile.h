@@ -12,6 +12,8 @@
 
 #if defined(__AVX512F__) || defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -43,6 +45,8 @@ enum { TILE_F32_LANES = TILE_BYTES / 4, TILE_F64_LANES = TILE_BYTES / 8 };
 #define TILE_IN_REGISTER(v) __asm__("" : "+v"(v))
 #elif defined(__x86_64__)
 #define TILE_IN_REGISTER(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+#define TILE_IN_REGISTER(v) __asm__("" : "+w"(v))
 #else
 #define TILE_IN_REGISTER(v) ((void)0)
 #endif
