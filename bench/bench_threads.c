@@ -75,8 +75,8 @@ static pid_t start_neighbour(void)
 {
     const pid_t child = fork();
     if (child == 0)
-        for (volatile unsigned long n = 0;; n++)
-            ;
+        for (;;)
+            __asm__ volatile("");
     return child;
 }
 

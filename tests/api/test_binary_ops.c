@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "tests/support/between.h"
 #include "tests/support/check.h"
 
 static tern_tensor *whole(const int64_t *data, int64_t n, tern_dtype_t dtype)
@@ -18,7 +19,7 @@ static void assert_whole(tern_tensor *t, const int64_t *want)
 {
     int64_t got[64];
     assert_no_error();
-    assert_in_range(tern_numel(t), 1, 64);
+    assert_between(tern_numel(t), 1, 64);
     tern_read(t, TERN_I64, got, 8 * tern_numel(t));
     for (int64_t i = 0; i < tern_numel(t); i++)
         assert_int_equal(got[i], want[i]);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <tern/tern.h>
 
+#include "tests/support/between.h"
 #include "tests/support/examples.h"
 #include "tests/support/files.h"
 
@@ -360,7 +361,7 @@ static void test_killed_run_goes_on_bit_for_bit(void **state)
     tern_state *stopped = load("k.run");
     assert_int_equal(tern_state_get_int(stopped, "run.epoch", &epochs), TERN_OK);
     tern_state_free(stopped);
-    assert_in_range(epochs, 1, 29);
+    assert_between(epochs, 1, 29);
     example_expect(0, "mlp_mnist", "--load k.run --threads 1 --quiet --save rest.run");
     snprintf(options, sizeof options, "%s --save whole.run", plan);
     example_expect(0, "mlp_mnist", options);

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <tern/tern.h>
 
+#include "tests/support/between.h"
+
 enum { TEXT = 4000, LIST = 256 };
 
 /* The sum of a site's entries; a line is "test_leaks.c:NN" at its end. */
@@ -22,7 +24,7 @@ static tern_live_t live_at(int line)
     char end[32];
     snprintf(end, sizeof end, "test_leaks.c:%d", line);
     const int64_t count = tern_live_sites(list, LIST);
-    assert_in_range(count, 0, LIST);
+    assert_between(count, 0, LIST);
     for (int64_t i = 0; i < count; i++) {
         if (list[i].site == NULL || strstr(list[i].site, end) == NULL)
             continue;

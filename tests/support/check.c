@@ -1,5 +1,6 @@
 /* See check.h. */
 #include "tests/support/check.h"
+#include "tests/support/between.h"
 
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@ void check_elements(tern_tensor *t, const float *want, int64_t n)
     float got[64];
     assert_no_error();
     assert_int_equal(tern_numel(t), n);
-    assert_in_range(n, 0, 64);
+    assert_between(n, 0, 64);
     assert_int_equal(tern_read(t, TERN_F32, got, n * (int64_t)sizeof *got), TERN_OK);
     for (int64_t i = 0; i < n; i++)
         assert_close(got[i], want[i], 0);

@@ -5,6 +5,7 @@
 
 #include "backend_cpu/cpu.h"
 #include "tern/op_attr.h"
+#include "tests/support/between.h"
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
 
@@ -449,7 +450,7 @@ static void test_randperm(void **state)
         int64_t moved = 0;
         for (int64_t i = 0; i < n; i++) {
             const int64_t value = (int64_t)karray_at(&out, i);
-            assert_in_range(value, 0, n - 1);
+            assert_between(value, 0, n - 1);
             assert_true(out.values[value] == 0);
             out.values[value] = 1;
             moved += value != i;

@@ -151,7 +151,7 @@ static void wait_for(atomic_bool *flag)
         (void)usleep(100);
 }
 
-static void *call_once(void *user)
+static void *first_call(void *user)
 {
     call_all();
     wait_for(user);
@@ -177,7 +177,7 @@ static void fork_beside_first_calls(uintptr_t microseconds)
 {
     atomic_bool ended = false;
     pthread_t other;
-    require(pthread_create(&other, NULL, call_once, &ended) == 0, "a thread");
+    require(pthread_create(&other, NULL, first_call, &ended) == 0, "a thread");
     (void)usleep((useconds_t)microseconds);
     const bool good = goes_well(call_each, 0);
     atomic_store(&ended, true);

@@ -3,6 +3,8 @@
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
 
+#include <stdlib.h>
+
 /* ---- far operands ---------------------------------------------------------------------------- */
 
 typedef struct far_case {

@@ -7,6 +7,7 @@
 
 #include "backend_cpu/bridge.h"
 #include "backend_cpu/gemm.h"
+#include "backend_cpu/half.h"
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
 #include "tern/system.h"
@@ -114,7 +115,7 @@ static void check_all(void *context)
                                   layout & 1,  (layout & 2) != 0, layout != 2 };
             check_way(TERN_F16, false, &c);
             check_way(TERN_BF16, false, &c);
-            if (cpu_isa() == CPU_ISA_AVX512 && __builtin_cpu_supports("avx512bf16"))
+            if (cpu_isa() == CPU_ISA_AVX512 && (cpu_half_this().features & CPU_HAS_BF16) != 0)
                 check_way(TERN_BF16, true, &c);
         }
 }

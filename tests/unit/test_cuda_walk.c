@@ -1,6 +1,7 @@
 /* Walks of the CUDA backend over more elements than a launch takes: each element is in one part, where every
  * operand has it. The file is compiled here, for a limit of a few elements. */
 #include "backend_cuda/walk.c"
+#include "tests/support/between.h"
 #include "tests/support/check.h"
 
 enum { MOST_PLACES = 1 << 14 };
@@ -58,7 +59,7 @@ static void list_places(const walk_case *c, const tern_view *views, places *out)
                 at[k] += rest % c->shape[d] * c->stride[k][d];
             rest /= c->shape[d];
         }
-        assert_in_range(at[0], 0, MOST_PLACES - 1);
+        assert_between(at[0], 0, MOST_PLACES - 1);
         assert_false(out->used[at[0]]);
         out->used[at[0]] = true;
         memcpy(out->of[at[0]], at, sizeof at);
@@ -80,11 +81,11 @@ static void offsets(const cuda_walk_part *part, int operands, uint32_t i, int64_
 
 static void take_part(const cuda_walk_part *part, int operands, places *left)
 {
-    assert_in_range(part->walk.numel, 1, limit - 1);
+    assert_between(part->walk.numel, 1, limit - 1);
     for (uint32_t i = 0; i < part->walk.numel; i++) {
         int64_t at[CUDA_WALK_OPERANDS];
         offsets(part, operands, i, at);
-        assert_in_range(at[0], 0, MOST_PLACES - 1);
+        assert_between(at[0], 0, MOST_PLACES - 1);
         assert_true(left->used[at[0]]);
         left->used[at[0]] = false;
         for (int k = 0; k < operands; k++)
@@ -102,8 +103,8 @@ static void assert_covered(const walk_case *c, int64_t most)
     views_of(c, views, pointers);
     list_places(c, views, &left);
     const int64_t parts = cuda_walk_parts(c->operands, pointers), n = views[0].numel;
-    assert_in_range(parts, 1,
-                    n < most ? 1 : 4 * (n / most + 1)); /* no more launches than it takes */
+    assert_between(parts, 1,
+                   n < most ? 1 : 4 * (n / most + 1)); /* no more launches than it takes */
     for (int64_t i = 0; i < parts; i++) {
         cuda_walk_plan(c->operands, pointers, i, &part);
         take_part(&part, c->operands, &left);

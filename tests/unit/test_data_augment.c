@@ -10,6 +10,7 @@
 
 #include "data/augment.h"
 #include "tern/tern.h"
+#include "tests/support/between.h"
 
 enum { IMAGES = 40, CHANNELS = 2, HEIGHT = 5, WIDTH = 7, PLANE = HEIGHT * WIDTH };
 enum { IMAGE = CHANNELS * PLANE };
@@ -58,8 +59,8 @@ static int check_pass(tern_loader *loader, const data_augment *augment, int *out
             const int64_t image = ((const int64_t *)tern_data(b.y))[i];
             const data_move move = data_augment_draw(augment, image);
             check_image((const float *)tern_data(b.x) + i * IMAGE, image, &move);
-            assert_in_range(move.down + augment->crop, 0, 2 * augment->crop);
-            assert_in_range(move.right + augment->crop, 0, 2 * augment->crop);
+            assert_between(move.down + augment->crop, 0, 2 * augment->crop);
+            assert_between(move.right + augment->crop, 0, 2 * augment->crop);
             places |= 1 << (move.down + augment->crop) % 8; /* all of a crop of 2 or 3 */
             places |= 1 << ((move.right + augment->crop) % 8 + 8);
             flipped += move.flip;
@@ -81,7 +82,7 @@ static void test_images_move_as_the_key_says(void **state)
                              .augment = { .crop = 2, .flip = true });
         const int flipped = check_pass(loader, &augment, &places);
         tern_loader_close(loader);
-        assert_in_range(flipped, IMAGES / 4, 3 * IMAGES / 4);
+        assert_between(flipped, IMAGES / 4, 3 * IMAGES / 4);
         assert_int_equal(places, 0x1f1f);
     }
 }

@@ -15,6 +15,7 @@
 
 #include "data/order.h"
 #include "tern/tern.h"
+#include "tests/support/between.h"
 #include "tests/support/files.h"
 
 enum { SAMPLES = 103, BATCH = 10 };
@@ -82,7 +83,7 @@ static void test_order_is_uniform(void **state)
     for (int i = 0; i < 27; i++) {
         orders += seen[i] > 0;
         if (seen[i] > 0)
-            assert_in_range(seen[i], 880, 1120);
+            assert_between(seen[i], 880, 1120);
     }
     assert_int_equal(orders, 6);
 }

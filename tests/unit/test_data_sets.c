@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "data/digits.h"
 #include "tern/tern.h"
+#include "tests/support/between.h"
 #include "tests/support/files.h"
 
 static void expect_error(tern_status_t code, const char *words)
@@ -234,10 +235,10 @@ static void test_digits_are_all_drawn_with_ink_inside(void **state)
         int ink = 0;
         for (int p = 0; p < IMAGE; p++)
             ink += pixels[p] > 100;
-        assert_in_range(ink, 15, 350);
+        assert_between(ink, 15, 350);
     }
     for (int digit = 0; digit < 10; digit++)
-        assert_in_range(seen[digit], 20, 90);
+        assert_between(seen[digit], 20, 90);
 }
 
 static void test_digits_are_a_dataset_like_mnist(void **state)

@@ -2,6 +2,7 @@
  * and of gemm_route.c, at the sizes where they change their answer. The bridge exports one function only,
  * so its file is compiled here, as for a bridge with both libraries. */
 #include "backend_cpu/bridge/gemm_route.c"
+#include "tests/support/between.h"
 #include "tests/support/check.h"
 
 bridge_setup bridge_state;
@@ -177,10 +178,10 @@ static void test_tiles_are_small_calls(void **state)
             const gemm_plan plan = plan_of(&cases[i], CPU_BLAS_F32);
             if (plan.way != GEMM_TILES)
                 continue;
-            assert_in_range(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
-            assert_in_range(plan.tile_k, 1, 512);
+            assert_between(plan.tile_m * plan.tile_n * plan.tile_k, 1, 1000000);
+            assert_between(plan.tile_k, 1, 512);
             if (strcmp(cases[i].op, "NT") == 0)
-                assert_in_range(plan.tile_m * plan.tile_n, 1, 1200);
+                assert_between(plan.tile_m * plan.tile_n, 1, 1200);
         }
     bridge_state.tuning = CPU_ZEN5;
 }

@@ -59,6 +59,14 @@ check_format() {
         echo "format: clang-format is missing, not checked"
         return 0
     }
+    # releases break lines in other places
+    case $(clang-format --version) in
+    *"version 14."*) ;;
+    *)
+        echo "format: not checked: it is that of clang-format 14, and this is $(clang-format --version)"
+        return 0
+        ;;
+    esac
     unformatted=$(python3 tools/check_format.py)
     [ -n "$unformatted" ] || return 0
     printf '%s\n' "$unformatted" | sed 's/^/format: /'
