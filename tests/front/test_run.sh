@@ -107,6 +107,12 @@ done
 expect 0 '' test -d "$tree/build/release"
 expect 2 'usage: ./run test [full]' "$run" test full more
 expect 2 "unknown command '--version'" "$run" --version
+expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhere
+expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhere ../bookworm demo
+stub id 'echo 1000'
+expect 1 'call it as root' "$run" elsewhere trixie
+expect 0 '' test ! -e "$tree/build/elsewhere"
+stub id 'echo 0'
 for command in build test bench install gpu-check demo clean deps lint; do
     expect 0 'usage: ./run COMMAND' "$run" "$command" --help
 done

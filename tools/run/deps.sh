@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the given sets of packages lack: with apt-get on Debian and its relatives, elsewhere
 # it names them.
-# usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch|browser]...
+# usage: deps.sh [--dry-run] [--quiet] [build|test|lint|bench|docs|fetch|browser|elsewhere]...
 set -eu
 
 dry=no
@@ -11,9 +11,9 @@ for argument in "$@"; do
     case $argument in
     --dry-run | -n) dry=yes ;;
     --quiet) quiet=yes ;;
-    build | test | lint | bench | docs | fetch | browser) sets="$sets $argument" ;;
+    build | test | lint | bench | docs | fetch | browser | elsewhere) sets="$sets $argument" ;;
     *)
-        echo "deps: unknown argument '$argument' (sets: build test lint bench docs fetch browser)" >&2
+        echo "deps: unknown argument '$argument' (sets: build test lint bench docs fetch browser elsewhere)" >&2
         exit 2
         ;;
     esac
@@ -33,6 +33,7 @@ packages_of() {
     docs) echo doxygen ;;
     fetch) echo curl ca-certificates ;;
     browser) echo chromium fonts-dejavu-core ;;
+    elsewhere) echo debootstrap git ;;
     esac
 }
 
@@ -54,6 +55,7 @@ probes_of() {
     docs) echo doxygen ;;
     fetch) echo curl ;;
     browser) echo chromium ;;
+    elsewhere) echo debootstrap git ;;
     esac
 }
 
