@@ -15,11 +15,6 @@ enum {
     PARTS = 4       /* per thread */
 };
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- forward ---------------------------------------------------------------------------------- */
 
 static void multiply_rows(const attention_job *job, attention_block x, int64_t rows,
@@ -220,6 +215,13 @@ static void run_backward(void *context, int64_t begin, int64_t end)
     run_parts(context, begin, end, true);
 }
 
+/* The length of a block. clang 19 drops the limit of `n < most ? larger(n, 1) : most` (it hoists the inlined call
+ * and with it what it knew of n). */
+static int64_t block_of(int64_t n, int64_t most)
+{
+    return n < 1 ? 1 : n < most ? n : most;
+}
+
 static void fill_sizes(attention_job *job, const tern_view *q, const tern_view *k,
                        const tern_view *v)
 {
@@ -236,8 +238,8 @@ static void fill_sizes(attention_job *job, const tern_view *q, const tern_view *
     job->s = k->shape[2];
     job->d = q->shape[3];
     job->e = v->shape[3];
-    job->queries = job->t < QUERIES ? larger(job->t, 1) : QUERIES;
-    job->keys = job->s < CPU_ATTENTION_KEYS ? larger(job->s, 1) : CPU_ATTENTION_KEYS;
+    job->queries = block_of(job->t, QUERIES);
+    job->keys = block_of(job->s, CPU_ATTENTION_KEYS);
     job->ld = (job->keys + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     job->blocks = (job->t + job->queries - 1) / job->queries;
     job->least = (int32_t)ceil(job->attr->p * 0x1p24);

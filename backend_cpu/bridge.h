@@ -169,7 +169,7 @@ typedef struct cpu_blas_table {
     cpu_blas_status (*conv2d)(const cpu_conv2d_call *call);
     /* Name of the kernel that `conv2d` would take ("brgconv:avx512_core", "jit:avx512_core", ...),
      * or NULL where it answers UNSUPPORTED. Reads shape, pass, threads and whether bias is NULL.
-     * With several threads it names the kernel of the first part. */
+     * With several threads it names the kernel of the first part. The text is valid until this thread's next call. */
     const char *(*conv2d_kernel)(const cpu_conv2d_call *call);
 
     void (*stats)(cpu_blas_stats *out_stats);

@@ -273,8 +273,7 @@ bool conv_entry_build(conv_entry *e, dnnl_engine_t engine)
         return true;
     bool ok =
         dnnl_primitive_create(&e->primitive, pd) == dnnl_success && make_tensors(e, &g, pd, engine);
-    /* The name belongs to the implementation, not to the descriptor: it lives on. */
-    e->kernel = ok ? onednn_name(pd) : NULL;
+    e->kernel = ok ? onednn_name_of(e->primitive) : NULL;
     dnnl_primitive_desc_destroy(pd);
     return ok;
 }

@@ -40,7 +40,8 @@ typedef struct conv_entry {
     dnnl_memory_t scratch;
     size_t scratch_bytes;
     void *scratch_at;
-    const char *kernel; /* oneDNN's name; NULL: nothing but a reference kernel, run tern's own */
+    const char *
+        kernel; /* oneDNN's name, the primitive's; NULL: nothing but a reference kernel, run tern's own */
 } conv_entry;
 
 /* A buffer that grows and is shared by the entries of one thread, since they run one at a time. */

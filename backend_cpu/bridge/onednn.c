@@ -30,6 +30,14 @@ const char *onednn_name(const_dnnl_primitive_desc_t pd)
     return name;
 }
 
+const char *onednn_name_of(const_dnnl_primitive_t primitive)
+{
+    const_dnnl_primitive_desc_t own = NULL;
+    if (dnnl_primitive_get_primitive_desc(primitive, &own) != dnnl_success)
+        return NULL;
+    return onednn_name(own);
+}
+
 static bool is_reference(const_dnnl_primitive_desc_t pd)
 {
     const char *name = onednn_name(pd);

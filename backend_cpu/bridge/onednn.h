@@ -57,8 +57,10 @@ dnnl_primitive_desc_t onednn_matmul_first_fast(onednn_layout a, onednn_layout b,
 
 /* Attributes that let oneDNN allocate nothing while it runs; NULL: out of memory. */
 dnnl_primitive_attr_t onednn_attributes(void);
-/* oneDNN's name of an implementation, which lives on without its descriptor; NULL: it has none. */
+/* oneDNN's name of an implementation, which belongs to its descriptor; NULL: it has none. */
 const char *onednn_name(const_dnnl_primitive_desc_t pd);
+/* The same, which lives as long as the primitive. */
+const char *onednn_name_of(const_dnnl_primitive_t primitive);
 /* oneDNN's name of a cpu_blas_dtype: f32, bf16 or f16. */
 dnnl_data_type_t onednn_type(int64_t dtype);
 

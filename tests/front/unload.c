@@ -3,11 +3,12 @@
  * usage: unload LIBTERN */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 /* tern/tensor.h's tern_seed: it makes the thread's state, which is let go as the thread ends. */
-static void (*seed)(unsigned long long seed);
+static void (*seed)(uint64_t seed);
 static pthread_barrier_t used, closed;
 
 static void *use(void *unused)
