@@ -325,6 +325,7 @@ if(TERN_HAVE_SIM AND NOT TERN_SANITIZE AND NOT TERN_COVERAGE)
   set_target_properties(undefined_reads PROPERTIES C_EXTENSIONS ON
                         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/front)
   target_link_libraries(undefined_reads PRIVATE tern tern_flags)
+  target_compile_definitions(undefined_reads PRIVATE TERN_HAVE_VALGRIND=${TERN_HAVE_VALGRIND})
   add_test(NAME front/undefined_reads COMMAND sh
            ${PROJECT_SOURCE_DIR}/tests/front/test_undefined_reads.sh $<TARGET_FILE:undefined_reads>)
   tern_test_properties(front/undefined_reads front)

@@ -8,14 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__has_include)
-#if __has_include(<valgrind/memcheck.h>)
+#if TERN_HAVE_VALGRIND /* by cmake/cuda.cmake */
 #include <valgrind/memcheck.h>
-#define SIM_HAVE_MEMCHECK 1
-#endif
-#endif
-
-#ifdef SIM_HAVE_MEMCHECK
 #define sim_is_watched() (RUNNING_ON_VALGRIND != 0)
 #define sim_undefined_mark(address, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED(address, bytes))
 #define sim_defined_mark(address, bytes) ((void)VALGRIND_MAKE_MEM_DEFINED(address, bytes))

@@ -47,7 +47,7 @@ static void train(tern_dev_t dev)
 
 int main(int argc, char **argv)
 {
-#if !__has_include(<valgrind/memcheck.h>)
+#if !TERN_HAVE_VALGRIND
     puts("tern: cannot be watched: the simulator was built without valgrind's header");
 #endif
     const char *what = argc > 1 ? argv[1] : "none";
