@@ -79,8 +79,22 @@ static tern_status_t by_library(const tern_call *call, const cuda_blas_calls *bl
     if (bias)
         CUDA_TRY(spread_bias(call, g));
     const cublasStatus_t status = run(blas, b, p, bias);
-    *out_done = status != CUBLAS_STATUS_NOT_SUPPORTED;
+    *out_done = !cuda_blas_refuses(status);
     return *out_done ? cuda_blas_check(b->index, status, "cublasGemmEx") : TERN_OK;
+}
+
+/* *out_full: the libraries found no memory on the device, and queued nothing. */
+static tern_status_t multiply(const tern_call *call, const cuda_blas_calls *blas,
+                              cudaStream_t stream, int capability, const cuda_gemm_args *g,
+                              const cuda_blas_plan *p, bool *out_done, bool *out_full)
+{
+    cuda_blas *b = NULL;
+    *out_full = false;
+    CUDA_TRY(cuda_blas_enter(call, blas, stream, capability, &b));
+    const tern_status_t status = by_library(call, blas, b, g, p, out_done);
+    cuda_blas_leave(b);
+    *out_full = status == TERN_ERR_OOM;
+    return status;
 }
 
 static void say_not_supported(const tern_call *call, const cuda_gemm_args *g, const char *name)
@@ -111,18 +125,17 @@ tern_status_t cuda_multiply(const tern_call *call, const cuda_gemm_args *g, cons
     const cuda_device *d = cuda_device_enter(call->dev.index);
     if (d == NULL || blas == NULL || !cuda_blas_plan_make(call, g, d->capability, &plan, &status))
         return by_own_kernel(call, g, stream, name);
-    bool done = false;
-    cuda_blas *b = NULL;
-    if (status == TERN_OK && wants_lt(&plan))
+    bool done = false, full;
+    CUDA_TRY(status);
+    if (wants_lt(&plan))
         (void)cuda_lt_open(); /* before a handle is locked: a callback of the log may multiply */
-    if (status == TERN_OK)
-        status = cuda_blas_enter(call, blas, stream, d->capability, &b);
-    if (status != TERN_OK)
-        return status;
-    status = by_library(call, blas, b, g, &plan, &done);
-    cuda_blas_leave(b);
-    if (status != TERN_OK)
-        return status;
+    status = multiply(call, blas, stream, d->capability, g, &plan, &done, &full);
+    if (full) { /* kernels are loaded at their first use, which takes memory that lies in the cache */
+        call->host->forget();
+        cuda_make_room(call);
+        status = multiply(call, blas, stream, d->capability, g, &plan, &done, &full);
+    }
+    CUDA_TRY(status);
     if (done)
         return cuda_launched(call, cudaSuccess, name);
     say_not_supported(call, g, name);

@@ -37,6 +37,11 @@ const cuda_lt_calls *cuda_lt_open(void);
 
 /* TERN_OK, or an error with the status's name, number and meaning, and the device. */
 tern_status_t cuda_blas_check(int index, cublasStatus_t status, const char *what);
+/* Nothing was queued, since the library has no such product for this device: another way may have it. */
+static inline bool cuda_blas_refuses(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
 
 /* ---- one product, as cuBLAS sees it: column-major (blas_plan.c) ------------------------------- */
 

@@ -164,6 +164,12 @@ static cublasStatus_t set_preference(const cuda_lt_calls *lt, cublasLtMatmulPref
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* "Impossible configuration" for cublasLtMatmul: cuBLAS may have the product. */
+static bool refuses(cublasStatus_t status)
+{
+    return cuda_blas_refuses(status) || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
 /* Asks the library; an entry without an algorithm is no failure. */
 static cublasStatus_t choose(const cuda_lt_calls *lt, cuda_blas *b, cuda_lt_entry *e)
 {
@@ -179,7 +185,7 @@ static cublasStatus_t choose(const cuda_lt_calls *lt, cuda_blas *b, cuda_lt_entr
     (void)lt->cublasLtMatmulPreferenceDestroy(want);
     e->usable = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == status;
     e->algo = result.algo;
-    return status == CUBLAS_STATUS_NOT_SUPPORTED ? CUBLAS_STATUS_SUCCESS : status;
+    return refuses(status) ? CUBLAS_STATUS_SUCCESS : status;
 }
 
 static cublasStatus_t make_entry(const cuda_lt_calls *lt, cuda_blas *b, const cuda_blas_plan *p,
@@ -241,6 +247,6 @@ tern_status_t cuda_lt_multiply(cuda_blas *b, const cuda_blas_plan *p, bool *out_
     if (!e->usable)
         return TERN_OK;
     const cublasStatus_t status = run(lt, b, p, e);
-    *out_done = status != CUBLAS_STATUS_NOT_SUPPORTED;
+    *out_done = !refuses(status);
     return *out_done ? cuda_blas_check(b->index, status, "cublasLtMatmul") : TERN_OK;
 }

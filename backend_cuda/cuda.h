@@ -67,6 +67,8 @@ tern_status_t cuda_enter_noting(const tern_call *call, cudaStream_t *out_stream,
                                 cuda_fault_slot **out_slot);
 /* Codes that stay: the device is lost to this process. */
 bool cuda_is_lost(cudaError_t code);
+/* What a kernel broke on the current device, if cuda_is_lost says so of it. */
+cudaError_t cuda_sticky_error(void);
 /* TERN_OK, or an error with the code's name and meaning, the device and what was launched last. */
 tern_status_t cuda_check(int index, cudaError_t code, const char *what);
 /* The same, with the stream, which is said by number if it was told here. */
@@ -75,8 +77,8 @@ tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const cha
 enum { CUDA_STREAM_TEXT = 40 };
 /* "stream #1", "default stream"; returns text. */
 const char *cuda_say_stream(void *stream, char text[CUDA_STREAM_TEXT]);
-/* The error of a library's call; text: its code's name, number and meaning. What a kernel broke before is
- * said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */
+/* The error of a library's call; text: its code's name, number and meaning. The device is current; what a kernel
+ * broke on it before is said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what,
                                   const char *text);
 /* Called after each launch that went well, by its thread: the op's name, which a launch does not know. */

@@ -5,14 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend_cuda/blas.h"
 #include "backend_cuda/cudnn_calls.h"
 #include "backend_cuda/library.h"
 
 dnn_calls dnn;
 
+/* Builds of cuDNN 9 for CUDA 12 and for CUDA 13 have one soname. */
+static const char *unfit(void)
+{
+    static char why[96];
+    const int major = (int)(dnn.cudnnGetCudartVersion() / 1000);
+    if (major == CUDART_VERSION / 1000)
+        return NULL;
+    (void)snprintf(why, sizeof why, "it is built for CUDA %d, this plugin for CUDA %d", major,
+                   CUDART_VERSION / 1000);
+    return why;
+}
+
 static bool is_open(void)
 {
     static const char *const files[] = { "libcudnn.so.9", NULL };
+    static const char *const parts[] = { "libcudnn_graph.so.9", "libcudnn_ops.so.9",
+                                         "libcudnn_cnn.so.9", NULL };
     static const char *const symbols[] = {
 #define X(name) #name,
         DNN_CALLS(X)
@@ -24,9 +39,18 @@ static bool is_open(void)
                                     .symbols = symbols,
                                     .functions = &dnn,
                                     .bytes = sizeof dnn,
+                                    .parts = parts,
+                                    .unfit = unfit,
                                     .without = "own kernels do convolutions, pooling, batch "
                                                "normalisation and recurrent layers" };
+    (void)
+        cuda_lt_open(); /* cuDNN opens it by its soname alone, which the loader may find nowhere */
     return cuda_library_open(&library);
+}
+
+bool dnn_is_at_least(size_t number)
+{
+    return dnn.cudnnGetVersion() >= number;
 }
 
 bool cuda_dnn_usable(const tern_call *call)
@@ -58,12 +82,14 @@ const char *cuda_dnn_version(void)
 
 /* ---- what codes mean ------------------------------------------------------------------------- */
 
-/* Refused before anything was queued, also for want of one of its sub-libraries: an own kernel can still do
- * it. */
+/* Refused before anything was queued, also for want of one of its sub-libraries (where there is a handle, "not
+ * initialized" is that): an own kernel can still do it. */
 static bool is_refusal(cudnnStatus_t status)
 {
     const int kind = (int)status / 1000;
-    return kind == 2 || kind == 3 || (kind == 1 && status != CUDNN_STATUS_NOT_INITIALIZED);
+    return kind == 2 || kind == 3 ||
+           (kind == 1 &&
+            (status != CUDNN_STATUS_NOT_INITIALIZED || !cuda_is_lost(cuda_sticky_error())));
 }
 
 static bool is_out_of_memory(cudnnStatus_t status)

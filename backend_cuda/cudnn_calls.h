@@ -9,7 +9,7 @@
 
 /* clang-format off */
 #define DNN_CALLS(X) \
-    X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnSetStream) \
+    X(cudnnGetVersion) X(cudnnGetCudartVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnSetStream) \
     X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx) \
     X(cudnnDestroyTensorDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) \
     X(cudnnDestroyFilterDescriptor) X(cudnnCreateConvolutionDescriptor) \
@@ -39,6 +39,9 @@ typedef struct dnn_calls {
 #undef X
 } dnn_calls;
 extern dnn_calls dnn;
+
+/* cuDNN 9.13 is 91300. */
+bool dnn_is_at_least(size_t version);
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 

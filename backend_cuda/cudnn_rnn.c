@@ -193,11 +193,19 @@ static cudnnStatus_t fill(dnn_plan *p, cudnnHandle_t handle, const tern_attr_rnn
     return find_order(p, handle, a);
 }
 
+/* cuDNN takes bf16 from 9.13 and capability 8.0 on, and finds out about the latter late (PyTorch asks the same). */
+static bool takes_dtype(const tern_call *call, int dtype)
+{
+    const cuda_device *d = cuda_device_enter(call->dev.index);
+    return dtype != TERN_BF16 || (d != NULL && d->capability >= 80 && dnn_is_at_least(91300));
+}
+
 static bool takes(const tern_call *call, const tern_attr_rnn *a)
 {
     const uint32_t exact = TERN_NUMERICS_CUDNN_DETERMINISTIC | TERN_NUMERICS_DETERMINISTIC;
     const int64_t width = a->features > 2 * a->hidden ? a->features : 2 * a->hidden;
-    return (call->host->numerics() & exact) == 0 && a->layers < INT32_MAX / 2 &&
+    return (call->host->numerics() & exact) == 0 && takes_dtype(call, a->dtype) &&
+           a->layers < INT32_MAX / 2 &&
            dnn_takes((const int64_t[4]){ a->length, a->batch, width, 1 }) &&
            dnn_takes(
                (const int64_t[4]){ (int64_t)a->layers * a->directions, a->batch, a->hidden, 1 }) &&

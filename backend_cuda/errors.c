@@ -75,8 +75,8 @@ static void say_launches(char *text, size_t size)
 bool cuda_is_lost(cudaError_t code)
 {
     const int n = (int)code;
-    return n == 214 || n == 226 || n == 700 || n == 702 || n == 710 || (n >= 714 && n <= 719) ||
-           n == 721 || n == 810 || n == 911;
+    return n == 214 || n == 226 || n == 700 || n == 702 || n == 709 || n == 710 ||
+           (n >= 714 && n <= 719) || n == 721 || n == 810 || n == 911;
 }
 
 /* What to try, for codes whose cause lies outside of the program; else "". */
@@ -89,7 +89,8 @@ static const char *advice_for(cudaError_t code)
         return "; another process may have the GPU alone: nvidia-smi -q -d COMPUTE shows its mode";
     case 98:
     case 209:
-        return "; the plugin has no code for this GPU: build it with TERN_CUDA_ARCHS";
+        return "; the plugin has no code for this GPU: build it with TERN_CUDA_ARCHS, or leave "
+               "the GPU out by CUDA_VISIBLE_DEVICES";
     case 214:
         return "; nvidia-smi -q -d ECC shows whether the GPU wants a reset";
     case 221:
@@ -143,10 +144,20 @@ tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const cha
                                : runtime_failed(index, cuda_say_stream(stream, text), code, what);
 }
 
+/* A library has a runtime of its own (cudart is linked statically), which was told what a kernel broke; ours is
+ * told at its next call. */
+cudaError_t cuda_sticky_error(void)
+{
+    const cudaError_t code = cudaStreamQuery(NULL);
+    if (!cuda_is_lost(code))
+        (void)cudaGetLastError(); /* that work goes on, for example */
+    return code;
+}
+
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what, const char *text)
 {
     char whole[1800];
-    const cudaError_t beneath = cudaPeekAtLastError();
+    const cudaError_t beneath = cuda_sticky_error();
     if (!cuda_is_lost(beneath))
         return fail(index, "", code, what, text, false);
     (void)snprintf(whole, sizeof whole, "%s; %s (%d): %s", text, cudaGetErrorName(beneath),

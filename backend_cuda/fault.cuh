@@ -9,13 +9,14 @@ namespace cuda
 {
 
 /* The first to come keeps the slot. It lies in the host's memory, where compare-and-swaps go one after the
- * other over the bus: a slot that is taken is only read, by a warp at once. Its kind comes last: the host may
+ * other over the bus (the host empties it while other streams' kernels run): a slot that is taken is only read, by
+ * a warp at once. Its kind comes last: the host may
  * look at any time, since it waits for one stream alone. */
 __device__ __forceinline__ void note_fault(cuda_fault_slot *slot, unsigned kind, int64_t value,
                                            int64_t position, int64_t limit)
 {
     if (*(volatile unsigned *)&slot->kind != 0u ||
-        atomicCAS(&slot->kind, 0u, (unsigned)CUDA_FAULT_BUSY) != 0u)
+        atomicCAS_system(&slot->kind, 0u, (unsigned)CUDA_FAULT_BUSY) != 0u)
         return;
     slot->value = value;
     slot->position = position;

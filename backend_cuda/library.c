@@ -2,6 +2,7 @@
 #include "backend_cuda/library.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,31 @@ static void add_loaders_reason(cuda_library *l, const char *file)
     add_reason(l, file, text);
 }
 
+/* By the loader's paths, or beside the library. It stays open. */
+static bool open_part(cuda_library *l, const char *part)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    if (dlopen(part, RTLD_LAZY | RTLD_LOCAL) != NULL)
+        return true;
+    add_loaders_reason(l, part);
+    return dlinfo(l->handle, RTLD_DI_ORIGIN, folder) == 0 &&
+           snprintf(path, sizeof path, "%s/%s", folder, part) < (int)sizeof path &&
+           dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL;
+}
+
+static bool is_whole(cuda_library *l, const char *file)
+{
+    for (size_t i = 0; l->parts != NULL && l->parts[i] != NULL; i++)
+        if (!open_part(l, l->parts[i]))
+            return false;
+    if (!fill(l, file))
+        return false;
+    const char *why = l->unfit != NULL ? l->unfit() : NULL;
+    if (why != NULL)
+        add_reason(l, file, why);
+    return why == NULL;
+}
+
 static bool open_file(cuda_library *l, const char *file)
 {
     l->handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
@@ -64,7 +90,7 @@ static bool open_file(cuda_library *l, const char *file)
         add_loaders_reason(l, file);
         return false;
     }
-    if (fill(l, file))
+    if (is_whole(l, file))
         return true;
     (void)dlclose(l->handle);
     l->handle = NULL;

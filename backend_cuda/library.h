@@ -21,7 +21,11 @@ typedef struct cuda_library {
     const char *const *symbols; /* all are needed; NULL ends them */
     void *functions;            /* a struct of as many function pointers, in the order of symbols */
     size_t bytes;               /* of it */
-    const char *without;        /* what takes over, for the one line of the log; NULL: no line */
+    /* Files that it opens itself at its first call and ends the process without: NULL, or NULL ends them. */
+    const char *const *parts;
+    const char *(*unfit)(
+        void);           /* NULL, or why it cannot be used (NULL: it can); may call its functions */
+    const char *without; /* what takes over, for the one line of the log; NULL: no line */
     /* cuda_library_open's */
     int state; /* 0: not tried; else read with cuda_library_open */
     void *handle;

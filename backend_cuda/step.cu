@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(BLOCK)
     if (left_out(s))
         return;
     if (s.count != nullptr)
-        a.lr = (T)(o.lr / (1 + (double)s.count[s.turn] * o.lr_decay));
+        a.lr = (T)(o.lr / __dadd_rn(1, __dmul_rn((double)s.count[s.turn], o.lr_decay)));
     const T inverse = inverse_of<T>(s);
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];

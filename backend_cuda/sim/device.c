@@ -102,15 +102,19 @@ int sim_current_device(void)
     return current;
 }
 
+/* As the runtime: what its own calls returned to this thread. A fault that a library's runtime was told of is not
+ * among it. */
 cudaError_t cudaPeekAtLastError(void)
 {
-    return sim_devices[current].lost != cudaSuccess ? sim_devices[current].lost : last_error;
+    return last_error;
 }
 
+/* Errors that stay are returned again. */
 cudaError_t cudaGetLastError(void)
 {
-    const cudaError_t code = cudaPeekAtLastError();
-    last_error = cudaSuccess;
+    const cudaError_t code = last_error;
+    if (code != sim_devices[current].lost)
+        last_error = cudaSuccess;
     return code;
 }
 

@@ -58,6 +58,14 @@ size_t cudnnGetVersion(void)
     return VERSION;
 }
 
+/* An injected code is the version (12080). */
+size_t cudnnGetCudartVersion(void)
+{
+    const int injected = (int)sim_begin("cudnnGetCudartVersion");
+    (void)sim_end(cudaSuccess);
+    return injected >= 1000 ? (size_t)injected : CUDART_VERSION;
+}
+
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
     switch (status) {
@@ -422,6 +430,7 @@ cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t poolingDesc,
     }
 const sim_function sim_dnn_functions[] = {
     ENTRY(cudnnGetVersion),
+    ENTRY(cudnnGetCudartVersion),
     ENTRY(cudnnGetErrorString),
     ENTRY(cudnnGetLastErrorString),
     ENTRY(cudnnCreate),

@@ -6,6 +6,7 @@
 
 #include "backend_cuda/sim/dnn.h"
 
+static const sim_function no_functions[] = { { NULL, NULL } };
 static const struct {
     const char *file;
     const sim_function *functions;
@@ -13,6 +14,9 @@ static const struct {
     { "libcublas.so.13", sim_cublas_functions },
     { "libcublasLt.so.13", sim_cublaslt_functions },
     { "libcudnn.so.9", sim_dnn_functions },
+    { "libcudnn_graph.so.9", no_functions }, /* parts, which the one before opens */
+    { "libcudnn_ops.so.9", no_functions },
+    { "libcudnn_cnn.so.9", no_functions },
     { "libnvidia-ml.so.1", sim_nvml_functions },
     { NULL, NULL },
 };
@@ -69,6 +73,13 @@ int sim_dlclose(void *library)
 {
     (void)library;
     return 0;
+}
+
+/* They lie in no folder. */
+int sim_dlinfo(void *library, int request, void *answer)
+{
+    (void)library, (void)request, (void)answer;
+    return -1;
 }
 
 char *sim_dlerror(void)

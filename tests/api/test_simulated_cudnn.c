@@ -83,6 +83,26 @@ static void it_is_absent(void)
     EXPECT(!is_reported());
 }
 
+/* One of the files that it opens itself is missing: it would end the process. */
+static void it_is_not_whole(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    expect_agreement(&p, exact);
+    EXPECT(child_said("recurrent layers: libcudnn_graph.so.9: absent") == 1);
+    EXPECT(!is_reported());
+}
+
+/* Builds for both versions of CUDA have the same name. */
+static void it_is_of_another_cuda(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    expect_agreement(&p, exact);
+    EXPECT(child_said("libcudnn.so.9: it is built for CUDA 12, this plugin for CUDA 13") == 1);
+    EXPECT(!is_reported());
+}
+
 static void it_is_disabled(void)
 {
     TERN_SCOPE;
@@ -116,6 +136,8 @@ static void test_cudnn_is_used_absent_or_disabled(void **state)
     (void)state;
     assert_in_child(it_is_used, 0);
     assert_in_child(it_is_absent, .absent = "cudnn");
+    assert_in_child(it_is_not_whole, .absent = "cudnn_graph");
+    assert_in_child(it_is_of_another_cuda, .fail = "cudnnGetCudartVersion@1=12080");
     assert_in_child(it_is_disabled, 0);
     assert_in_child(many_images_need_no_cudnn, .fail = "launch:k_conv2d@1=700");
 }
@@ -159,6 +181,8 @@ static void test_what_cudnn_refuses_own_kernels_do(void **state)
     (void)state;
     assert_in_child(it_refuses, .fail = "cudnnConvolutionForward@1=3000");
     assert_in_child(it_refuses, .fail = "cudnnConvolutionForward@1=2000");
+    /* "not initialized", though there is a handle: a library that it wanted to open is missing */
+    assert_in_child(it_refuses, .fail = "cudnnConvolutionForward@1=1001");
     assert_in_child(it_refuses, .fail = "cudnnGetConvolutionForwardAlgorithm_v7@1=3004");
     assert_in_child(it_refuses, .fail = "cudnnSetFilter4dDescriptor@1=3000");
     assert_in_child(an_address_is_refused,

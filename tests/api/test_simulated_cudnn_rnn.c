@@ -396,6 +396,17 @@ static void under_autocast(void)
     tern_module_free(m);
 }
 
+static void in_bf16(void)
+{
+    TERN_SCOPE;
+    tern_module *m = module_of(&lstm, TERN_CUDA(0));
+    tern_args run = operands_of(&lstm, TERN_CUDA(0));
+    TERN_AUTOCAST(TERN_CUDA(0), TERN_BF16);
+    tern_forward_args(m, &run);
+    EXPECT(!tern_failed() && tern_dtype(run.out[0]) == TERN_BF16);
+    tern_module_free(m);
+}
+
 /* Steps in one call: fewer launches than steps. */
 static void test_who_asks_it(void **state)
 {
@@ -409,6 +420,10 @@ static void test_who_asks_it(void **state)
     assert_in_child(dropping, 0);
     assert_in_child(under_autocast, 0);
     expect_used(under_autocast, "cudnnRNNBackwardWeights_v8", true);
+    expect_used(in_bf16, "cudnnRNNForward", true);
+    (void)setenv("TERN_SIM_CAPABILITY", "7.5", 1); /* has no bf16 of its own */
+    expect_used(in_bf16, "cudnnRNNForward", false);
+    (void)unsetenv("TERN_SIM_CAPABILITY");
 }
 
 int main(void)

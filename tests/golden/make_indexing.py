@@ -46,11 +46,12 @@ def lookups():
 
 
 def puts():
+    # each place once, unless it is added to: which of two writers is the last is not defined on a GPU
     i, j = torch.tensor([[0, -1], [2, 1]]), torch.tensor([1, -3])
     again = torch.tensor([[0, -1], [2, 0]])
     golden.op("put_one", "x[:, i] = v", lambda x, v, i: x.index_put((torch.arange(2)[:, None, None], i), v),
-              x=draw(2, 3, 2), v=draw(2, 2, 2, 2), constants={"i": i})
-    golden.op("put_two", "x[i, j] = v", lambda x, v, i, j: x.index_put((i, j), v), x=draw(3, 4, 2),
+              x=draw(2, 4, 2), v=draw(2, 2, 2, 2), constants={"i": i})
+    golden.op("put_two", "x[i, j] = v", lambda x, v, i, j: x.index_put((i, j), v), x=draw(4, 4, 2),
               v=draw(2, 1), constants={"i": i, "j": j})
     golden.op("put_add", "x[i, j] += v", lambda x, v, i, j: x.index_put((i, j), v, accumulate=True),
               x=draw(3, 4, 2), v=draw(2, 2, 2), constants={"i": again, "j": torch.tensor([1, 1])})

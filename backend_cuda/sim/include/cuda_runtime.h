@@ -92,6 +92,11 @@ template <typename T> static inline T atomicCAS(T *at, T expected, T value)
         *at = value;
     return old;
 }
+/* The host sees it, too. */
+template <typename T> static inline T atomicCAS_system(T *at, T expected, T value)
+{
+    return atomicCAS(at, expected, value);
+}
 template <typename T> static inline T atomicOr(T *at, T value)
 {
     const T old = *at;

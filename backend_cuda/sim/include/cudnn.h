@@ -188,6 +188,7 @@ typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
 /* ---- library and handles --------------------------------------------------------------------- */
 
 size_t cudnnGetVersion(void);
+size_t cudnnGetCudartVersion(void);
 const char *cudnnGetErrorString(cudnnStatus_t status);
 void cudnnGetLastErrorString(char *message, size_t max_size);
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);

@@ -14,11 +14,13 @@ __attribute__((visibility("hidden"))) void *sim_dlopen(const char *file, int mod
 __attribute__((visibility("hidden"))) void *sim_dlsym(void *library, const char *name);
 __attribute__((visibility("hidden"))) int sim_dlclose(void *library);
 __attribute__((visibility("hidden"))) char *sim_dlerror(void);
+__attribute__((visibility("hidden"))) int sim_dlinfo(void *library, int request, void *answer);
 
 #define dlopen sim_dlopen
 #define dlsym sim_dlsym
 #define dlclose sim_dlclose
 #define dlerror sim_dlerror
+#define dlinfo sim_dlinfo
 
 #ifdef __cplusplus
 }

@@ -59,7 +59,8 @@ __device__ double atomicAdd(double *at, double value);
     __device__ T atomicMax(T *at, T value); \
     __device__ T atomicMin(T *at, T value); \
     __device__ T atomicOr(T *at, T value);  \
-    __device__ T atomicCAS(T *at, T expected, T value);
+    __device__ T atomicCAS(T *at, T expected, T value); \
+    __device__ T atomicCAS_system(T *at, T expected, T value);
 LINT_ATOMIC_INTEGERS(int)
 LINT_ATOMIC_INTEGERS(unsigned)
 LINT_ATOMIC_INTEGERS(unsigned long long)
