@@ -15,6 +15,7 @@
 #include "backend_cpu/cpu.h"
 #include "backend_cpu/tuning.h"
 #include "core/lock.h"
+#include "core/plugin.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -186,13 +187,10 @@ static bool has_room(void)
 /* Never unloaded: OpenBLAS and OpenMP keep threads inside it. */
 static const cpu_blas_table *open_bridge(const char *path)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    char why[CORE_PLUGIN_WHY];
+    void *library = core_plugin_file_open(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE, why);
     if (!library) {
-        const char *why = dlerror();
-        size_t n = strlen(path);
-        if (why && strncmp(why, path, n) == 0 && strncmp(why + n, ": ", 2) == 0)
-            why += n + 2;
-        add_reason(path, why ? why : "could not be opened");
+        add_reason(path, why);
         return NULL;
     }
     const cpu_blas_table *table = table_of(library, path);

@@ -88,7 +88,8 @@ const tern_backend_needs *tern_backend_needs_get(void)
                                               .driver_version = CUDART_VERSION / 1000 * 1000,
                                               .ptx = 75,
                                               .code_count = sizeof code / sizeof *code,
-                                              .code = code };
+                                              .code = code,
+                                              .ptx_driver_version = CUDART_VERSION };
     return &needs;
 }
 #endif

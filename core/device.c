@@ -160,8 +160,11 @@ static bool bad_index(tern_thread *self, tern_site_t site, const char *what, ter
 {
     char name[TERN_DEV_NAME_BYTES];
     const int count = count_of(dev.kind);
-    core_error(self, site, TERN_ERR_DEVICE, what, "there is no device %s: %d %s visible",
-               tern_dev_name(dev, name), count, count == 1 ? "is" : "are");
+    const char *list = dev.kind == TERN_KIND_CUDA ? core_cuda()->visible : NULL;
+    core_error(self, site, TERN_ERR_DEVICE, what, "there is no device %s: %d %s visible%s%.200s%s",
+               tern_dev_name(dev, name), count, count == 1 ? "is" : "are",
+               list != NULL ? "; of CUDA_VISIBLE_DEVICES=" : "", list != NULL ? list : "",
+               list != NULL ? " the first is cuda:0" : "");
     return false;
 }
 

@@ -21,15 +21,10 @@ static void say(char why[CORE_PLUGIN_WHY], const char *text)
 
 bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_PLUGIN_WHY])
 {
-    *out_plugin = (core_plugin){ .handle = dlopen(path, RTLD_NOW | RTLD_LOCAL) };
-    if (out_plugin->handle == NULL) {
-        const char *words = dlerror();
-        const size_t n = strlen(path);
-        if (words != NULL && strncmp(words, path, n) == 0 && strncmp(words + n, ": ", 2) == 0)
-            words += n + 2; /* the path is said by the caller */
-        say(why, words != NULL ? words : "the loader refused it");
+    *out_plugin =
+        (core_plugin){ .handle = core_plugin_file_open(path, RTLD_NOW | RTLD_LOCAL, why) };
+    if (out_plugin->handle == NULL)
         return false;
-    }
     void *get = dlsym(out_plugin->handle, TERN_BACKEND_GET_NAME);
     memcpy(&out_plugin->get, &get, sizeof get);
     if (get == NULL) {
@@ -57,6 +52,8 @@ static int take_backend(tern_backend_get_fn get, const char **out_why)
     core_lock_take(CORE_LOCK_PLUGIN);
     core_cuda_starting(true);
     const tern_backend *backend = get(&core_host, TERN_PLUGIN_VERSION, out_why);
+    if (*out_why == NULL)
+        *out_why = "it does not say why it brings no backend";
     if (backend != NULL && core_backend_register(backend, out_why) != TERN_OK)
         backend = NULL;
     const int kind = backend != NULL ? backend->kind : 0;

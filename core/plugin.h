@@ -15,6 +15,9 @@ typedef struct core_plugin {
     const tern_backend_needs *needs; /* or NULL */
 } core_plugin;
 
+/* dlopen of a path by its `mode`, or NULL with the loader's own words; a file that is cut is not mapped.
+ * (plugin_file.c) */
+void *core_plugin_file_open(const char *path, int mode, char why[CORE_PLUGIN_WHY]);
 /* Loads the file; false with the loader's own words. */
 bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_PLUGIN_WHY]);
 /* Asks for its backend and registers it: from here on it stays open for the life of the process. On

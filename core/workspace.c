@@ -81,7 +81,10 @@ void *core_workspace(const tern_call *call, int64_t bytes)
         give_back(call->dev, block);
     }
     if (data == NULL)
-        (void)call->host->fail(TERN_ERR_OOM, "no memory for %lld bytes of work space of cuBLAS",
+        (void)call->host->fail(TERN_ERR_OOM,
+                               "no memory for %lld bytes of work space of cuBLAS; less will "
+                               "do, slower: CUBLAS_WORKSPACE_CONFIG=:16:8; nvidia-smi lists who "
+                               "holds the GPU's memory",
                                (long long)bytes);
     return data;
 }

@@ -8,11 +8,20 @@
 #include "core/fallback.h"
 #include "tern/system.h"
 
+/* No kernel would run there. */
+static bool lacks_code(int index)
+{
+    return index < CORE_PROBE_DEVICES && core_cuda()->lacks_code[index];
+}
+
 tern_dev_t tern_dev_auto_at(tern_site_t site)
 {
     tern_dev_t dev;
-    return core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev) ? dev
-                                                                                     : TERN_CPU;
+    if (!core_dev_resolve(core_self(), site, "tern_dev_auto", TERN_CUDA(-1), &dev))
+        return TERN_CPU;
+    for (int16_t i = 0; dev.kind == TERN_KIND_CUDA && lacks_code(dev.index); i++)
+        dev.index = i; /* one of them has */
+    return dev;
 }
 
 /* Free bytes of the device, -1 where it cannot tell. */
@@ -38,6 +47,8 @@ static int roomiest(int64_t bytes_needed, int64_t *out_most)
     int64_t most = -1, total;
     *out_most = -1;
     for (int i = 0; i < tern_dev_count(TERN_KIND_CUDA); i++) {
+        if (lacks_code(i))
+            continue;
         const int64_t free = free_bytes(b, i, &total);
         *out_most = free > *out_most ? free : *out_most;
         if (free >= 0 && free < bytes_needed)

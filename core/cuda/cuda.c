@@ -129,19 +129,38 @@ static bool has_code(const tern_backend_needs *needs, int capability)
     return false;
 }
 
+static bool ptx_is_for(const tern_backend_needs *needs, int capability)
+{
+    return needs->ptx != 0 && needs->ptx <= capability;
+}
+
+/* PTX is text for a compiler in the driver, which knows none newer than itself. */
+static bool runs_ptx(const tern_backend_needs *needs, int capability)
+{
+    const int driver = state.probe.driver_version;
+    return ptx_is_for(needs, capability) && (driver == 0 || driver >= needs->ptx_driver_version);
+}
+
 static bool runs_on(const tern_backend_needs *needs, int capability)
 {
     if (capability == 0 || (needs->code_count == 0 && needs->ptx == 0))
         return true; /* not known: the plugin will tell */
-    return has_code(needs, capability) || (needs->ptx != 0 && needs->ptx <= capability);
+    return has_code(needs, capability) || runs_ptx(needs, capability);
 }
 
 /* One that runs is enough to go on with all. */
-static void say_devices_without_code(const tern_backend_needs *needs, const core_probe *p)
+static void note_devices_without_code(const tern_backend_needs *needs, const core_probe *p)
 {
     for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++) {
         const int capability = p->capability[i], major = capability / 10, minor = capability % 10;
-        if (!runs_on(needs, capability))
+        state.lacks_code[i] = !runs_on(needs, capability);
+        if (!runs_on(needs, capability) && ptx_is_for(needs, capability))
+            tern_log_write(TERN_LOG_WARNING, NULL,
+                           "cuda:%d cannot be used: the plugin has no machine code for its compute "
+                           "capability %d.%d, and its PTX needs a driver for CUDA %d.%d",
+                           i, major, minor, needs->ptx_driver_version / 1000,
+                           needs->ptx_driver_version % 1000 / 10);
+        else if (!runs_on(needs, capability))
             tern_log_write(
                 TERN_LOG_WARNING, NULL,
                 "cuda:%d cannot be used: the plugin has no code for its compute capability "
@@ -171,12 +190,37 @@ static core_reason check_needs(const tern_backend_needs *needs)
     for (int i = 0; i < p->device_count && i < CORE_PROBE_DEVICES; i++)
         usable += runs_on(needs, p->capability[i]);
     if (usable > 0) {
-        say_devices_without_code(needs, p);
+        note_devices_without_code(needs, p);
         return CORE_REASON_NONE;
     }
+    if (ptx_is_for(needs, p->capability[0]))
+        return says(
+            CORE_REASON_DRIVER_TOO_OLD,
+            "the driver is for CUDA %d.%d; this plugin has no machine code for compute "
+            "capability %d.%d (a build with -DTERN_CUDA_ARCHS=%d has it), and its PTX needs "
+            "a driver for CUDA %d.%d",
+            has / 1000, has % 1000 / 10, p->capability[0] / 10, p->capability[0] % 10,
+            p->capability[0], needs->ptx_driver_version / 1000,
+            needs->ptx_driver_version % 1000 / 10);
     return says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
                 "the plugin has no code for compute capability %d.%d", p->capability[0] / 10,
                 p->capability[0] % 10);
+}
+
+/* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start. */
+static core_reason did_not_start(const char *path, const char *why)
+{
+    const char *number = strstr(why, " (");
+    const int code = strncmp(why, "cudaError", 9) == 0 && number != NULL ? atoi(number + 2) : 0;
+    if (code == 0)
+        return says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+    const bool mixed =
+        code == 35 || code == 36; /* as old as that the driver is not: it was asked */
+    const char *library = state.probe.library[0] != '\0' ? state.probe.library : "libcuda.so.1";
+    return says(code == 100 ? CORE_REASON_NO_DEVICE : CORE_REASON_INIT_FAILED,
+                "the CUDA runtime did not start: %s%s%s", why,
+                mixed ? "; the driver's files may be of several versions: look at " : "",
+                mixed ? library : "");
 }
 
 /* True ends the search: the plugin runs, or what is wrong is not the plugin's fault. */
@@ -198,8 +242,8 @@ static bool load(const char *path, void *user)
     }
     if (!core_plugin_start(&plugin, why)) {
         add_tried(path, why);
-        *reason = says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
-        return false;
+        *reason = did_not_start(path, why);
+        return *reason != CORE_REASON_PLUGIN_BROKEN;
     }
     (void)snprintf(state.plugin, sizeof state.plugin, "%s", path);
     *reason = CORE_REASON_NONE;
@@ -242,8 +286,9 @@ static int64_t probe_ms(void)
 static bool list_is_to_blame(int64_t timeout_ms)
 {
     const core_probe *p = &state.probe;
-    const bool none = p->outcome == CORE_PROBE_ANSWERED &&
-                      (p->code == 100 || (p->stage == CORE_PROBE_DONE && p->device_count == 0));
+    const bool none =
+        p->outcome == CORE_PROBE_ANSWERED &&
+        (p->code == 100 || p->code == 101 || (p->stage == CORE_PROBE_DONE && p->device_count == 0));
     if (!none || state.visible == NULL)
         return false;
     core_probe all;
@@ -254,6 +299,13 @@ static bool list_is_to_blame(int64_t timeout_ms)
 static core_reason ask_driver_for(int64_t timeout_ms)
 {
     core_probe_driver(false, timeout_ms, &state.probe);
+    if (state.probe.outcome == CORE_PROBE_IMPOSSIBLE) { /* a limit of processes or files */
+        tern_log_write(TERN_LOG_WARNING, NULL,
+                       "CUDA's driver cannot be asked in a child beforehand (%s): if it hangs or "
+                       "crashes, so does this process",
+                       strerror(state.probe.code));
+        return CORE_REASON_NONE;
+    }
     if (list_is_to_blame(timeout_ms))
         return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
     return core_probe_reason(&state.probe, state.text);
@@ -278,8 +330,9 @@ static core_reason load_plugin_or_ask(void)
 {
     const size_t tried = strlen(state.tried);
     const core_reason reason = load_plugin();
-    if (reason != CORE_REASON_PLUGIN_BROKEN || state.simulated ||
-        state.probe.outcome != CORE_PROBE_SKIPPED)
+    const bool failed = reason == CORE_REASON_PLUGIN_BROKEN || reason == CORE_REASON_INIT_FAILED ||
+                        reason == CORE_REASON_NO_DEVICE;
+    if (!failed || state.simulated || state.probe.outcome != CORE_PROBE_SKIPPED)
         return reason;
     const core_reason drivers = ask_driver_for((int64_t)DEFAULT_PROBE_SECONDS * 1000);
     if (drivers != CORE_REASON_NONE)
@@ -307,8 +360,7 @@ static core_reason search(void)
         return reason;
     reason = load_plugin_or_ask();
     /* a list of UUIDs that no device has: simulated devices are counted by their plugin alone */
-    if (reason == CORE_REASON_PLUGIN_BROKEN && state.visible != NULL &&
-        strstr(state.text, "cudaErrorNoDevice") != NULL)
+    if (reason == CORE_REASON_NO_DEVICE && state.visible != NULL)
         return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
     return reason;
 }

@@ -122,13 +122,27 @@ static void ask(int to)
     tell(to, &p, CORE_PROBE_DONE, 0);
 }
 
-/* The child must not outlive its parent, dump core, run the program's handlers or write anywhere. */
-static _Noreturn void be_child(int to, bool unhide)
+/* None of the program's handlers. What is sent to the whole group is for the program: if it ends, so does the
+ * child. */
+static void forget_handlers(void)
 {
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGPIPE };
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        (void)signal(signals[i], SIG_DFL);
+    static const int defaults[] = { SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGABRT,
+                                    SIGTRAP, SIGSYS, SIGCHLD, SIGCONT };
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_IGN);
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        (void)signal(defaults[i], SIG_DFL);
+}
+
+/* The child must not outlive its parent, dump core, run the program's handlers or write anywhere. */
+static _Noreturn void be_child(int end, bool unhide)
+{
+    forget_handlers();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int to =
+        fcntl(end, F_DUPFD_CLOEXEC, 3); /* where standard ones were closed it is one of them */
+    if (to < 0)
+        _exit(1);
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
     const int nothing = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2 && nothing >= 0; fd++)
@@ -159,7 +173,12 @@ static void say_awaited(const core_probe *p, int64_t timeout_ms)
                    (double)timeout_ms / 1000);
 }
 
-/* Keeps the latest report; false when the time was over before the child closed the pipe. */
+static bool is_answer(const core_probe *p)
+{
+    return p->stage == CORE_PROBE_DONE || p->code != 0;
+}
+
+/* Keeps the latest report; false when the time was over before the child answered or closed the pipe. */
 static bool listen(int from, int64_t timeout_ms, core_probe *out_probe)
 {
     const int64_t start = now_ms();
@@ -182,6 +201,8 @@ static bool listen(int from, int64_t timeout_ms, core_probe *out_probe)
         if (got == (ssize_t)sizeof report)
             *out_probe = report;
         else if (got >= 0 || errno != EINTR)
+            return true;
+        if (is_answer(out_probe)) /* its end may take seconds */
             return true;
     }
 }
@@ -222,18 +243,15 @@ void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe)
     (void)close(ends[1]);
     if (child > 0) {
         const bool in_time = listen(ends[0], timeout_ms, out_probe);
-        if (!in_time)
+        const bool answered = is_answer(out_probe);
+        if (answered || !in_time)
             (void)kill(child, SIGKILL);
         const int status = reap(child);
-        out_probe->outcome = CORE_PROBE_ANSWERED;
-        if (!in_time) {
-            out_probe->outcome = CORE_PROBE_HUNG;
-        } else if (WIFSIGNALED(status)) {
-            out_probe->outcome = CORE_PROBE_CRASHED;
+        out_probe->outcome = answered   ? CORE_PROBE_ANSWERED
+                             : !in_time ? CORE_PROBE_HUNG
+                                        : CORE_PROBE_CRASHED;
+        if (out_probe->outcome == CORE_PROBE_CRASHED && WIFSIGNALED(status))
             out_probe->code = WTERMSIG(status);
-        } else if (out_probe->stage != CORE_PROBE_DONE && out_probe->code == 0) {
-            out_probe->outcome = CORE_PROBE_CRASHED; /* every other end has told a code */
-        }
     }
     (void)close(ends[0]);
 }

@@ -57,8 +57,11 @@ const char *core_probe_stage_name(int stage);
 
 /* ---- files (probe_files.c) ---- */
 
-/* Device nodes: NO_DEVICE_NODE, NO_PERMISSION or NO_DEVICE with a text, NONE when nothing is wrong with them. */
-core_reason core_probe_nodes(char text[CORE_REASON_BYTES]);
+/* Device nodes: NO_DEVICE_NODE, NO_PERMISSION or NO_DEVICE with a text, NONE when nothing is wrong with them.
+ * `library`: libcuda's file, whose folder tells WSL. */
+core_reason core_probe_nodes(const char *library, char text[CORE_REASON_BYTES]);
+/* What the system says of a driver whose library is not there: "this is WSL, ..."; "" for nothing. */
+void core_probe_system(char text[CORE_PROBE_TEXT]);
 /* Where a libcuda.so.1 lies that the loader did not take, and what is wrong with it; "" for nowhere. */
 void core_probe_stray_library(char text[CORE_PROBE_TEXT]);
 /* Version of the loaded kernel driver ("580.95.05"), "" for none. */

@@ -106,18 +106,65 @@ static core_reason numbered_nodes(char text[CORE_REASON_BYTES])
     return say_node(error == ENOENT ? "/dev/nvidia0" : "/dev/nvidia*", error, text);
 }
 
-core_reason core_probe_nodes(char text[CORE_REASON_BYTES])
+/* Of WSL and Tegra. That one may not be opened is all that can be told of them. */
+static core_reason other_nodes(const char *const paths[], char text[CORE_REASON_BYTES])
+{
+    for (int i = 0; paths[i] != NULL; i++) {
+        const int error = node_error(paths[i]);
+        if (error == EACCES || error == EPERM) {
+            (void)snprintf(text, CORE_REASON_BYTES, "%s may not be opened: %s", paths[i],
+                           strerror(error));
+            return CORE_REASON_NO_PERMISSION;
+        }
+    }
+    return CORE_REASON_NONE;
+}
+
+static bool is_of_wsl(const char *library)
+{
+    return strstr(library, "/wsl/") != NULL;
+}
+
+core_reason core_probe_nodes(const char *library, char text[CORE_REASON_BYTES])
 {
     static const char *const always[] = { "/dev/nvidiactl", "/dev/nvidia-uvm" };
-    /* WSL and Tegra have nodes of other names */
-    if (exists("/dev/dxg") || exists("/dev/nvgpu") || exists("/dev/nvhost-gpu"))
-        return CORE_REASON_NONE;
+    static const char *const wsl[] = { "/dev/dxg", NULL };
+    static const char *const tegra[] = { "/dev/nvmap", "/dev/nvgpu", "/dev/nvhost-gpu",
+                                         "/dev/nvhost-ctrl", NULL };
+    if (exists("/dev/dxg"))
+        return other_nodes(wsl, text);
+    if (exists("/dev/nvgpu") || exists("/dev/nvhost-gpu"))
+        return other_nodes(tegra, text);
+    if (is_of_wsl(library)) {
+        (void)snprintf(text, CORE_REASON_BYTES,
+                       "/dev/dxg is missing, through which WSL 2 reaches the GPU: wsl --update on "
+                       "Windows, and its driver there; a container needs the node, too");
+        return CORE_REASON_NO_DEVICE_NODE;
+    }
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
         const int error = node_error(always[i]);
         if (error != 0)
             return say_node(always[i], error, text);
     }
     return numbered_nodes(text);
+}
+
+void core_probe_system(char text[CORE_PROBE_TEXT])
+{
+    char driver[DRIVER_TEXT], version[32];
+    core_probe_kernel_driver(version);
+    text[0] = '\0';
+    if (exists("/dev/dxg")) {
+        (void)snprintf(text, CORE_PROBE_TEXT,
+                       "this is WSL, whose driver is installed on Windows and lies in "
+                       "/usr/lib/wsl/lib");
+    } else if (version[0] != '\0' || exists("/sys/module/nouveau")) {
+        say_driver(driver);
+        (void)snprintf(text, CORE_PROBE_TEXT, "%s%s", driver,
+                       version[0] != '\0' ? ", its libraries are missing here (in a container: "
+                                            "NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
+                                          : "");
+    }
 }
 
 /* ---- libraries ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "core/cuda/probe.h"
 
-enum { NO_DEVICE = 100, MISMATCH = 803 };
+enum { NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
 
 /* Names of the driver's codes that are met while it starts. */
 static const struct {
@@ -15,24 +15,30 @@ static const struct {
     { 1, "invalid value" },
     { 2, "out of memory" },
     { 3, "not initialized" },
-    { 34, "this libcuda is a stub of the toolkit" },
+    { 34,
+      "this libcuda is a stub of the toolkit, for linking: take its folder off LD_LIBRARY_PATH" },
     { 36, "the call needs a newer driver" },
     { 46, "the device is unavailable" },
     { NO_DEVICE, "no device" },
     { 101, "invalid device" },
     { 102, "the device is not licensed" },
+    { 201, "invalid context" },
+    { 214, "an uncorrectable error of memory (ECC)" },
     { 302, "a symbol of the driver is missing" },
     { 303, "a library of the driver failed to start" },
     { 304, "the operating system refused" },
+    { 719, "a launch failed" },
     { 800, "not permitted" },
+    { 801, "not supported" },
     { 802, "the system is not ready" },
     { MISMATCH, "the kernel driver and libcuda differ in version" },
-    { 804, "forward compatibility is not supported on this device" },
+    { NO_FORWARD, "forward compatibility is not supported on this device" },
     { 805, "the MPS server is not there" },
     { 806, "the MPS server failed" },
     { 807, "the MPS server is not ready" },
     { 808, "the MPS server takes no more clients" },
     { 809, "the MPS server has no more connections" },
+    { 810, "the MPS client was ended" },
     { 999, "unknown error" },
 };
 
@@ -62,10 +68,12 @@ const char *core_probe_stage_name(int stage)
 /* dlerror says "No such file" for a dangling link and for a file that may not be read, too. */
 static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
 {
-    char stray[CORE_PROBE_TEXT];
+    char stray[CORE_PROBE_TEXT], system[CORE_PROBE_TEXT];
     core_probe_stray_library(stray);
-    (void)snprintf(text, CORE_REASON_BYTES, "NVIDIA's driver library cannot be loaded: %s%s%s",
-                   p->words, stray[0] != '\0' ? "; " : "", stray);
+    core_probe_system(system);
+    (void)snprintf(text, CORE_REASON_BYTES, "NVIDIA's driver library cannot be loaded: %s%s%s%s%s",
+                   p->words, stray[0] != '\0' ? "; " : "", stray, system[0] != '\0' ? "; " : "",
+                   system);
     return CORE_REASON_NO_DRIVER_LIBRARY;
 }
 
@@ -77,7 +85,8 @@ static bool is_vague(int code)
 
 static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
 {
-    const core_reason nodes = is_vague(p->code) ? core_probe_nodes(text) : CORE_REASON_NONE;
+    const core_reason nodes =
+        is_vague(p->code) ? core_probe_nodes(p->library, text) : CORE_REASON_NONE;
     if (nodes != CORE_REASON_NONE)
         return nodes;
     if (p->code == NO_DEVICE) {
@@ -89,10 +98,13 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
     char version[32] = "";
     if (p->code == MISMATCH) /* the file's name ends with libcuda's */
         core_probe_kernel_driver(version);
-    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s%s%s",
+    const bool compat =
+        (p->code == MISMATCH || p->code == NO_FORWARD) && strstr(p->library, "/compat/") != NULL;
+    (void)snprintf(text, CORE_REASON_BYTES, "%s gave %d (%s) in %s%s%s%s",
                    core_probe_stage_name(p->stage), p->code,
                    name != NULL ? name : "a code without a name here", p->library,
-                   version[0] != '\0' ? "; the kernel driver is " : "", version);
+                   version[0] != '\0' ? "; the kernel driver is " : "", version,
+                   compat ? "; take the folder compat off LD_LIBRARY_PATH" : "");
     return CORE_REASON_INIT_FAILED;
 }
 
@@ -127,10 +139,6 @@ core_reason core_probe_reason(const core_probe *p, char text[CORE_REASON_BYTES])
             (void)snprintf(text, CORE_REASON_BYTES, "the driver crashed in %s (signal %d: %s)",
                            core_probe_stage_name(p->stage), p->code, strsignal(p->code));
         return CORE_REASON_DRIVER_CRASHES;
-    case CORE_PROBE_IMPOSSIBLE:
-        (void)snprintf(text, CORE_REASON_BYTES, "the driver could not be asked in a child: %s",
-                       strerror(p->code));
-        return CORE_REASON_INIT_FAILED;
     case CORE_PROBE_ANSWERED:
         return answered(p, text);
     default:

@@ -12,7 +12,7 @@ typedef enum core_reason {
     CORE_REASONS
 } core_reason;
 
-enum { CORE_REASON_BYTES = 768 };
+enum { CORE_REASON_BYTES = 1024 };
 
 const char *core_reason_code(core_reason reason); /* "hidden-by-empty-list"; "" for NONE */
 const char *core_reason_next(core_reason reason);

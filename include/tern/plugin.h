@@ -261,6 +261,9 @@ typedef struct tern_backend_needs {
     int32_t ptx;            /* least capability that the PTX in it is for (75); 0: it has none */
     int32_t code_count;
     const int32_t *code; /* capabilities that it has machine code for: 75, 80, 90 */
+    /* The least driver that makes machine code of the PTX (13010): within a major version older drivers run
+     * machine code of newer toolkits, but not their PTX. 0: any. */
+    int32_t ptx_driver_version;
 } tern_backend_needs;
 typedef const tern_backend_needs *(*tern_backend_needs_fn)(void);
 #define TERN_BACKEND_NEEDS_NAME "tern_backend_needs_get"

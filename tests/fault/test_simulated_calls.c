@@ -104,7 +104,8 @@ static double run_part(int part, tern_dev_t dev)
 /* Devices are counted once: a process whose count failed has none. */
 static bool has_no_devices(void)
 {
-    return strstr(tern_error_text(), "[plugin-broken]") != NULL;
+    const char *text = tern_error_text();
+    return strstr(text, "[init-failed]") != NULL || strstr(text, "[no-device]") != NULL;
 }
 
 static bool says_what_failed(void)

@@ -1,8 +1,8 @@
-/* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and
- * 9.0; FAKE_PTX=1 makes it name PTX for 7.5, too. FAKE_BACKEND=refuse: it brings nothing. FAKE_FREE is
- * what device 0 has free, device 1 has twice that; FAKE_DEVICE=75: their capability. FAKE_SAYS: what its start
- * logs. FAKE_PAUSE: a file that its start makes, and then waits until it is removed; so does it as a
- * libtern_blas.so, which it is not. */
+/* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and 9.0;
+ * FAKE_PTX=13000 makes it name PTX for 7.5 and for drivers from that on, too. FAKE_BACKEND=refuse: it brings nothing,
+ * and "cudaErrorNoDevice (100): ..." the same in these words. FAKE_FREE is what device 0 has free, device 1 has twice
+ * that; FAKE_DEVICE=75: their capability. FAKE_SAYS: what its start logs. FAKE_PAUSE: a file that its start makes, and
+ * then waits until it is removed; so does it as a libtern_blas.so, which it is not. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,9 +91,14 @@ static const int32_t code[] = { 80, 90 };
 TERN_API const tern_backend_needs *tern_backend_needs_get(void);
 const tern_backend_needs *tern_backend_needs_get(void)
 {
-    static tern_backend_needs needs = { sizeof needs, 12000, 0, 2, code };
-    if (getenv("FAKE_PTX") != NULL)
+    static tern_backend_needs needs = {
+        .size = sizeof needs, .driver_version = 12000, .code_count = 2, .code = code
+    };
+    const char *ptx = getenv("FAKE_PTX"); /* the driver that it is for */
+    if (ptx != NULL) {
         needs.ptx = 75;
+        needs.ptx_driver_version = atoi(ptx);
+    }
     return &needs;
 }
 
@@ -104,9 +109,11 @@ const tern_backend *tern_backend_get(const tern_host *host, uint32_t version, co
     const char *wish = getenv("FAKE_BACKEND"), *says = getenv("FAKE_SAYS");
     if (says != NULL)
         host->event(TERN_LOG_WARNING, "%s", says);
-    *out_why = "the fake backend was told to refuse";
+    const bool with_code = wish != NULL && strncmp(wish, "cudaError", 9) == 0;
+    *out_why = with_code ? wish : "the fake backend was told to refuse";
     make_a_pause();
-    return version != TERN_PLUGIN_VERSION || (wish != NULL && strcmp(wish, "refuse") == 0)
+    return version != TERN_PLUGIN_VERSION || with_code ||
+                   (wish != NULL && strcmp(wish, "refuse") == 0)
                ? NULL
                : &backend;
 }

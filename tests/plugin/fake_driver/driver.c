@@ -1,5 +1,6 @@
 /* A libcuda.so.1 that does what FAKE_* in the environment says: FAKE_INIT (a code, "hang" or "crash"),
  * FAKE_VERSION (13000), FAKE_DEVICES (1; fewer by CUDA_VISIBLE_DEVICES, of which it reads one index),
+ * FAKE_NONE (100: the code where that leaves none),
  * FAKE_CAPABILITY (90; of several devices 90,61). */
 #include <signal.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ int cuInit(unsigned flags)
         (void)raise(SIGSEGV);
     if (wish != NULL)
         return atoi(wish);
-    return devices() > 0 ? 0 : NO_DEVICE;
+    return devices() > 0 ? 0 : setting("FAKE_NONE", NO_DEVICE);
 }
 
 int cuDriverGetVersion(int *out_version)

@@ -1,0 +1,64 @@
+/* See plugin.h. */
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/plugin.h"
+
+/* Up to which byte of the file the loader maps it; 0: it is no object of this machine, which the loader says
+ * itself. */
+static int64_t mapped_end(int file)
+{
+    ElfW(Ehdr) head;
+    if (pread(file, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)))
+        return 0;
+    int64_t end = 0;
+    for (int i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) part;
+        const int64_t at = (int64_t)head.e_phoff + i * (int64_t)sizeof part;
+        if (pread(file, &part, sizeof part, at) != (ssize_t)sizeof part)
+            return 0;
+        const int64_t part_end = (int64_t)(part.p_offset + part.p_filesz);
+        if (part.p_type == PT_LOAD && part_end > end)
+            end = part_end;
+    }
+    return end;
+}
+
+/* What lies behind the end of a file is mapped all the same, and ends the process where it is read (SIGBUS). */
+static bool is_cut(const char *path, int64_t *out_bytes, int64_t *out_wanted)
+{
+    struct stat status = { 0 };
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    *out_wanted = mapped_end(file);
+    *out_bytes = fstat(file, &status) == 0 ? (int64_t)status.st_size : *out_wanted;
+    (void)close(file);
+    return *out_bytes < *out_wanted;
+}
+
+void *core_plugin_file_open(const char *path, int mode, char why[CORE_PLUGIN_WHY])
+{
+    int64_t bytes, wanted;
+    if (is_cut(path, &bytes, &wanted)) {
+        (void)snprintf(why, CORE_PLUGIN_WHY, "the file is cut: it has %lld bytes of at least %lld",
+                       (long long)bytes, (long long)wanted);
+        return NULL;
+    }
+    void *handle = dlopen(path, mode);
+    if (handle != NULL)
+        return handle;
+    const char *words = dlerror();
+    const size_t n = strlen(path);
+    if (words != NULL && strncmp(words, path, n) == 0 && strncmp(words + n, ": ", 2) == 0)
+        words += n + 2; /* the path is said by the caller */
+    (void)snprintf(why, CORE_PLUGIN_WHY, "%s", words != NULL ? words : "the loader refused it");
+    return NULL;
+}

@@ -1,0 +1,137 @@
+/* What is known beside the reason for not using CUDA, and processes in which the question itself is hard to ask
+ * (support/fallback.h). */
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "tests/support/check.h"
+#include "tests/support/fallback.h"
+
+/* Runs what follows by a shell: its $0 and $1 are the program and its argument. */
+#define SHELL(script) "sh -c '" script "' "
+
+/* The driver is asked through a pipe, whose ends get the numbers that are free. */
+static void test_standard_files_that_are_closed(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" <&- 2>&-"));
+    fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" 2>&-"));
+    fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" <&-"));
+}
+
+/* A limit that leaves no pipe, or no child, says nothing of the driver. */
+static void test_a_driver_that_cannot_be_asked_beforehand(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN "TEST_FEW_FILES=1");
+}
+
+static void test_a_plugin_that_is_cut(void **state)
+{
+    (void)state;
+    fallback_expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/cut\"", "plugin-broken",
+                    "the file is cut: it has ");
+}
+
+/* Codes of CUDA are the driver's, not the plugin's. */
+static void test_a_runtime_that_does_not_start(void **state)
+{
+    (void)state;
+    fallback_expect(PLUGIN "FAKE_BACKEND='cudaErrorCallRequiresNewerDriver (36): newer'",
+                    "init-failed",
+                    "the CUDA runtime did not start: cudaErrorCallRequiresNewerDriver (36): newer; "
+                    "the driver's files may be of several versions: look at ");
+    assert_non_null(strstr(fallback_answer, "/driver/libcuda.so.1"));
+    fallback_expect(PLUGIN "FAKE_BACKEND='cudaErrorSystemNotReady (802): not ready'", "init-failed",
+                    "the CUDA runtime did not start: cudaErrorSystemNotReady (802): not ready");
+    assert_null(strstr(fallback_answer, "several versions"));
+    fallback_expect(PLUGIN "FAKE_BACKEND='cudaErrorNoDevice (100): none'", "no-device",
+                    "cudaErrorNoDevice (100): none");
+}
+
+static void test_a_list_that_makes_a_device_invalid(void **state)
+{
+    (void)state;
+    fallback_expect(PLUGIN "FAKE_NONE=101 CUDA_VISIBLE_DEVICES=5", "hidden-by-bad-list",
+                    "a device that is not there");
+    fallback_expect(PLUGIN "FAKE_NONE=101 FAKE_DEVICES=0", "init-failed", "101 (invalid device)");
+}
+
+static void test_what_the_system_says_of_a_missing_library(void **state)
+{
+    (void)state;
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != NULL) {
+        print_message("skipped: this machine has a libcuda.so.1\n");
+        skip();
+    }
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/wsl\"", "no-driver-library",
+                    "; this is WSL, whose driver is installed on Windows");
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/bare\"", "no-driver-library",
+                    "; the kernel driver 580.95.05 is loaded, its libraries are missing here (in a "
+                    "container: NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/nouveau\"", "no-driver-library",
+                    "; no NVIDIA kernel driver is loaded, but nouveau");
+}
+
+static void test_nodes_of_wsl_and_tegra(void **state)
+{
+    (void)state;
+    fallback_expect("LD_LIBRARY_PATH=\"$PWD/wsl/lib\" FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/short\"",
+                    "no-device-node", "/dev/dxg is missing, through which WSL 2 reaches the GPU");
+    fallback_expect(PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/wsl\" TEST_AS_NOBODY=1",
+                    "no-permission", "/dev/dxg may not be opened");
+    fallback_expect(PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/tegra\" TEST_AS_NOBODY=1",
+                    "no-permission", "/dev/nvmap may not be opened");
+}
+
+static void test_codes_that_come_with_a_remedy(void **state)
+{
+    (void)state;
+    fallback_expect(PLUGIN "FAKE_INIT=34", "init-failed", "take its folder off LD_LIBRARY_PATH");
+    fallback_expect(PLUGIN "FAKE_INIT=801", "init-failed", "801 (not supported)");
+}
+
+/* Of two devices the second has more free memory. */
+static void expect_choice(const char *settings, const char *words)
+{
+    fallback_run(settings);
+    if (strncmp(fallback_answer, "|2|", 3) != 0 || strstr(fallback_answer, words) == NULL)
+        fail_msg("%s: not '%s' but:\n%s", settings, words, fallback_answer);
+}
+
+static void test_a_device_without_code_is_not_chosen(void **state)
+{
+    (void)state;
+#define CHOICE PLUGIN "TEST_CHOICE=1 FAKE_FREE=1000 FAKE_DEVICES=2 "
+    expect_choice(CHOICE "FAKE_CAPABILITY=90,80", "|1|0|");
+    expect_choice(CHOICE "FAKE_CAPABILITY=90,61", "|0|0|");
+    expect_choice(CHOICE "FAKE_CAPABILITY=61,90", "|1|1|");
+}
+
+static void test_a_list_numbers_devices_anew(void **state)
+{
+    (void)state;
+    expect_choice(
+        PLUGIN "TEST_CHOICE=1 CUDA_VISIBLE_DEVICES=0",
+        "there is no device cuda:7: 2 are visible; of CUDA_VISIBLE_DEVICES=0 the first is "
+        "cuda:0");
+    expect_choice(PLUGIN "TEST_CHOICE=1", "there is no device cuda:7: 2 are visible\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+        return fallback_ask();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_standard_files_that_are_closed),
+        cmocka_unit_test(test_a_driver_that_cannot_be_asked_beforehand),
+        cmocka_unit_test(test_a_plugin_that_is_cut),
+        cmocka_unit_test(test_a_runtime_that_does_not_start),
+        cmocka_unit_test(test_a_list_that_makes_a_device_invalid),
+        cmocka_unit_test(test_what_the_system_says_of_a_missing_library),
+        cmocka_unit_test(test_nodes_of_wsl_and_tegra),
+        cmocka_unit_test(test_codes_that_come_with_a_remedy),
+        cmocka_unit_test(test_a_device_without_code_is_not_chosen),
+        cmocka_unit_test(test_a_list_numbers_devices_anew),
+    };
+    return cmocka_run_group_tests(tests, fallback_make_folders, NULL);
+}
