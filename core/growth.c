@@ -199,7 +199,8 @@ static void add_advice(core_text *text, const tern_growth_t *sum)
                             "loop, or end it with tern_module_free\n");
     else if (sum->nodes > 0)
         core_text_add(text, "  a tensor that is kept holds the graph that made it: keep "
-                            "tern_item(t) or tern_detach(t), or compute it under TERN_NO_GRAD\n");
+                            "tern_item(t) or tern_detach(t), or compute it under TERN_NO_GRAD; "
+                            "without TERN_SCOPE in the loop each step is kept\n");
     else
         core_text_add(text, "  tensors are kept: look for a tern_retain without its tern_release, "
                             "and for a loop without TERN_SCOPE\n");

@@ -9,7 +9,7 @@
 
 #define FREE PTHREAD_MUTEX_INITIALIZER
 static pthread_mutex_t locks[] = { FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE,
-                                   FREE, FREE, FREE, FREE, FREE, FREE, FREE };
+                                   FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE };
 _Static_assert(sizeof locks / sizeof *locks == CORE_LOCKS, "one each");
 
 static _Thread_local unsigned long_ones; /* that the thread has, a bit each */

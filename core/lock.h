@@ -38,6 +38,7 @@ typedef enum core_lock {
     CORE_LOCK_WORKSPACES, /* which stream has one */
     CORE_LOCK_PINNED,     /* the cache of page-locked memory: that there is one, who used it */
     CORE_LOCK_EVENTS,     /* the released ones */
+    CORE_LOCK_FINISHERS,  /* what threads release in tern_finish */
     CORE_LOCK_JSON,       /* the parser's last error */
     CORE_LOCK_LOG,
     CORE_LOCKS

@@ -56,7 +56,7 @@ static void reset_modes(tern_thread *self)
     memset(self->current_index, 0, sizeof self->current_index);
     memset(self->streams, 0, sizeof self->streams);
     self->generator = (struct tern_generator){ 0, 0 };
-    self->finisher_count = 0;
+    core_finishers_forget(self);
     core_autocast_reset(self);
 }
 

@@ -119,6 +119,8 @@ static inline tern_thread *core_self(void)
     return __builtin_expect(self != NULL, 1) ? self : core_thread_create();
 }
 
+/* Nothing of what tern_finish of that thread would release is released any more (finish.c). */
+void core_finishers_forget(tern_thread *thread);
 /* Visits every state, parked ones too; takes no lock. */
 void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user);
 

@@ -9,6 +9,7 @@
  *     - sum_c w[c] ((1 - e) p[c] + e / C) log_softmax(x)[c]
  * and the mean that over all places; made of other ops. */
 #include "core/op_table.h"
+#include "core/option.h"
 #include "core/ops/loss.h"
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -206,7 +207,10 @@ static bool fill_attr(tern_site_t site, const tern_cross_entropy_args *args, ter
     attr->reduction = args->reduction == 0 ? TERN_REDUCTION_MEAN : args->reduction;
     attr->reserved = 0;
     attr->label_smoothing = smoothing;
-    attr->ignore_index = args->ignore ? args->ignore_index : -100;
+    attr->ignore_index = core_ignored(args->ignore, args->ignore_index);
+    if (!core_check_switch(site, "cross_entropy", "ignore_index", args->ignore_index, "ignore",
+                           args->ignore))
+        return false;
     if (attr->reduction < TERN_REDUCTION_MEAN || attr->reduction > TERN_REDUCTION_NONE)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",
                             "%d is no reduction\n  try TERN_MEAN, TERN_SUM or TERN_NONE",

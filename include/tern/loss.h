@@ -27,7 +27,8 @@ typedef struct tern_cross_entropy_args {
     int reduction;        /* default TERN_MEAN: over the weights of the targets that count; of probabilities, over
                            * all places */
     double label_smoothing;
-    int64_t ignore_index; /* used when `ignore` is set; default -100; not for probabilities */
+    int64_t ignore_index; /* the target that does not count, where `ignore` is set, 0 too; without it -100. Not for
+                           * probabilities */
     bool ignore;
 } tern_cross_entropy_args;
 /* -log of softmax(logits) along C at the target: torch.nn.functional.cross_entropy. A target outside of
@@ -44,7 +45,7 @@ typedef struct tern_nll_loss_args {
     tern_tensor *target;  /* i64 or u8 class numbers: [] or [N] or [N, ...] */
     tern_tensor *weight;  /* [C] or NULL; a constant */
     int reduction;        /* mean: over the weights of the targets that count */
-    int64_t ignore_index; /* used when `ignore` is set; default -100 */
+    int64_t ignore_index; /* the target that does not count, where `ignore` is set, 0 too; without it -100 */
     bool ignore;
 } tern_nll_loss_args;
 TERN_API tern_tensor *tern_nll_loss_at(tern_site_t, const tern_nll_loss_args *args);

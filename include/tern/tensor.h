@@ -259,7 +259,8 @@ TERN_API tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, 
 /* Calls release(object) in tern_finish of the calling thread, newest first; for objects that programs
  * rarely free by hand (modules, optimizers, datasets). False without memory. */
 TERN_API bool tern_at_finish(void (*release)(void *object), void *object);
-/* The object is gone already: do not call. */
+/* The object is gone already: do not call. Any thread, while that which called tern_at_finish is not in
+ * tern_finish. */
 TERN_API void tern_at_finish_cancel(void *object);
 
 /* Releases what the calling thread's scopes hold, prints a pending error to stderr and returns the

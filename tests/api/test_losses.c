@@ -99,10 +99,11 @@ static void check_same_loss(tern_tensor *x, tern_tensor *classes, tern_tensor *w
     for (int i = 0; i < 2; i++) {
         tern_tensor *t = tern_cast(classes, dtypes[i]);
         tern_tensor *leaf = tern_set_requires_grad(tern_clone(x), true);
-        tern_tensor *both = tern_cross_entropy(leaf, t, weight, .label_smoothing = smoothing,
-                                               .ignore = weight != NULL, .ignore_index = 200);
-        both = tern_add(
-            both, tern_nll_loss(leaf, t, weight, .ignore = weight != NULL, .ignore_index = 200));
+        tern_tensor *both =
+            tern_cross_entropy(leaf, t, weight, .label_smoothing = smoothing,
+                               .ignore = weight != NULL, .ignore_index = weight != NULL ? 200 : 0);
+        both = tern_add(both, tern_nll_loss(leaf, t, weight, .ignore = weight != NULL,
+                                            .ignore_index = weight != NULL ? 200 : 0));
         tern_backward(both);
         assert_no_error();
         loss[i] = (float)tern_item(both);
@@ -298,6 +299,18 @@ static void test_wrong_options_are_explained(void **state)
 {
     (void)state;
     TERN_SCOPE;
+    assert_null(tern_cross_entropy(logits(), target(), .ignore_index = 1));
+    assert_error(TERN_ERR_ARGUMENT, "try .ignore_index = 1, .ignore = true");
+    assert_null(tern_nll_loss(logits(), target(), .ignore_index = 2));
+    assert_error(TERN_ERR_ARGUMENT, "ignore_index = 2 counts only beside ignore = true");
+    assert_null(tern_embedding(tern_ones(TERN_SHAPE(3, 2)), target(), .padding_idx = 1));
+    assert_error(TERN_ERR_ARGUMENT, "padding_idx = 1 counts only beside padding = true");
+    assert_null(tern_embedding_layer(3, 2, .padding_idx = 1));
+    assert_error(TERN_ERR_ARGUMENT, "padding_idx = 1 counts only beside padding = true");
+    tern_tensor *zeroth = tern_cross_entropy(logits(), target(), .ignore = true);
+    assert_close(tern_item(tern_cross_entropy(logits(), target(), .ignore = true,
+                                              .ignore_index = TERN_ZERO)),
+                 tern_item(zeroth), 0);
     assert_null(tern_cross_entropy(logits(), target(), .reduction = 9));
     assert_error(TERN_ERR_ARGUMENT, "9 is no reduction");
     assert_null(tern_cross_entropy(logits(), target(), .label_smoothing = 1.5));

@@ -274,6 +274,63 @@ static void test_the_log_takes_events_of_all_threads(void **state)
     assert_int_equal(atomic_load(&events), THREADS * 20);
 }
 
+/* ---- what a thread makes and another one frees ----------------------------------------------------- */
+
+typedef struct handed {
+    tern_module *module, *child;
+    tern_optimizer *optimizer;
+    tern_dataset *dataset;
+    tern_loader *loader;
+    tern_ema *ema;
+    int status;
+} handed;
+
+static void make_them(handed *h)
+{
+    TERN_SCOPE;
+    h->module = tern_linear_layer(3, 2);
+    h->child = tern_linear_layer(2, 2);
+    h->optimizer = tern_sgd(tern_parameters(h->module), .lr = 0.1);
+    h->ema = tern_ema_create(tern_parameters(h->module));
+    h->dataset = tern_dataset_from_tensors(tern_zeros(TERN_SHAPE(4, 3)), NULL);
+    h->loader = tern_loader_open(.dataset = h->dataset, .batch = 2);
+}
+
+/* This thread's own list knows none of them: what stayed in their maker's would be freed again. */
+static void *free_them(void *argument)
+{
+    handed *h = argument;
+    tern_loader_close(h->loader);
+    tern_dataset_free(h->dataset);
+    tern_ema_free(h->ema);
+    tern_optimizer_free(h->optimizer);
+    tern_module_free(h->module);
+    return NULL;
+}
+
+static void *hand_over(void *argument)
+{
+    handed *h = argument;
+    pthread_t other;
+    make_them(h);
+    if (pthread_create(&other, NULL, free_them, h) == 0)
+        (void)pthread_join(other, NULL);
+    h->status = tern_finish(); /* frees the child, and nothing that is gone */
+    return NULL;
+}
+
+static void test_objects_may_be_freed_by_another_thread(void **state)
+{
+    (void)state;
+    const int64_t live = tern_live_tensors();
+    handed h = { .status = -1 };
+    pthread_t maker;
+    assert_int_equal(pthread_create(&maker, NULL, hand_over, &h), 0);
+    assert_int_equal(pthread_join(maker, NULL), 0);
+    assert_int_equal(h.status, 0);
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_states_are_saved_and_loaded_at_once),
         cmocka_unit_test(test_a_plugin_is_registered_once),
         cmocka_unit_test(test_the_log_takes_events_of_all_threads),
+        cmocka_unit_test(test_objects_may_be_freed_by_another_thread),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
