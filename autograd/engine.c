@@ -66,7 +66,8 @@ static void touch(uint64_t epoch, core_node *node, core_node **work)
 
 static bool leaf_wanted(const engine *e, const tern_tensor *leaf)
 {
-    return e->plan->captures == NULL || autograd_captures_leaf(e->plan, leaf);
+    /* one that was frozen after forward gets nothing */
+    return e->plan->captures == NULL ? leaf->requires_grad : autograd_captures_leaf(e->plan, leaf);
 }
 
 /* Inside another backward what that has in the node is kept first. */

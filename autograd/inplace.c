@@ -230,6 +230,12 @@ static void become_producer(tern_thread *self, tern_tensor *t, core_node *node)
 bool core_tape_renew(tern_thread *self, tern_tensor *view)
 {
     tern_tensor *owner = view->base;
+    if (view->storage !=
+        owner->storage) { /* the owner has other memory now (tern_tensor_replace) */
+        view->base = NULL;
+        core_release(self, owner);
+        return true;
+    }
     if (owner->requires_grad) {
         core_node *node = node_between(self, view->site, &take_part, owner, view);
         if (node == NULL)
@@ -333,6 +339,8 @@ void core_tape_write_end(core_call *call, core_tape_write *write, bool done)
 bool core_tape_check_inplace(core_call *call)
 {
     tern_tensor *out = call->out[0];
+    if (!call->self->grad_mode)
+        return true;
     if (!core_tape_refresh(call->self, out))
         return false;
     bool any = out->requires_grad || (out->base != NULL && out->base->requires_grad);

@@ -182,6 +182,7 @@ tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tens
     atomic_fetch_add_explicit(&with->storage->refs, 1, memory_order_relaxed);
     t->storage = with->storage;
     t->view = with->view;
+    t->rebases++; /* its views find out that they are none any more */
     core_storage_release(self, old);
     if (t->base != NULL) {
         core_release(self, t->base);

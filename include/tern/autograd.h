@@ -43,7 +43,8 @@ typedef struct tern_backward_args {
 /* Adds the gradients of `root` into those of the leaves that it was made of; saved tensors are let go of
  * unless retain_graph says otherwise. An error (TERN_ERR_GRAD) when root records nothing, has more than one
  * element and no `gradient`, or a tensor that backward needs was changed in place. Leaves may have got a part of
- * what they would have then. */
+ * what they would have then. Threads may go backward at once where they share no leaf: adding to one leaf's
+ * gradient at once loses some (PyTorch locks it). */
 TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args);
 #define tern_backward(...) \
     tern_backward_at(TERN_HERE, TERN_OPTIONS_(tern_backward_args, __VA_ARGS__))

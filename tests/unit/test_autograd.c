@@ -29,6 +29,21 @@ static void test_add_of_two_leaves_gives_each_its_own_gradient(void **state)
     assert_close(first(tern_grad_of(b)), 1, 0);
 }
 
+/* As in PyTorch: what counts is the leaf's flag when backward comes to it. */
+static void test_a_leaf_that_was_frozen_since_gets_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = tern_set_requires_grad(tern_ones(TERN_SHAPE(2)), true);
+    tern_tensor *b = tern_set_requires_grad(tern_ones(TERN_SHAPE(2)), true);
+    tern_tensor *loss = tern_sum(tern_mul(a, b));
+    tern_set_requires_grad(b, false);
+    tern_backward(loss);
+    assert_no_error();
+    check_elements(tern_grad_of(a), (const float[]){ 1, 1 }, 2);
+    assert_null(tern_grad_of(b));
+}
+
 static void test_given_gradient_is_not_taken_over(void **state)
 {
     (void)state;
@@ -415,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_shared_inputs_accumulate),
         TEST(test_add_of_two_leaves_gives_each_its_own_gradient),
+        TEST(test_a_leaf_that_was_frozen_since_gets_nothing),
         TEST(test_given_gradient_is_not_taken_over),
         TEST(test_no_grad_records_nothing),
         TEST(test_in_place_damage_is_found),

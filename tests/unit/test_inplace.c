@@ -69,6 +69,30 @@ static void test_leaves_and_their_views(void **state)
     assert_values(plain, 0, 0, 0, 0);
 }
 
+/* Also of ops that are made of others: in TERN_NO_GRAD a leaf is memory like any other. */
+static void test_leaves_are_written_in_no_grad(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *p = tern_set_requires_grad(tern_full(3, TERN_SHAPE(2)), true);
+    tern_tensor *mask = tern_from_data(((const bool[]){ true, false }), TERN_SHAPE(2), TERN_BOOL);
+    tern_tensor *wide = tern_full(2, TERN_SHAPE(2), TERN_F64);
+    {
+        TERN_NO_GRAD;
+        tern_masked_fill_(p, mask, 1);
+        check_elements(p, (const float[]){ 1, 3 }, 2);
+        tern_add_(p, wide);
+        check_elements(p, (const float[]){ 3, 5 }, 2);
+        tern_clamp_min_(p, tern_full(4, TERN_SHAPE(2)));
+        check_elements(p, (const float[]){ 4, 5 }, 2);
+        tern_gt_(tern_slice(p, 0, 0, 1), 3);
+        check_elements(p, (const float[]){ 1, 5 }, 2);
+        assert_no_error();
+    }
+    assert_null(tern_masked_fill_(p, mask, 1));
+    assert_error(TERN_ERR_GRAD, "a leaf that requires a gradient cannot be changed in place");
+}
+
 static void test_views_made_in_no_grad(void **state)
 {
     (void)state;
@@ -418,6 +442,25 @@ static void test_a_view_is_not_what_its_owner_is_made_of(void **state)
     assert_values(g[0], 6, 6, 0, 0);
 }
 
+/* tern_tensor_replace gives the owner other memory: its views keep theirs, and are none any more. */
+static void test_views_of_memory_that_was_replaced(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t = tern_zeros(TERN_SHAPE(6)), *w = tern_ones(TERN_SHAPE(6));
+    tern_set_requires_grad(w, true);
+    tern_tensor *v = tern_slice(t, 0, 1, 3), *written = tern_slice(t, 0, 3, 5);
+    assert_int_equal(tern_tensor_replace(t, tern_full(5, TERN_SHAPE(6))), TERN_OK);
+    tern_add_(t, w);
+    check_elements(tern_detach(t), (const float[]){ 6, 6, 6, 6, 6, 6 }, 6);
+    assert_false(tern_requires_grad(v));
+    check_elements(v, (const float[]){ 0, 0 }, 2);
+    tern_mul_(written, tern_slice(w, 0, 0, 2)); /* the owner hears nothing of it */
+    tern_backward(tern_add(tern_sum(t), tern_sum(written)));
+    check_elements(tern_grad_of(w), (const float[]){ 1, 1, 1, 1, 1, 1 }, 6);
+    assert_no_error();
+}
+
 static void test_nothing_is_left_alive(void **state)
 {
     (void)state;
@@ -441,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_leaves_and_their_views),
+        TEST(test_leaves_are_written_in_no_grad),
         TEST(test_views_made_in_no_grad),
         TEST(test_what_was_saved_is_guarded),
         TEST(test_a_view_is_written_and_the_owner_used),
@@ -460,6 +504,7 @@ int main(void)
         TEST(test_hooks_belong_to_what_was_there),
         TEST(test_a_hook_hears_of_what_is_replaced),
         TEST(test_a_view_is_not_what_its_owner_is_made_of),
+        TEST(test_views_of_memory_that_was_replaced),
         TEST(test_nothing_is_left_alive),
     };
     return check_run(tests, NULL, NULL);
