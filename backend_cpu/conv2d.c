@@ -33,12 +33,12 @@ static cpu_conv describe(const tern_call *call, const tern_view *x, const tern_v
 static bool direct_suits(const cpu_conv *conv)
 {
     const tern_attr_conv *a = conv->attr;
-    const int64_t rows = (conv->kernel[0] - 1) * a->dilation[0] + 1;
-    const int64_t padded =
-        conv->in[1] + 2 * (a->padding[1] + a->dilation[1] * conv->kernel[1]) + 16;
+    const int64_t rows = cpu_times(conv->kernel[0] - 1, a->dilation[0]) + 1;
+    const int64_t taps = cpu_times(conv->kernel[1], a->dilation[1]);
+    const int64_t padded = conv->in[1] + 2 * (a->padding[1] + taps) + a->stride[1] + 16;
     const int64_t channels =
         conv->group_in > conv->out_channels ? conv->group_in : conv->out_channels;
-    return conv->x->dtype == TERN_F32 && channels * rows * padded < (1 << 28);
+    return conv->x->dtype == TERN_F32 && cpu_times(cpu_times(channels, rows), padded) < (1 << 28);
 }
 
 static tern_status_t status_of(bool done)

@@ -27,7 +27,7 @@ static const char *image_at(const tern_view *v, int64_t image)
 static int64_t padded_elements(const cpu_conv *conv)
 {
     const int64_t *pad = conv->attr->padding;
-    return (conv->in[0] + 2 * pad[0]) * (conv->in[1] + 2 * pad[1]) * conv->group_in;
+    return cpu_times(cpu_times(conv->in[0] + 2 * pad[0], conv->in[1] + 2 * pad[1]), conv->group_in);
 }
 
 static int64_t taps_of(const cpu_conv *conv)
@@ -68,7 +68,8 @@ typedef struct columns_plan {
 static char *cut(char *block, int64_t *used, int64_t bytes)
 {
     char *piece = block != NULL ? block + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
+    const int64_t sum = *used + (bytes + 63) / 64 * 64;
+    *used = sum < CPU_TOO_MANY ? sum : CPU_TOO_MANY;
     return piece;
 }
 
@@ -87,8 +88,8 @@ static void cut_part(const columns_plan *plan, columns_part *part, char *block, 
         if (uses & USES_Y)
             part->y = cut(block, used, image_elements(conv->y) * size);
     }
-    part->padded = cut(block, used, padded_elements(conv) * size);
-    part->columns = cut(block, used, pixels * taps * size);
+    part->padded = cut(block, used, cpu_times(padded_elements(conv), size));
+    part->columns = cut(block, used, cpu_times(cpu_times(pixels, taps), size));
     part->product = cut(block, used, cpu_gemm_scratch_most(longest, longest) * size);
     if (uses & USES_SUMS) {
         part->sums = cut(block, used, conv->attr->groups * taps * conv->group_out * size);

@@ -94,14 +94,15 @@ bool cpu_conv_scatter_grad_input(const cpu_conv *conv)
     plan.padded_run = (plan.run + CPU_CONV_LANES - 1) / CPU_CONV_LANES * CPU_CONV_LANES;
     plan.stride = conv->kernel[0] * plan.padded_run;
     plan.pitch = (conv->in[1] + 2 * pad[1]) * conv->in_channels;
-    plan.image_floats = plan.pitch * (conv->in[0] + 2 * pad[0]) / CPU_CONV_LANES * CPU_CONV_LANES +
-                        2 * CPU_CONV_LANES;
+    plan.image_floats =
+        cpu_times(plan.pitch, conv->in[0] + 2 * pad[0]) / CPU_CONV_LANES * CPU_CONV_LANES +
+        2 * CPU_CONV_LANES;
     plan.parts = conv->threads == 1 ? 1 : 4 * conv->threads;
     if (plan.parts > conv->images)
         plan.parts = conv->images;
     const tern_call *call = conv->call;
     plan.weights = call->host->scratch(call, conv->out_channels * plan.stride * 4);
-    plan.images = call->host->scratch(call, plan.parts * plan.image_floats * 4);
+    plan.images = call->host->scratch(call, cpu_times(4 * plan.parts, plan.image_floats));
     if (plan.weights == NULL || plan.images == NULL)
         return false;
     pack_weights(&plan);

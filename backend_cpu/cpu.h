@@ -100,6 +100,14 @@ static inline void cpu_flush_end(uint32_t before)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* a * b, both from 0 on, or CPU_TOO_MANY, which no memory holds. */
+#define CPU_TOO_MANY ((int64_t)1 << 60)
+static inline int64_t cpu_times(int64_t a, int64_t b)
+{
+    int64_t c;
+    return __builtin_mul_overflow(a, b, &c) || c > CPU_TOO_MANY ? CPU_TOO_MANY : c;
+}
+
 /* How many threads a kernel should use that moves `bytes` and does `flops` simple vectorised
  * operations (an exp counts as about 20): 1 below CPU_PARALLEL_BYTES or CPU_PARALLEL_FLOPS, else
  * call->threads. 1 inside another parallel region. */

@@ -1,5 +1,6 @@
 /* The loader: batches of a dataset in an order that (seed, call) decides, over reused memory. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -153,7 +154,8 @@ static bool make_parts(tern_loader *loader, bool shuffle)
         return false;
     }
     if (shuffle && loader->plan.samples > 0) {
-        loader->order = malloc((size_t)loader->plan.samples * sizeof *loader->order);
+        const bool fits = loader->plan.samples <= PTRDIFF_MAX / (int64_t)sizeof *loader->order;
+        loader->order = fits ? malloc((size_t)loader->plan.samples * sizeof *loader->order) : NULL;
         if (!loader->order) {
             return false;
         }

@@ -51,6 +51,10 @@ static bool check_args(tern_site_t site, const tern_ema_args *args)
         else if (!tern_dtype_is_float(tern_dtype(t)) || !tern_is_leaf(t))
             tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is %s", (long long)i,
                          tern_is_leaf(t) ? "not of a float dtype" : "not a leaf");
+        for (int64_t j = 0; j < i && !tern_failed(); j++)
+            if (args->params.tensors[j] == t)
+                tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is there twice",
+                             (long long)i);
     }
     return !tern_failed();
 }

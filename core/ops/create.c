@@ -97,11 +97,11 @@ static tern_tensor *made_by(const core_maker *m, tern_op_id id, void *attr)
 
 tern_attr_fill core_fill_attr(double value)
 {
-    /* -0.0 is a zero of floats only */
-    const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
-                       (double)(int64_t)value == value && !(value == 0 && signbit(value));
+    /* -0.0 is a zero of floats only; 2^63 stands for the greatest i64, which a double rounds to it */
+    const bool whole = value >= -0x1p63 && value <= 0x1p63 && trunc(value) == value &&
+                       !(value == 0 && signbit(value));
     return (tern_attr_fill){ .value = { whole ? TERN_NUMBER_INT : TERN_NUMBER_FLOAT, 0, value,
-                                        whole ? (int64_t)value : 0 } };
+                                        whole ? core_load_int(&value, TERN_F64) : 0 } };
 }
 
 static tern_tensor *filled(const core_maker *m, double value)
@@ -276,9 +276,10 @@ tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t high, const 
 
 /* ---- ranges ------------------------------------------------------------------------------------ */
 
+/* A whole number that an i64 can be; all doubles from 2^53 on are. */
 static bool is_whole(double v)
 {
-    return fabs(v) <= 9007199254740992.0 && (double)(int64_t)v == v;
+    return v >= -0x1p63 && v < 0x1p63 && (double)(int64_t)v == v;
 }
 
 /* How many elements, or -1 after recording why the range cannot be. */
@@ -288,9 +289,10 @@ static int64_t range_count(const core_maker *m, double start, double end, double
         core_maker_refuse(m, TERN_ERR_ARGUMENT, "start, end and step have to be finite");
         return -1;
     }
-    if ((end - start) * step < 0) {
+    if (step > 0 ? end < start : end > start) {
         core_error(m->self, m->site, TERN_ERR_ARGUMENT, m->what,
-                   "a step of %g does not lead from %g to %g", step, start, end);
+                   "a step of %g does not lead from %g to %g%s", step, start, end,
+                   end == 0 ? "\n  try .end = N, or tern_arange(0, N)" : "");
         return -1;
     }
     const double count = ceil((end - start) / step);
@@ -322,6 +324,10 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
     const int64_t count = range_count(&m, start, end, by);
     if (count < 0)
         return NULL;
+    if (cut && !(is_whole(start) && is_whole(by))) {
+        core_maker_refuse(&m, TERN_ERR_ARGUMENT, "start and step are beyond what i64 can be");
+        return NULL;
+    }
     as_new.shape.dims[0] = count;
     tern_attr_arange attr = { .f_start = start, .f_step = by };
     attr.i_start = is_whole(start) ? (int64_t)start : 0;

@@ -4,6 +4,7 @@
 #include "core/compose.h"
 #include "core/op_table.h"
 #include "core/option.h"
+#include "core/promote.h"
 #include "core/rules.h"
 #include "tern/amp.h"
 
@@ -208,6 +209,10 @@ static bool pad_attr(core_call *call, const tern_pad_args *args, tern_attr_remap
         return core_fail(call, TERN_ERR_ARGUMENT,
                          "TERN_PAD_CONSTANT, _REFLECT, _REPLICATE, _CIRCULAR", "%d is no mode",
                          args->mode);
+    if (args->mode == TERN_PAD_CONSTANT &&
+        !core_require_number(call->self, call->site, call->op->name,
+                             tern_operand_float(args->value), (tern_dtype_t)x->dtype))
+        return false;
     for (int d = 0; d < x->ndim; d++)
         if (!pad_dim(call, args, d, x->shape[d], attr))
             return false;

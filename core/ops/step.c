@@ -10,7 +10,7 @@ static bool check_step(core_call *call, int count, bool writes_gradient)
 {
     const tern_view *p = core_view(call, 0);
     char name[CORE_OPERAND_BYTES];
-    for (int i = 1; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         if (call->in[i] == NULL)
             continue;
         const tern_view *v = core_view(call, i);

@@ -18,6 +18,29 @@ static void test_ranges(void **state)
     assert_error(TERN_ERR_ARGUMENT, "finite");
 }
 
+/* A double holds every second, fourth, ... of these. */
+static void test_ranges_and_fills_of_large_integers(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(.start = 1e16, .end = 1e16 + 4);
+    assert_int_equal(tern_dtype(x), TERN_I64);
+    assert_int_equal(tern_numel(x), 4);
+    assert_int_equal(tern_item_int(tern_select(x, 0, 3)), 10000000000000003);
+    x = tern_arange(.end = 4e18, .step = 1e18);
+    assert_int_equal(tern_item_int(tern_select(x, 0, 3)), 3000000000000000000);
+    x = tern_arange(.start = -1e17, .end = -1e17 + 64, .step = 16);
+    assert_int_equal(tern_item_int(tern_select(x, 0, 1)), -99999999999999984);
+    check_refusal(tern_arange(.start = 1e19, .end = 1e19 + 4096, .step = 2048, .dtype = TERN_I64) !=
+                      NULL,
+                  "beyond what i64 can be");
+    check_refusal(tern_arange(.end = 1e-200, .step = -1e-200) != NULL, "does not lead from");
+    assert_int_equal(tern_item_int(tern_full((double)INT64_MAX, TERN_SCALAR_SHAPE, TERN_I64)),
+                     INT64_MAX);
+    assert_int_equal(tern_item_int(tern_full(0x1p62, TERN_SCALAR_SHAPE, TERN_I64)), 1ll << 62);
+    assert_no_error();
+}
+
 static void test_creation_checks_its_arguments(void **state)
 {
     (void)state;
@@ -198,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_ranges_and_fills_of_large_integers),
         cmocka_unit_test(test_creation_checks_its_arguments),
         cmocka_unit_test(test_memory_of_the_caller_is_released_once),
         cmocka_unit_test(test_linspace_cuts_whole_numbers_to_themselves),

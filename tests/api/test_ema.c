@@ -102,6 +102,8 @@ static void test_options_are_checked(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "the list of parameters is empty");
     assert_null(tern_ema_create(TERN_TENSORS(NULL)));
     assert_error(TERN_ERR_ARGUMENT, "parameter 0 is NULL");
+    assert_null(tern_ema_create(TERN_TENSORS(p, p)));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 1 is there twice");
     assert_null(tern_ema_create(TERN_TENSORS(tern_mul(p, 2.0))));
     assert_error(TERN_ERR_ARGUMENT, "parameter 0 is not a leaf");
     assert_null(tern_ema_create(TERN_TENSORS(tern_arange(.end = 3))));

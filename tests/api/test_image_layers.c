@@ -146,6 +146,43 @@ static void test_layers_describe_themselves(void **state)
     assert_non_null(strstr(text, "size=1x-1"));
 }
 
+/* An image with such a padding is more than memory or 64 bits count, its convolution a few elements: PyTorch's have
+ * the values below, here it is an error where the image would have to be there as a whole. */
+static void expect_right_or_no_memory(tern_tensor *y, int64_t numel, double middle)
+{
+    if (y == NULL) {
+        assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+        tern_error_clear();
+        return;
+    }
+    assert_int_equal(tern_numel(y), numel);
+    tern_tensor *row = tern_reshape(y, TERN_SHAPE(numel));
+    assert_close(tern_item(tern_select(row, 0, numel / 2)), middle, 0);
+}
+
+static void test_options_that_make_images_huge(void **state)
+{
+    (void)state;
+    check_cpu_only("how images are padded is the CPU's way");
+    TERN_SCOPE;
+    const int32_t most = INT32_MAX;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1, 2, 2, 2));
+    tern_tensor *one = tern_ones(TERN_SHAPE(1, 2, 1, 1)),
+                *three = tern_ones(TERN_SHAPE(1, 2, 3, 3));
+    tern_tensor *turned = tern_ones(TERN_SHAPE(2, 1, 1, 1));
+    expect_right_or_no_memory(tern_conv2d(x, one, .stride = { most }), 1, 2);
+    expect_right_or_no_memory(tern_conv2d(x, one, .stride = { most }, .padding = { most }), 9, 2);
+    expect_right_or_no_memory(tern_conv2d(x, three, .dilation = { most }, .padding = { most }), 4,
+                              2);
+    expect_right_or_no_memory(tern_conv2d(tern_cast(x, TERN_F64), tern_cast(three, TERN_F64),
+                                          .dilation = { most }, .padding = { most },
+                                          .stride = { most }),
+                              1, 2);
+    expect_right_or_no_memory(
+        tern_conv_transpose2d(x, turned, .stride = { most }, .padding = { most / 2 }), 4, 0);
+    assert_no_error();
+}
+
 static void test_mistakes_are_explained(void **state)
 {
     (void)state;
@@ -194,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_images_come_to_a_size),
         cmocka_unit_test(test_instance_norm_keeps_statistics_when_asked),
         cmocka_unit_test(test_layers_describe_themselves),
+        cmocka_unit_test(test_options_that_make_images_huge),
         cmocka_unit_test(test_mistakes_are_explained),
     };
     return check_run(tests, NULL, NULL);

@@ -98,6 +98,23 @@ static const struct {
 };
 
 /* What PyTorch's constructors refuse, here of groups that come later, too. */
+/* A step would write each element several times. */
+static void test_parameters_that_overlap_themselves_are_refused(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p =
+        tern_set_requires_grad(tern_expand(tern_full(2, TERN_SHAPE(1)), TERN_SHAPE(3)), true);
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(p), .lr = 0.5);
+    assert_non_null(opt);
+    tern_backward(tern_sum(p));
+    assert_no_error();
+    assert_int_not_equal(tern_step(opt), TERN_OK);
+    assert_error(TERN_ERR_ARGUMENT, "share one place in memory");
+    assert_close(tern_item(tern_select(tern_detach(p), 0, 0)), 2, 0);
+    tern_optimizer_free(opt);
+}
+
 static void test_every_optimizer_refuses_what_is_out_of_range(void **unused)
 {
     (void)unused;
@@ -125,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_and_parameters_are_checked),
+        cmocka_unit_test(test_parameters_that_overlap_themselves_are_refused),
         cmocka_unit_test(test_every_optimizer_refuses_what_is_out_of_range),
     };
     const int failed = check_run(tests, NULL, NULL);

@@ -1,4 +1,6 @@
 /* Views and copies with elements in other places, as a user meets them. */
+#include <math.h>
+
 #include "tests/support/check.h"
 
 static tern_tensor *numbers(int64_t rows, int64_t columns)
@@ -253,6 +255,11 @@ static void test_pad(void **state)
     check_elements(tern_pad(x, { -3, -1 }), NULL, 0);
     check_elements(tern_pad(tern_zeros(TERN_SHAPE(0)), { 1, 1 }, .value = 3),
                    (const float[]){ 3, 3 }, 2);
+    tern_tensor *bytes = tern_cast(x, TERN_U8);
+    check_refusal(tern_pad(bytes, { 1, 0 }, .value = 300) != NULL, "300 is beyond what u8 can be");
+    check_refusal(tern_pad(bytes, { 1, 0 }, .value = NAN) != NULL, "beyond what u8 can be");
+    check_refusal(tern_pad(tern_cast(x, TERN_I64), { 1, 0 }, .value = 1e19) != NULL,
+                  "beyond what i64 can be");
     tern_tensor *same = tern_pad(x, { 0 });
     assert_false(tern_shares_storage(same, x));
     check_refusal(

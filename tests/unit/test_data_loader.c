@@ -300,6 +300,13 @@ static void test_bad_options_are_refused(void **state)
     assert_null(tern_loader_open(dataset, .batch = INT64_MAX / 2 + 1, .epoch_steps = -1));
     tern_error_clear();
     tern_dataset_free(dataset);
+    /* bytes of its order are more than a size_t counts, and would be few in it */
+    dataset = tern_dataset_from_tensors(tern_zeros(TERN_SHAPE((1ll << 61) + 2, 0)), NULL);
+    assert_non_null(dataset);
+    assert_null(tern_loader_open(dataset, .batch = 2, .shuffle = true));
+    assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+    tern_error_clear();
+    tern_dataset_free(dataset);
 }
 
 static void test_pending_error_ends_the_loop(void **state)
