@@ -248,6 +248,21 @@ class Tensor:
             _lib.tern_release(self.handle)
             self.handle = None
 
+    # A copy by members would be a second owner of one reference.
+
+    def __copy__(self):
+        """The same tensor."""
+        return Tensor(_lib.tern_retain(self.handle))
+
+    def __deepcopy__(self, memo):
+        """Values of its own; without a history, which a copy cannot have."""
+        copied = memo[id(self)] = self.detach().to(copy=True)
+        return copied
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a Tensor is not pickled: tern.save(path, {name: tensor}) writes files, and "
+                        "t.numpy() is an array, which is pickled")
+
     @property
     def shape(self):
         return tuple(_lib.tern_size(self.handle, d) for d in range(_lib.tern_ndim(self.handle)))
@@ -314,6 +329,15 @@ class Tensor:
         import numpy
 
         return numpy.from_dlpack(self.to("cpu"))
+
+    def __array__(self, dtype=None, copy=None):
+        """For numpy.asarray and the like: a copy where one is asked for, or another dtype."""
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a view of {array.dtype} as {dtype} needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     # -- the protocol
 

@@ -6,10 +6,12 @@ say what is wrong. What needs a package that is not there is skipped with its na
 """
 
 import array
+import copy
 import ctypes.util
 import gc
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -150,6 +152,36 @@ class Protocol(unittest.TestCase):
             tern.from_dlpack(array.array("f", [1.0]))
 
 
+class Copies(unittest.TestCase):
+    def setUp(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+        self.load = lambda: tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
+
+    def test_each_copy_is_an_owner(self):
+        before = tern._lib.tern_live_tensors()
+        t = self.load()
+        values = t.tolist()
+        shallow, deep = copy.copy(t), copy.deepcopy([t, t])
+        self.assertIs(deep[0], deep[1])
+        self.assertEqual(shallow.handle, t.handle)
+        self.assertNotEqual(deep[0].handle, t.handle)
+        del shallow
+        gc.collect()
+        others = [tern.from_dlpack(self.load().to(dtype="f64").__dlpack__()) for _ in range(4)]
+        self.assertEqual((t.dtype, t.tolist()), ("i32", values))
+        del t
+        gc.collect()
+        others += [self.load().to(dtype="f64") for _ in range(4)]
+        self.assertEqual((deep[0].dtype, deep[1].tolist()), ("i32", values))
+        del deep, others
+        gc.collect()
+        self.assertEqual(tern._lib.tern_live_tensors(), before)
+
+    def test_addresses_are_not_pickled(self):
+        with self.assertRaisesRegex(TypeError, "tern.save"):
+            pickle.dumps(self.load())
+
+
 @needs("numpy")
 class WithNumPy(unittest.TestCase):
     DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32",
@@ -168,6 +200,14 @@ class WithNumPy(unittest.TestCase):
             self.assertEqual(b.dtype, a.dtype)
             self.assertEqual(b.ctypes.data, a.ctypes.data)
             self.assertTrue((t.numpy() == a).all())
+
+    def test_what_asks_for_an_array_gets_one(self):
+        import numpy
+
+        t = tern.from_dlpack(numpy.ones((2, 3), dtype="float32"))
+        self.assertEqual(numpy.asarray(t).shape, (2, 3))
+        self.assertEqual(numpy.asarray(t).ctypes.data, t.numpy().ctypes.data)
+        self.assertEqual(numpy.array(t, dtype="int64").tolist(), [[1, 1, 1], [1, 1, 1]])
 
     def test_views_and_lives(self):
         import numpy
