@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/errno_text.h"
 #include "tern/error.h"
 
 enum { TEMPORARY_BYTES = 48, NAMES_TRIED = 100 };
@@ -17,9 +18,9 @@ enum { TEMPORARY_BYTES = 48, NAMES_TRIED = 100 };
 static void fail_errno(tern_site_t site, const char *what, const char *path, const char *action)
 {
     const int code = errno;
-    char reason[128];
+    char reason[CORE_ERRNO_TEXT];
     tern_fail_at(site, TERN_ERR_IO, what, "%s: %s: %s", path, action,
-                 strerror_r(code, reason, sizeof reason));
+                 core_errno_text(code, reason));
 }
 
 static void forget(core_target *target)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/errno_text.h"
 #include "core/error.h"
 #include "io/internal.h"
 
@@ -22,9 +23,9 @@ const char *io_called(const char *what)
 static bool fail_errno(tern_site_t site, const char *what, const char *path, const char *action)
 {
     const int code = errno;
-    char reason[128];
+    char reason[CORE_ERRNO_TEXT];
     tern_fail_at(site, TERN_ERR_IO, io_called(what), "%s: %s: %s", path, action,
-                 strerror_r(code, reason, sizeof reason));
+                 core_errno_text(code, reason));
     return false;
 }
 

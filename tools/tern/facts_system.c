@@ -1,10 +1,12 @@
 /* The stack below tern: system, compiler, environment; and JSON for people. */
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
 #include <tern/tern.h>
 
 #include "tools/tern/facts.h"
@@ -46,7 +48,11 @@ cJSON *facts_system(void)
                    TERN_VERSION_PATCH);
     cJSON_AddStringToObject(object, "tern", text);
     cJSON_AddStringToObject(object, "compiler", __VERSION__);
+#if defined(__GLIBC__)
     cJSON_AddStringToObject(object, "libc", gnu_get_libc_version());
+#else
+    cJSON_AddStringToObject(object, "libc", "not glibc");
+#endif
     struct utsname names;
     if (uname(&names) == 0) {
         (void)snprintf(text, sizeof text, "%.20s %.40s", names.sysname, names.release);
