@@ -13,6 +13,8 @@
 
 using namespace cuda;
 
+enum { FEW_CELLS = 32 }; /* of an output, that a thread merges alone */
+
 /* What cells start with, and what becomes of them at the end. */
 struct finish {
     double share, correction;
@@ -278,6 +280,27 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* A block an output: a thread alone would wait for thousands of cells one after the other. */
+template <typename C, typename O>
+__global__ void __launch_bounds__(BLOCK)
+    k_reduce_cells_by_block(O *out, int64_t *place, const C *cells, cuda_walk kept, finish f,
+                            int chunks)
+{
+    __shared__ unsigned char memory[BLOCK * sizeof(C)] __attribute__((aligned(16)));
+    C *shared = (C *)memory;
+    const int64_t output = blockIdx.x;
+    C c;
+    c.start(f);
+    for (int64_t k = threadIdx.x; k < chunks; k += BLOCK)
+        c.merge(cells[k * kept.numel + output]);
+    block_merge(shared, c);
+    if (threadIdx.x != 0)
+        return;
+    int64_t at[3];
+    offsets<3>(kept, (uint32_t)output, at);
+    write_out(shared[0], out, place, at, f);
+}
+
 /* ---- launchers ------------------------------------------------------------------------------- */
 
 static finish finish_of(const cuda_reduce_args *r)
@@ -317,6 +340,11 @@ static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
                                           kept, *r->gone, f, r->count, (int)r->chunks);
     if (code != cudaSuccess || cells == nullptr)
         return code;
+    if (!r->by_thread && r->chunks > FEW_CELLS) { /* so outputs are few */
+        const cudaLaunchConfig_t blocks = shape(kept.numel, BLOCK, stream);
+        return cudaLaunchKernelEx(&blocks, k_reduce_cells_by_block<C, O>, out, r->place,
+                                  (const C *)cells, kept, f, (int)r->chunks);
+    }
     const cudaLaunchConfig_t second = shape_for(kept.numel, stream);
     return cudaLaunchKernelEx(&second, k_reduce_cells<C, O>, out, r->place, (const C *)cells, kept,
                               f, (int)r->chunks);

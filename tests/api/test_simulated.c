@@ -40,6 +40,51 @@ static void test_every_dtype_survives_the_way(void **state) /* T013 */
     assert_no_error();
 }
 
+/* Bit for bit, whatever is left over behind whole packs, wherever a slice begins. */
+static void test_casts_without_gaps_are_the_cpus(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F16, TERN_BF16 };
+    for (int pair = 0; pair < 9; pair++) {
+        TERN_SCOPE;
+        const tern_dtype_t from = dtypes[pair / 3], to = dtypes[pair % 3];
+        tern_tensor *x = tern_cast(tern_mul(tern_randn(TERN_SHAPE(1000)), 3e4), from);
+        tern_tensor *there = tern_to(x, TERN_CUDA(0));
+        for (int64_t begin = 0; begin < 5; begin++)
+            for (int64_t end = 990; end < 1000; end += 3) {
+                tern_tensor *want = tern_cast(tern_slice(x, 0, begin, end), to);
+                tern_tensor *got = tern_cpu(tern_cast(tern_slice(there, 0, begin, end), to));
+                assert_close(tern_item(tern_sum(tern_cast(tern_ne(got, want), TERN_I64))), 0, 0);
+            }
+        tern_tensor *column =
+            tern_select(tern_view(there, TERN_SHAPE(500, 2)), 1, 1); /* has gaps */
+        tern_tensor *same = tern_select(tern_view(x, TERN_SHAPE(500, 2)), 1, 1);
+        assert_close(tern_item(tern_sum(tern_cast(
+                         tern_ne(tern_cpu(tern_cast(column, to)), tern_cast(same, to)), TERN_I64))),
+                     0, 0);
+        assert_no_error();
+    }
+}
+
+/* 16384 elements are a block's; the cells of more than 32 blocks are merged by one. */
+static void test_totals_of_many_blocks(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    enum { N = 40 * 16384 + 77 };
+    tern_tensor *x = tern_randn(TERN_SHAPE(N)), *there = tern_to(x, TERN_CUDA(0));
+    assert_close(tern_item(tern_sum(there)), tern_item(tern_sum(tern_cast(x, TERN_F64))), 2e-2);
+    assert_close(tern_item(tern_std(there)), tern_item(tern_std(x)), 1e-5);
+    assert_close(tern_item(tern_norm(there)), tern_item(tern_norm(x)), 1e-3);
+    assert_close(tern_item(tern_amax(there)), tern_item(tern_amax(x)), 0);
+    tern_tensor *where = tern_argmax(there, 0);
+    assert_int_equal(tern_item_int(where), tern_item_int(tern_argmax(x, 0)));
+    tern_tensor *rows = tern_cat(0, tern_zeros(TERN_SHAPE(1, N)), tern_view(x, TERN_SHAPE(1, N)));
+    assert_close(tern_item(tern_select(tern_sum(tern_to(rows, TERN_CUDA(0)), TERN_DIMS(1)), 0, 1)),
+                 tern_item(tern_sum(there)), 0); /* the same order for each output */
+    assert_no_error();
+}
+
 static void test_random_numbers_are_the_cpus(void **state)
 {
     (void)state;
@@ -272,6 +317,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         TEST(test_every_dtype_survives_the_way),
+        TEST(test_casts_without_gaps_are_the_cpus),
+        TEST(test_totals_of_many_blocks),
         TEST(test_random_numbers_are_the_cpus),
         TEST(test_a_bad_index_is_reported_at_the_next_wait),
         TEST(test_numbers_beside_what_autocast_widens),
