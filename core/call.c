@@ -172,6 +172,15 @@ bool core_missing_input(core_call *call, int i)
                      core_operand_name(call->op, i, name));
 }
 
+bool core_gone_input(core_call *call, int i)
+{
+    char name[CORE_OPERAND_BYTES];
+    return core_fail(call, TERN_ERR_ARGUMENT,
+                     "tern_keep or tern_retain where it is made, or a scope that lasts longer",
+                     "%s was released: its scope has ended, or tern_release was called",
+                     core_operand_name(call->op, i, name));
+}
+
 bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)
 {
     const int32_t range = ndim > 0 ? ndim : 1;

@@ -168,6 +168,8 @@ enum { CORE_OPERAND_BYTES = 40 };
 const char *core_operand_name(const tern_op *op, int i, char out[CORE_OPERAND_BYTES]);
 /* The error of an input that is NULL and may not be; returns false. */
 bool core_missing_input(core_call *call, int i);
+/* Input i was released before (core_tensor_is_gone). */
+bool core_gone_input(core_call *call, int i);
 /* The error of inputs that lie on different devices; returns false. */
 bool core_mixed_devices(core_call *call);
 /* Inputs that may not be NULL are not, all lie on one device (but for 0-dim CPU tensors in elementwise

@@ -25,6 +25,8 @@ static bool settle_device(core_call *call)
     const bool scalars = takes_host_scalars(call->op);
     for (int i = 0; i < call->n_in; i++) {
         const tern_tensor *t = call->in[i];
+        if (t != NULL && core_tensor_is_gone(t))
+            return core_gone_input(call, i);
         if (t == NULL || (scalars && core_is_host_scalar(t)))
             continue;
         if (found && !tern_dev_equal(dev, t->view.dev)) {
@@ -58,7 +60,8 @@ static inline bool check_inputs(core_call *call)
     }
     if (first != 0)
         memcpy(&call->dev, &first, sizeof call->dev);
-    return __builtin_expect(differ == 0, 1) || settle_device(call);
+    const bool alike = differ == 0 && first != core_dev_word(CORE_DEV_GONE);
+    return __builtin_expect(alike, 1) || settle_device(call);
 }
 
 bool core_check_inputs(core_call *call)

@@ -20,6 +20,7 @@ static const variable variables[] = {
     { "TERN_CPU_HALF", "f32, native, library", "it has no effect" },
     { "TERN_OOM", "error, cpu", "error holds" },
     { "TERN_NO_CACHE", "0, 1", "1 holds" },
+    { "TERN_CHECK_RELEASED", "0, 1", "1 holds" },
     { "TERN_CUDA_SYNC", "0, 1", "it has no effect" },
 };
 

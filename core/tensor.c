@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/device_memory.h"
 #include "core/error.h"
@@ -178,6 +179,19 @@ static inline void set_type(tern_view *view, tern_dev_t dev, tern_dtype_t dtype)
     view->reserved = 0;
 }
 
+/* Of a tensor that is released its place is kept, so that who still uses it is told (TERN_CHECK_RELEASED=1). */
+static bool keeps_released(void)
+{
+    static atomic_int wish; /* 0: not read, 1: no, 2: yes */
+    int now = atomic_load_explicit(&wish, memory_order_relaxed);
+    if (__builtin_expect(now == 0, 0)) {
+        const char *text = getenv("TERN_CHECK_RELEASED");
+        now = text != NULL && text[0] != '\0' && strcmp(text, "0") != 0 ? 2 : 1;
+        atomic_store_explicit(&wish, now, memory_order_relaxed);
+    }
+    return now == 2;
+}
+
 /* Shape must be set and numel known; attaches a fresh storage. */
 static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t dev,
                                    tern_dtype_t dtype)
@@ -185,7 +199,8 @@ static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t
     const tern_site_t site = t->site;
     const int64_t bytes = bytes_of(t->view.numel, dtype);
     set_type(&t->view, dev, dtype);
-    t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES
+    /* inline storage shares its tensor's end (free_tensor) */
+    t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES && !keeps_released()
                      ? core_storage_new_inline(self, site, bytes)
                      : core_storage_new(self, site, dev, bytes);
     if (__builtin_expect(t->storage == NULL, 0)) {
@@ -299,8 +314,23 @@ tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage
     return t;
 }
 
+/* Shape, dtype and line stay, for the message. */
+static void bury(tern_tensor *t)
+{
+    t->storage = NULL;
+    t->node = NULL;
+    t->grad = NULL;
+    t->base = NULL;
+    t->hooks = NULL;
+    t->requires_grad = false;
+    t->view.data = NULL;
+    t->view.dev = CORE_DEV_GONE;
+}
+
 static __attribute__((noinline)) void free_by_parts(tern_thread *self, tern_tensor *t)
 {
+    if (core_tensor_is_gone(t))
+        return;
     count_live(self, -1);
     if (t->grad != NULL)
         core_release(self, t->grad);
@@ -311,7 +341,10 @@ static __attribute__((noinline)) void free_by_parts(tern_thread *self, tern_tens
     if (t->storage != NULL)
         core_storage_release(self, t->storage);
     atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* core/live.c: no tensor any more */
-    core_pool_free_tensor(&self->pool, t);
+    if (keeps_released())
+        bury(t);
+    else
+        core_pool_free_tensor(&self->pool, t);
 }
 
 /* The end of most small results, as their birth: nothing is called but at the very end. Snapshots and

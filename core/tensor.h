@@ -147,6 +147,13 @@ static inline uint32_t core_dev_word(tern_dev_t dev)
     memcpy(&word, &dev, sizeof word);
     return word;
 }
+/* The device of a tensor that was released, in a run that keeps the places of such (TERN_CHECK_RELEASED): who uses it
+ * all the same is told. */
+#define CORE_DEV_GONE ((tern_dev_t){ 0, -1 })
+static inline bool core_tensor_is_gone(const tern_tensor *t)
+{
+    return core_dev_word(t->view.dev) == core_dev_word(CORE_DEV_GONE);
+}
 
 /* A 0-dim tensor of the CPU, which elementwise rows take beside tensors of a device. */
 static inline bool core_is_host_scalar(const tern_tensor *t)

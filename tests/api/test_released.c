@@ -1,0 +1,146 @@
+/* TERN_CHECK_RELEASED=1: the use of a tensor behind its scope is an error that names it and its line. The variable is
+ * read once, so this program sets it for itself. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+static tern_tensor *without_keep(double value)
+{
+    TERN_SCOPE;
+    return tern_full(value, TERN_SHAPE(2, 3));
+}
+
+static tern_tensor *with_keep(double value)
+{
+    TERN_SCOPE;
+    return tern_keep(tern_full(value, TERN_SHAPE(2, 3)));
+}
+
+static void test_operands_are_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = with_keep(1), *gone = without_keep(2);
+    assert_null(tern_mul(gone, 2.0));
+    assert_error(TERN_ERR_ARGUMENT, "mul: a was released: its scope has ended, or tern_release");
+    assert_null(tern_add(x, gone));
+    assert_non_null(strstr(tern_error_text(), "test_released.c:"));
+    assert_error(TERN_ERR_ARGUMENT, "add: b was released");
+    assert_null(tern_add_(gone, x));
+    assert_error(TERN_ERR_ARGUMENT, "was released");
+    assert_null(tern_view(gone, TERN_SHAPE(6)));
+    assert_error(TERN_ERR_ARGUMENT, "was released");
+    assert_null(tern_matmul(gone, tern_transpose(x, 0, 1)));
+    assert_error(TERN_ERR_ARGUMENT, "was released");
+    assert_close(tern_item(tern_sum(tern_add(x, x))), 12, 0);
+    assert_no_error();
+}
+
+/* A sum that is carried through a loop: the commonest form. */
+static void test_what_is_carried_out_of_a_scope(void **state)
+{
+    (void)state;
+    tern_tensor *sum = tern_zeros(TERN_SCALAR_SHAPE);
+    for (int i = 0; i < 3 && !tern_failed(); i++) {
+        TERN_SCOPE;
+        sum = tern_add(sum, 1.0);
+    }
+    assert_error(TERN_ERR_ARGUMENT, "add: a was released");
+}
+
+static void test_readers_and_roots(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *loss = NULL;
+    {
+        TERN_SCOPE;
+        tern_tensor *p = tern_set_requires_grad(tern_ones(TERN_SHAPE(3)), true);
+        loss = tern_sum(tern_mul(p, p));
+    }
+    tern_backward(loss);
+    assert_error(TERN_ERR_ARGUMENT, "test_released.c:60) was released");
+    (void)tern_item(loss);
+    assert_error(TERN_ERR_ARGUMENT, "test_released.c:60 was released");
+    assert_null(tern_data(loss));
+    assert_error(TERN_ERR_ARGUMENT, "was released");
+}
+
+static void test_a_second_release_is_none(void **state)
+{
+    (void)state;
+    const int64_t before = tern_live_tensors();
+    tern_tensor *t;
+    {
+        TERN_SCOPE;
+        t = tern_retain(tern_ones(TERN_SHAPE(5)));
+    }
+    tern_release(t);
+    tern_release(tern_retain(t));
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+static void *release(void *tensor)
+{
+    tern_release(tensor);
+    return NULL;
+}
+
+static void test_another_thread_releases(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *t;
+    {
+        TERN_SCOPE;
+        t = tern_retain(tern_ones(TERN_SHAPE(5)));
+    }
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release, t), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_null(tern_neg(t));
+    assert_error(TERN_ERR_ARGUMENT, "neg: x was released");
+}
+
+/* What is right stays right, and nothing is left. */
+static void test_training_goes_on_as_without(void **state)
+{
+    (void)state;
+    const int64_t before = tern_live_tensors();
+    tern_seed(3);
+    tern_module *net =
+        tern_sequential(tern_linear_layer(4, 8), tern_relu_layer(), tern_linear_layer(8, 1));
+    tern_optimizer *opt = tern_adam(tern_parameters(net), .lr = 0.05);
+    double first = 0, last = 0;
+    for (int i = 0; i < 40; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_randn(TERN_SHAPE(16, 4));
+        tern_tensor *loss =
+            tern_mse_loss(tern_forward(net, x), tern_sum(x, TERN_DIMS(1), true), TERN_MEAN);
+        tern_zero_grad(opt);
+        tern_backward(loss);
+        tern_step(opt);
+        last = tern_item(loss);
+        first = i == 0 ? last : first;
+    }
+    assert_no_error();
+    assert_true(last < 0.5 * first);
+    tern_optimizer_free(opt);
+    tern_module_free(net);
+    assert_int_equal(tern_live_tensors(), before);
+}
+
+int main(void)
+{
+    (void)setenv("TERN_CHECK_RELEASED", "1", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operands_are_named),
+        cmocka_unit_test(test_what_is_carried_out_of_a_scope),
+        cmocka_unit_test(test_readers_and_roots),
+        cmocka_unit_test(test_a_second_release_is_none),
+        cmocka_unit_test(test_another_thread_releases),
+        cmocka_unit_test(test_training_goes_on_as_without),
+    };
+    return check_run(tests, NULL, NULL);
+}
