@@ -155,12 +155,26 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
     return no_stream;
 }
 
+/* driver_types.h: cudaStreamLegacy is the default stream by name; cudaStreamPerThread is one handle for a stream of
+ * each thread, so that memory and work space would pass between streams that nobody orders. */
+enum { CUDA_STREAM_LEGACY = 1, CUDA_STREAM_PER_THREAD = 2 };
+
 tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle)
 {
+    static const char what[] = "stream_external";
     tern_stream_t stream = { .handle = handle };
-    if (!core_dev_resolve(core_self(), site, "stream_external", dev, &stream.device))
+    if (!core_dev_resolve(core_self(), site, what, dev, &stream.device))
         return no_stream;
-    if (stream.device.kind == TERN_KIND_CPU)
+    const bool is_cuda = stream.device.kind == TERN_KIND_CUDA;
+    if (is_cuda && handle == (void *)(uintptr_t)CUDA_STREAM_PER_THREAD) {
+        core_error(
+            core_self(), site, TERN_ERR_ARGUMENT, what,
+            "cudaStreamPerThread is another stream in each thread\n  try a stream of its own: "
+            "cudaStreamCreate, tern_stream_from_pool");
+        return no_stream;
+    }
+    if (stream.device.kind == TERN_KIND_CPU ||
+        (is_cuda && handle == (void *)(uintptr_t)CUDA_STREAM_LEGACY))
         stream.handle = NULL;
     return stream;
 }

@@ -33,7 +33,8 @@ typedef struct tern_stream_args {
 TERN_API tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args *args);
 #define tern_stream_from_pool(...) \
     tern_stream_from_pool_at(TERN_HERE, TERN_OPTIONS_(tern_stream_args, __VA_ARGS__))
-/* A stream that another library made; it has to live while it is used (S008). */
+/* A stream that another library made; it has to live while it is used, and as long as tensors that were recorded on
+ * it (S008). cudaStreamLegacy is the default stream; cudaStreamPerThread, which is many, is an error. */
 TERN_API tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle);
 #define tern_stream_external(dev, handle) tern_stream_external_at(TERN_HERE, dev, handle)
 /* The stream that each device has (S001). */

@@ -298,6 +298,9 @@ static void test_a_stream_of_another_library(void **state) /* S008 */
         assert_close(sum_of(tern_ones(TERN_SHAPE(10), .device = dev0)), 10, 0);
     }
     assert_no_error();
+    assert_null(tern_stream_external(dev0, (void *)(uintptr_t)1).handle); /* cudaStreamLegacy */
+    (void)tern_stream_external(dev0, (void *)(uintptr_t)2);
+    assert_error(TERN_ERR_ARGUMENT, "cudaStreamPerThread is another stream in each thread");
     tern_stream_t gone = tern_stream_external(dev0, (void *)(uintptr_t)64);
     assert_int_equal(tern_stream_synchronize(gone), TERN_ERR_BACKEND);
     assert_error(TERN_ERR_BACKEND, "cudaErrorInvalidResourceHandle (400)");
