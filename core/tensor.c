@@ -314,17 +314,21 @@ tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage
     return t;
 }
 
-/* Shape, dtype and line stay, for the message. */
+/* Shape, dtype and line stay, for the message. A list through their data, so that no tool takes them for lost. */
 static void bury(tern_tensor *t)
 {
+    static _Atomic(void *) buried;
     t->storage = NULL;
     t->node = NULL;
     t->grad = NULL;
     t->base = NULL;
     t->hooks = NULL;
     t->requires_grad = false;
-    t->view.data = NULL;
     t->view.dev = CORE_DEV_GONE;
+    void *last = atomic_load_explicit(&buried, memory_order_relaxed);
+    do
+        t->view.data = last;
+    while (!atomic_compare_exchange_weak(&buried, &last, t));
 }
 
 static __attribute__((noinline)) void free_by_parts(tern_thread *self, tern_tensor *t)
