@@ -40,7 +40,7 @@ typedef struct dnn_calls {
 } dnn_calls;
 extern dnn_calls dnn;
 
-/* cuDNN 9.13 is 91300. */
+/* cuDNN 9.13 is 91300. After cuda_dnn_usable. */
 bool dnn_is_at_least(size_t version);
 
 /* ---- plans ----------------------------------------------------------------------------------- */

@@ -193,7 +193,8 @@ static cudnnStatus_t fill(dnn_plan *p, cudnnHandle_t handle, const tern_attr_rnn
     return find_order(p, handle, a);
 }
 
-/* cuDNN takes bf16 from 9.13 and capability 8.0 on, and finds out about the latter late (PyTorch asks the same). */
+/* Once it is open. It takes bf16 from 9.13 and capability 8.0 on, and finds out about the latter late (PyTorch asks
+ * the same). */
 static bool takes_dtype(const tern_call *call, int dtype)
 {
     const cuda_device *d = cuda_device_enter(call->dev.index);
@@ -204,8 +205,7 @@ static bool takes(const tern_call *call, const tern_attr_rnn *a)
 {
     const uint32_t exact = TERN_NUMERICS_CUDNN_DETERMINISTIC | TERN_NUMERICS_DETERMINISTIC;
     const int64_t width = a->features > 2 * a->hidden ? a->features : 2 * a->hidden;
-    return (call->host->numerics() & exact) == 0 && takes_dtype(call, a->dtype) &&
-           a->layers < INT32_MAX / 2 &&
+    return (call->host->numerics() & exact) == 0 && a->layers < INT32_MAX / 2 &&
            dnn_takes((const int64_t[4]){ a->length, a->batch, width, 1 }) &&
            dnn_takes(
                (const int64_t[4]){ (int64_t)a->layers * a->directions, a->batch, a->hidden, 1 }) &&
@@ -267,7 +267,7 @@ static int64_t reserve(const tern_call *call)
 {
     const tern_attr_rnn *a = call->attr;
     cudaStream_t stream = NULL;
-    if (!takes(call, a) || !cuda_dnn_usable(call))
+    if (!takes(call, a) || !cuda_dnn_usable(call) || !takes_dtype(call, a->dtype))
         return -1;
     if (cuda_enter(call, &stream) != TERN_OK) {
         call->host->forget();
@@ -395,7 +395,8 @@ static tern_status_t run_call(const tern_call *call, const char *what, bool back
 {
     work w = { .call = call, .attr = call->attr, .code = cudaSuccess };
     const char *op = name_of(w.attr);
-    if (!takes(call, w.attr) || !takes_addresses(call) || !cuda_dnn_usable(call))
+    if (!takes(call, w.attr) || !takes_addresses(call) || !cuda_dnn_usable(call) ||
+        !takes_dtype(call, w.attr->dtype))
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &w.stream));
     w.plan = plan_of(call, w.stream, w.attr);
