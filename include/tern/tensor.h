@@ -2,7 +2,8 @@
  *
  * A tensor is a view (shape, strides, offset, dtype) on a counted storage on one device. Ownership:
  * every tensor that a call returns belongs to the calling thread's innermost open scope and is
- * released when that scope ends; TERN_SCOPE; opens one to the end of the block. */
+ * released when that scope ends; TERN_SCOPE; opens one to the end of the block. Its use afterwards is a mistake, which
+ * TERN_CHECK_RELEASED=1 in the environment tells (docs/guide/memory.md). */
 #ifndef TERN_TENSOR_H
 #define TERN_TENSOR_H
 
