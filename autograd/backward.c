@@ -69,11 +69,8 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
         core_tape_refresh(self, root);
     if (root == NULL)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "the root is NULL");
-    else if (core_tensor_is_gone(root))
-        core_error(self, site, TERN_ERR_ARGUMENT, what,
-                   "the root (made at %s) was released: its scope has ended, or tern_release was "
-                   "called\n  try tern_keep or tern_retain where it is made",
-                   root->site != NULL ? root->site : "?");
+    else if (!core_is_there(self, site, what, root))
+        return false;
     else if (!root->requires_grad)
         core_error(
             self, site, TERN_ERR_GRAD, what,

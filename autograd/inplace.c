@@ -230,8 +230,7 @@ static void become_producer(tern_thread *self, tern_tensor *t, core_node *node)
 bool core_tape_renew(tern_thread *self, tern_tensor *view)
 {
     tern_tensor *owner = view->base;
-    if (view->storage !=
-        owner->storage) { /* the owner has other memory now (tern_tensor_replace) */
+    if (view->storage != owner->storage) { /* replaced since (tern_tensor_replace) */
         view->base = NULL;
         core_release(self, owner);
         return true;

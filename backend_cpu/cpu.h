@@ -98,7 +98,7 @@ static inline void cpu_flush_end(uint32_t before)
 #endif
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* a * b, both from 0 on, or CPU_TOO_MANY, which no memory holds. */
 #define CPU_TOO_MANY ((int64_t)1 << 60)
@@ -107,6 +107,8 @@ static inline int64_t cpu_times(int64_t a, int64_t b)
     int64_t c;
     return __builtin_mul_overflow(a, b, &c) || c > CPU_TOO_MANY ? CPU_TOO_MANY : c;
 }
+
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* How many threads a kernel should use that moves `bytes` and does `flops` simple vectorised
  * operations (an exp counts as about 20): 1 below CPU_PARALLEL_BYTES or CPU_PARALLEL_FLOPS, else

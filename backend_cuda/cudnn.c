@@ -43,8 +43,8 @@ static bool is_open(void)
                                     .unfit = unfit,
                                     .without = "own kernels do convolutions, pooling, batch "
                                                "normalisation and recurrent layers" };
-    (void)
-        cuda_lt_open(); /* cuDNN opens it by its soname alone, which the loader may find nowhere */
+    /* cuDNN opens it by its soname alone, which the loader may find nowhere */
+    (void)cuda_lt_open();
     return cuda_library_open(&library);
 }
 

@@ -9,9 +9,8 @@ namespace cuda
 {
 
 /* The first to come keeps the slot. It lies in the host's memory, where compare-and-swaps go one after the
- * other over the bus (the host empties it while other streams' kernels run): a slot that is taken is only read, by
- * a warp at once. Its kind comes last: the host may
- * look at any time, since it waits for one stream alone. */
+ * other over the bus: a slot that is taken is only read, by a warp at once. Its kind comes last: the host may look
+ * at it, and empty it, at any time, since it waits for one stream alone. */
 __device__ __forceinline__ void note_fault(cuda_fault_slot *slot, unsigned kind, int64_t value,
                                            int64_t position, int64_t limit)
 {

@@ -23,8 +23,8 @@ typedef struct cuda_library {
     size_t bytes;               /* of it */
     /* Files that it opens itself at its first call and ends the process without: NULL, or NULL ends them. */
     const char *const *parts;
-    const char *(*unfit)(
-        void);           /* NULL, or why it cannot be used (NULL: it can); may call its functions */
+    /* NULL, or says why it cannot be used (NULL: it can); may call its functions. */
+    const char *(*unfit)(void);
     const char *without; /* what takes over, for the one line of the log; NULL: no line */
     /* cuda_library_open's */
     int state; /* 0: not tried; else read with cuda_library_open */

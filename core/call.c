@@ -181,6 +181,16 @@ bool core_gone_input(core_call *call, int i)
                      core_operand_name(call->op, i, name));
 }
 
+bool core_is_there(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
+{
+    if (__builtin_expect(core_tensor_is_gone(t), 0))
+        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
+                   "the tensor made at %s was released: its scope has ended, or tern_release was "
+                   "called\n  try tern_keep or tern_retain where it is made",
+                   t->site != NULL ? t->site : "?");
+    return !core_tensor_is_gone(t);
+}
+
 bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)
 {
     const int32_t range = ndim > 0 ? ndim : 1;
@@ -382,6 +392,8 @@ tern_status_t core_op_into(tern_op_id id, tern_site_t site, void *attr, tern_ten
     if (out == NULL)
         return core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name,
                           "the destination is NULL");
+    if (!core_is_there(call.self, site, call.op->name, out))
+        return (tern_status_t)call.self->error_code;
     call.dev = out->view.dev;
     return core_dispatch(&call) ? TERN_OK : (tern_status_t)call.self->error_code;
 }

@@ -134,7 +134,7 @@ static bool is_owned(const tern_thread *self, const tern_tensor *t)
 
 tern_tensor *tern_retain(tern_tensor *t)
 {
-    return t == NULL ? NULL : core_retain(t);
+    return t == NULL || core_tensor_is_gone(t) ? t : core_retain(t);
 }
 
 void tern_release(tern_tensor *t)

@@ -214,8 +214,7 @@ static core_reason did_not_start(const char *path, const char *why)
     const int code = strncmp(why, "cudaError", 9) == 0 && number != NULL ? atoi(number + 2) : 0;
     if (code == 0)
         return says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
-    const bool mixed =
-        code == 35 || code == 36; /* as old as that the driver is not: it was asked */
+    const bool mixed = code == 35 || code == 36; /* "too old", which was asked before */
     const char *library = state.probe.library[0] != '\0' ? state.probe.library : "libcuda.so.1";
     return says(code == 100 ? CORE_REASON_NO_DEVICE : CORE_REASON_INIT_FAILED,
                 "the CUDA runtime did not start: %s%s%s", why,

@@ -13,8 +13,8 @@ typedef struct core_cuda_state {
     char tried[2048];  /* lines */
     char kernel_driver[32];
     core_probe probe; /* outcome SKIPPED where the driver was not asked */
-    bool lacks_code
-        [CORE_PROBE_DEVICES]; /* the plugin has none for this device, so that no kernel runs there */
+    /* The plugin has no code for the device, so that no kernel runs there. */
+    bool lacks_code[CORE_PROBE_DEVICES];
 } core_cuda_state;
 
 /* Searches at the first call: visible devices, plugin, driver. Never fails; any thread. A callback of the

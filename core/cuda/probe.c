@@ -139,8 +139,8 @@ static _Noreturn void be_child(int end, bool unhide)
 {
     forget_handlers();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int to =
-        fcntl(end, F_DUPFD_CLOEXEC, 3); /* where standard ones were closed it is one of them */
+    /* where standard ones were closed it is one of them */
+    const int to = fcntl(end, F_DUPFD_CLOEXEC, 3);
     if (to < 0)
         _exit(1);
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

@@ -16,12 +16,7 @@ static bool may_read(tern_thread *self, tern_site_t site, const char *what, cons
         return false;
     if (t == NULL)
         core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "the tensor is NULL");
-    else if (core_tensor_is_gone(t))
-        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
-                   "the tensor made at %s was released: its scope has ended, or tern_release was "
-                   "called\n  try tern_keep or tern_retain where it is made",
-                   t->site != NULL ? t->site : "?");
-    return self->error_code == TERN_OK;
+    return t != NULL && core_is_there(self, site, what, t);
 }
 
 /* ---- one element -------------------------------------------------------------------------------- */
