@@ -56,6 +56,12 @@ static void test_casts_without_gaps_are_the_cpus(void **state)
                 tern_tensor *got = tern_cpu(tern_cast(tern_slice(there, 0, begin, end), to));
                 assert_close(tern_item(tern_sum(tern_cast(tern_ne(got, want), TERN_I64))), 0, 0);
             }
+        for (int64_t n = 5; n < 8; n++) { /* nothing behind the end is written */
+            tern_tensor *room = tern_full(7, TERN_SHAPE(16), to, TERN_CUDA(0));
+            tern_copy(tern_slice(room, 0, 4, 4 + n), tern_slice(there, 0, 0, n));
+            assert_close(tern_item(tern_select(room, 0, 4 + n)), 7, 0);
+            assert_close(tern_item(tern_select(room, 0, 3)), 7, 0);
+        }
         tern_tensor *column =
             tern_select(tern_view(there, TERN_SHAPE(500, 2)), 1, 1); /* has gaps */
         tern_tensor *same = tern_select(tern_view(x, TERN_SHAPE(500, 2)), 1, 1);
