@@ -209,7 +209,7 @@ static bool fill_attr(tern_site_t site, const tern_cross_entropy_args *args, ter
     attr->label_smoothing = smoothing;
     attr->ignore_index = core_ignored(args->ignore, args->ignore_index);
     if (!core_check_switch(site, "cross_entropy", "ignore_index", args->ignore_index, "ignore",
-                           args->ignore))
+                           args->ignore, CORE_IGNORED))
         return false;
     if (attr->reduction < TERN_REDUCTION_MEAN || attr->reduction > TERN_REDUCTION_NONE)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "cross_entropy",

@@ -18,7 +18,7 @@ tern_tensor *tern_embedding_at(tern_site_t site, const tern_embedding_args *give
     const tern_embedding_args *args = core_options(given);
     tern_attr_embedding attr = { .padding = padding_of(args) };
     if (!core_check_switch(site, "embedding", "padding_idx", args->padding_idx, "padding",
-                           args->padding))
+                           args->padding, 0))
         return NULL;
     if (attr.padding == -2) {
         tern_fail_at(site, TERN_ERR_INDEX, "embedding",

@@ -52,7 +52,8 @@ tern_tensor *tern_nll_loss_at(tern_site_t site, const tern_nll_loss_args *args)
                        (tern_tensor *[]){ a.x, a.target, a.weight });
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) &&
-        core_check_switch(site, "nll_loss", "ignore_index", a.ignore_index, "ignore", a.ignore) &&
+        core_check_switch(site, "nll_loss", "ignore_index", a.ignore_index, "ignore", a.ignore,
+                          CORE_IGNORED) &&
         core_check_reduction(&frame.call, a.reduction, TERN_NONE) && core_compose_cast(&frame) &&
         check_target(&frame.call) && check_weight(&frame.call))
         out = losses(&frame.call, core_ignored(a.ignore, a.ignore_index), a.reduction);
