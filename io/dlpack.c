@@ -1,7 +1,9 @@
 /* See tern/dlpack.h. */
 #include "tern/dlpack.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/backend.h"
 #include "core/error.h"
@@ -320,4 +322,30 @@ tern_tensor *tern_from_dlpack_unversioned_at(tern_site_t site, struct DLManagedT
         return NULL;
     }
     return import_or_delete(site, &managed->tensor, (imported){ .plain = managed });
+}
+
+/* ---- capsules ---------------------------------------------------------------------------------- */
+
+/* ISO C knows no conversion of a data pointer to a function; the bytes are the same (POSIX). */
+#define FIND(function, name)                             \
+    do {                                                 \
+        void *const symbol_ = dlsym(RTLD_DEFAULT, name); \
+        memcpy(&(function), &symbol_, sizeof symbol_);   \
+    } while (0)
+
+void tern_dlpack_capsule_end(void *capsule)
+{
+    const char *(*name_of)(void *capsule);
+    void *(*pointer_of)(void *capsule, const char *name);
+    FIND(name_of, "PyCapsule_GetName");
+    FIND(pointer_of, "PyCapsule_GetPointer");
+    if (capsule == NULL || name_of == NULL || pointer_of == NULL)
+        return;
+    const char *name = name_of(capsule);
+    if (name == NULL)
+        return;
+    if (strcmp(name, "dltensor_versioned") == 0)
+        call_deleter(&(imported){ .versioned = pointer_of(capsule, name) });
+    else if (strcmp(name, "dltensor") == 0)
+        call_deleter(&(imported){ .plain = pointer_of(capsule, name) });
 }

@@ -177,25 +177,7 @@ _python.PyCapsule_SetName.restype, _python.PyCapsule_SetName.argtypes = _I, [_P,
 # names have to outlive the capsules that point to them
 _VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
 _PLAIN, _USED_PLAIN = b"dltensor", b"used_dltensor"
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-def _call_deleter(pointer, offset):
-    address = ctypes.c_void_p.from_address(pointer + offset).value
-    if address:
-        _DELETER(address)(pointer)
-
-
-def _end_capsule(capsule):
-    """Of a capsule that nobody took: the managed tensor is deleted."""
-    name = _python.PyCapsule_GetName(capsule)
-    if name == _VERSIONED:
-        _call_deleter(_python.PyCapsule_GetPointer(capsule, _VERSIONED), 16)
-    elif name == _PLAIN:
-        _call_deleter(_python.PyCapsule_GetPointer(capsule, _PLAIN), 56)
-
-
-_end_capsule_c = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_end_capsule)
+_END_CAPSULE = ctypes.cast(_lib.tern_dlpack_capsule_end, ctypes.c_void_p)
 
 
 def _stream_number(device):
@@ -363,7 +345,7 @@ class Tensor:
         pointer = export(_site(), source.handle)
         _check(BufferError)
         return _python.PyCapsule_New(pointer, _VERSIONED if versioned else _PLAIN,
-                                     ctypes.cast(_end_capsule_c, ctypes.c_void_p))
+                                     _END_CAPSULE)
 
 
 def _nested(values, shape):

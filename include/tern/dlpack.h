@@ -36,6 +36,11 @@ TERN_API tern_tensor *tern_from_dlpack_unversioned_at(tern_site_t site,
 #define tern_from_dlpack(managed) tern_from_dlpack_at(TERN_HERE, managed)
 #define tern_from_dlpack_unversioned(managed) tern_from_dlpack_unversioned_at(TERN_HERE, managed)
 
+/* For bindings of Python, as the destructor of a capsule ("dltensor_versioned", "dltensor"): deletes the managed
+ * tensor of one that nobody took. Also while an exception is on its way, which a destructor that is written in Python
+ * would lose. Finds CPython's functions in the process; without them it does nothing. */
+TERN_API void tern_dlpack_capsule_end(void *capsule);
+
 #ifdef __cplusplus
 }
 #endif

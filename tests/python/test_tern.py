@@ -136,6 +136,15 @@ class Protocol(unittest.TestCase):
             gc.collect()
             self.assertEqual(tern._lib.tern_live_tensors(), before)
 
+    def test_who_refuses_a_capsule_is_heard(self):
+        """The capsule ends while the exception is on its way."""
+        before = tern._lib.tern_live_tensors()
+        for options in ({}, {"max_version": (1, 0)}):
+            with self.assertRaisesRegex(TypeError, "PyCapsule"):
+                int(self.t.__dlpack__(**options))
+            gc.collect()
+            self.assertEqual(tern._lib.tern_live_tensors(), before)
+
     def test_copies_and_devices(self):
         self.assertEqual(self.t.__dlpack_device__(), (1, 0))
         copy = tern.from_dlpack(self.t.__dlpack__(copy=True))
