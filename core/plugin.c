@@ -111,23 +111,25 @@ tern_status_t tern_plugin_load_at(tern_site_t site, const char *path)
 typedef struct search {
     const char *file;
     bool (*visit)(const char *path, void *user);
-    void (*missing)(const char *folder, void *user);
+    void (*missing)(const char *folder, const char *why, void *user);
     void *user;
 } search;
 
 static bool try_folder(const search *s, const char *folder, size_t length)
 {
     char path[CORE_PLUGIN_PATH];
-    if (length == 0 || folder[0] != '/')
+    if (length == 0)
         return false;
     const int n = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, s->file);
     if (n < 0 || n >= (int)sizeof path)
         return false;
-    if (access(path, F_OK) == 0)
+    const bool is_absolute = folder[0] == '/';
+    if (is_absolute && access(path, F_OK) == 0)
         return s->visit(path, s->user);
     path[length] = '\0';
     if (s->missing != NULL)
-        s->missing(path, s->user);
+        s->missing(path, is_absolute ? "has no such file" : "relative folders are not searched",
+                   s->user);
     return false;
 }
 
@@ -145,7 +147,8 @@ static bool try_beside_this_code(const search *s)
 }
 
 bool core_plugin_search(const char *file, bool (*visit)(const char *path, void *user),
-                        void (*missing)(const char *folder, void *user), void *user)
+                        void (*missing)(const char *folder, const char *why, void *user),
+                        void *user)
 {
     const search s = { file, visit, missing, user };
     for (const char *at = getenv("TERN_PLUGIN_PATH"); at != NULL && *at != '\0';) {

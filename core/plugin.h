@@ -27,8 +27,9 @@ void core_plugin_close(core_plugin *plugin);
 
 /* Calls `visit` with each existing path of `file` until it returns true: the folders in
  * TERN_PLUGIN_PATH, the folder of this code, the install folder. Relative folders are not searched.
- * Where there is no such file `missing` is called with the folder, if it is not NULL. */
+ * Where there is no such file, or the folder is relative, `missing` is called with it, if it is not NULL. */
 bool core_plugin_search(const char *file, bool (*visit)(const char *path, void *user),
-                        void (*missing)(const char *folder, void *user), void *user);
+                        void (*missing)(const char *folder, const char *why, void *user),
+                        void *user);
 
 #endif

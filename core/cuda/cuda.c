@@ -32,7 +32,20 @@ static core_reason says(core_reason reason, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(state.text, sizeof state.text, format, arguments);
     va_end(arguments);
+    core_reason_escape(state.text);
     return reason;
+}
+
+static void warn(const char *format, ...) TERN_PRINTF(1, 2);
+static void warn(const char *format, ...)
+{
+    char text[CORE_REASON_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    core_reason_escape(text);
+    tern_log_write(TERN_LOG_WARNING, NULL, "%s", text);
 }
 
 /* ---- visible devices ----------------------------------------------------------------------------- */
@@ -109,10 +122,10 @@ static void add_tried(const char *path, const char *what)
     (void)snprintf(state.tried + used, sizeof state.tried - used, "%s: %s\n", path, what);
 }
 
-static void no_such_file(const char *folder, void *user)
+static void no_such_file(const char *folder, const char *why, void *user)
 {
     (void)user;
-    add_tried(folder, "has no such file");
+    add_tried(folder, why);
 }
 
 static bool is_there(const char *path, void *user)
@@ -275,9 +288,8 @@ static int64_t probe_ms(void)
     if (wish == NULL ||
         (end != wish && *end == '\0' && seconds >= 0 && seconds <= MOST_PROBE_SECONDS))
         return (int64_t)(seconds * 1000);
-    tern_log_write(TERN_LOG_WARNING, NULL,
-                   "TERN_PROBE_SECONDS: '%s' is no number of seconds from 0 to %d: %d hold", wish,
-                   MOST_PROBE_SECONDS, DEFAULT_PROBE_SECONDS);
+    warn("TERN_PROBE_SECONDS: '%.200s' is no number of seconds from 0 to %d: %d hold", wish,
+         MOST_PROBE_SECONDS, DEFAULT_PROBE_SECONDS);
     return (int64_t)DEFAULT_PROBE_SECONDS * 1000;
 }
 
@@ -382,21 +394,17 @@ static void say_if_cut(void)
     const int there = backend != NULL ? backend->device_count : 0;
     const core_visible_part *odd = with_a_tail(&list), *end = &list.ended_by;
     if (list.end == CORE_VISIBLE_END_GARBAGE)
-        tern_log_write(
-            TERN_LOG_WARNING, NULL,
-            "CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
-            state.visible, shown(end->length), end->text, there);
+        warn("CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
+             state.visible, shown(end->length), end->text, there);
     else if (odd != NULL)
-        tern_log_write(TERN_LOG_WARNING, NULL,
-                       "CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
-                       "commas stand between devices: %d visible",
-                       state.visible, shown(odd->length), odd->text, there);
+        warn("CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
+             "commas stand between devices: %d visible",
+             state.visible, shown(odd->length), odd->text, there);
     else if ((list.form == CORE_VISIBLE_INDEX || list.form == CORE_VISIBLE_UUID) &&
              there < list.count) /* of parts of a GPU (MIG) the driver shows one */
-        tern_log_write(TERN_LOG_WARNING, NULL,
-                       "CUDA_VISIBLE_DEVICES=%.200s names %d devices, and the list ends before the "
-                       "first that is not there: %d visible",
-                       state.visible, list.count, there);
+        warn("CUDA_VISIBLE_DEVICES=%.200s names %d devices, and the list ends before the "
+             "first that is not there: %d visible",
+             state.visible, list.count, there);
 }
 
 /* With the lock. A fork in the middle left the child what had been found: it begins anew. */
@@ -436,12 +444,10 @@ void core_cuda_check_visible(void)
     if ((now == NULL) == (then == NULL) && (now == NULL || strcmp(now, then) == 0))
         return;
     if (!atomic_flag_test_and_set(&said_changed))
-        tern_log_write(
-            TERN_LOG_WARNING, NULL,
-            "CUDA_VISIBLE_DEVICES is %s%s now and was %s%s when tern read it: it is read "
-            "once, so the change has no effect. Set it before the program starts",
-            now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
-            then != NULL ? then : "");
+        warn("CUDA_VISIBLE_DEVICES is %s%s now and was %s%s when tern read it: it is read "
+             "once, so the change has no effect. Set it before the program starts",
+             now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
+             then != NULL ? then : "");
 }
 
 /* ---- forks --------------------------------------------------------------------------------------- */

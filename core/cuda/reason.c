@@ -1,6 +1,10 @@
 /* Codes and next steps: one row of reasons.def each. */
 #include "core/cuda/reason.h"
 
+#include <ctype.h>
+#include <string.h>
+
+#include "core/error.h"
 #include "tern/system.h"
 
 static const struct {
@@ -25,4 +29,20 @@ const char *core_reason_next(core_reason reason)
 const char *tern_reason_code(int i)
 {
     return i >= 0 && i + 1 < CORE_REASONS ? rows[i + 1].code : NULL;
+}
+
+void core_reason_escape(char text[CORE_REASON_BYTES])
+{
+    static const char control[] = "\r\n\t", letter[] = "rnt";
+    char raw[CORE_REASON_BYTES];
+    memcpy(raw, text, sizeof raw);
+    core_text out = { text, CORE_REASON_BYTES, 0 };
+    text[0] = '\0';
+    for (const char *at = raw; *at != '\0'; at++) {
+        const char *known = strchr(control, *at);
+        if (known != NULL)
+            core_text_add(&out, "\\%c", letter[known - control]);
+        else
+            core_text_add(&out, iscntrl((unsigned char)*at) ? "\\x%02x" : "%c", (unsigned char)*at);
+    }
 }

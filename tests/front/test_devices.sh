@@ -5,6 +5,7 @@ set -eu
 
 tern=$1
 examples=$2
+source=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/tern-devices.XXXXXX")
 trap 'rm -rf "$work"' EXIT INT TERM
 cd "$work"
@@ -38,6 +39,17 @@ while read -r code; do
 done <codes
 expect 1 "'no-such' is no code" "$tern" explain no-such
 expect 2 "one argument too many" "$tern" explain ok ok
+# CUDA's numbers and names, each of which has a page.
+expect 0 "CUDA's 803: cudaErrorSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" "$tern" explain 803
+expect 0 "driver was updated without a restart" "$tern" explain CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+expect 0 "driver-too-old" "$tern" explain cudaErrorInsufficientDriver
+expect 1 "'8030' is no code" "$tern" explain 8030
+expect 1 "'' is no code" "$tern" explain ""
+sed -n 's/^CUDA(\([0-9]*\),.*/\1/p' "$source/tools/tern/explain_cuda.def" >numbers
+while read -r number; do
+    expect 0 "How to repair" "$tern" explain "$number"
+done <numbers
+test -s numbers || wrong "no numbers of CUDA's in explain_cuda.def"
 # The codes of the driver that the library has words for.
 for code in 2 3 34 36 46 102 302 303 304 802 803 804 805 806 809 999; do
     "$tern" explain init-failed >output
@@ -51,6 +63,8 @@ expect 0 "CUDA is not used: CUDA_VISIBLE_DEVICES is empty [hidden-by-empty-list]
 expect 0 '"reason":	"hidden-by-bad-list"' env CUDA_VISIBLE_DEVICES=x "$tern" devices --json
 expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
+expect 0 "some/lib: relative folders are not searched" \
+    env TERN_PLUGIN_PATH=some/lib TERN_SIM_DEVICES= CUDA_VISIBLE_DEVICES=0 "$tern" env
 expect 0 "CUDA_VISIBLE_DEVICES 0;1" env CUDA_VISIBLE_DEVICES="0;1" "$tern" env
 expect 0 "CUBLAS_WORKSPACE_CONFIG :8:2" \
     env CUBLAS_WORKSPACE_CONFIG=:8:2 CUDA_VISIBLE_DEVICES= "$tern" env

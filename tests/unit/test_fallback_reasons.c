@@ -41,6 +41,11 @@ static void test_a_bad_list(void **state)
     expect_no_cuda_mapped();
     fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES='\"0\"'", "hidden-by-bad-list",
                     ", its quotes are a part of it");
+    /* from a file with Windows' ends of lines, and worse */
+    fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=\"$(printf 'x\\r')\"", "hidden-by-bad-list",
+                    "CUDA_VISIBLE_DEVICES=x\\r ends before its first device: 'x' is none");
+    fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=\"$(printf 'x\\ny\\t\\033')\"",
+                    "hidden-by-bad-list", "x\\ny\\t\\x1b ends");
     fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=0,0", "hidden-by-bad-list", "a device twice");
     expect_no_cuda_mapped();
     /* only the driver knows that there is no device 5; it is asked in a child */

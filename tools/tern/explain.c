@@ -1,5 +1,6 @@
-/* tern explain: a page for each reason and error code. */
+/* tern explain: a page for each reason and error code, also found by CUDA's numbers and names. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tern/tern.h>
 
@@ -17,14 +18,38 @@ static const page_of_code pages[] = {
 #include "tools/tern/explain_pages.def"
 #undef PAGE
 };
+typedef struct cuda_code {
+    int number;
+    const char *runtime, *driver; /* names */
+    const char *page;
+} cuda_code;
+static const cuda_code cuda_codes[] = {
+#define CUDA(number, runtime, driver, page) { number, runtime, driver, page },
+#include "tools/tern/explain_cuda.def"
+#undef CUDA
+};
 /* clang-format on */
-enum { PAGES = sizeof pages / sizeof *pages };
+enum { PAGES = sizeof pages / sizeof *pages, CUDA_CODES = sizeof cuda_codes / sizeof *cuda_codes };
 
 static const page_of_code *find(const char *code)
 {
     for (int i = 0; i < PAGES; i++)
         if (strcmp(pages[i].code, code) == 0)
             return &pages[i];
+    return NULL;
+}
+
+/* NULL: not CUDA's, or one without a page. */
+static const cuda_code *find_cuda(const char *code)
+{
+    char *end;
+    const long number = strtol(code, &end, 10);
+    const bool is_number = end != code && *end == '\0';
+    for (int i = 0; i < CUDA_CODES; i++)
+        if ((is_number && cuda_codes[i].number == number) ||
+            (*code != '\0' &&
+             (strcmp(cuda_codes[i].runtime, code) == 0 || strcmp(cuda_codes[i].driver, code) == 0)))
+            return &cuda_codes[i];
     return NULL;
 }
 
@@ -65,9 +90,13 @@ static int explain(int argc, char **argv)
         list_codes();
         return COMMAND_OK;
     }
-    const page_of_code *page = find(argv[1]);
+    const cuda_code *cuda = find_cuda(argv[1]);
+    const page_of_code *page = find(cuda != NULL ? cuda->page : argv[1]);
     if (page == NULL)
         return command_fail(name, "'%s' is no code: tern explain lists them all", argv[1]);
+    if (cuda != NULL)
+        printf("CUDA's %d: %s%s%s\n\n", cuda->number, cuda->runtime,
+               cuda->driver[0] != '\0' ? ", " : "", cuda->driver);
     printf("%s\n", page->code);
     put_part("What it means", page->means);
     put_part("How to check", page->check);
@@ -83,7 +112,8 @@ const command explain_command = {
         "       tern explain --codes\n"
         "\n"
         "Explains a code: the word in brackets of the line that tern writes when it uses the CPU\n"
-        "instead of CUDA, or an error code (tern_status_name). Without CODE it lists the pages;\n"
-        "--codes lists what the library of this installation can give.\n",
+        "instead of CUDA, an error code (tern_status_name), or a number or name of CUDA's errors\n"
+        "(803, cudaErrorNoDevice). Without CODE it lists the pages; --codes lists what the\n"
+        "library of this installation can give.\n",
     .run = explain,
 };
