@@ -21,6 +21,35 @@ ACTIVATION(gelu_tanh)
 ACTIVATION(silu)
 ACTIVATION(tanh)
 ACTIVATION(sigmoid)
+ACTIVATION(relu6)
+ACTIVATION(hardswish)
+ACTIVATION(mish)
+
+typedef struct slope_layer {
+    tern_module base;
+    double slope;
+} slope_layer;
+
+static tern_tensor *forward_leaky_relu(tern_module *self, tern_tensor *x)
+{
+    return tern_leaky_relu(x, .slope = ((const slope_layer *)self)->slope);
+}
+
+static void describe_slope(const tern_module *self, char *buffer, size_t bytes)
+{
+    snprintf(buffer, bytes, "slope=%g", nn_option(((const slope_layer *)self)->slope, 0.01));
+}
+
+tern_module *tern_leaky_relu_layer_at(tern_site_t site, double slope)
+{
+    slope_layer *layer =
+        (slope_layer *)tern_module_create_at(site, sizeof *layer, "leaky_relu", forward_leaky_relu);
+    if (!layer)
+        return NULL;
+    layer->base.describe = describe_slope;
+    layer->slope = slope;
+    return &layer->base;
+}
 
 /* ---- ops along dimensions --------------------------------------------------------------------- */
 

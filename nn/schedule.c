@@ -3,12 +3,28 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "nn/schedule.h"
 
 static double step_rate(const tern_schedule *s, double base)
 {
     return base * pow(s->args.gamma, (double)(s->step / s->args.steps));
+}
+
+static double multistep_rate(const tern_schedule *s, double base)
+{
+    int64_t passed = 0;
+    while (passed < s->args.milestone_count && s->milestones[passed] <= s->step)
+        passed++;
+    return base * pow(s->args.gamma, (double)passed);
+}
+
+static double linear_rate(const tern_schedule *s, double base)
+{
+    const double from = s->args.start_factor, to = s->args.end_factor;
+    const double share = s->step < s->args.steps ? (double)s->step / (double)s->args.steps : 1;
+    return base * (from + (to - from) * share);
 }
 
 static double exponential_rate(const tern_schedule *s, double base)
@@ -72,6 +88,7 @@ static void release_schedule(void *schedule)
     tern_schedule *s = schedule;
     nn_optimizer_release(s->args.opt);
     free(s->plateau);
+    free(s->milestones);
     free(s->base);
     free(s);
 }
@@ -103,6 +120,16 @@ static tern_schedule *allocate(tern_site_t site, const char *what, tern_optimize
     return s;
 }
 
+/* The caller's may be gone at the next step. */
+static bool copy_milestones(tern_site_t site, const char *what, tern_schedule *s)
+{
+    const size_t bytes = (size_t)s->args.milestone_count * sizeof *s->milestones;
+    s->milestones = nn_alloc(site, what, s->args.milestone_count, sizeof *s->milestones);
+    if (s->milestones)
+        memcpy(s->milestones, s->args.milestones, bytes);
+    return s->milestones != NULL;
+}
+
 tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn rate,
                                 void (*also)(const tern_schedule *s),
                                 const tern_schedule_args *args)
@@ -122,7 +149,8 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
     s->args = *args;
     s->rate = rate;
     s->also = also;
-    if (apply(site, s, 0))
+    const bool ready = rate != multistep_rate || copy_milestones(site, what, s);
+    if (ready && apply(site, s, 0))
         return s;
     tern_schedule_free(s);
     return NULL;
@@ -135,6 +163,47 @@ tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args 
         return NULL;
     args.gamma = nn_option(args.gamma, 0.1);
     return nn_schedule_make(site, "step_schedule", step_rate, NULL, &args);
+}
+
+/* They do not fall, and there is one. */
+static bool check_milestones(tern_site_t site, const tern_schedule_args *args)
+{
+    static const char what[] = "multistep_schedule";
+    const int64_t *at = args->milestones;
+    if (at == NULL)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "'milestones' is missing") == TERN_OK;
+    if (!nn_require_positive(site, what, "milestone_count", args->milestone_count))
+        return false;
+    for (int64_t i = 0; i < args->milestone_count; i++)
+        if (at[i] < (i > 0 ? at[i - 1] : 0))
+            return tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                                "milestone %lld is %lld: they may not be negative, nor fall",
+                                (long long)i, (long long)at[i]) == TERN_OK;
+    return true;
+}
+
+tern_schedule *tern_multistep_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "multistep_schedule", tern_schedule_args, args, given);
+    if (!args_given || !check_milestones(site, &args))
+        return NULL;
+    args.gamma = nn_option(args.gamma, 0.1);
+    return nn_schedule_make(site, "multistep_schedule", multistep_rate, NULL, &args);
+}
+
+tern_schedule *tern_linear_schedule_at(tern_site_t site, const tern_schedule_args *given)
+{
+    NN_ARGS(site, "linear_schedule", tern_schedule_args, args, given);
+    if (!args_given || !nn_require_positive(site, "linear_schedule", "steps", args.steps))
+        return NULL;
+    args.start_factor = nn_option(args.start_factor, 1.0 / 3);
+    args.end_factor = nn_option(args.end_factor, 1);
+    if (!(args.start_factor >= 0 && args.start_factor <= DBL_MAX && args.end_factor >= 0 &&
+          args.end_factor <= DBL_MAX))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "linear_schedule",
+                     "start_factor = %g and end_factor = %g must be finite, and not be negative",
+                     args.start_factor, args.end_factor);
+    return nn_schedule_make(site, "linear_schedule", linear_rate, NULL, &args);
 }
 
 tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedule_args *given)

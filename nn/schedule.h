@@ -21,6 +21,7 @@ struct tern_schedule {
     double *base;        /* per group that was there when the schedule was made */
     nn_plateau *plateau; /* NULL: another kind */
     int64_t groups;
+    int64_t *milestones; /* a copy of the caller's; NULL: another kind */
 };
 
 /* A schedule at step 0; NULL on failure. args are checked but for what all kinds share. */

@@ -25,7 +25,8 @@ static bool check_args(const core_maker *m)
     const tern_new_args *args = m->args;
     if (!args->shape.set_)
         return core_maker_refuse(m, TERN_ERR_ARGUMENT,
-                                 "no shape was given\n  try TERN_SHAPE(...), or TERN_SCALAR_SHAPE");
+                                 "no shape was given\n  try TERN_SHAPE(...), TERN_SCALAR_SHAPE, or "
+                                 ".like = a tensor that is not NULL");
     if (args->shape.ndim < 0 || args->shape.ndim > TERN_MAX_DIMS)
         return core_maker_refuse(m, TERN_ERR_SHAPE, "a tensor has 0 to 8 dimensions");
     if ((int)m->dtype <= TERN_DTYPE_NONE || m->dtype >= TERN_DTYPES)
@@ -39,15 +40,35 @@ static bool check_args(const core_maker *m)
     return true;
 }
 
+/* What the arguments leave open becomes as it is in args->like. */
+static bool take_like(core_maker *m)
+{
+    tern_new_args *args = &m->as_like;
+    *args = *m->args;
+    m->args = args;
+    if (!core_is_there(m->self, m->site, m->what, args->like))
+        return false;
+    m->laid_out_as_like = !args->shape.set_ && args->format == TERN_FORMAT_PRESERVE;
+    if (!args->shape.set_)
+        args->shape = tern_shape(args->like);
+    if (args->dtype == TERN_DTYPE_NONE)
+        args->dtype = tern_dtype(args->like);
+    if (args->device.kind == TERN_KIND_NONE)
+        args->device = tern_device(args->like);
+    return true;
+}
+
 bool core_maker_begin(core_maker *m, tern_site_t site, const char *what, const tern_new_args *args,
                       tern_dtype_t dtype)
 {
     m->self = core_self();
     m->site = core_site(m->self, site);
     m->what = what;
-    m->args = args = core_options(args);
-    if (m->self->error_code != TERN_OK)
+    m->args = core_options(args);
+    m->laid_out_as_like = false;
+    if (m->self->error_code != TERN_OK || (m->args->like != NULL && !take_like(m)))
         return false;
+    args = m->args;
     m->dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype
                : dtype != TERN_DTYPE_NONE     ? dtype
                                               : (tern_dtype_t)m->self->default_dtype;
@@ -58,6 +79,11 @@ static tern_tensor *maker_tensor_on(const core_maker *m, tern_dev_t dev)
 {
     const tern_shape_t *shape = &m->args->shape;
     const int64_t *d = shape->dims;
+    if (m->laid_out_as_like && !tern_is_contiguous(m->args->like)) {
+        int64_t strides[TERN_MAX_DIMS];
+        core_dense_strides(&m->args->like->view, strides);
+        return core_tensor_new_strided(m->self, m->site, dev, m->dtype, shape->ndim, d, strides);
+    }
     if (m->args->format != TERN_FORMAT_CHANNELS_LAST || core_numel(shape->ndim, d) < 0)
         return core_tensor_new(m->self, m->site, dev, m->dtype, shape->ndim, d);
     const int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[1] * d[3], d[1] };

@@ -10,6 +10,8 @@ typedef struct core_maker {
     tern_site_t site;
     const char *what; /* for messages */
     const tern_new_args *args;
+    tern_new_args as_like; /* what args points to when they name a tensor */
+    bool laid_out_as_like;
     tern_dtype_t dtype;
     tern_dev_t dev;
 } core_maker;

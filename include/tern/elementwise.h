@@ -384,6 +384,29 @@ TERN_DECLARE_INPLACE_(bitwise_right_shift)
 #define tern_bitwise_left_shift_(a, b) TERN_INPLACE_(bitwise_left_shift, a, b)
 #define tern_bitwise_right_shift_(a, b) TERN_INPLACE_(bitwise_right_shift, a, b)
 
+/* ---- comparisons that leave room for rounding, and of whole tensors ------------------------------ */
+
+typedef struct tern_isclose_args {
+    size_t size_;
+    tern_tensor *x, *y; /* of one dtype; they broadcast */
+    double rtol;        /* default 1e-5; 0 is TERN_ZERO */
+    double atol;        /* default 1e-8; 0 is TERN_ZERO */
+    bool equal_nan;     /* NaN is close to NaN */
+} tern_isclose_args;
+/* Is |x - y| <= atol + rtol |y|? Infinities are close to themselves. bool, without a gradient; in the arithmetic of
+ * the dtype (f16 has no 1e-8), of integers in that of the default float. tern_allclose: is it so everywhere? Waits
+ * for the device; true of nothing, false with an error. */
+TERN_API tern_tensor *tern_isclose_at(tern_site_t, const tern_isclose_args *args);
+TERN_API bool tern_allclose_at(tern_site_t, const tern_isclose_args *args);
+#define tern_isclose(...) \
+    tern_isclose_at(TERN_HERE, TERN_OPTIONS_(tern_isclose_args, __VA_ARGS__))
+#define tern_allclose(...) \
+    tern_allclose_at(TERN_HERE, TERN_OPTIONS_(tern_isclose_args, __VA_ARGS__))
+/* Have both the same shape and equal elements? Dtypes meet as in tern_eq; NaN equals nothing. Waits for the
+ * device; false with an error, as for tensors on different devices. */
+TERN_API bool tern_equal_at(tern_site_t, tern_tensor *x, tern_tensor *y);
+#define tern_equal(x, y) tern_equal_at(TERN_HERE, x, y)
+
 /* ---- elementwise, three operands ----------------------------------------------------------------
  * They broadcast and meet as two do; in-place forms write x and need it to hold the result. */
 

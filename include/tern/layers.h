@@ -216,6 +216,11 @@ TERN_API tern_module *tern_gelu_tanh_layer_at(tern_site_t site);
 TERN_API tern_module *tern_silu_layer_at(tern_site_t site);
 TERN_API tern_module *tern_tanh_layer_at(tern_site_t site);
 TERN_API tern_module *tern_sigmoid_layer_at(tern_site_t site);
+TERN_API tern_module *tern_relu6_layer_at(tern_site_t site);
+TERN_API tern_module *tern_hardswish_layer_at(tern_site_t site);
+TERN_API tern_module *tern_mish_layer_at(tern_site_t site);
+/* slope: 0 is the default, 0.01 */
+TERN_API tern_module *tern_leaky_relu_layer_at(tern_site_t site, double slope);
 TERN_API tern_module *tern_softmax_layer_at(tern_site_t site, int dim);
 TERN_API tern_module *tern_log_softmax_layer_at(tern_site_t site, int dim);
 /* tern_flatten(x, first, last). */
@@ -226,6 +231,10 @@ TERN_API tern_module *tern_flatten_layer_at(tern_site_t site, int first, int las
 #define tern_silu_layer() tern_silu_layer_at(TERN_HERE)
 #define tern_tanh_layer() tern_tanh_layer_at(TERN_HERE)
 #define tern_sigmoid_layer() tern_sigmoid_layer_at(TERN_HERE)
+#define tern_relu6_layer() tern_relu6_layer_at(TERN_HERE)
+#define tern_hardswish_layer() tern_hardswish_layer_at(TERN_HERE)
+#define tern_mish_layer() tern_mish_layer_at(TERN_HERE)
+#define tern_leaky_relu_layer(slope) tern_leaky_relu_layer_at(TERN_HERE, slope)
 #define tern_softmax_layer(dim) tern_softmax_layer_at(TERN_HERE, dim)
 #define tern_log_softmax_layer(dim) tern_log_softmax_layer_at(TERN_HERE, dim)
 /* All dimensions but the first become one. */

@@ -191,10 +191,10 @@ typedef struct tern_schedule_args {
     size_t size_;
     tern_optimizer *opt; /* required */
     int64_t
-        steps; /* step: how many at one rate; cosine, warm-up: how many in total; required there */
-    double gamma;                               /* step: default 0.1; exponential: required */
-    double min_lr;                              /* cosine: rate at the end; default 0 */
-    int64_t warmup;                             /* warm-up: how many of `steps` */
+        steps; /* step: how many at one rate; cosine, warm-up, linear: how many in total; required there */
+    double gamma;   /* step, multistep: default 0.1; exponential: required */
+    double min_lr;  /* cosine: rate at the end; default 0 */
+    int64_t warmup; /* warm-up: how many of `steps` */
     double (*factor)(int64_t step, void *user); /* custom: required */
     void *user;
     /* one cycle */
@@ -209,9 +209,19 @@ typedef struct tern_schedule_args {
     double threshold; /* what counts as better; default 1e-4 */
     double eps;       /* a fall of the rate that is not larger is left out; default 1e-8 */
     int64_t patience, cooldown; /* steps; defaults 10 (TERN_ZERO: 0) and 0 */
+    const int64_t *milestones;  /* multistep: steps that do not fall, copied; required */
+    int64_t milestone_count;
+    double start_factor, end_factor; /* linear: defaults 1/3 and 1; 0 is TERN_ZERO */
 } tern_schedule_args;
 /* base * gamma^floor(t / steps) */
 TERN_API tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *args);
+/* base * gamma^(how many milestones are at t or before): torch.optim.lr_scheduler.MultiStepLR.
+ * .milestones = (int64_t[]){ 30, 60 }, .milestone_count = 2 */
+TERN_API tern_schedule *tern_multistep_schedule_at(tern_site_t site,
+                                                   const tern_schedule_args *args);
+/* base * (start_factor + (end_factor - start_factor) * min(t, steps) / steps): LinearLR there. Falling to 0:
+ * .start_factor = 1, .end_factor = TERN_ZERO */
+TERN_API tern_schedule *tern_linear_schedule_at(tern_site_t site, const tern_schedule_args *args);
 /* base * gamma^t */
 TERN_API tern_schedule *tern_exponential_schedule_at(tern_site_t site,
                                                      const tern_schedule_args *args);
@@ -234,6 +244,10 @@ TERN_API tern_schedule *tern_plateau_schedule_at(tern_site_t site, const tern_sc
 TERN_API tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *args);
 #define tern_step_schedule(...) \
     tern_step_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_multistep_schedule(...) \
+    tern_multistep_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
+#define tern_linear_schedule(...) \
+    tern_linear_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
 #define tern_exponential_schedule(...) \
     tern_exponential_schedule_at(TERN_HERE, TERN_OPTIONS_(tern_schedule_args, __VA_ARGS__))
 #define tern_cosine_schedule(...) \

@@ -23,12 +23,15 @@ typedef enum tern_memory_format {
 
 typedef struct tern_new_args {
     size_t size_;
-    tern_shape_t shape; /* required */
+    tern_shape_t shape; /* required without `like` */
     tern_dtype_t dtype; /* default: the thread's default float; of randint and randperm i64 */
     tern_dev_t device;  /* default: the thread's default device */
     bool requires_grad; /* floats only */
     tern_memory_format_t format;
     struct tern_generator *generator; /* rand, randn, randperm: default the thread's */
+    /* Its shape, dtype and device are the defaults; where neither shape nor format is given, results are
+     * laid out as its clone would be. Only looked at: results are no part of its graph. */
+    tern_tensor *like;
 } tern_new_args;
 
 /* Uninitialised memory (debug builds fill floats with NaN). */
@@ -94,6 +97,21 @@ TERN_API tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t hig
                                       const tern_new_args *args);
 #define tern_randint(low, high, ...) \
     tern_randint_at(TERN_HERE, low, high, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+
+/* As another tensor is: tern_zeros_like(t) is tern_zeros(.like = t), and options behind t count before what t is:
+ * tern_randn_like(t, .dtype = TERN_F32). Integers need a dtype for rand and randn. */
+#define tern_empty_like(...) TERN_LIKE_(tern_empty, __VA_ARGS__, )
+#define tern_zeros_like(...) TERN_LIKE_(tern_zeros, __VA_ARGS__, )
+#define tern_ones_like(...) TERN_LIKE_(tern_ones, __VA_ARGS__, )
+#define tern_rand_like(...) TERN_LIKE_(tern_rand, __VA_ARGS__, )
+#define tern_randn_like(...) TERN_LIKE_(tern_randn, __VA_ARGS__, )
+#define TERN_LIKE_(maker, t, ...) maker(.like = t, __VA_ARGS__)
+/* tern_full_like(t, value), tern_randint_like(t, low, high) */
+#define tern_full_like(...) tern_full_like_(__VA_ARGS__, )
+#define tern_full_like_(t, value, ...) tern_full(value, .like = t, __VA_ARGS__)
+#define tern_randint_like(...) tern_randint_like_(__VA_ARGS__, )
+#define tern_randint_like_(t, low, high, ...) tern_randint(low, high, .like = t, __VA_ARGS__)
+
 /* 1 with the probability that p says, else 0, for each element of p: floats in [0, 1]. The gradient
  * is 0. generator: NULL is the thread's. */
 struct tern_generator;

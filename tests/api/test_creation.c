@@ -60,6 +60,51 @@ static void test_creation_checks_its_arguments(void **state)
     assert_int_equal(tern_live_tensors(), 0);
 }
 
+static void test_as_another_tensor(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_cast(tern_arange(0, 6), TERN_F64);
+    x = tern_set_requires_grad(tern_view(x, TERN_SHAPE(2, 3)), true);
+    tern_tensor *y = tern_zeros_like(x);
+    assert_int_equal(tern_dtype(y), TERN_F64);
+    assert_false(tern_requires_grad(y));
+    assert_true(tern_dev_equal(tern_device(y), tern_device(x)));
+    check_elements(y, (const float[]){ 0, 0, 0, 0, 0, 0 }, 6);
+    check_elements(tern_ones_like(x, .dtype = TERN_I16), (const float[]){ 1, 1, 1, 1, 1, 1 }, 6);
+    assert_int_equal(tern_dtype(tern_ones_like(x, .dtype = TERN_I16)), TERN_I16);
+    assert_true(tern_requires_grad(tern_full_like(x, 2.5, .requires_grad = true)));
+    check_elements(tern_full_like(tern_cast(x, TERN_U8), 7), (const float[]){ 7, 7, 7, 7, 7, 7 },
+                   6);
+    assert_int_equal(tern_numel(tern_rand(TERN_SHAPE(5), .like = x)), 5);
+    assert_int_equal(tern_dtype(tern_randn_like(x)), TERN_F64);
+    assert_int_equal(tern_dtype(tern_randint_like(x, 0, 9)), TERN_F64);
+    assert_int_equal(tern_ndim(tern_empty_like(tern_sum(x))), 0);
+    assert_no_error();
+    check_refusal(tern_rand_like(tern_arange(0, 3)) != NULL, "rand: does not make i64");
+    tern_tensor *none = NULL;
+    check_refusal(tern_zeros_like(none) != NULL, ".like = a tensor that is not NULL");
+}
+
+/* Laid out as PyTorch's preserve_format says (T009). */
+static void test_as_another_tensor_lies(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *image = tern_empty(TERN_SHAPE(2, 3, 4, 5), .format = TERN_FORMAT_CHANNELS_LAST);
+    assert_true(tern_is_channels_last(tern_zeros_like(image)));
+    assert_true(tern_is_contiguous(tern_zeros_like(image, .format = TERN_FORMAT_CONTIGUOUS)));
+    assert_true(tern_is_contiguous(tern_zeros(TERN_SHAPE(2, 3, 4, 5), .like = image)));
+    tern_tensor *turned = tern_transpose(tern_empty(TERN_SHAPE(4, 6)), 0, 1);
+    tern_tensor *gaps = tern_slice(turned, 0, 0, 6, 2), *drawn = tern_rand_like(gaps);
+    assert_int_equal(tern_size(drawn, 0), 3);
+    assert_int_equal(tern_stride(drawn, 0), 1);
+    assert_int_equal(tern_stride(drawn, 1), 3);
+    tern_tensor *wide = tern_expand(tern_ones(TERN_SHAPE(1, 3)), TERN_SHAPE(4, 3));
+    assert_false(tern_overlaps_itself(tern_empty_like(wide)));
+    assert_no_error();
+}
+
 static void count_release(void *user)
 {
     ++*(int *)user;
@@ -223,6 +268,8 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_ranges_and_fills_of_large_integers),
         cmocka_unit_test(test_creation_checks_its_arguments),
+        cmocka_unit_test(test_as_another_tensor),
+        cmocka_unit_test(test_as_another_tensor_lies),
         cmocka_unit_test(test_memory_of_the_caller_is_released_once),
         cmocka_unit_test(test_linspace_cuts_whole_numbers_to_themselves),
         cmocka_unit_test(test_linspace_and_eye),

@@ -109,6 +109,26 @@ static tern_tensor *f_tanh(tern_tensor *x)
 {
     return tern_tanh(x);
 }
+static tern_tensor *f_relu6(tern_tensor *x)
+{
+    return tern_relu6(x);
+}
+static tern_tensor *f_hardswish(tern_tensor *x)
+{
+    return tern_hardswish(x);
+}
+static tern_tensor *f_mish(tern_tensor *x)
+{
+    return tern_mish(x);
+}
+static tern_tensor *f_leaky_relu(tern_tensor *x)
+{
+    return tern_leaky_relu(x);
+}
+static tern_tensor *f_leaky_relu_steep(tern_tensor *x)
+{
+    return tern_leaky_relu(x, .slope = 0.2);
+}
 static tern_tensor *f_softmax(tern_tensor *x)
 {
     return tern_softmax(x, 1);
@@ -127,10 +147,19 @@ static void test_activations_are_their_ops(void **state)
         tern_module *layer;
         unary_fn op;
     } pairs[] = {
-        { tern_gelu_layer(), f_gelu },        { tern_gelu_tanh_layer(), f_gelu_tanh },
-        { tern_relu_layer(), f_relu },        { tern_sigmoid_layer(), f_sigmoid },
-        { tern_silu_layer(), f_silu },        { tern_tanh_layer(), f_tanh },
-        { tern_softmax_layer(1), f_softmax }, { tern_log_softmax_layer(1), f_log_softmax },
+        { tern_gelu_layer(), f_gelu },
+        { tern_gelu_tanh_layer(), f_gelu_tanh },
+        { tern_relu_layer(), f_relu },
+        { tern_sigmoid_layer(), f_sigmoid },
+        { tern_silu_layer(), f_silu },
+        { tern_tanh_layer(), f_tanh },
+        { tern_relu6_layer(), f_relu6 },
+        { tern_hardswish_layer(), f_hardswish },
+        { tern_mish_layer(), f_mish },
+        { tern_leaky_relu_layer(0), f_leaky_relu },
+        { tern_leaky_relu_layer(0.2), f_leaky_relu_steep },
+        { tern_softmax_layer(1), f_softmax },
+        { tern_log_softmax_layer(1), f_log_softmax },
     };
     tern_tensor *x = tern_randn(TERN_SHAPE(3, 5));
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {

@@ -40,6 +40,22 @@ static double tenths_rate(int t, double base)
 {
     return base * pow(0.1, t / 10);
 }
+static double multistep_rate(int t, double base)
+{
+    return base * pow(0.5, (t >= 3) + 2 * (t >= 7) + (t >= 20));
+}
+static double one_milestone_rate(int t, double base)
+{
+    return base * pow(0.1, 1 + (t >= 29));
+}
+static double linear_rate(int t, double base)
+{
+    return base * (1.0 / 3 + 2.0 / 3 * (t < 6 ? t / 6.0 : 1));
+}
+static double falling_rate(int t, double base)
+{
+    return base * (t < 20 ? 1 - t / 20.0 : 0);
+}
 static double exponential_rate(int t, double base)
 {
     return base * pow(0.9, t);
@@ -78,6 +94,22 @@ static void test_rates_follow_the_formulas(void **unused)
     expect_rates(opt, tern_step_schedule(opt, 4, .gamma = 0.5), step_rate);
     opt = new_optimizer();
     expect_rates(opt, tern_step_schedule(opt, 10), tenths_rate);
+    opt = new_optimizer();
+    int64_t milestones[] = { 3, 7, 7, 20 };
+    tern_schedule *multistep =
+        tern_multistep_schedule(opt, .gamma = 0.5, .milestones = milestones, .milestone_count = 4);
+    milestones[0] = 0; /* it has its own */
+    expect_rates(opt, multistep, multistep_rate);
+    opt = new_optimizer();
+    expect_rates(
+        opt,
+        tern_multistep_schedule(opt, .milestones = ((int64_t[]){ 0, 29 }), .milestone_count = 2),
+        one_milestone_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_linear_schedule(opt, 6), linear_rate);
+    opt = new_optimizer();
+    expect_rates(opt, tern_linear_schedule(opt, 20, .start_factor = 1, .end_factor = TERN_ZERO),
+                 falling_rate);
     opt = new_optimizer();
     expect_rates(opt, tern_exponential_schedule(opt, .gamma = 0.9), exponential_rate);
     opt = new_optimizer();
@@ -192,6 +224,21 @@ static void test_options_are_checked(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "gamma = inf");
     assert_null(tern_step_schedule(opt, 5, .gamma = NAN));
     assert_error(TERN_ERR_ARGUMENT, "gamma = nan");
+    const int64_t falls[] = { 3, 2 }, negative[] = { -1 };
+    assert_null(tern_multistep_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "multistep_schedule: 'milestones' is missing");
+    assert_null(tern_multistep_schedule(opt, .milestones = falls));
+    assert_error(TERN_ERR_ARGUMENT, "'milestone_count' is missing");
+    assert_null(tern_multistep_schedule(opt, .milestones = falls, .milestone_count = 2));
+    assert_error(TERN_ERR_ARGUMENT, "milestone 1 is 2: they may not be negative, nor fall");
+    assert_null(tern_multistep_schedule(opt, .milestones = negative, .milestone_count = 1));
+    assert_error(TERN_ERR_ARGUMENT, "milestone 0 is -1");
+    assert_null(tern_linear_schedule(opt));
+    assert_error(TERN_ERR_ARGUMENT, "'steps' is missing");
+    assert_null(tern_linear_schedule(opt, 3, .start_factor = -1));
+    assert_error(TERN_ERR_ARGUMENT, "start_factor = -1 and end_factor = 1");
+    assert_null(tern_linear_schedule(opt, 3, .end_factor = NAN));
+    assert_error(TERN_ERR_ARGUMENT, "end_factor = nan");
     assert_null(tern_custom_schedule(opt));
     assert_error(TERN_ERR_ARGUMENT, "'factor' is missing");
     assert_null(tern_cosine_schedule(NULL, 5));

@@ -82,8 +82,22 @@ def three():
                 m=mask, y=torch.tensor([1, -2, 3, 4]).masked_fill(mask, 2.5))
 
 
+def close():
+    edges = [0.0, -0.0, 1.0, 1.000005, 1.0001, 0.905, -1.0, 1e-9, INF, -INF, NAN]
+    a, b = table(edges, edges)
+    golden.case("isclose", "default tolerances", a=a, b=b, y=torch.isclose(a, b))
+    golden.case("isclose_nan", "NaN is close to NaN", a=a, b=b,
+                y=torch.isclose(a, b, equal_nan=True))
+    golden.case("isclose_wide", "rtol 0.1, atol 0.01", a=a, b=b,
+                y=torch.isclose(a, b, rtol=0.1, atol=0.01))
+    golden.case("isclose_exact", "both 0", a=a, b=b, y=torch.isclose(a, b, rtol=0, atol=0))
+    a, b = torch.tensor([100, 200, -3, 0]), torch.tensor([101, 250, -3, 1])
+    golden.case("isclose_whole", "integers", a=a, b=b, y=torch.isclose(a, b, rtol=0.01))
+
+
 if __name__ == "__main__":
     real()
     whole()
     three()
+    close()
     golden.write("binary")

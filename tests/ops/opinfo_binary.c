@@ -50,6 +50,16 @@ BINARY(bitwise_xor, (double)((int64_t)x ^ (int64_t)y))
 BINARY(bitwise_left_shift, x * exp2(y))
 BINARY(bitwise_right_shift, floor(x / exp2(y)))
 
+/* ---- within a tolerance ---- */
+
+static tern_tensor *run_isclose(tern_tensor **in)
+{
+    return tern_isclose(in[0], in[1], .rtol = 0.25, .atol = TERN_ZERO);
+}
+/* Exact in every dtype of inputs from 16 to 32. */
+static double f_isclose(double x, double y) { return fabs(x - y) <= 0.25 * fabs(y); }
+static value ref_isclose(const value *in) { return ref_map2(&in[0], &in[1], f_isclose); }
+
 /* ---- three operands ---- */
 
 static double plus(double a, double b) { return a + b; }
@@ -124,6 +134,10 @@ const opinfo opinfo_binary[] = {
     CASE2(hypot, "", RANGE(0.2, 2, 3, 5), SMALL, 2),
     CASE2(hypot, "0-dim", RANGE(0.2, 2, 3, 5), NUMBER, 2),
     CASE2(hypot, "long", REAL(67, 31), REAL(67, 31), 0),
+    CASE2(isclose, "", RANGE(16, 32, 3, 5), RANGE(16, 32, 3, 5), 0),
+    CASE2(isclose, "row", RANGE(16, 32, 3, 5), RANGE(16, 32, 5), 0),
+    CASE2(isclose, "empty", REAL(3, 0), REAL(3, 0), 0),
+    CASE2(isclose, "long", RANGE(16, 32, 67, 31), RANGE(16, 32, 67, 31), 0),
     CASE2(logical_and, "", SMALL, SMALL, 0),
     CASE2(logical_or, "row", SMALL, REAL(5), 0),
     CASE2(logical_xor, "column", SMALL, REAL(3, 1), 0),

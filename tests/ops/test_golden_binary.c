@@ -20,6 +20,11 @@ BINARY(logical_xor)
 BINARY(bitwise_and)
 BINARY(bitwise_or)
 BINARY(bitwise_xor)
+GOLDEN_OP(isclose, tern_isclose(in[0], in[1]))
+GOLDEN_OP(isclose_nan, tern_isclose(in[0], in[1], .equal_nan = true))
+GOLDEN_OP(isclose_wide, tern_isclose(in[0], in[1], .rtol = 0.1, .atol = 0.01))
+GOLDEN_OP(isclose_exact, tern_isclose(in[0], in[1], .rtol = TERN_ZERO, .atol = TERN_ZERO))
+GOLDEN_OP(isclose_whole, tern_isclose(in[0], in[1], .rtol = 0.01))
 GOLDEN_OP(addcmul, tern_addcmul(in[0], in[1], in[2], 1))
 GOLDEN_OP(addcmul_value, tern_addcmul(in[0], in[1], in[2], -2.5))
 GOLDEN_OP(addcmul_whole, tern_addcmul(in[0], in[1], in[2], 2))
@@ -50,6 +55,11 @@ static const golden_row rows[] = {
     REAL(hypot),
     EXACT(floor_div),
     { "floor_div_edges", "a b", run_floor_div, 0 },
+    EXACT(isclose),
+    EXACT(isclose_nan),
+    EXACT(isclose_wide),
+    EXACT(isclose_exact),
+    EXACT(isclose_whole),
     EXACT(logical_and),
     EXACT(logical_or),
     EXACT(logical_xor),
