@@ -5,18 +5,10 @@
 #include <string.h>
 
 #include "backend_cpu/gemm_own_intel.h"
+#include "backend_cpu/gemm_own_zen4.h"
 #include "backend_cpu/gemm_rest.h"
 
 enum {
-    /* On Zen 4, where B is turned (0.8 to 0.98 of the time, of a depth of 190 and 250 1.04 to 1.15). */
-    OWN_LARGE = 2000000000,
-    LARGE_DEPTH_TURNED = 300,
-    /* On Zen 4, with operands and C beyond 2 MiB, own tiles wait for what is not in its second-level cache of 1: 0.75 to
-     * 0.98 of the time by a library, but for few rows of A, a small B in rows, or a B that is turned. */
-    FAR_BYTES = 2 << 20,
-    FAR_B_BYTES = 1 << 20,
-    FAR_ROWS = 13,
-    FAR_COLUMNS = 49, /* against a transposed A */
     /* Narrow products leave tiles half empty, or do little with what was packed: the libraries have kernels
      * for them (they take 0.2 to 0.9 of the time). f32 on AVX-512: one vector of columns, or rows. */
     NARROW = 24, /* columns, or rows against a transposed B */
@@ -33,7 +25,7 @@ enum {
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
-     * 0.97 to 1.06 of the library's speed. Small networks need no library, then, which takes 20 ms to open. */
+     * 0.96 to 1.06 of the library's speed. Small networks need no library, then, which takes 20 ms to open. */
     PLAIN_ROW = 8,
     PLAIN_B = 1 << 18,
     PLAIN_FLOPS = 120000000,
@@ -83,23 +75,10 @@ static bool is_narrow(const cpu_product *g, bool fast)
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
-/* See FAR_BYTES. */
-static bool is_far(const cpu_product *g)
-{
-    const int64_t size = (int64_t)sizeof(float), b_bytes = g->k * g->n * size;
-    const bool is_tn = g->a_row == 1 && g->a_col != 1;
-    return g->b_col == 1 && g->k > SHALLOW_MOST && g->m >= FAR_ROWS &&
-           (g->m * g->k + g->m * g->n) * size + b_bytes > FAR_BYTES &&
-           (is_tn ? g->n >= FAR_COLUMNS : b_bytes > FAR_B_BYTES);
-}
-
 /* Of f32 by AVX-512 (`fast`), and of others. */
 static int64_t most_own_flops(const cpu_product *g, bool fast)
 {
-    if (!fast || g->k < SHALLOW)
-        return CPU_PRODUCT_SMALL;
-    return cpu_tuned_for(CPU_ZEN4) && g->b_col != 1 && g->k >= LARGE_DEPTH_TURNED ? OWN_LARGE
-                                                                                  : CPU_PRODUCT_OWN;
+    return fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN : CPU_PRODUCT_SMALL;
 }
 
 /* See PLAIN_ROW. */
@@ -108,11 +87,16 @@ static bool is_plain(const cpu_product *g)
     const int64_t a_row = g->a_col == 1 ? g->a_row : g->a_col;
     const int64_t b_row = g->b_col == 1 ? g->b_row : g->b_col;
     return (a_row | b_row | g->c_row) % PLAIN_ROW == 0 && g->k > SHALLOW_MOST &&
-           g->k * g->n <= PLAIN_B && cpu_product_flops(g) <= PLAIN_FLOPS;
+           g->k * g->n <= PLAIN_B && cpu_product_flops(g) <= PLAIN_FLOPS &&
+           (g->b_col != 1 || !has_small_rest(g));
 }
 
-/* By the table that was fitted to measurements, on one thread and on two. */
-static bool intel_owns_it(const cpu_product *g, int threads)
+/* Tables that were fitted to measurements, on one thread and on two. */
+static const cpu_gemm_owns (*const fitted[CPU_TUNINGS + 1])[3] = {
+    [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns
+};
+
+static bool table_owns_it(const cpu_product *g, int threads)
 {
     const cpu_gemm_size size = { .m = g->m,
                                  .n = g->n,
@@ -123,8 +107,8 @@ static bool intel_owns_it(const cpu_product *g, int threads)
                                  .work = g->m * g->k * g->n,
                                  .rest = (g->n - 1) % VECTOR + 1 };
     const int op = g->b_col != 1 ? 1 : g->a_row == 1 && g->a_col != 1 ? 2 : 0;
-    return is_plain(g) || (g->bias != NULL && g->k <= BIASED_DEPTH) ||
-           intel_owns[threads > 1][op](&size);
+    return is_plain(g) || (g->bias != NULL && g->k <= BIASED_DEPTH && !has_small_rest(g)) ||
+           fitted[cpu_tuning()][threads > 1][op](&size);
 }
 
 static bool fits_table(const cpu_product *g)
@@ -134,18 +118,24 @@ static bool fits_table(const cpu_product *g)
            flops <= table_flops;
 }
 
-/* Products of f32 go as TERN_CPU_GEMM says, for measurements. */
+/* Products of f32 go as TERN_CPU_GEMM says, for measurements. The bridge knows which library is meant. */
 enum { FORCED_OWN = 1, FORCED_LIBRARY, UNFORCED };
+static int named_way(const char *name)
+{
+    static const char *const libraries[] = { "library", "openblas", "onednn", "tiles" };
+    if (name != NULL && strcmp(name, "own") == 0)
+        return FORCED_OWN;
+    for (size_t i = 0; name != NULL && i < sizeof libraries / sizeof *libraries; i++)
+        if (strcmp(name, libraries[i]) == 0)
+            return FORCED_LIBRARY;
+    return UNFORCED;
+}
 static int forced_way(void)
 {
     static int decided; /* threads that come here at the same time find the same */
     int way = __atomic_load_n(&decided, __ATOMIC_RELAXED);
     if (__builtin_expect(way == 0, 0)) {
-        const char *wanted = getenv("TERN_CPU_GEMM");
-        way = wanted == NULL                   ? UNFORCED
-              : strcmp(wanted, "own") == 0     ? FORCED_OWN
-              : strcmp(wanted, "library") == 0 ? FORCED_LIBRARY
-                                               : UNFORCED;
+        way = named_way(getenv("TERN_CPU_GEMM"));
         __atomic_store_n(&decided, way, __ATOMIC_RELAXED);
     }
     return way;
@@ -160,10 +150,9 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
     if (forced != UNFORCED && dtype == TERN_F32)
         return forced == FORCED_OWN;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
-    if (fast && cpu_tuned_for(CPU_INTEL) && fits_table(g) && !is_for_unpacked(g))
-        return intel_owns_it(g, threads);
-    return flops <= most_own_flops(g, fast) && !is_narrow(g, fast) &&
-           !(fast && cpu_tuned_for(CPU_ZEN4) && is_far(g));
+    if (fast && fitted[cpu_tuning()] != NULL && fits_table(g) && !is_for_unpacked(g))
+        return table_owns_it(g, threads);
+    return flops <= most_own_flops(g, fast) && !is_narrow(g, fast);
 }
 
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes a table of which products own kernels make faster than a library, from measurements of both.
+"""Makes tables of who makes a matrix product fastest, from measurements of each way.
 
 usage: fit_gemm.py NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/gemm_own_NAME.h
+       fit_gemm.py --routes NAME OPENBLAS ONEDNN TILES [...] > backend_cpu/bridge/gemm_fitted_NAME.def
 
-NAME: the tuning (backend_cpu/tuning.h). OWN and LIBRARY: what bench_gemm printed for the same shapes and threads under
-TERN_CPU_GEMM=own and =library; a pair whose file names hold ".1." is of one thread, of ".2." of two.
-How to measure: docs/design/backend_cpu.md, "A table for another CPU".
+NAME: the tuning (backend_cpu/tuning.h). The files: what bench_gemm printed for the same shapes and threads under
+TERN_CPU_GEMM=own, =library, =openblas, =onednn and =tiles. Files whose names hold ".1." are of one thread, of ".2." of two;
+routes are of one. How to measure: docs/design/backend_cpu.md, "A table for another CPU".
 
 A way's share of a shape is its speed over that of the faster library, called directly in the same run. A tree of limits on
 sizes is grown for each number of threads and each op so that shares below 0.95 cost most, then time. What a tree does for
@@ -16,7 +17,6 @@ import random
 import re
 import sys
 
-WAYS = ("own", "library")
 OPS = ("NN", "NT", "TN")
 # what limits may be on: names of cpu_gemm_size
 SIZES = {
@@ -29,6 +29,9 @@ SIZES = {
     "work": lambda m, k, n: m * n * k,
     "rest": lambda m, k, n: (n - 1) % 16 + 1,
 }
+# what rows of routes may limit: members of GEMM_ROUTE, in their order
+ROUTE_SIZES = ("work", "m", "n", "c", "k")
+ROUTES = ("OPENBLAS", "ONEDNN", "TILES")
 DEPTH = 6  # of a tree
 LEAST_SHAPES = 30  # of a leaf
 LEAST_COLUMNS = 10  # narrower products go by the limits of gemm_way.c
@@ -50,18 +53,16 @@ def read(path):
     return shares
 
 
-def load(pairs):
-    """{(threads, op): [(sizes, (share by own, by library))]}"""
+def load(groups):
+    """{(threads, op): [(sizes, (share by each way))]}; a group: a file of each way."""
     rows = {}
-    for own_path, library_path in pairs:
-        threads = 1 if ".1." in own_path.rsplit("/", 1)[-1] else 2
-        own, library = read(own_path), read(library_path)
-        for m, k, n, op in sorted(own.keys() & library.keys()):
-            if n < LEAST_COLUMNS:
-                continue
+    for paths in groups:
+        threads = 1 if ".1." in paths[0].rsplit("/", 1)[-1] else 2
+        ways = [read(path) for path in paths]
+        for m, k, n, op in sorted(set.intersection(*(set(way) for way in ways))):
             sizes = {name: of(m, k, n) for name, of in SIZES.items()}
-            key = (m, k, n, op)
-            rows.setdefault((threads, op), []).append((sizes, (own[key], library[key])))
+            shares = tuple(way[m, k, n, op] for way in ways)
+            rows.setdefault((threads, op), []).append((sizes, shares))
     return rows
 
 
@@ -70,38 +71,38 @@ def cost(share):
 
 
 def totals(rows):
-    return [sum(cost(shares[way]) for _, shares in rows) for way in range(2)]
+    return [sum(cost(shares[way]) for _, shares in rows) for way in range(len(rows[0][1]))]
 
 
-def best_limit(rows):
+def best_limit(rows, names):
     """(cost, name, limit) of the best split, or None."""
     best = None
     whole = totals(rows)
-    for name in SIZES:
+    for name in names:
         ordered = sorted(rows, key=lambda row: row[0][name])
-        left = [0.0, 0.0]
+        left = [0.0] * len(whole)
         for i in range(len(ordered) - LEAST_SHAPES):
-            for way in range(2):
-                left[way] += cost(ordered[i][1][way])
+            for way, share in enumerate(ordered[i][1]):
+                left[way] += cost(share)
             size = ordered[i][0][name]
             if i + 1 < LEAST_SHAPES or size == ordered[i + 1][0][name]:
                 continue
-            total = min(left) + min(whole[way] - left[way] for way in range(2))
+            total = min(left) + min(w - l for w, l in zip(whole, left))
             if best is None or total < best[0]:
                 best = (total, name, size)
     return best
 
 
-def grow(rows, depth=DEPTH):
+def grow(rows, names=tuple(SIZES), depth=DEPTH):
     """A leaf (way, rows), or (name, limit, tree up to it, tree above)."""
     whole = totals(rows)
     leaf = (whole.index(min(whole)), rows)
-    found = best_limit(rows) if depth > 0 and len(rows) >= 2 * LEAST_SHAPES else None
+    found = best_limit(rows, names) if depth > 0 and len(rows) >= 2 * LEAST_SHAPES else None
     if found is None:
         return leaf
     _, name, limit = found
-    below = grow([row for row in rows if row[0][name] <= limit], depth - 1)
-    above = grow([row for row in rows if row[0][name] > limit], depth - 1)
+    below = grow([row for row in rows if row[0][name] <= limit], names, depth - 1)
+    above = grow([row for row in rows if row[0][name] > limit], names, depth - 1)
     if min(whole) - tree_cost(below) - tree_cost(above) < LEAST_GAIN:
         return leaf
     if len(below) == 2 and len(above) == 2 and below[0] == above[0]:
@@ -130,13 +131,13 @@ def summary(shares):
     )
 
 
-def held_back(rows):
+def held_back(rows, names=tuple(SIZES)):
     """Shares of rows by trees that have not seen them."""
     order = list(rows)
     random.Random(1).shuffle(order)
     shares = []
     for part in range(5):
-        tree = grow([row for i, row in enumerate(order) if i % 5 != part])
+        tree = grow([row for i, row in enumerate(order) if i % 5 != part], names)
         shares += [row[1][choose(tree, row[0])] for i, row in enumerate(order) if i % 5 == part]
     return shares
 
@@ -145,12 +146,15 @@ def middle(values):
     return sorted(values)[len(values) // 2]
 
 
+def medians(rows):
+    return ", ".join(f"{middle(shares):.2f}" for shares in zip(*(row[1] for row in rows)))
+
+
 def put(tree, indent):
     space = "    " * indent
     if len(tree) == 2:
         way, rows = tree
-        own, library = (middle([shares[i] for _, shares in rows]) for i in range(2))
-        print(f"{space}return {'true' if way == 0 else 'false'}; /* {len(rows)}: {own:.2f}, {library:.2f} */")
+        print(f"{space}return {'true' if way == 0 else 'false'}; /* {len(rows)}: {medians(rows)} */")
         return
     print(f"{space}if (s->{tree[0]} <= {tree[1]}) {{")
     put(tree[2], indent + 1)
@@ -159,12 +163,51 @@ def put(tree, indent):
     print(f"{space}}}")
 
 
-def main(arguments):
-    if len(arguments) < 3 or len(arguments) % 2 == 0 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
-        print(__doc__, file=sys.stderr)
-        return 2
-    name, files = arguments[0], arguments[1:]
+def put_routes(op, tree, most):
+    """Rows from the smallest sizes on, so that each needs upper limits only: the first that holds decides."""
+    if len(tree) == 2:
+        way, rows = tree
+        work, m, n, c, k = (most.get(name, 0) for name in ROUTE_SIZES)
+        print(f"/* {len(rows)}: {medians(rows)} */")
+        print(f"GEMM_ROUTE({op}, {work}, {m}, 0, {n}, {c}, 0, {k}, {ROUTES[way]})")
+        return
+    name, limit, below, above = tree
+    put_routes(op, below, {**most, name: min(limit, most.get(name, limit))})
+    put_routes(op, above, most)
+
+
+def fit_routes(name, files):
+    rows = load(list(zip(*(files[i :: len(ROUTES)] for i in range(len(ROUTES))))))
+    count = sum(len(part) for part in rows.values())
+    print(f"/* How a block of a float product is made on one thread on {name}: rows as in gemm_routes.def, made by")
+    print(f" * tools/fit_gemm.py from {count} measured products of at least 0.5 million multiplications. Above a row stand the number")
+    print(f" * of shapes that it holds for, and the median shares of the faster library's speed by {', '.join(ROUTES)}. */")
+    every = []
+    for op in OPS:
+        part = [row for row in rows.get((1, op), []) if not is_by_rest(op, row[0])]
+        if not part:
+            print(f"fit_gemm: no products {op} on one thread", file=sys.stderr)
+            return 1
+        held = held_back(part, ROUTE_SIZES)
+        every += held
+        print(f"routes {op}: {summary(held)}; best of each {summary([max(row[1]) for row in part])}", file=sys.stderr)
+        put_routes(op, grow(part, ROUTE_SIZES), {})
+    print(f"all: {summary(every)}", file=sys.stderr)
+    return 0
+
+
+def is_by_rest(op, s):
+    """cpu_product_has_small_rest of backend_cpu/gemm_rest.h, which rows cannot say; it is asked first."""
+    turned = op == "NT"
+    return (
+        s["m"] >= 8 and 9 <= s["n"] <= 104 and s["k"] >= (64 if turned else 33)
+        and (s["n"] <= (12 if turned else 16) or s["rest"] <= 8)
+    )
+
+
+def fit_own(name, files):
     rows = load(list(zip(files[0::2], files[1::2])))
+    rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS] for key, part in rows.items()}
     count = sum(len(part) for part in rows.values())
     print(f"/* Do own kernels make a product, on {name}? Made by tools/fit_gemm.py from {count} measured products of f32 by")
     print(" * AVX-512. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster")
@@ -189,6 +232,17 @@ def main(arguments):
     print(f"\nstatic const cpu_gemm_owns {name}_owns[2][3] = {{\n    {{ {', '.join(functions[:3])} }},")
     print(f"    {{ {', '.join(functions[3:])} }},\n}};")
     return 0
+
+
+def main(arguments):
+    fit, ways = fit_own, 2
+    if arguments[:1] == ["--routes"]:
+        fit, ways, arguments = fit_routes, len(ROUTES), arguments[1:]
+    files = arguments[1:]
+    if not files or len(files) % ways != 0 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    return fit(arguments[0], files)
 
 
 if __name__ == "__main__":

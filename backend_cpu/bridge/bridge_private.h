@@ -13,13 +13,17 @@
 #define TERN_HAVE_ONEDNN 1
 #endif
 
+/* gemm_routes.def says what they are. */
+typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN, GEMM_MATMUL } gemm_way;
+
 /* Written by `configure` only. */
 typedef struct bridge_setup {
     const cpu_blas_host *host;
     /* gemm_routes.def holds for OpenBLAS's AVX-512 kernels. With others it makes the products up to
      * this m * n * k, where a call of oneDNN costs too much, and oneDNN the rest. 0: the table. */
     int64_t openblas_most;
-    int tuning; /* of tuning.h; another table for CPU_INTEL */
+    int tuning;      /* of tuning.h: which table */
+    gemm_way forced; /* the way of all blocks of f32; GEMM_NONE: by the table */
 } bridge_setup;
 
 extern bridge_setup bridge_state;
@@ -36,9 +40,6 @@ void bridge_threads_end(int saved);
 bool bridge_inside_team(void);
 
 /* gemm_route.c */
-
-/* gemm_routes.def says what they are. */
-typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN, GEMM_MATMUL } gemm_way;
 
 /* How a product is cut: grid_m x grid_n blocks, each a part, made in calls of tile_m x tile_n x tile_k
  * at most. */

@@ -14,13 +14,19 @@ typedef struct gemm_route {
 
 #define GEMM_ROUTE(op, mnk, m, n0, n1, mn, k0, k1, way) \
     { OP_##op, mnk, m, n0, n1, mn, k0, k1, GEMM_##way },
-static const gemm_route amd_routes[] = {
+static const gemm_route zen5_routes[] = {
 #include "backend_cpu/bridge/gemm_routes.def"
+};
+static const gemm_route zen4_routes[] = {
+#include "backend_cpu/bridge/gemm_routes_zen4.def"
 };
 static const gemm_route intel_routes[] = {
 #include "backend_cpu/bridge/gemm_routes_intel.def"
 };
 #undef GEMM_ROUTE
+static const gemm_route *const routes[CPU_TUNINGS + 1] = {
+    [CPU_ZEN5] = zen5_routes, [CPU_ZEN4] = zen4_routes, [CPU_INTEL] = intel_routes
+};
 
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
@@ -37,6 +43,7 @@ static const int64_t small_mnk = 1000000;
 static const int64_t small_mn_nt = 1200;
 /* A tile's depth: longer sums gain nothing, and 150 rows of it fit a second-level cache. */
 static const int64_t tile_depth = 512;
+enum { TILE_ROWS = 8 };
 
 static bool within(int64_t value, int64_t most)
 {
@@ -70,12 +77,14 @@ static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
         return only_way(call);
     int64_t k = call->k;
     double mnk = (double)m * (double)n * (double)k;
+    if (bridge_state.forced != GEMM_NONE)
+        return bridge_state.forced;
     if (bridge_state.openblas_most > 0)
         return mnk <= (double)bridge_state.openblas_most ? GEMM_OPENBLAS : GEMM_ONEDNN;
     if (bridge_state.tuning == CPU_ZEN4 && cpu_product_has_small_rest(m, n, k, call->trans_b))
         return GEMM_TILES;
     int op = 1 << ((call->trans_a ? 2 : 0) + (call->trans_b ? 1 : 0));
-    return way_of_table(bridge_state.tuning == CPU_INTEL ? intel_routes : amd_routes, op, m, n, k);
+    return way_of_table(routes[bridge_state.tuning], op, m, n, k);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -129,17 +138,25 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Even depths, whole rows of C where they are short, and as many rows as the kernels take. */
+/* `extent` in pieces of at most `most`, equal but for what aligns them. */
+static int64_t even_piece(int64_t extent, int64_t most)
+{
+    return aligned_part(extent, ceil_div(extent, most), BLOCK_ALIGN);
+}
+
+/* Even depths, whole rows of C where 8 of them are a small call, and as many rows as the kernels take. */
 static void choose_tiles(gemm_plan *plan, const cpu_gemm_call *call)
 {
     bool is_nt = !call->trans_a && call->trans_b;
     int64_t depths = ceil_div(call->k, tile_depth);
     plan->tile_k = ceil_div(ceil_div(call->k, depths), BLOCK_ALIGN) * BLOCK_ALIGN;
-    plan->tile_n = is_nt && plan->block_n > 150 ? 128 : plan->block_n;
+    int64_t most_n = small_mnk / (TILE_ROWS * plan->tile_k) / BLOCK_ALIGN * BLOCK_ALIGN;
+    plan->tile_n = is_nt && plan->block_n > 150 ? 128 : even_piece(plan->block_n, most_n);
     int64_t rows = small_mnk / (plan->tile_n * plan->tile_k);
     if (is_nt)
         rows = smaller(rows, small_mn_nt / plan->tile_n);
-    plan->tile_m = smaller(rows < 8 ? 8 : rows / 8 * 8, plan->block_m);
+    plan->tile_m =
+        smaller(rows < TILE_ROWS ? TILE_ROWS : rows / TILE_ROWS * TILE_ROWS, plan->block_m);
 }
 
 gemm_plan gemm_plan_for(const cpu_gemm_call *call)

@@ -2,6 +2,7 @@
 #include "backend_cpu/bridge/bridge_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -120,10 +121,27 @@ static void onednn_info(cpu_blas_info *info)
 }
 #endif
 
+/* Of f32, for measurements; those of own kernels do not come here. */
+static gemm_way forced_way(void)
+{
+    static const struct {
+        const char *name;
+        gemm_way way;
+    } ways[] = { { "openblas", GEMM_OPENBLAS },
+                 { "onednn", GEMM_ONEDNN },
+                 { "tiles", GEMM_TILES } };
+    const char *wanted = getenv("TERN_CPU_GEMM");
+    for (size_t i = 0; wanted != NULL && i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(wanted, ways[i].name) == 0)
+            return ways[i].way;
+    return GEMM_NONE;
+}
+
 static void configure(const cpu_blas_host *host)
 {
     bridge_state.host = host;
     bridge_state.tuning = host->tuning;
+    bridge_state.forced = forced_way();
     openblas_configure();
 }
 

@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,16 @@ def is_own(m, k, n, op):
     return k > 40 if op == "NN" else m * n > 20000
 
 
+WAYS = ("own", "library")
+
+
+def fastest(m, k, n, op):
+    """Which route is made the fastest here."""
+    if op == "NT":
+        return "tiles" if k <= 100 else "onednn"
+    return "openblas" if m * n * k <= 500000 else "tiles" if m <= 60 else "onednn"
+
+
 class Fit(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -34,18 +45,18 @@ class Fit(unittest.TestCase):
             for _ in range(600):
                 m, k, n = (int(10 * 200 ** draw.random()) for _ in range(3))
                 op = draw.choice(fit_gemm.OPS)
-                fast = is_own(m, k, n, op) == (way == "own")
+                fast = is_own(m, k, n, op) == (way == "own") if way in WAYS else fastest(m, k, n, op) == way
                 ours = 100 / (1.05 if fast else 0.9)
                 print(f"{m}x{k}x{n}:{op}  tern {ours:.2f} us  openblas 150.00 us  onednn 100.00 us  share 1.00", file=out)
             print("600 shapes of 5 us and more: median 1.00, a tenth below 0.90, least 0.90", file=out)
         return path
 
-    def fit(self, files):
-        done = subprocess.run([sys.executable, TOOL, "some", *files], capture_output=True, text=True, check=False)
+    def fit(self, files, *options):
+        done = subprocess.run([sys.executable, TOOL, *options, "some", *files], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def files(self):
-        return [self.write(way, threads) for threads in (1, 2) for way in fit_gemm.WAYS]
+        return [self.write(way, threads) for threads in (1, 2) for way in WAYS]
 
     def test_the_limits_are_found(self):
         files = self.files()
@@ -79,6 +90,27 @@ class Fit(unittest.TestCase):
         program = os.path.join(self.folder.name, "table")
         subprocess.run([os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program], check=True)
         self.assertEqual(subprocess.run([program], check=False).returncode, 0)
+
+    def test_rows_of_routes_say_what_the_tree_does(self):
+        files = [self.write(way, 1) for way in ("openblas", "onednn", "tiles")]
+        status, table, said = self.fit(files, "--routes")
+        self.assertEqual(status, 0, said)
+        rows = re.findall(r"^GEMM_ROUTE\((\w+), (\d+), (\d+), 0, (\d+), (\d+), 0, (\d+), (\w+)\)$", table, re.M)
+        self.assertEqual(len(rows), table.count("GEMM_ROUTE"))
+        draw = random.Random(6)
+        right = 0
+        for _ in range(600):
+            m, k, n = (int(10 * 200 ** draw.random()) for _ in range(3))
+            op = draw.choice(fit_gemm.OPS)
+            sizes = (m * n * k, m, n, m * n, k)
+            for row in rows:
+                limits = [int(limit) for limit in row[1:6]]
+                if row[0] == op and all(limit in (0, size) or size <= limit for limit, size in zip(limits, sizes)):
+                    right += row[6].lower() == fastest(m, k, n, op)
+                    break
+            else:
+                self.fail(f"no row for {m}x{k}x{n}:{op}")
+        self.assertGreater(right, 570)
 
     def test_what_is_missing_is_said(self):
         self.assertEqual(self.fit([])[0], 2)
