@@ -24,6 +24,9 @@ enum {
     /* What the table of a tuning was measured with: extents, and up to 3 GFLOP. */
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,
+    /* On Zen 4 half of the NN and TN between this and CPU_PRODUCT_SMALL are below 0.95 of the library's speed, on one
+     * thread; by the table one in ten. */
+    TABLE_LEAST_ZEN4 = 1000000,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
      * 0.96 to 1.06 of the library's speed. Small networks need no library, then, which takes 20 ms to open. */
     PLAIN_ROW = 8,
@@ -114,8 +117,8 @@ static bool table_owns_it(const cpu_product *g, int threads)
 static bool fits_table(const cpu_product *g)
 {
     const int64_t flops = cpu_product_flops(g);
-    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > CPU_PRODUCT_SMALL &&
-           flops <= table_flops;
+    const int64_t least = cpu_tuned_for(CPU_ZEN4) ? TABLE_LEAST_ZEN4 : CPU_PRODUCT_SMALL;
+    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > least && flops <= table_flops;
 }
 
 /* Products of f32 go as TERN_CPU_GEMM says, for measurements. The bridge knows which library is meant. */
