@@ -14,7 +14,7 @@ static bool check_close(core_frame *frame, double rtol, double atol)
         return false;
     const tern_dtype_t x = tern_dtype(call->in[0]), y = tern_dtype(call->in[1]);
     if (x != y)
-        return core_fail(call, TERN_ERR_DTYPE, "try tern_cast of one of them",
+        return core_fail(call, TERN_ERR_DTYPE, "tern_cast of one of them",
                          "x is %s and y %s; what is compared has one dtype", tern_dtype_name(x),
                          tern_dtype_name(y));
     if (!(rtol >= 0 && atol >= 0))

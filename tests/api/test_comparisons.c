@@ -84,6 +84,7 @@ static void test_refusals_name_the_function(void **state)
     check_refusal(tern_allclose(x, y), "allclose: in ");
     check_refusal(tern_allclose(x, tern_cast(x, TERN_F64)),
                   "allclose: in isclose: x is f32 and y f64");
+    check_refusal(tern_isclose(x, tern_cast(x, TERN_F64)) != NULL, "\n  try tern_cast of one");
     check_refusal(tern_isclose(x, x, .rtol = -1.0) != NULL, "isclose: rtol is -1 and atol 1e-08");
     check_refusal(tern_isclose(x, x, .atol = (double)NAN) != NULL, "atol nan");
     check_refusal(tern_equal(x, NULL), "equal: in eq: ");
