@@ -82,6 +82,11 @@ static void test_as_another_tensor(void **state)
     assert_int_equal(tern_ndim(tern_empty_like(tern_sum(x))), 0);
     assert_no_error();
     check_refusal(tern_rand_like(tern_arange(0, 3)) != NULL, "rand: does not make i64");
+    tern_tensor *here =
+        tern_ones(TERN_SHAPE(2), .device = TERN_CPU); /* not on the default device */
+    assert_int_equal(tern_device(tern_randn_like(here)).kind, TERN_KIND_CPU);
+    tern_dev_t there = tern_default_device();
+    assert_true(tern_dev_equal(tern_device(tern_zeros_like(here, .device = there)), there));
     tern_tensor *none = NULL;
     check_refusal(tern_zeros_like(none) != NULL, ".like = a tensor that is not NULL");
 }
