@@ -32,6 +32,7 @@ SIZES = {
 # what rows of routes may limit: members of GEMM_ROUTE, in their order
 ROUTE_SIZES = ("work", "m", "n", "c", "k")
 ROUTES = ("OPENBLAS", "ONEDNN", "TILES")
+RESTS = ("zen4",)  # tunings that ask cpu_product_has_small_rest before their rows
 DEPTH = 6  # of a tree
 LEAST_SHAPES = 30  # of a leaf
 LEAST_COLUMNS = 10  # narrower products go by the limits of gemm_way.c
@@ -184,7 +185,7 @@ def fit_routes(name, files):
     print(f" * of shapes that it holds for, and the median shares of the faster library's speed by {', '.join(ROUTES)}. */")
     every = []
     for op in OPS:
-        part = [row for row in rows.get((1, op), []) if not is_by_rest(op, row[0])]
+        part = [row for row in rows.get((1, op), []) if name not in RESTS or not has_small_rest(op, row[0])]
         if not part:
             print(f"fit_gemm: no products {op} on one thread", file=sys.stderr)
             return 1
@@ -196,8 +197,8 @@ def fit_routes(name, files):
     return 0
 
 
-def is_by_rest(op, s):
-    """cpu_product_has_small_rest of backend_cpu/gemm_rest.h, which rows cannot say; it is asked first."""
+def has_small_rest(op, s):
+    """cpu_product_has_small_rest of backend_cpu/gemm_rest.h, which rows cannot say."""
     turned = op == "NT"
     return (
         s["m"] >= 8 and 9 <= s["n"] <= 104 and s["k"] >= (64 if turned else 33)

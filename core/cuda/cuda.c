@@ -444,7 +444,7 @@ void core_cuda_check_visible(void)
     if ((now == NULL) == (then == NULL) && (now == NULL || strcmp(now, then) == 0))
         return;
     if (!atomic_flag_test_and_set(&said_changed))
-        warn("CUDA_VISIBLE_DEVICES is %s%s now and was %s%s when tern read it: it is read "
+        warn("CUDA_VISIBLE_DEVICES is %s%.200s now and was %s%.200s when tern read it: it is read "
              "once, so the change has no effect. Set it before the program starts",
              now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
              then != NULL ? then : "");

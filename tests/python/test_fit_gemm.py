@@ -112,6 +112,24 @@ class Fit(unittest.TestCase):
                 self.fail(f"no row for {m}x{k}x{n}:{op}")
         self.assertGreater(right, 570)
 
+    def test_small_rests_are_those_of_the_header(self):
+        """Products that do not come to rows of routes: the tool says it again in Python."""
+        draw = random.Random(7)
+        cases = [(draw.randint(1, 20), draw.randint(20, 80), draw.randint(1, 120), op) for _ in range(3000) for op in fit_gemm.OPS]
+        want = [fit_gemm.has_small_rest(op, {name: of(m, k, n) for name, of in fit_gemm.SIZES.items()}) for m, k, n, op in cases]
+        calls = "".join(f"put({m}, {n}, {k}, {int(op == 'NT')});" for m, k, n, op in cases)
+        source = os.path.join(self.folder.name, "rests.c")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write('#include <stdio.h>\n#include "backend_cpu/gemm_rest.h"\nstatic void put(int m, int n, int k, int turned)\n'
+                      "{ putchar('0' + cpu_product_has_small_rest(m, n, k, turned)); }\n"
+                      f"int main(void) {{ {calls} return 0; }}\n")
+        program = os.path.join(self.folder.name, "rests")
+        root = os.path.join(os.path.dirname(TOOL), "..")
+        subprocess.run([os.environ.get("CC", "cc"), "-I", root, source, "-o", program], check=True)
+        said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said, "".join(str(int(rest)) for rest in want))
+        self.assertTrue(0 < sum(want) < len(want))
+
     def test_what_is_missing_is_said(self):
         self.assertEqual(self.fit([])[0], 2)
         files = self.files()
