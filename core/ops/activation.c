@@ -13,6 +13,7 @@
 
 PUBLIC_UNARY(hardswish)
 PUBLIC_UNARY(mish)
+PUBLIC_UNARY(logsigmoid)
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
@@ -241,6 +242,11 @@ FUSED_BACK(hardswish)
 FUSED_BACK(mish)
 FUSED_BACK(hardtanh)
 FUSED_BACK(clamp)
+
+void back_logsigmoid(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_sigmoid(tern_neg(core_saved_in(ctx, 0))));
+}
 
 /* ---- gradients of gradients: f_grad(g, x) = g f'(x), so that of x is grad g f''(x) ----------------- */
 

@@ -108,6 +108,7 @@ TERN_DECLARE_UNARY_(gelu)        /* x Phi(x), by erf; floats only, as the follow
 TERN_DECLARE_UNARY_(gelu_tanh)   /* its tanh form */
 TERN_DECLARE_UNARY_(silu)        /* x sigmoid(x) */
 TERN_DECLARE_UNARY_(mish)        /* x tanh(log(1 + e^x)) */
+TERN_DECLARE_UNARY_(logsigmoid)  /* log(1 / (1 + e^-x)), also where e^-x overflows */
 TERN_DECLARE_UNARY_(hardswish)   /* x min(relu(x + 3), 6) / 6 */
 #define tern_neg(x) tern_neg_at(TERN_HERE, x)
 #define tern_abs(x) tern_abs_at(TERN_HERE, x)
@@ -146,6 +147,7 @@ TERN_DECLARE_UNARY_(hardswish)   /* x min(relu(x + 3), 6) / 6 */
 #define tern_gelu_tanh(x) tern_gelu_tanh_at(TERN_HERE, x)
 #define tern_silu(x) tern_silu_at(TERN_HERE, x)
 #define tern_mish(x) tern_mish_at(TERN_HERE, x)
+#define tern_logsigmoid(x) tern_logsigmoid_at(TERN_HERE, x)
 #define tern_hardswish(x) tern_hardswish_at(TERN_HERE, x)
 #define tern_neg_(x) tern_neg_inplace_at(TERN_HERE, x)
 #define tern_abs_(x) tern_abs_inplace_at(TERN_HERE, x)
@@ -184,6 +186,7 @@ TERN_DECLARE_UNARY_(hardswish)   /* x min(relu(x + 3), 6) / 6 */
 #define tern_gelu_tanh_(x) tern_gelu_tanh_inplace_at(TERN_HERE, x)
 #define tern_silu_(x) tern_silu_inplace_at(TERN_HERE, x)
 #define tern_mish_(x) tern_mish_inplace_at(TERN_HERE, x)
+#define tern_logsigmoid_(x) tern_logsigmoid_inplace_at(TERN_HERE, x)
 #define tern_hardswish_(x) tern_hardswish_inplace_at(TERN_HERE, x)
 
 /* bool, of any dtype; integers are finite. */

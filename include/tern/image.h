@@ -127,6 +127,13 @@ TERN_API tern_tensor *tern_interpolate_at(tern_site_t, const tern_interpolate_ar
 #define tern_interpolate(...) \
     tern_interpolate_at(TERN_HERE, TERN_OPTIONS_(tern_interpolate_args, __VA_ARGS__))
 
+/* Channels as pixels, for sub-pixel convolution: x [..., C f f, H, W] -> [..., C, H f, W f], where pixel (i, j) of
+ * each f by f lies in channel c f f + i f + j. pixel_unshuffle is the way back. Any dtype; new tensors. */
+TERN_API tern_tensor *tern_pixel_shuffle_at(tern_site_t, tern_tensor *x, int64_t factor);
+TERN_API tern_tensor *tern_pixel_unshuffle_at(tern_site_t, tern_tensor *x, int64_t factor);
+#define tern_pixel_shuffle(x, factor) tern_pixel_shuffle_at(TERN_HERE, x, factor)
+#define tern_pixel_unshuffle(x, factor) tern_pixel_unshuffle_at(TERN_HERE, x, factor)
+
 #ifdef __cplusplus
 }
 #endif

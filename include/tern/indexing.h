@@ -83,6 +83,31 @@ TERN_API tern_tensor *tern_index_put_inplace_at(tern_site_t, tern_tensor *x, ter
     tern_index_put_inplace_at(TERN_HERE, x, TERN_OPERAND(values), accumulate,  \
                               TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
 
+/* x with source's element i along dim added to element index[i] (1-D or 0-dim, i64 or i32), as often as that is
+ * named; source has x's dtype and shape, but along dim as many elements as the index. Sums are added as
+ * scatter_add's. The form ending in _ writes x. */
+TERN_API tern_tensor *tern_index_add_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index,
+                                        tern_tensor *source);
+TERN_API tern_tensor *tern_index_add_inplace_at(tern_site_t, tern_tensor *x, int dim,
+                                                tern_tensor *index, tern_tensor *source);
+#define tern_index_add(x, dim, index, source) tern_index_add_at(TERN_HERE, x, dim, index, source)
+#define tern_index_add_(x, dim, index, source) \
+    tern_index_add_inplace_at(TERN_HERE, x, dim, index, source)
+/* How often each number 0, 1, ... stands in x (1-D, integers, none below 0): i64, `least` of them at least. With
+ * weights (x's shape; NULL: none) the sums of those: f32 or f64 as they are, of other dtypes f64. The host reads
+ * the extremes of x: it waits for a device. Not differentiable. */
+TERN_API tern_tensor *tern_bincount_at(tern_site_t, tern_tensor *x, tern_tensor *weights,
+                                       int64_t least);
+#define tern_bincount(x, weights, least) tern_bincount_at(TERN_HERE, x, weights, least)
+
+/* Elements along dim, each as often as `repeats` says: a number, or a tensor (1-D or 0-dim, integers) with one for each,
+ * or one for all. repeat_interleave([a, b], 2, 0) is [a, a, b, b]. Of a tensor the host reads how many
+ * come together: it waits for a device. A new tensor. */
+TERN_API tern_tensor *tern_repeat_interleave_at(tern_site_t, tern_tensor *x, tern_operand repeats,
+                                                int dim);
+#define tern_repeat_interleave(x, repeats, dim) \
+    tern_repeat_interleave_at(TERN_HERE, x, TERN_OPERAND(repeats), dim)
+
 /* i64 [index..., classes]: 1 at the class (i64 or i32), else 0. classes 0: one more than the largest index,
  * which the host reads: it waits for a device. */
 TERN_API tern_tensor *tern_one_hot_at(tern_site_t, tern_tensor *index, int64_t classes);

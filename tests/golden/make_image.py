@@ -107,4 +107,9 @@ if __name__ == "__main__":
     golden.op("transpose2d_wide", "stride (2, 1), padding (3, 0), output padding (1, 3), dilation (2, 4)",
               lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 1), (3, 0), (1, 3), 1, (2, 4)),
               x=draw(1, 2, 4, 3), w=draw(2, 2, 3, 2), b=draw(2))
+    golden.op("pixel_shuffle", "factor 2", lambda x: F.pixel_shuffle(x, 2), x=draw(2, 8, 3, 2))
+    golden.op("pixel_shuffle_3", "factor 3, no images", lambda x: F.pixel_shuffle(x, 3), x=draw(9, 1, 2))
+    golden.op("pixel_unshuffle", "factor 2", lambda x: F.pixel_unshuffle(x, 2), x=draw(2, 3, 4, 6))
+    golden.op("pixel_unshuffle_more", "factor 3, two dimensions of images",
+              lambda x: F.pixel_unshuffle(x, 3), x=draw(2, 1, 2, 3, 6))
     golden.write("image")

@@ -69,9 +69,33 @@ def counts():
     golden.case("one_hot_6", "6 classes", i=i, y=F.one_hot(i, 6))
 
 
+def sums():
+    i = torch.tensor([2, 0, 2, 2, 1])
+    golden.op("index_add_0", "dim 0", lambda x, s, i: x.index_add(0, i, s), x=draw(3, 4), s=draw(5, 4),
+              constants={"i": i})
+    golden.op("index_add_1", "dim -1", lambda x, s, i: x.index_add(-1, i, s), x=draw(2, 2, 4),
+              s=draw(2, 2, 5), constants={"i": i})
+    x = torch.tensor([3, 0, 3, 3, 1])
+    golden.case("bincount", "up to the greatest", x=x, y=x.bincount())
+    golden.case("bincount_least", "7 at least", x=x, y=x.bincount(minlength=7))
+    w = draw(5)
+    golden.case("bincount_weights", "sums", x=x, w=w, y=x.bincount(w))
+
+
+def repeats():
+    golden.op("repeat_each", "3 of dim 1", lambda x: x.repeat_interleave(3, 1), x=draw(2, 3, 2))
+    golden.op("repeat_none", "0 of dim 0", lambda x: x.repeat_interleave(0, 0), x=draw(2, 3))
+    golden.op("repeat_some", "2, 0, 3 of dim -1", lambda x, r: x.repeat_interleave(r, -1), x=draw(2, 3),
+              constants={"r": torch.tensor([2, 0, 3])})
+    golden.op("repeat_one", "a tensor of one number", lambda x, r: x.repeat_interleave(r, 0),
+              x=draw(2, 3), constants={"r": torch.tensor([2])})
+
+
 selects()
 scatters()
 lookups()
 puts()
 counts()
+sums()
+repeats()
 golden.write("indexing")

@@ -83,8 +83,17 @@ def gradients_at_the_ends():
     golden.op("clamp_in_place", "of a part", lambda x, low: x.clone()[1:].clamp_(low[1:]), x=both, low=low)
 
 
+def logsigmoid():
+    golden.op("logsigmoid", "odd shape", F.logsigmoid, x=draw(3, 5, 3, low=-7, high=7))
+    golden.op("logsigmoid_joints", "as the others", F.logsigmoid, x=JOINTS)
+    golden.case("logsigmoid_special", "infinities, zeros, NaN", x=SPECIAL, y=F.logsigmoid(SPECIAL))
+    golden.second("logsigmoid", F.logsigmoid, draw(4, 3, low=-4, high=4) + 1 / 128)
+    golden.op("logsigmoid_ends", "gradients at infinities, zeros, NaN", F.logsigmoid, x=SPECIAL)
+
+
 functions()
 activations()
 gradients_of_gradients()
 gradients_at_the_ends()
+logsigmoid()
 golden.write("unary")

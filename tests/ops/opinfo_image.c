@@ -159,6 +159,40 @@ static tern_tensor *run_rms_norm_grad(tern_tensor **in)
     return out;
 }
 
+/* x [2, 8, ...] <-> [2, 2, ...], factor 2 */
+static tern_tensor *run_pixel_shuffle(tern_tensor **in) { return tern_pixel_shuffle(in[0], 2); }
+static tern_tensor *run_pixel_unshuffle(tern_tensor **in) { return tern_pixel_unshuffle(in[0], 2); }
+static bool from_channel(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    (void)x;
+    (void)user;
+    from[0] = at[0];
+    from[1] = 4 * at[1] + 2 * (at[2] % 2) + at[3] % 2;
+    from[2] = at[2] / 2;
+    from[3] = at[3] / 2;
+    return true;
+}
+static bool from_pixel(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    (void)x;
+    (void)user;
+    from[0] = at[0];
+    from[1] = at[1] / 4;
+    from[2] = 2 * at[2] + at[1] % 4 / 2;
+    from[3] = 2 * at[3] + at[1] % 2;
+    return true;
+}
+static value ref_pixel_shuffle(const value *in)
+{
+    const int64_t *x = in[0].dims;
+    return ref_taken(&in[0], 4, (int64_t[]){ x[0], x[1] / 4, 2 * x[2], 2 * x[3] }, from_channel, NULL);
+}
+static value ref_pixel_unshuffle(const value *in)
+{
+    const int64_t *x = in[0].dims;
+    return ref_taken(&in[0], 4, (int64_t[]){ x[0], 4 * x[1], x[2] / 2, x[3] / 2 }, from_pixel, NULL);
+}
+
 #define CONV(op, label_, x, w, b, run_, reference)                                          \
     { OPINFO(op), .label = label_, .in = { x, w, b }, .run = run_, .ref = reference,         \
       .differentiable = 7, .order = 2, .floor = 8 }
@@ -210,6 +244,8 @@ const opinfo opinfo_image[] = {
     BYTES(interpolate, "smaller, bytes", REAL(2, 3, 12, 9), run_bilinear, ref_bytes),
     BYTES(interpolate, "corners, bytes", REAL(2, 5, 4, 3), run_corners, ref_bytes_corners),
     BYTES(interpolate, "one cell, bytes", REAL(2, 3, 1, 1), run_bilinear, ref_bytes),
+    ONE(pixel_shuffle, "", REAL(2, 8, 3, 5), run_pixel_shuffle, ref_pixel_shuffle),
+    ONE(pixel_unshuffle, "", REAL(2, 2, 6, 4), run_pixel_unshuffle, ref_pixel_unshuffle),
     SMOOTH(resample2d, "transposed", REAL(2, 3, 7, 5), run_resample, ref_resample),
     BYTES(resample2d, "bytes", REAL(2, 3, 4, 3), run_resample_forward, ref_bytes),
     NORM(group_norm, "image", REAL(2, 4, 3, 2), REAL(4), REAL(4), run_group_norm, ref_group_norm_2),

@@ -8,6 +8,7 @@
 #define REAL(...) { INPUT_REAL, .ndim = TERN_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ } }
 #define INDEX(lo, hi, ...) \
     { INPUT_INDEX, .ndim = TERN_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ }, .low = lo, .high = hi }
+#define COUNTS(hi, n) { INPUT_REAL, .ndim = 1, .dims = { n }, .low = 0, .high = hi }
 #define MASK(...) { INPUT_BOOL, .ndim = TERN_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ } }
 
 /* ---- index_select, scatter ---- */
@@ -199,6 +200,69 @@ static value ref_one_hot(const value *in)
     return out;
 }
 
+/* ---- sums and repetitions ---- */
+
+static tern_tensor *run_index_add(tern_tensor **in) { return tern_index_add(in[0], 0, in[1], in[2]); }
+static tern_tensor *run_index_add_inplace(tern_tensor **in)
+{
+    return tern_index_add_(tern_clone(in[0]), 0, tern_cast(in[1], TERN_I32), in[2]);
+}
+static value ref_index_add(const value *in)
+{
+    value out = value_copy(&in[0]);
+    for (int64_t i = 0; i < in[2].numel; i++) {
+        const int64_t columns = in[2].dims[1];
+        out.data[(int64_t)in[1].data[i / columns] * columns + i % columns] += in[2].data[i];
+    }
+    return out;
+}
+static tern_tensor *run_bincount(tern_tensor **in)
+{
+    return tern_cast(tern_bincount(in[0], NULL, 3), tern_dtype(in[0]));
+}
+static tern_tensor *run_bincount_weights(tern_tensor **in)
+{
+    tern_tensor *sums = tern_bincount(in[0], tern_cast(in[1], TERN_F32), 9);
+    return tern_cast(sums, tern_dtype(in[0]));
+}
+static value counted(const value *in, int64_t size)
+{
+    for (int64_t i = 0; i < in[0].numel; i++)
+        size = in[0].data[i] >= (double)size ? (int64_t)in[0].data[i] + 1 : size;
+    value out = value_new(1, &size);
+    for (int64_t i = 0; i < in[0].numel; i++)
+        out.data[(int64_t)in[0].data[i]] += in[1].data == NULL ? 1 : in[1].data[i];
+    return out;
+}
+static value ref_bincount(const value *in) { return counted(in, 3); }
+static value ref_bincount_weights(const value *in) { return counted(in, 9); }
+static tern_tensor *run_repeat_each(tern_tensor **in) { return tern_repeat_interleave(in[0], 3, -1); }
+static tern_tensor *run_repeat_rows(tern_tensor **in) { return tern_repeat_interleave(in[0], in[1], 0); }
+static bool each_thrice(const value *x, const int64_t *at, int64_t *from, const void *user)
+{
+    (void)x;
+    (void)user;
+    from[0] = at[0];
+    from[1] = at[1] / 3;
+    return true;
+}
+static value ref_repeat_each(const value *in)
+{
+    return ref_taken(&in[0], 2, (int64_t[]){ in[0].dims[0], 3 * in[0].dims[1] }, each_thrice, NULL);
+}
+static value ref_repeat_rows(const value *in)
+{
+    int64_t rows = 0, n = 0;
+    const int64_t columns = in[0].dims[1];
+    for (int64_t i = 0; i < in[1].numel; i++)
+        rows += (int64_t)in[1].data[i];
+    value out = value_new(2, (int64_t[]){ rows, columns });
+    for (int64_t i = 0; i < in[1].numel; i++)
+        for (int64_t k = 0; k < (int64_t)in[1].data[i] * columns; k++)
+            out.data[n++] = in[0].data[i * columns + k % columns];
+    return out;
+}
+
 #define CASE(row, label_, name, ref_, grads, ...)                                            \
     { OPINFO(row), .label = label_, .in = { __VA_ARGS__ }, .run = run_##name, .ref = ref_,    \
       .differentiable = grads, .order = (grads) != 0 ? 2 : 0 }
@@ -229,5 +293,12 @@ const opinfo opinfo_indexing[] = {
     CASE(nonzero_starts, "", nonzero_starts, ref_nonzero_starts, 0, REAL(71, 137), MASK(71, 137)),
     CASE(masked_select, "broadcast", masked_select, ref_masked_select, 1, REAL(7), MASK(5, 7)),
     CASE(one_hot, "", one_hot, ref_one_hot, 0, REAL(1), INDEX(0, 5, 9)),
+    CASE(index_add, "", index_add, ref_index_add, 5, REAL(3, 5), INDEX(0, 3, 6), REAL(6, 5)),
+    CASE(index_add, "in place", index_add_inplace, ref_index_add, 5, REAL(3, 40), INDEX(0, 3, 6), REAL(6, 40)),
+    CASE(index_add, "nothing", index_add, ref_index_add, 5, REAL(3, 5), INDEX(0, 3, 0), REAL(0, 5)),
+    CASE(bincount, "", bincount, ref_bincount, 0, COUNTS(7, 40)),
+    CASE(bincount, "weights", bincount_weights, ref_bincount_weights, 0, COUNTS(7, 12), INDEX(0, 5, 12)),
+    CASE(repeat_interleave, "a number", repeat_each, ref_repeat_each, 1, REAL(3, 5)),
+    CASE(repeat_interleave, "a tensor", repeat_rows, ref_repeat_rows, 1, REAL(4, 5), INDEX(0, 4, 4)),
 };
 const int opinfo_indexing_count = sizeof opinfo_indexing / sizeof *opinfo_indexing;

@@ -63,6 +63,7 @@ UNARY(logical_not, x == 0)
 UNARY(relu6, between(x, 0, 6))
 UNARY(hardswish, x *between(x + 3, 0, 6) / 6)
 UNARY(mish, mish(x))
+UNARY(logsigmoid, -softplus(-x, 1))
 INPLACE(log1p)
 INPLACE(sin)
 INPLACE(square)
@@ -70,6 +71,7 @@ INPLACE(expm1)
 INPLACE(frac)
 INPLACE(relu6)
 INPLACE(mish)
+INPLACE(logsigmoid)
 
 static tern_tensor *run_bitwise_not(tern_tensor **in) { return tern_bitwise_not(in[0]); }
 static double minus_one_less(double x) { return -1 - x; }
@@ -188,6 +190,9 @@ const opinfo opinfo_unary[] = {
     CASE(hardswish, "long", RANGE(-5, 5, 67, 31), 0),
     CASE(mish, "", SMALL, 2),
     CASE(mish, "long", RANGE(-20, 30, 67, 31), 0),
+    CASE(logsigmoid, "", SMALL, 2),
+    CASE(logsigmoid, "long", RANGE(-60, 30, 67, 31), 0),
+    IN_PLACE(logsigmoid, SMALL, 2),
     CASE(leaky_relu, "", SMALL, 2),
     NAMED(leaky_relu, "rising", SMALL, leaky_relu_rising, 2),
     NAMED(leaky_relu, "in place", SMALL, leaky_relu_inplace, 2),

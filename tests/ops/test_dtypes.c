@@ -223,6 +223,8 @@ LOOKUP(index_select, tern_index_select(x, 1, tern_select(i, 0, 0)))
 LOOKUP(index, tern_index(x, i))
 LOOKUP(index_put, tern_index_put(x, 1, false, i))
 LOOKUP(one_hot, tern_one_hot(i, 2))
+LOOKUP(index_add, tern_index_add(x, 1, tern_select(i, 0, 0), x))
+LOOKUP(repeat_interleave, tern_repeat_interleave(x, tern_select(i, 0, 0), 0))
 LOOKUP(where, tern_where(i, x, x))
 LOOKUP(masked_fill, tern_masked_fill(x, i, 0))
 LOOKUP(masked_select, tern_masked_select(x, i))
@@ -243,6 +245,8 @@ static const struct lookup {
     { "index", with_index, 0 },
     { "index_put", with_index_put, 0 },
     { "one_hot", with_one_hot, B(TERN_I32) },
+    { "index_add", with_index_add, 0 },
+    { "repeat_interleave", with_repeat_interleave, 0 },
     { "where", with_where, 0 },
     { "masked_fill", with_masked_fill, 0 },
     { "masked_select", with_masked_select, 0 },

@@ -33,6 +33,10 @@ SIZES(corners, .mode = TERN_BILINEAR, .align_corners = true)
 GOLDEN_OP(corners_one, tern_interpolate(in[0], { 1 }, .mode = TERN_BILINEAR, .align_corners = true))
 GOLDEN_OP(linear, tern_interpolate(in[0], { 9 }, .mode = TERN_LINEAR))
 GOLDEN_OP(nearest_line, tern_interpolate(in[0], .scale = { 2 }))
+GOLDEN_OP(pixel_shuffle, tern_pixel_shuffle(in[0], 2))
+GOLDEN_OP(pixel_shuffle_3, tern_pixel_shuffle(in[0], 3))
+GOLDEN_OP(pixel_unshuffle, tern_pixel_unshuffle(in[0], 2))
+GOLDEN_OP(pixel_unshuffle_more, tern_pixel_unshuffle(in[0], 3))
 GOLDEN_OP(group, tern_group_norm(in[0], 2, in[1], in[2]))
 GOLDEN_OP(group_plain, tern_group_norm(in[0], 3, .eps = 0.5))
 GOLDEN_OP(group_bias, tern_group_norm(in[0], 1, NULL, in[1]))
@@ -76,6 +80,10 @@ static const golden_row rows[] = {
     { "corners_one", "x", run_corners_one, 8 },
     { "linear", "x", run_linear, 32 },
     { "nearest_line", "x", run_nearest_line, 8 },
+    { "pixel_shuffle", "x", run_pixel_shuffle, 0 },
+    { "pixel_shuffle_3", "x", run_pixel_shuffle_3, 0 },
+    { "pixel_unshuffle", "x", run_pixel_unshuffle, 0 },
+    { "pixel_unshuffle_more", "x", run_pixel_unshuffle_more, 0 },
     { "group", "x w b", run_group, 64 },
     { "group_plain", "x", run_group_plain, 64 },
     { "group_bias", "x b", run_group_bias, 64 },

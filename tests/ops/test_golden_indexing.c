@@ -23,19 +23,36 @@ GOLDEN_OP(nonzero, tern_nonzero(in[0]))
 GOLDEN_OP(nonzero_float, tern_nonzero(in[0]))
 GOLDEN_OP(one_hot, tern_one_hot(in[0], 0))
 GOLDEN_OP(one_hot_6, tern_one_hot(in[0], 6))
+GOLDEN_OP(index_add_0, tern_index_add(in[0], 0, in[2], in[1]))
+GOLDEN_OP(index_add_1, tern_index_add(in[0], -1, in[2], in[1]))
+GOLDEN_OP(bincount, tern_bincount(in[0], NULL, 0))
+GOLDEN_OP(bincount_least, tern_bincount(in[0], NULL, 7))
+GOLDEN_OP(bincount_weights, tern_bincount(in[0], in[1], 0))
+GOLDEN_OP(repeat_each, tern_repeat_interleave(in[0], 3, 1))
+GOLDEN_OP(repeat_none, tern_repeat_interleave(in[0], 0, 0))
+GOLDEN_OP(repeat_some, tern_repeat_interleave(in[0], in[1], -1))
+GOLDEN_OP(repeat_one, tern_repeat_interleave(in[0], in[1], 0))
 
 #define ROW(name, inputs)            \
     {                                \
 #name, inputs, run_##name, 8 \
     }
 static const golden_row rows[] = {
-    ROW(index_select_0, "x i"),   ROW(index_select_1, "x i"), ROW(masked_select, "x m"),
-    ROW(scatter_1, "x s i"),      ROW(scatter_number, "x i"), ROW(scatter_add_0, "x s i"),
-    ROW(scatter_add_2, "x s i"),  ROW(index_one, "x i"),      ROW(index_inner, "x i"),
-    ROW(index_two, "x i j"),      ROW(index_apart, "x i j"),  ROW(index_mask, "x m"),
-    ROW(index_mask_and, "x m j"), ROW(put_one, "x v i"),      ROW(put_two, "x v i j"),
-    ROW(put_add, "x v i j"),      ROW(put_mask, "x v m"),     ROW(nonzero, "x"),
-    ROW(nonzero_float, "x"),      ROW(one_hot, "i"),          ROW(one_hot_6, "i"),
+    ROW(index_select_0, "x i"),   ROW(index_select_1, "x i"),
+    ROW(masked_select, "x m"),    ROW(scatter_1, "x s i"),
+    ROW(scatter_number, "x i"),   ROW(scatter_add_0, "x s i"),
+    ROW(scatter_add_2, "x s i"),  ROW(index_one, "x i"),
+    ROW(index_inner, "x i"),      ROW(index_two, "x i j"),
+    ROW(index_apart, "x i j"),    ROW(index_mask, "x m"),
+    ROW(index_mask_and, "x m j"), ROW(put_one, "x v i"),
+    ROW(put_two, "x v i j"),      ROW(put_add, "x v i j"),
+    ROW(put_mask, "x v m"),       ROW(nonzero, "x"),
+    ROW(nonzero_float, "x"),      ROW(one_hot, "i"),
+    ROW(one_hot_6, "i"),          ROW(index_add_0, "x s i"),
+    ROW(index_add_1, "x s i"),    ROW(bincount, "x"),
+    ROW(bincount_least, "x"),     ROW(bincount_weights, "x w"),
+    ROW(repeat_each, "x"),        ROW(repeat_none, "x"),
+    ROW(repeat_some, "x r"),      ROW(repeat_one, "x r"),
 };
 
 int main(void)

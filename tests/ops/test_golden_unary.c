@@ -33,6 +33,7 @@ GOLDEN_OP(bitwise_not, tern_bitwise_not(in[0]))
 GOLDEN_OP(square_bool, tern_square(tern_cast(in[0], TERN_BOOL)))
 GOLDEN_OP(hardswish, tern_hardswish(in[0]))
 GOLDEN_OP(mish, tern_mish(in[0]))
+GOLDEN_OP(logsigmoid, tern_logsigmoid(in[0]))
 GOLDEN_OP(relu6, tern_relu6(in[0]))
 GOLDEN_OP(leaky_relu, tern_leaky_relu(in[0]))
 GOLDEN_OP(leaky_relu_rising, tern_leaky_relu(in[0], .slope = -0.5))
@@ -99,6 +100,7 @@ static const golden_row rows[] = {
     TEST_OF(square_bool),
     ACTIVATION(hardswish, 16),
     ACTIVATION(mish, 16),
+    ACTIVATION(logsigmoid, 16),
     ACTIVATION(relu6, 16),
     ACTIVATION(leaky_relu, 16),
     ACTIVATION(leaky_relu_rising, 16),
@@ -140,6 +142,7 @@ static const golden_row rows[] = {
     SECOND(elu_alpha),
     SECOND(softplus),
     SECOND(softplus_options),
+    SECOND(logsigmoid),
 };
 
 int main(void)

@@ -29,12 +29,13 @@ typedef struct pair {
         tern_##name##_at, tern_##name##_inplace_at \
     }
 static const pair pairs[] = {
-    PAIR(neg),   PAIR(abs),   PAIR(sign),      PAIR(square), PAIR(floor), PAIR(ceil),
-    PAIR(round), PAIR(trunc), PAIR(frac),      PAIR(exp),    PAIR(expm1), PAIR(log),
-    PAIR(log1p), PAIR(log2),  PAIR(log10),     PAIR(sqrt),   PAIR(rsqrt), PAIR(reciprocal),
-    PAIR(sin),   PAIR(cos),   PAIR(tan),       PAIR(asin),   PAIR(acos),  PAIR(atan),
-    PAIR(sinh),  PAIR(cosh),  PAIR(tanh),      PAIR(erf),    PAIR(relu),  PAIR(sigmoid),
-    PAIR(relu6), PAIR(gelu),  PAIR(gelu_tanh), PAIR(silu),   PAIR(mish),  PAIR(hardswish),
+    PAIR(neg),        PAIR(abs),   PAIR(sign),      PAIR(square), PAIR(floor), PAIR(ceil),
+    PAIR(round),      PAIR(trunc), PAIR(frac),      PAIR(exp),    PAIR(expm1), PAIR(log),
+    PAIR(log1p),      PAIR(log2),  PAIR(log10),     PAIR(sqrt),   PAIR(rsqrt), PAIR(reciprocal),
+    PAIR(sin),        PAIR(cos),   PAIR(tan),       PAIR(asin),   PAIR(acos),  PAIR(atan),
+    PAIR(sinh),       PAIR(cosh),  PAIR(tanh),      PAIR(erf),    PAIR(relu),  PAIR(sigmoid),
+    PAIR(relu6),      PAIR(gelu),  PAIR(gelu_tanh), PAIR(silu),   PAIR(mish),  PAIR(hardswish),
+    PAIR(logsigmoid),
 };
 
 /* The same bits, in the same tensor, and the same gradient: what backward reads was there before. */

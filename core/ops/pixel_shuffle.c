@@ -1,0 +1,103 @@
+/* pixel_shuffle, pixel_unshuffle: pixels from channels, and back. Views of [images, C, f, f, H, W], and a copy. */
+#include "core/compose.h"
+#include "core/op_table.h"
+
+typedef struct pixels {
+    int64_t images, channels, height,
+        width; /* of the smaller plane; channels as pixel_shuffle leaves them */
+    int64_t factor;
+} pixels;
+
+static int64_t image_count(const tern_view *x)
+{
+    int64_t images = 1;
+    for (int d = 0; d < x->ndim - 3; d++)
+        images *= x->shape[d];
+    return images;
+}
+
+static bool check(core_call *call, int64_t factor)
+{
+    const tern_view *x = core_view(call, 0);
+    if (x->ndim < 3)
+        return core_fail(call, TERN_ERR_SHAPE, "tern_unsqueeze(x, 0)",
+                         "x has %d dimensions; at least 3 are needed, [C, H, W]", x->ndim);
+    if (factor < 1 || factor > INT32_MAX)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the factor is %lld; it has to be positive",
+                         (long long)factor);
+    return true;
+}
+
+static bool read_channels(core_call *call, int64_t factor, pixels *p)
+{
+    const tern_view *x = core_view(call, 0);
+    if (!check(call, factor))
+        return false;
+    const int64_t *last = x->shape + x->ndim - 3;
+    if (last[0] % (factor * factor) != 0)
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "%lld channels are no multiple of %lld, the pixels that one becomes",
+                         (long long)last[0], (long long)(factor * factor));
+    *p = (pixels){ image_count(x), last[0] / (factor * factor), last[1], last[2], factor };
+    return true;
+}
+
+static bool read_planes(core_call *call, int64_t factor, pixels *p)
+{
+    const tern_view *x = core_view(call, 0);
+    if (!check(call, factor))
+        return false;
+    const int64_t *last = x->shape + x->ndim - 3;
+    if (last[1] % factor != 0 || last[2] % factor != 0)
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "planes of %lld x %lld cannot be cut into squares of %lld",
+                         (long long)last[1], (long long)last[2], (long long)factor);
+    *p = (pixels){ image_count(x), last[0], last[1] / factor, last[2] / factor, factor };
+    return true;
+}
+
+/* x in the order of `moved`, as planes [..., channels, height, width]. */
+static tern_tensor *planes(const tern_view *x, tern_tensor *moved, int64_t channels, int64_t height,
+                           int64_t width)
+{
+    tern_shape_t shape = { .set_ = 1, .ndim = x->ndim };
+    for (int d = 0; d < x->ndim - 3; d++)
+        shape.dims[d] = x->shape[d];
+    int64_t *last = shape.dims + x->ndim - 3;
+    last[0] = channels;
+    last[1] = height;
+    last[2] = width;
+    return tern_reshape(tern_is_contiguous(moved) ? tern_clone(moved) : moved, shape);
+}
+
+tern_tensor *tern_pixel_shuffle_at(tern_site_t site, tern_tensor *x, int64_t factor)
+{
+    core_frame frame;
+    pixels p = { 0 };
+    tern_tensor *out = NULL;
+    core_compose_begin(&frame, TERN_OP_pixel_shuffle, site, 1, &x);
+    if (core_compose_check(&frame) && read_channels(&frame.call, factor, &p)) {
+        const int64_t f = p.factor;
+        tern_tensor *parts =
+            tern_reshape(x, TERN_SHAPE(p.images, p.channels, f, f, p.height, p.width));
+        tern_tensor *moved = tern_permute(parts, TERN_DIMS(0, 1, 4, 2, 5, 3));
+        out = planes(&x->view, moved, p.channels, p.height * f, p.width * f);
+    }
+    return core_compose_end(&frame, out);
+}
+
+tern_tensor *tern_pixel_unshuffle_at(tern_site_t site, tern_tensor *x, int64_t factor)
+{
+    core_frame frame;
+    pixels p = { 0 };
+    tern_tensor *out = NULL;
+    core_compose_begin(&frame, TERN_OP_pixel_unshuffle, site, 1, &x);
+    if (core_compose_check(&frame) && read_planes(&frame.call, factor, &p)) {
+        const int64_t f = p.factor;
+        tern_tensor *parts =
+            tern_reshape(x, TERN_SHAPE(p.images, p.channels, p.height, f, p.width, f));
+        tern_tensor *moved = tern_permute(parts, TERN_DIMS(0, 1, 3, 5, 2, 4));
+        out = planes(&x->view, moved, p.channels * f * f, p.height, p.width);
+    }
+    return core_compose_end(&frame, out);
+}
