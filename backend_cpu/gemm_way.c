@@ -21,12 +21,12 @@ enum {
     UNPACKED_FLOPS = 2000000,
     SHALLOW = 10,      /* below it little but writing of C: 1.0 to 1.2 times the libraries' time */
     SHALLOW_MOST = 32, /* depth up to which writing C takes a good part of the time */
-    /* What the table of a tuning was measured with: extents, and up to 3 GFLOP. */
+    /* What the table of a tuning was measured with: extents, and 1 MFLOP to 3 GFLOP. Own kernels make half of the NN and
+     * TN between that and CPU_PRODUCT_SMALL on Zen 4 below 0.95 of the library's speed, on one thread, on Intel a
+     * third; by the table it is one in ten. */
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,
-    /* On Zen 4 half of the NN and TN between this and CPU_PRODUCT_SMALL are below 0.95 of the library's speed, on one
-     * thread; by the table one in ten. */
-    TABLE_LEAST_ZEN4 = 1000000,
+    TABLE_LEAST = 1000000,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
      * 0.96 to 1.06 of the library's speed, but on Zen 4 where a vector is left half full. Small networks need no library, then, which
      * takes 20 ms to open. */
@@ -118,8 +118,8 @@ static bool table_owns_it(const cpu_product *g, int threads)
 static bool fits_table(const cpu_product *g)
 {
     const int64_t flops = cpu_product_flops(g);
-    const int64_t least = cpu_tuned_for(CPU_ZEN4) ? TABLE_LEAST_ZEN4 : CPU_PRODUCT_SMALL;
-    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > least && flops <= table_flops;
+    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > TABLE_LEAST &&
+           flops <= table_flops;
 }
 
 /* Products of f32 go as TERN_CPU_GEMM says, for measurements. The bridge knows which library is meant. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes tables of who makes a matrix product fastest, from measurements of each way.
 
-usage: fit_gemm.py NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/gemm_own_NAME.h
-       fit_gemm.py --routes NAME OPENBLAS ONEDNN TILES [...] > backend_cpu/bridge/gemm_fitted_NAME.def
+usage: fit_gemm.py [--leaf N] NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/gemm_own_NAME.h
+       fit_gemm.py [--leaf N] --routes NAME OPENBLAS ONEDNN TILES [...] > backend_cpu/bridge/gemm_fitted_NAME.def
 
 NAME: the tuning (backend_cpu/tuning.h). The files: what bench_gemm printed for the same shapes and threads under
 TERN_CPU_GEMM=own, =library, =openblas, =onednn and =tiles. Files whose names hold ".1." are of one thread, of ".2." of two;
@@ -10,7 +10,8 @@ routes are of one. How to measure: docs/design/backend_cpu.md, "A table for anot
 
 A way's share of a shape is its speed over that of the faster library, called directly in the same run. A tree of limits on
 sizes is grown for each number of threads and each op so that shares below 0.95 cost most, then time. What a tree does for
-shapes that it has not seen (in five parts, each held back once) goes to stderr.
+shapes that it has not seen (in five parts, each held back once) goes to stderr. An answer is of at least N shapes (30):
+larger ones give a shorter table, and one that holds better on another machine of the kind.
 """
 
 import random
@@ -34,7 +35,7 @@ ROUTE_SIZES = ("work", "m", "n", "c", "k")
 ROUTES = ("OPENBLAS", "ONEDNN", "TILES")
 RESTS = ("zen4",)  # tunings that ask cpu_product_has_small_rest before their rows
 DEPTH = 6  # of a tree
-LEAST_SHAPES = 30  # of a leaf
+LEAST_SHAPES = 30  # of a leaf, where nothing else is asked for
 LEAST_COLUMNS = 10  # narrower products go by the limits of gemm_way.c
 LEAST_GAIN = 1.0  # of a limit, in units of cost()
 LINE = re.compile(r"(\d+)x(\d+)x(\d+):(NN|NT|TN)\s+tern\s+([\d.]+) us(.*)")
@@ -75,18 +76,18 @@ def totals(rows):
     return [sum(cost(shares[way]) for _, shares in rows) for way in range(len(rows[0][1]))]
 
 
-def best_limit(rows, names):
+def best_limit(rows, names, least):
     """(cost, name, limit) of the best split, or None."""
     best = None
     whole = totals(rows)
     for name in names:
         ordered = sorted(rows, key=lambda row: row[0][name])
         left = [0.0] * len(whole)
-        for i in range(len(ordered) - LEAST_SHAPES):
+        for i in range(len(ordered) - least):
             for way, share in enumerate(ordered[i][1]):
                 left[way] += cost(share)
             size = ordered[i][0][name]
-            if i + 1 < LEAST_SHAPES or size == ordered[i + 1][0][name]:
+            if i + 1 < least or size == ordered[i + 1][0][name]:
                 continue
             total = min(left) + min(w - l for w, l in zip(whole, left))
             if best is None or total < best[0]:
@@ -94,16 +95,16 @@ def best_limit(rows, names):
     return best
 
 
-def grow(rows, names=tuple(SIZES), depth=DEPTH):
+def grow(rows, names=tuple(SIZES), least=LEAST_SHAPES, depth=DEPTH):
     """A leaf (way, rows), or (name, limit, tree up to it, tree above)."""
     whole = totals(rows)
     leaf = (whole.index(min(whole)), rows)
-    found = best_limit(rows, names) if depth > 0 and len(rows) >= 2 * LEAST_SHAPES else None
+    found = best_limit(rows, names, least) if depth > 0 and len(rows) >= 2 * least else None
     if found is None:
         return leaf
     _, name, limit = found
-    below = grow([row for row in rows if row[0][name] <= limit], names, depth - 1)
-    above = grow([row for row in rows if row[0][name] > limit], names, depth - 1)
+    below = grow([row for row in rows if row[0][name] <= limit], names, least, depth - 1)
+    above = grow([row for row in rows if row[0][name] > limit], names, least, depth - 1)
     if min(whole) - tree_cost(below) - tree_cost(above) < LEAST_GAIN:
         return leaf
     if len(below) == 2 and len(above) == 2 and below[0] == above[0]:
@@ -132,13 +133,13 @@ def summary(shares):
     )
 
 
-def held_back(rows, names=tuple(SIZES)):
+def held_back(rows, names=tuple(SIZES), least=LEAST_SHAPES):
     """Shares of rows by trees that have not seen them."""
     order = list(rows)
     random.Random(1).shuffle(order)
     shares = []
     for part in range(5):
-        tree = grow([row for i, row in enumerate(order) if i % 5 != part], names)
+        tree = grow([row for i, row in enumerate(order) if i % 5 != part], names, least)
         shares += [row[1][choose(tree, row[0])] for i, row in enumerate(order) if i % 5 == part]
     return shares
 
@@ -177,7 +178,7 @@ def put_routes(op, tree, most):
     put_routes(op, above, most)
 
 
-def fit_routes(name, files):
+def fit_routes(name, files, least):
     rows = load(list(zip(*(files[i :: len(ROUTES)] for i in range(len(ROUTES))))))
     count = sum(len(part) for part in rows.values())
     print(f"/* How a block of a float product is made on one thread on {name}: rows as in gemm_routes.def, made by")
@@ -189,10 +190,10 @@ def fit_routes(name, files):
         if not part:
             print(f"fit_gemm: no products {op} on one thread", file=sys.stderr)
             return 1
-        held = held_back(part, ROUTE_SIZES)
+        held = held_back(part, ROUTE_SIZES, least)
         every += held
         print(f"routes {op}: {summary(held)}; best of each {summary([max(row[1]) for row in part])}", file=sys.stderr)
-        put_routes(op, grow(part, ROUTE_SIZES), {})
+        put_routes(op, grow(part, ROUTE_SIZES, least), {})
     print(f"all: {summary(every)}", file=sys.stderr)
     return 0
 
@@ -206,7 +207,7 @@ def has_small_rest(op, s):
     )
 
 
-def fit_own(name, files):
+def fit_own(name, files, least):
     rows = load(list(zip(files[0::2], files[1::2])))
     rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS] for key, part in rows.items()}
     count = sum(len(part) for part in rows.values())
@@ -221,13 +222,13 @@ def fit_own(name, files):
             if not part:
                 print(f"fit_gemm: no products {op} on {threads} threads", file=sys.stderr)
                 return 1
-            held = held_back(part)
+            held = held_back(part, least=least)
             every += held
             print(f"{threads} {op}: {summary(held)}; own alone {summary([r[1][0] for r in part])}", file=sys.stderr)
             function = f"{name}_owns_{op.lower()}_{'alone' if threads == 1 else 'shared'}"
             functions.append(function)
             print(f"\nstatic bool {function}(const cpu_gemm_size *s)\n{{")
-            put(grow(part), 1)
+            put(grow(part, least=least), 1)
             print("}")
     print(f"all: {summary(every)}", file=sys.stderr)
     print(f"\nstatic const cpu_gemm_owns {name}_owns[2][3] = {{\n    {{ {', '.join(functions[:3])} }},")
@@ -236,14 +237,16 @@ def fit_own(name, files):
 
 
 def main(arguments):
-    fit, ways = fit_own, 2
+    fit, ways, least = fit_own, 2, LEAST_SHAPES
+    if arguments[:1] == ["--leaf"] and arguments[1:] and arguments[1].isdecimal():
+        least, arguments = int(arguments[1]), arguments[2:]
     if arguments[:1] == ["--routes"]:
         fit, ways, arguments = fit_routes, len(ROUTES), arguments[1:]
     files = arguments[1:]
-    if not files or len(files) % ways != 0 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
+    if not files or len(files) % ways != 0 or least < 1 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
         print(__doc__, file=sys.stderr)
         return 2
-    return fit(arguments[0], files)
+    return fit(arguments[0], files, least)
 
 
 if __name__ == "__main__":

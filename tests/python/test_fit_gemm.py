@@ -76,6 +76,16 @@ class Fit(unittest.TestCase):
             own, library = fit_gemm.totals(rows)
             self.assertEqual(wanted, int(library < own), others)
 
+    def test_leaves_are_as_large_as_asked_for(self):
+        for least in (30, 90):
+            status, table, said = self.fit(self.files(), "--leaf", str(least))
+            self.assertEqual(status, 0, said)
+            counts = [int(n) for n in re.findall(r"return \w+; /\* (\d+):", table)]
+            self.assertGreaterEqual(min(counts), least)
+            self.assertGreaterEqual(len(counts), 6)
+        for wrong in ("0", "-3", "many"):
+            self.assertEqual(self.fit(self.files(), "--leaf", wrong)[0], 2, wrong)
+
     def test_the_table_is_c(self):
         status, table, said = self.fit(self.files())
         self.assertEqual(status, 0)
