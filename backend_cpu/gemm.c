@@ -12,7 +12,7 @@ enum {
 
 /* Strides of dimensions of extent 1 mean nothing; here they become those of a dense matrix. Then what
  * depends on the whole product is decided. */
-static void settle(cpu_product *g)
+static void settle(int dtype, cpu_product *g)
 {
     if (g->k == 1) {
         g->a_col = 1;
@@ -23,6 +23,7 @@ static void settle(cpu_product *g)
     if (g->n == 1)
         g->b_col = 1;
     g->by_dots = cpu_product_prefers_dots(g);
+    g->turned = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && cpu_product_prefers_turning(g);
 }
 
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, int64_t count)
@@ -70,11 +71,25 @@ static int64_t in_lines(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+static int64_t packed_elements(const cpu_product *g, int64_t size);
+
+/* A piece of C, and what its largest part or the rest behind those packs: either may be the more. */
+static int64_t turned_elements(const cpu_product *g, int64_t size)
+{
+    const int64_t rows = cpu_gemm_turned_rows(g), rest = g->m % rows;
+    const cpu_product first = cpu_product_turned(g, g->a, rows, NULL);
+    const cpu_product last = cpu_product_turned(g, g->a, rest > 0 ? rest : rows, NULL);
+    const int64_t packs = packed_elements(&first, size), packs_last = packed_elements(&last, size);
+    return rows * g->n + (packs > packs_last ? packs : packs_last);
+}
+
 /* Elements of what own kernels of f32 and f64 may pack (isa/gemm_tile.inc), whatever the tiles' size. */
 static int64_t packed_elements(const cpu_product *g, int64_t size)
 {
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
         return 0;
+    if (g->turned)
+        return turned_elements(g, size);
     const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
     const bool packs_b = g->b_col != 1 ||
                          (g->m > CPU_GEMM_FEW && g->n * g->k > CPU_GEMM_PACKED && !dense) ||
@@ -300,7 +315,7 @@ bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *produ
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
-    settle(&g);
+    settle(dtype, &g);
     const cpu_half_way way = cpu_half_product_way(dtype, g.m, g.n, g.k);
     if (way == CPU_HALF_LIBRARY && run_library(dtype, &g, threads)) {
         cpu_half_count(CPU_HALF_LIBRARY, 1);
@@ -318,7 +333,7 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     cpu_product g = *product;
     if (g.m == 0 || g.n == 0)
         return true;
-    settle(&g);
+    settle(dtype, &g);
     if (is_long_dot(dtype, &g))
         return run_long_dot(call, dtype, &g, threads, room);
     const bool own = cpu_product_own_is_best(dtype, &g, threads);
@@ -368,7 +383,7 @@ static void run_batch_parts(void *context, int64_t begin, int64_t end)
 static bool run_batch_alone(product_batch *batch, int threads)
 {
     const tern_call *call = batch->call;
-    settle(&batch->first);
+    settle(batch->dtype, &batch->first);
     if (cpu_is_half(batch->dtype))
         settle_half(
             cpu_half_product_way(batch->dtype, batch->first.m, batch->first.n, batch->first.k),

@@ -154,6 +154,9 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
     if (forced != UNFORCED && dtype == TERN_F32)
         return forced == FORCED_OWN;
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
+    if (fast && cpu_tuned_for(CPU_INTEL) &&
+        cpu_product_prefers_turning(g)) /* not measured elsewhere */
+        return flops <= table_flops;
     if (fast && fitted[cpu_tuning()] != NULL && fits_table(g) && !is_for_unpacked(g))
         return table_owns_it(g, threads);
     return flops <= most_own_flops(g, fast) && !is_narrow(g, fast);

@@ -112,6 +112,32 @@ static void test_gemm_more_than_a_block(void **state)
     kernel_each_isa(blocks, NULL);
 }
 
+/* Few columns against a transposed A: the transposed product, in pieces of up to 192 rows of C. */
+static void turned(void *context)
+{
+    (void)context;
+    static const int64_t columns[] = { 7, 8, 9, 11, 15, 16, 20, 24, 25, 33, 36, 37 };
+    static const int64_t rows[] = { 31, 32, 33, 192, 193, 400 };
+    static const int64_t depths[] = { 31, 32, 300 };
+    for (int n = 0; n < 12; n++)
+        for (int m = 0; m < 6; m++)
+            for (int k = 0; k < 3; k++) {
+                const product_case c = { TERN_F32,
+                                         .m = rows[m],
+                                         .k = depths[k],
+                                         .n = columns[n],
+                                         .a_layout = KARRAY_SWAPPED,
+                                         .threads = 1 + (m + n + k) % 2 };
+                product_check(&c);
+            }
+}
+
+static void test_gemm_of_few_columns_turned(void **state)
+{
+    (void)state;
+    kernel_each_isa(turned, NULL);
+}
+
 /* Weights' gradients, whose B is the batch: with AVX-512 rows that begin on cache lines, and all of those
  * that up to 128 rows of A read (32 where vectors across two lines cost), are read where they lie, and only a
  * strip of A is packed, on the stack. */
@@ -340,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_gemm_rows_of_every_tile),
         cmocka_unit_test(test_gemm_any_strides),
         cmocka_unit_test(test_gemm_more_than_a_block),
+        cmocka_unit_test(test_gemm_of_few_columns_turned),
         cmocka_unit_test(test_gemm_reads_what_lies_well),
         cmocka_unit_test(test_gemm_own_tiles),
         cmocka_unit_test(test_gemm_few_columns_in_a_last_vector),

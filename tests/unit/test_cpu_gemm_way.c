@@ -39,8 +39,8 @@ static void run_alone(int dtype, const cpu_product *g)
     free(scratch);
 }
 
-/* What is fetched early, and in blocks of another depth, changes no bit. */
-static void check_far(const far_case *c, cpu_gemm_far far)
+/* What is fetched early and in blocks of another depth, or made as the transposed product, changes no bit. */
+static void check_far(const far_case *c, cpu_gemm_far far, bool turned)
 {
     const int64_t a_dims[1] = { c->m * c->k }, b_dims[1] = { c->k * c->n };
     const int64_t out_dims[1] = { c->m * c->n };
@@ -53,6 +53,7 @@ static void check_far(const far_case *c, cpu_gemm_far far)
     run_alone((int)c->dtype, &g);
     g = product_of(c, &a, &b, &bias, &far_out);
     g.far = far;
+    g.turned = turned;
     run_alone((int)c->dtype, &g);
     const size_t bytes = (size_t)(c->m * c->n * tern_dtype_size(c->dtype));
     assert_memory_equal(near_out.view.data, far_out.view.data, bytes);
@@ -82,9 +83,9 @@ static void far_cases(void *context)
             const tern_dtype_t dtype = r == 3 ? TERN_F64 : TERN_F32;
             const far_case few = { dtype,   rows[r],  147 + r, 203 - 16 * r,
                                    way & 1, way == 2, way == 3 };
-            check_far(&few, CPU_GEMM_FAR_B);
+            check_far(&few, CPU_GEMM_FAR_B, false);
             const far_case narrow = { dtype, 203 - r, 147 + r, rows[r], true, way == 2, way == 3 };
-            check_far(&narrow, CPU_GEMM_FAR_A);
+            check_far(&narrow, CPU_GEMM_FAR_A, false);
         }
 }
 
@@ -92,6 +93,55 @@ static void test_far_operands_change_no_bits(void **state)
 {
     (void)state;
     kernel_each_isa(far_cases, NULL);
+}
+
+/* ---- turned ---------------------------------------------------------------------------------- */
+
+/* Pieces that are alike, and a last one that packs what the others do not: 36 rows of the transposed product
+ * against 193 and 400 columns. */
+static void turned_cases(void *context)
+{
+    (void)context;
+    static const int64_t columns[] = { 1, 4, 7, 11, 16, 24, 36, 50 };
+    static const int64_t rows[] = { 1, 33, 192, 193, 400 };
+    for (int n = 0; n < 8; n++)
+        for (int m = 0; m < 5; m++)
+            for (int64_t k = 30; k <= 630; k += 200) {
+                const tern_dtype_t dtype = m == 1 ? TERN_F64 : TERN_F32;
+                const far_case c = { dtype, rows[m], k, columns[n], true, false, false };
+                check_far(&c, CPU_GEMM_NEAR, true);
+            }
+}
+
+static void test_turning_changes_no_bits(void **state)
+{
+    (void)state;
+    kernel_each_isa(turned_cases, NULL);
+}
+
+static void test_what_is_turned(void **state)
+{
+    (void)state;
+    const cpu_product good = {
+        .m = 32, .k = 32, .n = 24, .a_row = 1, .a_col = 32, .b_row = 24, .b_col = 1
+    };
+    cpu_product g = good;
+    assert_true(cpu_product_prefers_turning(&g));
+    g.m = 31;
+    assert_false(cpu_product_prefers_turning(&g));
+    g = good, g.k = 31;
+    assert_false(cpu_product_prefers_turning(&g));
+    g = good, g.a_row = 32, g.a_col = 1;
+    assert_false(cpu_product_prefers_turning(&g));
+    g = good, g.b_row = 1, g.b_col = 32;
+    assert_false(cpu_product_prefers_turning(&g));
+    g = good, g.bias = &g;
+    assert_false(cpu_product_prefers_turning(&g));
+    g = good, g.accumulate = true;
+    assert_false(cpu_product_prefers_turning(&g));
+    for (g = good, g.n = 1; g.n < 60; g.n++)
+        assert_true(cpu_product_prefers_turning(&g) ==
+                    ((g.n >= 8 && g.n <= 24) || (g.n >= 33 && g.n <= 36)));
 }
 
 static void test_what_is_far(void **state)
@@ -173,6 +223,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_far_operands_change_no_bits),
         cmocka_unit_test(test_what_is_far),
+        cmocka_unit_test(test_turning_changes_no_bits),
+        cmocka_unit_test(test_what_is_turned),
         cmocka_unit_test(test_parts_are_rows_or_columns),
         cmocka_unit_test(test_threads_from_four_microseconds_on),
     };
