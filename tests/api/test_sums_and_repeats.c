@@ -43,19 +43,22 @@ static void test_index_add_writes(void **state)
     expect(tern_index_add(one, 0, WHOLE(1, 0), one), (const float[]){ 4 }, 1);
 }
 
-/* One that is owned is one reference more, as of other ops that return what they wrote. */
+/* As of other ops that write, what comes back is the argument, and no reference more. */
 static void test_index_add_in_owned_mode(void **state)
 {
     (void)state;
+    const int64_t live = tern_live_tensors();
     const bool before = tern_set_owned_mode(true);
-    tern_tensor *x = grid(), *index = WHOLE(1, 0), *source = tern_ones(TERN_SHAPE(1, 3));
-    tern_tensor *same = tern_index_add_(x, 0, index, source);
-    assert_ptr_equal(same, x);
-    tern_tensor *const all[] = { x, same, index, source };
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3)), *index = WHOLE(1, 0);
+    tern_tensor *source = tern_ones(TERN_SHAPE(1, 3));
+    assert_ptr_equal(tern_index_add_(x, 0, index, source), x);
+    tern_tensor *sum = tern_index_add(x, 0, index, source);
+    tern_tensor *const all[] = { x, index, source, sum };
     for (int i = 0; i < 4; i++)
         tern_release(all[i]);
     tern_set_owned_mode(before);
     assert_no_error();
+    assert_int_equal(tern_live_tensors(), live);
 }
 
 static void test_gradients_of_what_is_written(void **state)
