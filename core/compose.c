@@ -78,3 +78,8 @@ tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n
     }
     return result;
 }
+
+tern_tensor *core_reshape_copy(tern_tensor *t, tern_shape_t shape)
+{
+    return tern_reshape(tern_is_contiguous(t) ? tern_clone(t) : tern_contiguous(t), shape);
+}

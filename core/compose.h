@@ -37,6 +37,9 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
 tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n,
                                    tern_tensor *const *more, tern_tensor **const *out);
 
+/* t's elements in row-major order as a tensor of its own of another shape; never a view, as tern_reshape may be. */
+tern_tensor *core_reshape_copy(tern_tensor *t, tern_shape_t shape);
+
 /* A call that returns its own argument: in owned mode that is one reference more for the caller. */
 static inline tern_tensor *core_same(tern_thread *self, tern_tensor *t)
 {

@@ -36,7 +36,7 @@ static tern_tensor *index_add(tern_site_t site, tern_tensor *x, int dim, tern_te
     if (core_compose_check(&frame) && check_source(&frame.call, &along)) {
         uint8_t *region = &frame.call.self->autocast;
         const uint8_t autocast = *region;
-        *region = 0; /* scatter_add has a class, index_add has none */
+        *region = 0; /* autocast promotes what scatter_add takes, and has no class for index_add */
         index = core_spread_index(index, along, &source->view);
         out = index == NULL ? NULL
               : writes      ? tern_scatter_add_(x, along, index, source)
@@ -114,12 +114,7 @@ tern_tensor *tern_bincount_at(tern_site_t site, tern_tensor *x, tern_tensor *wei
     core_frame frame;
     tern_tensor *out = NULL;
     core_compose_begin(&frame, TERN_OP_bincount, site, 2, (tern_tensor *[]){ x, weights });
-    if (core_compose_check(&frame) && check_counted(&frame.call, least)) {
-        uint8_t *region = &frame.call.self->autocast;
-        const uint8_t autocast = *region;
-        *region = 0;
+    if (core_compose_check(&frame) && check_counted(&frame.call, least))
         out = counted(&frame.call, least);
-        *region = autocast;
-    }
     return core_compose_end(&frame, out);
 }

@@ -3,20 +3,13 @@
 #include "core/op_table.h"
 
 typedef struct pixels {
-    int64_t images, channels, height,
-        width; /* of the smaller plane; channels as pixel_shuffle leaves them */
+    int64_t images, channels; /* as pixel_shuffle leaves them */
+    int64_t height, width;    /* of the smaller plane */
     int64_t factor;
 } pixels;
 
-static int64_t image_count(const tern_view *x)
-{
-    int64_t images = 1;
-    for (int d = 0; d < x->ndim - 3; d++)
-        images *= x->shape[d];
-    return images;
-}
-
-static bool check(core_call *call, int64_t factor)
+/* What both functions ask of x, and its extents as they are. */
+static bool read_pixels(core_call *call, int64_t factor, pixels *p)
 {
     const tern_view *x = core_view(call, 0);
     if (x->ndim < 3)
@@ -25,35 +18,32 @@ static bool check(core_call *call, int64_t factor)
     if (factor < 1 || factor > INT32_MAX)
         return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the factor is %lld; it has to be positive",
                          (long long)factor);
+    const int64_t *last = x->shape + x->ndim - 3;
+    *p = (pixels){ 1, last[0], last[1], last[2], factor };
+    for (int d = 0; d < x->ndim - 3; d++)
+        p->images *= x->shape[d];
     return true;
 }
 
-static bool read_channels(core_call *call, int64_t factor, pixels *p)
+static bool split_channels(core_call *call, pixels *p)
 {
-    const tern_view *x = core_view(call, 0);
-    if (!check(call, factor))
-        return false;
-    const int64_t *last = x->shape + x->ndim - 3;
-    if (last[0] % (factor * factor) != 0)
-        return core_fail(call, TERN_ERR_SHAPE, NULL,
-                         "%lld channels are no multiple of %lld, the pixels that one becomes",
-                         (long long)last[0], (long long)(factor * factor));
-    *p = (pixels){ image_count(x), last[0] / (factor * factor), last[1], last[2], factor };
-    return true;
+    const int64_t square = p->factor * p->factor, channels = p->channels;
+    p->channels = channels / square;
+    return channels % square == 0 ||
+           core_fail(call, TERN_ERR_SHAPE, NULL,
+                     "%lld channels are no multiple of %lld, the pixels that one becomes",
+                     (long long)channels, (long long)square);
 }
 
-static bool read_planes(core_call *call, int64_t factor, pixels *p)
+static bool split_planes(core_call *call, pixels *p)
 {
-    const tern_view *x = core_view(call, 0);
-    if (!check(call, factor))
-        return false;
-    const int64_t *last = x->shape + x->ndim - 3;
-    if (last[1] % factor != 0 || last[2] % factor != 0)
-        return core_fail(call, TERN_ERR_SHAPE, NULL,
-                         "planes of %lld x %lld cannot be cut into squares of %lld",
-                         (long long)last[1], (long long)last[2], (long long)factor);
-    *p = (pixels){ image_count(x), last[0], last[1] / factor, last[2] / factor, factor };
-    return true;
+    const int64_t height = p->height, width = p->width;
+    p->height /= p->factor;
+    p->width /= p->factor;
+    return (height % p->factor == 0 && width % p->factor == 0) ||
+           core_fail(call, TERN_ERR_SHAPE, NULL,
+                     "planes of %lld x %lld cannot be cut into squares of %lld", (long long)height,
+                     (long long)width, (long long)p->factor);
 }
 
 /* x in the order of `moved`, as planes [..., channels, height, width]. */
@@ -67,16 +57,17 @@ static tern_tensor *planes(const tern_view *x, tern_tensor *moved, int64_t chann
     last[0] = channels;
     last[1] = height;
     last[2] = width;
-    return tern_reshape(tern_is_contiguous(moved) ? tern_clone(moved) : moved, shape);
+    return core_reshape_copy(moved, shape);
 }
 
 tern_tensor *tern_pixel_shuffle_at(tern_site_t site, tern_tensor *x, int64_t factor)
 {
     core_frame frame;
-    pixels p = { 0 };
+    core_call *call = &frame.call;
+    pixels p;
     tern_tensor *out = NULL;
     core_compose_begin(&frame, TERN_OP_pixel_shuffle, site, 1, &x);
-    if (core_compose_check(&frame) && read_channels(&frame.call, factor, &p)) {
+    if (core_compose_check(&frame) && read_pixels(call, factor, &p) && split_channels(call, &p)) {
         const int64_t f = p.factor;
         tern_tensor *parts =
             tern_reshape(x, TERN_SHAPE(p.images, p.channels, f, f, p.height, p.width));
@@ -89,10 +80,11 @@ tern_tensor *tern_pixel_shuffle_at(tern_site_t site, tern_tensor *x, int64_t fac
 tern_tensor *tern_pixel_unshuffle_at(tern_site_t site, tern_tensor *x, int64_t factor)
 {
     core_frame frame;
-    pixels p = { 0 };
+    core_call *call = &frame.call;
+    pixels p;
     tern_tensor *out = NULL;
     core_compose_begin(&frame, TERN_OP_pixel_unshuffle, site, 1, &x);
-    if (core_compose_check(&frame) && read_planes(&frame.call, factor, &p)) {
+    if (core_compose_check(&frame) && read_pixels(call, factor, &p) && split_planes(call, &p)) {
         const int64_t f = p.factor;
         tern_tensor *parts =
             tern_reshape(x, TERN_SHAPE(p.images, p.channels, p.height, f, p.width, f));

@@ -4,19 +4,27 @@
 #include "core/op_table.h"
 #include "core/rules.h"
 
+static bool too_many(core_call *call, int64_t times, int64_t elements)
+{
+    return core_fail(call, TERN_ERR_SHAPE, NULL, "%lld times %lld elements are too many",
+                     (long long)times, (long long)elements);
+}
+
 /* x [before, n, after] with each of n `times` times. */
-static tern_tensor *all_alike(tern_tensor *x, int dim, int64_t times)
+static tern_tensor *all_alike(core_call *call, tern_tensor *x, int dim, int64_t times)
 {
     int64_t before = 1, after = 1;
     const tern_view *v = &x->view;
+    const int64_t extent = v->shape[dim];
     tern_shape_t shape = tern_shape(x);
     for (int d = 0; d < v->ndim; d++)
         *(d < dim ? &before : &after) *= d != dim ? v->shape[d] : 1;
-    if (__builtin_mul_overflow(v->shape[dim], times, &shape.dims[dim])) /* reshape says so */
-        shape.dims[dim] = INT64_MAX;
-    tern_tensor *parts = tern_reshape(x, TERN_SHAPE(before, v->shape[dim], 1, after));
-    tern_tensor *wide = tern_expand(parts, TERN_SHAPE(before, v->shape[dim], times, after));
-    return tern_reshape(times == 1 ? tern_clone(wide) : wide, shape);
+    if (__builtin_mul_overflow(extent, times, &shape.dims[dim])) {
+        too_many(call, times, extent);
+        return NULL;
+    }
+    tern_tensor *parts = tern_reshape(x, TERN_SHAPE(before, extent, 1, after));
+    return core_reshape_copy(tern_expand(parts, TERN_SHAPE(before, extent, times, after)), shape);
 }
 
 static bool below_zero(core_call *call, int64_t times)
@@ -58,8 +66,7 @@ static bool read_total(core_call *call, tern_tensor *repeats, tern_tensor *ends,
     if (value[0] < 0)
         return below_zero(call, value[0]);
     if (__builtin_mul_overflow(value[1], repeats->view.numel, &most))
-        return core_fail(call, TERN_ERR_SHAPE, NULL, "%lld times %lld elements are too many",
-                         (long long)value[1], (long long)repeats->view.numel);
+        return too_many(call, value[1], repeats->view.numel);
     *out_total = value[2];
     return true;
 }
@@ -80,26 +87,30 @@ static tern_tensor *one_by_one(core_call *call, tern_tensor *x, tern_tensor *rep
     return tern_index_select(x, dim, tern_searchsorted(ends, places, true));
 }
 
+static tern_tensor *repeated(core_call *call, tern_tensor *x, tern_operand repeats, int dim)
+{
+    int32_t along = dim;
+    const bool is_number = repeats.kind_ != 0;
+    if (!is_number && call->in[1] == NULL)
+        core_fail(call, TERN_ERR_ARGUMENT, NULL, "repeats is NULL");
+    else if (x->view.ndim == 0)
+        core_fail(call, TERN_ERR_SHAPE, "tern_reshape(x, TERN_SHAPE(1))", "x has no dimensions");
+    else if (core_normalise_dim(call, &along, x->view.ndim) &&
+             (is_number ? check_number(call, repeats) : check_tensor(call, along)))
+        return is_number ? all_alike(call, x, along, repeats.value_.i)
+                         : one_by_one(call, x, call->in[1], along);
+    return NULL;
+}
+
 tern_tensor *tern_repeat_interleave_at(tern_site_t site, tern_tensor *x, tern_operand repeats,
                                        int dim)
 {
     core_frame frame;
-    core_call *call = &frame.call;
     const bool is_number = repeats.kind_ != 0;
     tern_tensor *out = NULL;
-    int32_t along = dim;
     core_compose_begin(&frame, TERN_OP_repeat_interleave, site, is_number ? 1 : 2,
                        (tern_tensor *[]){ x, is_number ? NULL : repeats.value_.tensor });
-    if (!core_compose_check(&frame)) {
-    } else if (!is_number && call->in[1] == NULL) {
-        core_fail(call, TERN_ERR_ARGUMENT, NULL, "repeats is NULL");
-    } else if (x->view.ndim == 0) {
-        core_fail(call, TERN_ERR_SHAPE, "tern_reshape(x, TERN_SHAPE(1))", "x has no dimensions");
-    } else if (core_normalise_dim(call, &along, x->view.ndim)) {
-        if (is_number && check_number(call, repeats))
-            out = all_alike(x, along, repeats.value_.i);
-        else if (!is_number && check_tensor(call, along))
-            out = one_by_one(call, x, call->in[1], along);
-    }
+    if (core_compose_check(&frame))
+        out = repeated(&frame.call, x, repeats, dim);
     return core_compose_end(&frame, out);
 }

@@ -100,9 +100,9 @@ TERN_API tern_tensor *tern_bincount_at(tern_site_t, tern_tensor *x, tern_tensor 
                                        int64_t least);
 #define tern_bincount(x, weights, least) tern_bincount_at(TERN_HERE, x, weights, least)
 
-/* Elements along dim, each as often as `repeats` says: a number, or a tensor (1-D or 0-dim, integers) with one for each,
- * or one for all. repeat_interleave([a, b], 2, 0) is [a, a, b, b]. Of a tensor the host reads how many
- * come together: it waits for a device. A new tensor. */
+/* Elements along dim, each as often as `repeats` says: a number, or a tensor (1-D or 0-dim, integers) with one
+ * for each, or one for all. repeat_interleave([a, b], 2, 0) is [a, a, b, b]. Of a tensor the host reads how
+ * many come together: it waits for a device. A new tensor. */
 TERN_API tern_tensor *tern_repeat_interleave_at(tern_site_t, tern_tensor *x, tern_operand repeats,
                                                 int dim);
 #define tern_repeat_interleave(x, repeats, dim) \

@@ -264,7 +264,8 @@ TERN_API void tern_scope_end(tern_scope *scope);
         tern_scope_begin()
 #endif
 /* Bindings: while on, results belong to the caller alone (one reference) and no scope. Returns the
- * previous setting. Per thread. */
+ * previous setting. Per thread. A call that writes its argument (add_, copy_) gives that back, and no reference
+ * more; another that gives back its argument (contiguous of a contiguous tensor) gives one more. */
 TERN_API bool tern_set_owned_mode(bool on);
 /* Tensors alive that this process holds, in scopes, retained or saved for backward. */
 TERN_API int64_t tern_live_tensors(void);

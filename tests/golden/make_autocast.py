@@ -71,6 +71,7 @@ ROWS = {
     "einsum": ("einsum", lambda a, b: torch.einsum("ij,jk->ik", a, b), m, m),
     "embedding": ("embedding", lambda a: F.embedding(index, a), m),
     "gather": ("gather", lambda a: torch.gather(a, 0, index), m),
+    "index_add": ("index_add", lambda a, b: a.index_add(0, index[0], b), m, m),
     "scatter_add": ("scatter_add", lambda a, b: a.scatter_add(0, index, b), m, m),
     "index_put": ("index_put", lambda a, b: a.index_put((index[0],), b), m, m),
     # the modes "constant" and "circular"; the others have ops and classes of their own
