@@ -31,12 +31,23 @@ static tern_tensor *gemm(tern_tensor *a, tern_tensor *b)
     return core_op2(TERN_OP_gemm, TERN_HERE, NULL, a, b);
 }
 
+static bool is_number(const tern_tensor *t)
+{
+    return t != NULL && t->view.ndim == 2 && t->view.numel == 1;
+}
+
+/* A matrix times a number, as of dot, is no work for a library of products. */
+static tern_tensor *gradient(tern_tensor *a, tern_tensor *b)
+{
+    return is_number(a) || is_number(b) ? tern_mul(a, b) : gemm(a, b);
+}
+
 void back_gemm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     if (tern_needs_grad(ctx, 0))
-        grad_in[0] = gemm(grad, tern_transpose(core_saved_in(ctx, 1), -1, -2));
+        grad_in[0] = gradient(grad, tern_transpose(core_saved_in(ctx, 1), -1, -2));
     if (tern_needs_grad(ctx, 1))
-        grad_in[1] = gemm(tern_transpose(core_saved_in(ctx, 0), -1, -2), grad);
+        grad_in[1] = gradient(tern_transpose(core_saved_in(ctx, 0), -1, -2), grad);
 }
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
