@@ -132,8 +132,8 @@ enum {
     CPU_GEMM_FAR_KC = 64,   /* two blocks of a far operand, or a panel and A, stay in a cache */
     CPU_GEMM_FAR_ROWS = 40, /* of A against a far B, and columns of B against a far A: one panel */
     CPU_GEMM_FAR_COLUMNS = 48,
-    CPU_GEMM_TURNED =
-        192 /* rows of C that are turned at a time: of 36 columns half of a first-level cache */
+    /* Rows of C that are turned at a time: 18 KiB of 24 columns, which stay in a first-level cache. */
+    CPU_GEMM_TURNED = 192
 };
 
 /* Blocks of at most `most`, a multiple of `align`, and as even as that allows: a small rest would
