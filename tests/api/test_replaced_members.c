@@ -177,7 +177,7 @@ static void check_optional(const sample *s, const char *name)
     tern_tensor *y = run(s), *slope = slope_of(s, y);
     put(s, name, NULL);
     tern_tensor *without = run(s);
-    assert_close(distance(y, without), 0, 1e-5);
+    assert_close(distance(y, without), 0, 1e-4); /* of all elements; a GPU's sums differ */
     assert_close(distance(slope, slope_of(s, without)), 0, 1e-4);
     assert_null(tern_module_tensor(s->layer, name));
 }

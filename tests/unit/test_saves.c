@@ -184,7 +184,8 @@ static void test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_fi
     tern_state_save(state, file_path("killed"));
     assert_no_error();
     tern_state_set_number(state, "n", 2);
-    tern_state_set(state, "large", tern_ones(TERN_SHAPE(1 << 16)));
+    /* no child of a fork has its parent's GPU */
+    tern_state_set(state, "large", tern_ones(TERN_SHAPE(1 << 16), .device = TERN_CPU));
     const pid_t child = fork();
     if (child == 0) {
         const struct rlimit tight = { 100 << 10, 100 << 10 }, no_core = { 0, 0 };
