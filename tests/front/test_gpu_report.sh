@@ -20,7 +20,7 @@ report() { python3 "$source/tools/cuda/gpu_report.py" "$out" >/dev/null; }
 
 mkdir "$out/suites"
 for stage in build machine suites ops sequences; do echo "0 7" >"$out/$stage.status"; done
-echo "cuda:0 simulated" >"$out/machine.log"
+printf '  device              cuda:0\n  simulated           yes\n' >"$out/machine.log"
 echo "budget: 79 kernels" >"$out/build.log"
 printf 'ops-test_half\t0\t3\n' >"$out/suites/ops-test_half.tsv"
 printf 'api-test_sort\t9\t4\n' >"$out/suites/api-test_sort.tsv"
@@ -59,10 +59,15 @@ python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["suites"]["api
 
 printf 'api-test_sort\t0\t4\n' >"$out/suites/api-test_sort.tsv"
 for stage in table sanitizer compiled; do echo "0 7" >"$out/$stage.status"; done
+printf '  device              cuda:0\n  simulated           no\n' >"$out/machine.log"
 report || {
     echo "all is well, and the report says it is not" >&2
     bad=1
 }
+if grep -q "rehearsal" "$out/report.md"; then
+    echo "a real GPU is taken for a simulated device" >&2
+    bad=1
+fi
 
 # ---- libraries: those of PyTorch's wheels are found, and one that was not opened is no success ----------
 
@@ -82,4 +87,21 @@ grep -q '^1 ' "$out/check/machine.status" || {
     echo "a machine without cuDNN is one with it" >&2
     bad=1
 }
+
+# ---- a build that was made elsewhere is used as it is ---------------------------------------------------
+
+mkdir -p "$out/build/lib"
+echo plugin >"$out/build/lib/libtern_cuda.so"
+(cd "$source" && PYTHONPATH=$out/site LD_LIBRARY_PATH=/own TERN_GPU_BUILD=$out/build \
+    sh tools/cuda/gpu_check.sh "$out/packed" build machine) >/dev/null 2>&1 || true
+for text in build.log:"built elsewhere" machine.log:"/own:$out/build/lib"; do
+    grep -qF -e "${text#*:}" "$out/packed/${text%%:*}" || {
+        echo "not in ${text%%:*} of a packed build: ${text#*:}" >&2
+        bad=1
+    }
+done
+if sh "$source/tools/cuda/gpu_pack.sh" "$out/site" "$out/pack.tar.xz" 2>/dev/null; then
+    echo "a folder without a build was packed" >&2
+    bad=1
+fi
 exit "$bad"

@@ -8,7 +8,8 @@
 #   TERN_GPU_BUILD    build folder (build/gpu)       TERN_GPU_SECONDS   for the whole call (520)
 #   TERN_GPU_DEVICE   cuda                           TERN_GPU_PYTHON    python3, PyTorch in it or not
 #   TERN_GPU_ARCH     90                             TERN_GPU_PARALLEL  suites at a time (4)
-# Where the machine has no cJSON or cmocka, CMAKE_PREFIX_PATH names a folder with their include/ and lib/.
+# Where the machine has no cJSON or cmocka, CMAKE_PREFIX_PATH names a folder with their include/ and lib/. A build folder
+# that gpu_pack.sh made elsewhere is used as it is.
 # TERN_SIM_DEVICES=1 makes a rehearsal of it on a simulated device; the report says so.
 set -eu
 
@@ -39,6 +40,9 @@ for place in sys.path:
     for found in sorted(pathlib.Path(place).glob("nvidia/*/lib")):
         print(found)' 2>/dev/null | tr '\n' ':') || folders=
 [ -z "$folders" ] || export LD_LIBRARY_PATH="${folders%:}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+packed=
+[ -f "$build/CMakeCache.txt" ] || [ ! -x "$build/bin/tern" ] || packed=yes
+[ -z "$packed" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$build/lib"
 
 left() { echo $((until - $(date +%s))); }
 
@@ -84,6 +88,10 @@ has_torch() {
 # ---- stages: each writes $out/STAGE.log and more; 0: it came to its end --------------------------------
 
 stage_build() {
+    [ -z "$packed" ] || {
+        echo "built elsewhere (tools/cuda/gpu_pack.sh): $(ls -l "$build/lib/libtern_cuda.so")"
+        return
+    }
     if [ -n "$rehearsal" ]; then
         cmake --preset minimal -B "$build" -DTERN_SIM=ON -DTERN_BENCH=ON -DTERN_CUDA=OFF
         cmake --build "$build" -j "$jobs"
