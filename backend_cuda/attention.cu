@@ -1,8 +1,13 @@
 /* Attention in one pass over the keys: a block holds a tile of rows (queries; for the keys' gradients,
- * keys) and walks over tiles of columns. A warp owns up to four rows, its lanes are columns; scores never
- * leave it but for a tile of weights in shared memory. f32 inside (f64 for f64); fixed order. */
+ * keys) and walks over tiles of columns. A warp owns R rows, its lanes are columns; scores never leave it but
+ * for a tile of weights in shared memory. What limits it is how often shared memory is read: of rows, which
+ * all lanes read alike, 16 bytes at a time, and a column's element once for all rows of the warp. f32 inside (f64
+ * for f64); fixed order. */
+#include <type_traits>
+
 #include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
+#include "backend_cuda/pack.cuh"
 #include "backend_cuda/philox.cuh"
 #include "backend_cuda/reduce.cuh"
 
@@ -10,9 +15,23 @@ using namespace cuda;
 
 constexpr int WARPS = CUDA_ATTENTION_WARPS;
 constexpr int THREADS = 32 * WARPS;
-constexpr int MOST_ROWS = 4; /* of a warp */
-constexpr int WEIGHTS = 33; /* a row of a tile's weights: columns, and one that spreads the banks */
+constexpr int WEIGHTS = CUDA_ATTENTION_WEIGHTS; /* a row of a tile's weights */
 
+template <typename T> constexpr int WIDE = 16 / (int)sizeof(T); /* elements of 16 bytes */
+
+static __device__ __forceinline__ int warp_of()
+{
+    return (int)threadIdx.x / 32;
+}
+static __device__ __forceinline__ int lane_of()
+{
+    return (int)threadIdx.x % 32;
+}
+/* Row j of this warp. */
+static __device__ __forceinline__ int64_t row_of(int j)
+{
+    return warp_of() + WARPS * j;
+}
 /* A head of a batch; of q, and the one of k and v that serves it. */
 struct head {
     int64_t b, h, g;
@@ -25,17 +44,65 @@ static __device__ __forceinline__ S *row_at(const cuda_attention_rows &o, int64_
     return (S *)o.data + b * o.stride[0] + h * o.stride[1] + row * o.stride[2];
 }
 
-/* `room` rows of `width` elements, `ld` apart, of which the first `count` exist and the others are 0. */
+/* N elements of memory become as many of shared memory, 16 bytes at a time. */
+template <typename S, int N>
+static __device__ __forceinline__ void put(real<S> *to, const pack<S, N> &some)
+{
+    constexpr int W = WIDE<real<S>>;
+#pragma unroll
+    for (int i = 0; i < N; i += W) {
+        pack<real<S>, W> part;
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            part.at[k] = widen(some.at[i + k]);
+        *(pack<real<S>, W> *)(to + i) = part;
+    }
+}
+
+/* `room` rows of `width` elements, `ld` apart, of which the first `count` exist and the others are 0; a thread has
+ * several loads under way. */
 template <typename S>
 static __device__ __forceinline__ void load_tile(real<S> *to, int64_t ld,
                                                  const cuda_attention_rows &o, int64_t b, int64_t h,
-                                                 int64_t first, int64_t count, int room,
+                                                 int64_t first, int64_t count, int64_t room,
                                                  int64_t width)
 {
-    for (int64_t i = threadIdx.x; i < room * width; i += THREADS) {
-        const int64_t r = i / width, c = i % width;
-        to[r * ld + c] = r < count ? widen(row_at<S>(o, b, h, first + r)[c]) : (real<S>)0;
+    constexpr int AT_ONCE = 4, N = 16 / (int)sizeof(S);
+    const S *from = row_at<S>(o, b, h, first);
+    const int64_t step = o.stride[2];
+    if (width % N == 0 && (((uintptr_t)from | (uintptr_t)(step * (int64_t)sizeof(S))) & 15u) == 0) {
+        const int per_row = (int)(width / N), all = (int)room * per_row;
+        for (int first_pack = (int)threadIdx.x; first_pack < all; first_pack += THREADS * AT_ONCE) {
+            pack<S, N> some[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const int i = first_pack + THREADS * k, r = i / per_row;
+                some[k] = {};
+                if (i < all && r < count)
+                    some[k] = *(const pack<S, N> *)(from + r * step + (i - r * per_row) * N);
+            }
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const int i = first_pack + THREADS * k, r = i / per_row;
+                if (i < all)
+                    put(to + r * ld + (i - r * per_row) * N, some[k]);
+            }
+        }
+        return;
     }
+    for (int64_t r0 = warp_of(); r0 < room; r0 += WARPS * AT_ONCE)
+        for (int64_t c = lane_of(); c < width; c += 32) {
+            real<S> some[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const int64_t r = r0 + WARPS * k;
+                some[k] = r < count ? widen(from[r * step + c]) : (real<S>)0;
+            }
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (r0 + WARPS * k < room)
+                    to[(r0 + WARPS * k) * ld + c] = some[k];
+        }
 }
 
 template <typename S>
@@ -44,19 +111,36 @@ static __device__ __forceinline__ void store_tile(const real<S> *from, const rea
                                                   int64_t h, int64_t first, int64_t count,
                                                   int64_t width)
 {
-    for (int64_t i = threadIdx.x; i < count * width; i += THREADS) {
-        const int64_t r = i / width;
-        const real<S> f = factor != nullptr ? factor[r] : (real<S>)1;
-        row_at<S>(o, b, h, first + r)[i % width] = narrow<S>(from[i] * f);
-    }
+    for (int64_t r = warp_of(); r < count; r += WARPS)
+        for (int64_t c = lane_of(); c < width; c += 32)
+            row_at<S>(o, b, h, first + r)[c] =
+                narrow<S>(from[r * width + c] * (factor != nullptr ? factor[r] : (real<S>)1));
 }
 
-template <typename T> static __device__ __forceinline__ T dot(const T *x, const T *y, int64_t n)
+/* sum[j] = row j of this warp times the column; rows are `ld` apart, and all begin at 16 bytes. */
+template <int R, typename T>
+static __device__ __forceinline__ void dot_rows(const T *rows, int64_t ld, const T *column,
+                                                int64_t n, T (&sum)[R])
 {
-    T sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
+    constexpr int W = WIDE<T>;
+    int64_t i = 0;
+#pragma unroll
+    for (int j = 0; j < R; j++)
+        sum[j] = 0;
+    for (; i + W <= n; i += W) {
+        const pack<T, W> some = *(const pack<T, W> *)(column + i);
+#pragma unroll
+        for (int j = 0; j < R; j++) {
+            const pack<T, W> x = *(const pack<T, W> *)(rows + row_of(j) * ld + i);
+#pragma unroll
+            for (int k = 0; k < W; k++)
+                sum[j] += x.at[k] * some.at[k];
+        }
+    }
+    for (; i < n; i++)
+#pragma unroll
+        for (int j = 0; j < R; j++)
+            sum[j] += rows[row_of(j) * ld + i] * column[i];
 }
 
 /* Never one fma with what follows. */
@@ -99,27 +183,47 @@ static __device__ __forceinline__ T kept(const cuda_attention_args &a, const hea
     return (int32_t)uniform24(a.seed, a.draw, element) >= a.least ? (T)a.keep_scale : (T)0;
 }
 
-/* to[r] (+)= weights[r] x for the rows of this warp; x has `count` rows. */
-template <typename T>
+/* to[r] = to[r] factor[r] + weights[r] x for the rows of this warp; x has `count` rows, `ld` apart. */
+template <int R, typename T>
 static __device__ __forceinline__ void mix(T *to, int64_t width, const T *weights, const T *x,
-                                           int64_t ld, int count, int rows, const T *factor)
+                                           int64_t ld, int count, const T *factor)
 {
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    for (int64_t c = lane; c < width; c += 32) {
-        T sum[MOST_ROWS] = {};
-        for (int i = 0; i < count; i++) {
-            const T value = x[i * ld + c];
+    constexpr int W = WIDE<T>;
+    for (int64_t c = lane_of(); c < width; c += 64) {
+        const int64_t d = c + 32 < width ? c + 32 : c; /* the second column, if there is one */
+        T sum[R] = {}, other[R] = {};
+        int i = 0;
+        for (; i + W <= count; i += W) {
+            T some[W], more[W];
 #pragma unroll
-            for (int j = 0; j < MOST_ROWS; j++)
-                if (WARPS * j < rows)
-                    sum[j] += weights[(warp + WARPS * j) * WEIGHTS + i] * value;
-        }
-#pragma unroll
-        for (int j = 0; j < MOST_ROWS; j++)
-            if (WARPS * j < rows) {
-                T *cell = to + (warp + WARPS * j) * width + c;
-                *cell = *cell * (factor != nullptr ? factor[j] : (T)1) + sum[j];
+            for (int k = 0; k < W; k++) {
+                some[k] = x[(i + k) * ld + c];
+                more[k] = x[(i + k) * ld + d];
             }
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                const pack<T, W> w = *(const pack<T, W> *)(weights + row_of(j) * WEIGHTS + i);
+#pragma unroll
+                for (int k = 0; k < W; k++) {
+                    sum[j] += w.at[k] * some[k];
+                    other[j] += w.at[k] * more[k];
+                }
+            }
+        }
+        for (; i < count; i++)
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                sum[j] += weights[row_of(j) * WEIGHTS + i] * x[i * ld + c];
+                other[j] += weights[row_of(j) * WEIGHTS + i] * x[i * ld + d];
+            }
+#pragma unroll
+        for (int j = 0; j < R; j++) {
+            T *cell = to + row_of(j) * width;
+            const T f = factor != nullptr ? factor[j] : (T)1;
+            cell[c] = cell[c] * f + sum[j];
+            if (d != c)
+                cell[d] = cell[d] * f + other[j];
+        }
     }
 }
 
@@ -135,103 +239,107 @@ static __device__ __forceinline__ head head_of(const cuda_attention_args &a, int
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
-/* Of each row of a warp, over the keys so far: the largest score, and the sum of exponentials below it. */
-template <typename T> struct running {
-    T top[MOST_ROWS], sum[MOST_ROWS];
+/* Of each row of a warp, over the keys so far: the largest score, and this lane's sum of exponentials below it. */
+template <typename T, int R> struct running {
+    T top[R], sum[R];
 };
 
 /* Scores of the warp's rows of a tile of queries with the key of this lane. */
-template <typename S>
+template <int R, typename S>
 static __device__ __forceinline__ void score_rows(const cuda_attention_args &a, const head &p,
                                                   int64_t q0, int64_t k0, const real<S> *q,
-                                                  const real<S> *keys, int64_t ld,
-                                                  real<S> (&score)[MOST_ROWS])
+                                                  int64_t q_ld, const real<S> *keys, int64_t ld,
+                                                  real<S> (&score)[R])
 {
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int lane = lane_of();
+    dot_rows(q, q_ld, keys + (lane < a.columns ? lane : 0) * ld, a.d, score);
 #pragma unroll
-    for (int j = 0; j < MOST_ROWS; j++)
-        if (WARPS * j < a.rows)
-            score[j] = lane < a.columns
-                           ? score_of<S>(a, p, q0 + warp + WARPS * j, k0 + lane,
-                                         dot(q + (warp + WARPS * j) * a.d, keys + lane * ld, a.d))
-                           : -(real<S>)INFINITY;
+    for (int j = 0; j < R; j++)
+        score[j] = lane < a.columns ? score_of<S>(a, p, q0 + row_of(j), k0 + lane, score[j])
+                                    : -(real<S>)INFINITY;
 }
 
 /* Scores become weights below the largest so far; `factor` is what earlier results shrink by. */
-template <typename T>
+template <int R, typename T>
 static __device__ __forceinline__ void weigh_rows(const cuda_attention_args &a, const head &p,
-                                                  int64_t q0, int64_t k0,
-                                                  const T (&score)[MOST_ROWS], running<T> &r,
-                                                  T *weights, T (&factor)[MOST_ROWS])
+                                                  int64_t q0, int64_t k0, const T (&score)[R],
+                                                  running<T, R> &r, T *weights, T (&factor)[R])
 {
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < MOST_ROWS; j++)
-        if (WARPS * j < a.rows) {
-            const T here = warp_max(score[j]);
-            const T next = here > r.top[j] || here != here ? here : r.top[j];
-            const T shift = next == -(T)INFINITY ? (T)0 : next;
-            const T weight = exp_of(score[j] - shift);
-            factor[j] = next == r.top[j] ? (T)1 : exp_of(r.top[j] - next);
-            r.sum[j] = r.sum[j] * factor[j] + warp_sum(weight);
-            r.top[j] = next;
-            weights[(warp + WARPS * j) * WEIGHTS + lane] =
-                weight * kept<T>(a, p, q0 + warp + WARPS * j, k0 + lane);
-        }
+    for (int j = 0; j < R; j++) {
+        const T here = warp_max(score[j]);
+        const T next = here > r.top[j] || here != here ? here : r.top[j];
+        const T shift = next == -(T)INFINITY ? (T)0 : next;
+        const T weight = exp_of(score[j] - shift);
+        factor[j] = next == r.top[j] ? (T)1 : exp_of(r.top[j] - next);
+        r.sum[j] = r.sum[j] * factor[j] + weight;
+        r.top[j] = next;
+        weights[row_of(j) * WEIGHTS + lane_of()] =
+            weight * kept<T>(a, p, q0 + row_of(j), k0 + lane_of());
+    }
 }
 
 /* What each row's result is multiplied by, and its logarithm of the sum; `count` rows exist. */
-template <typename T>
+template <int R, typename T>
 static __device__ __forceinline__ void end_rows(const cuda_attention_args &a, const head &p,
-                                                int64_t q0, int64_t count, const running<T> &r,
+                                                int64_t q0, int64_t count, const running<T, R> &r,
                                                 T *factors)
 {
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < MOST_ROWS; j++)
-        if (WARPS * j < a.rows && lane == 0) {
-            const int64_t row = warp + WARPS * j;
-            factors[row] = r.sum[j] == (T)0 ? (T)0 : (T)1 / r.sum[j];
-            if (row < count)
-                ((T *)a.lse)[(p.b * a.heads + p.h) * a.t + q0 + row] =
-                    r.sum[j] == (T)0 ? -(T)INFINITY : r.top[j] + log_of(r.sum[j]);
-        }
+    for (int j = 0; j < R; j++) {
+        const int64_t row = row_of(j);
+        const T sum = warp_sum(r.sum[j]);
+        if (lane_of() != 0)
+            continue;
+        factors[row] = sum == (T)0 ? (T)0 : (T)1 / sum;
+        if (row < count)
+            ((T *)a.lse)[(p.b * a.heads + p.h) * a.t + q0 + row] =
+                sum == (T)0 ? -(T)INFINITY : r.top[j] + log_of(sum);
+    }
 }
 
-template <typename S>
+template <int R, typename S>
 __global__ void __launch_bounds__(THREADS) k_attention(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
     extern __shared__ __align__(16) unsigned char dyn_smem[];
-    const int64_t ld = (a.d > a.e ? a.d : a.e) + 1, tiles = (a.t + a.rows - 1) / a.rows;
-    T *q = (T *)dyn_smem, *tile = q + a.rows * a.d, *y = tile + a.columns * ld;
-    T *weights = y + a.rows * a.e;
+    constexpr int ROWS = WARPS * R;
+    const int64_t q_ld = a.row_ld[0], k_ld = a.column_ld[0], v_ld = a.column_ld[1];
+    const int64_t tiles = (a.t + ROWS - 1) / ROWS;
+    T *q = (T *)dyn_smem, *weights = q + ROWS * q_ld, *y = weights + ROWS * WEIGHTS;
+    T *k = y + ROWS * a.e, *v = a.apart ? k + a.columns * k_ld : k;
     for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const head p = head_of(a, unit / tiles);
-        const int64_t q0 = unit % tiles * a.rows, count = smaller(a.rows, a.t - q0);
+        const int64_t q0 = unit % tiles * ROWS, count = smaller(ROWS, a.t - q0);
         const int64_t seen = a.causal ? smaller(a.s, q0 + count) : a.s;
-        running<T> r;
-        T factor[MOST_ROWS], score[MOST_ROWS];
-        for (int j = 0; j < MOST_ROWS; j++) {
+        running<T, R> r;
+        T factor[R], score[R];
+#pragma unroll
+        for (int j = 0; j < R; j++) {
             r.top[j] = -(T)INFINITY;
             r.sum[j] = 0;
         }
-        load_tile<S>(q, a.d, a.q, p.b, p.h, q0, count, a.rows, a.d);
-        for (int64_t i = threadIdx.x; i < a.rows * a.e; i += THREADS)
+        load_tile<S>(q, q_ld, a.q, p.b, p.h, q0, count, ROWS, a.d);
+        for (int64_t i = threadIdx.x; i < ROWS * a.e; i += THREADS)
             y[i] = 0;
         for (int64_t k0 = 0; k0 < seen; k0 += a.columns) {
             const int64_t keys = smaller(a.columns, a.s - k0);
-            load_tile<S>(tile, ld, a.k, p.b, p.g, k0, keys, a.columns, a.d);
+            load_tile<S>(k, k_ld, a.k, p.b, p.g, k0, keys, a.columns, a.d);
+            if (a.apart)
+                load_tile<S>(v, v_ld, a.v, p.b, p.g, k0, keys, a.columns, a.e);
             __syncthreads();
-            score_rows<S>(a, p, q0, k0, q, tile, ld, score);
-            __syncthreads();
-            load_tile<S>(tile, ld, a.v, p.b, p.g, k0, keys, a.columns, a.e);
-            weigh_rows(a, p, q0, k0, score, r, weights, factor);
-            __syncthreads();
-            mix(y, a.e, weights, tile, ld, a.columns, a.rows, factor);
+            score_rows<R, S>(a, p, q0, k0, q, q_ld, k, k_ld, score);
+            if (!a.apart) {
+                __syncthreads();
+                load_tile<S>(v, v_ld, a.v, p.b, p.g, k0, keys, a.columns, a.e);
+                __syncthreads();
+            }
+            weigh_rows<R>(a, p, q0, k0, score, r, weights, factor);
+            __syncwarp(FULL_MASK); /* a warp mixes by its own weights */
+            mix<R>(y, a.e, weights, v, v_ld, a.columns, factor);
             __syncthreads();
         }
-        end_rows(a, p, q0, count, r, weights);
+        end_rows<R>(a, p, q0, count, r, weights);
         __syncthreads();
         store_tile<S>(y, weights, a.y, p.b, p.h, q0, count, a.e);
         __syncthreads();
@@ -260,48 +368,54 @@ static __device__ __forceinline__ real<S> delta_of(const cuda_attention_args &a,
     return warp_sum(sum);
 }
 
-template <typename S>
+template <int R, typename S>
 __global__ void __launch_bounds__(THREADS) k_attention_grad_q(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
     extern __shared__ __align__(16) unsigned char dyn_smem[];
-    const int64_t k_ld = a.d + 1, v_ld = a.e + 1, tiles = (a.t + a.rows - 1) / a.rows;
-    T *q = (T *)dyn_smem, *grad = q + a.rows * a.d, *out = grad + a.rows * a.e;
-    T *weights = out + a.rows * a.d, *k = weights + a.rows * WEIGHTS, *v = k + a.columns * k_ld;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    constexpr int ROWS = WARPS * R;
+    const int64_t q_ld = a.row_ld[0], g_ld = a.row_ld[1];
+    const int64_t k_ld = a.column_ld[0], v_ld = a.column_ld[1];
+    const int64_t tiles = (a.t + ROWS - 1) / ROWS;
+    T *q = (T *)dyn_smem, *grad = q + ROWS * q_ld, *weights = grad + ROWS * g_ld;
+    T *out = weights + ROWS * WEIGHTS, *k = out + ROWS * a.d, *v = k + a.columns * k_ld;
+    const int lane = lane_of(), column = lane < a.columns ? lane : 0;
     for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const head p = head_of(a, unit / tiles);
-        const int64_t q0 = unit % tiles * a.rows, count = smaller(a.rows, a.t - q0);
+        const int64_t q0 = unit % tiles * ROWS, count = smaller(ROWS, a.t - q0);
         const int64_t seen = a.causal ? smaller(a.s, q0 + count) : a.s;
-        T shift[MOST_ROWS], delta[MOST_ROWS];
+        T shift[R], delta[R];
 #pragma unroll
-        for (int j = 0; j < MOST_ROWS; j++) {
-            const int64_t t = q0 + warp + WARPS * j;
-            const bool exists = WARPS * j < a.rows && t < a.t;
-            delta[j] = delta_of<S>(a, p, exists ? t : a.t);
+        for (int j = 0; j < R; j++) {
+            const int64_t t = q0 + row_of(j);
+            delta[j] = delta_of<S>(a, p, t);
+            if (lane == 0 && t < a.t)
+                ((T *)a.delta)[(p.b * a.heads + p.h) * a.t + t] = delta[j];
             shift[j] =
-                exists ? shift_of(((const T *)a.lse)[(p.b * a.heads + p.h) * a.t + t]) : (T)0;
+                t < a.t ? shift_of(((const T *)a.lse)[(p.b * a.heads + p.h) * a.t + t]) : (T)0;
         }
-        load_tile<S>(q, a.d, a.q, p.b, p.h, q0, count, a.rows, a.d);
-        load_tile<S>(grad, a.e, a.grad, p.b, p.h, q0, count, a.rows, a.e);
-        for (int64_t i = threadIdx.x; i < a.rows * a.d; i += THREADS)
+        load_tile<S>(q, q_ld, a.q, p.b, p.h, q0, count, ROWS, a.d);
+        load_tile<S>(grad, g_ld, a.grad, p.b, p.h, q0, count, ROWS, a.e);
+        for (int64_t i = threadIdx.x; i < ROWS * a.d; i += THREADS)
             out[i] = 0;
         for (int64_t k0 = 0; k0 < seen; k0 += a.columns) {
             const int64_t keys = smaller(a.columns, a.s - k0);
             load_tile<S>(k, k_ld, a.k, p.b, p.g, k0, keys, a.columns, a.d);
             load_tile<S>(v, v_ld, a.v, p.b, p.g, k0, keys, a.columns, a.e);
             __syncthreads();
+            T score[R], slope[R];
+            dot_rows(q, q_ld, k + column * k_ld, a.d, score);
+            dot_rows(grad, g_ld, v + column * v_ld, a.e, slope);
 #pragma unroll
-            for (int j = 0; j < MOST_ROWS; j++)
-                if (WARPS * j < a.rows && lane < a.columns) {
-                    const int64_t r = warp + WARPS * j, t = q0 + r, s = k0 + lane;
-                    const T score = score_of<S>(a, p, t, s, dot(q + r * a.d, k + lane * k_ld, a.d));
-                    const T slope = dot(grad + r * a.e, v + lane * v_ld, a.e) * kept<T>(a, p, t, s);
-                    weights[r * WEIGHTS + lane] =
-                        exp_of(score - shift[j]) * (slope - delta[j]) * (T)a.scale;
+            for (int j = 0; j < R; j++)
+                if (lane < a.columns) {
+                    const int64_t t = q0 + row_of(j), s = k0 + lane;
+                    const T weight = exp_of(score_of<S>(a, p, t, s, score[j]) - shift[j]);
+                    weights[row_of(j) * WEIGHTS + lane] =
+                        weight * (slope[j] * kept<T>(a, p, t, s) - delta[j]) * (T)a.scale;
                 }
-            __syncthreads();
-            mix(out, a.d, weights, k, k_ld, a.columns, a.rows, (const T *)nullptr);
+            __syncwarp(FULL_MASK);
+            mix<R>(out, a.d, weights, k, k_ld, a.columns, (const T *)nullptr);
             __syncthreads();
         }
         __syncthreads();
@@ -310,24 +424,27 @@ __global__ void __launch_bounds__(THREADS) k_attention_grad_q(cuda_attention_arg
     }
 }
 
-/* Rows are keys, columns queries of all heads that they serve. */
-template <typename S>
+/* Rows are keys, columns queries of all heads that they serve; after k_attention_grad_q, which leaves delta. */
+template <int R, typename S>
 __global__ void __launch_bounds__(THREADS) k_attention_grad_kv(cuda_attention_args a, int64_t units)
 {
     using T = real<S>;
     extern __shared__ __align__(16) unsigned char dyn_smem[];
-    const int64_t q_ld = a.d + 1, g_ld = a.e + 1, tiles = (a.s + a.rows - 1) / a.rows;
-    T *k = (T *)dyn_smem, *v = k + a.rows * a.d, *grad_k = v + a.rows * a.e;
-    T *grad_v = grad_k + a.rows * a.d, *weights = grad_v + a.rows * a.e;
-    T *slopes = weights + a.rows * WEIGHTS, *q = slopes + a.rows * WEIGHTS;
+    constexpr int ROWS = WARPS * R;
+    const int64_t k_ld = a.row_ld[0], v_ld = a.row_ld[1];
+    const int64_t q_ld = a.column_ld[0], g_ld = a.column_ld[1];
+    const int64_t tiles = (a.s + ROWS - 1) / ROWS;
+    T *k = (T *)dyn_smem, *v = k + ROWS * k_ld, *weights = v + ROWS * v_ld;
+    T *slopes = weights + ROWS * WEIGHTS, *grad_k = slopes + ROWS * WEIGHTS;
+    T *grad_v = grad_k + ROWS * a.d, *q = grad_v + ROWS * a.e;
     T *grad = q + a.columns * q_ld, *delta = grad + a.columns * g_ld, *shift = delta + a.columns;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int lane = lane_of(), column = lane < a.columns ? lane : 0;
     for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const int64_t b = unit / tiles / a.groups, g = unit / tiles % a.groups;
-        const int64_t k0 = unit % tiles * a.rows, count = smaller(a.rows, a.s - k0);
-        load_tile<S>(k, a.d, a.k, b, g, k0, count, a.rows, a.d);
-        load_tile<S>(v, a.e, a.v, b, g, k0, count, a.rows, a.e);
-        for (int64_t i = threadIdx.x; i < a.rows * (a.d + a.e); i += THREADS)
+        const int64_t k0 = unit % tiles * ROWS, count = smaller(ROWS, a.s - k0);
+        load_tile<S>(k, k_ld, a.k, b, g, k0, count, ROWS, a.d);
+        load_tile<S>(v, v_ld, a.v, b, g, k0, count, ROWS, a.e);
+        for (int64_t i = threadIdx.x; i < ROWS * (a.d + a.e); i += THREADS)
             grad_k[i] = 0; /* grad_v is behind it */
         const int64_t each = a.heads / a.groups, first = a.causal ? k0 / a.columns * a.columns : 0;
         for (int64_t i = 0; i < each; i++)
@@ -336,31 +453,28 @@ __global__ void __launch_bounds__(THREADS) k_attention_grad_kv(cuda_attention_ar
                 const int64_t queries = smaller(a.columns, a.t - q0);
                 load_tile<S>(q, q_ld, a.q, b, p.h, q0, queries, a.columns, a.d);
                 load_tile<S>(grad, g_ld, a.grad, b, p.h, q0, queries, a.columns, a.e);
-                for (int c = warp; c < a.columns; c += WARPS) {
-                    const T product = delta_of<S>(a, p, q0 + c);
-                    if (lane == 0) {
-                        delta[c] = product;
-                        shift[c] =
-                            c < queries
-                                ? shift_of(((const T *)a.lse)[(b * a.heads + p.h) * a.t + q0 + c])
-                                : (T)0;
-                    }
+                for (int c = (int)threadIdx.x; c < a.columns; c += THREADS) {
+                    const int64_t at = (b * a.heads + p.h) * a.t + q0 + c;
+                    delta[c] = c < queries ? ((const T *)a.delta)[at] : (T)0;
+                    shift[c] = c < queries ? shift_of(((const T *)a.lse)[at]) : (T)0;
                 }
                 __syncthreads();
+                T score[R], slope[R];
+                dot_rows(k, k_ld, q + column * q_ld, a.d, score);
+                dot_rows(v, v_ld, grad + column * g_ld, a.e, slope);
 #pragma unroll
-                for (int j = 0; j < MOST_ROWS; j++)
-                    if (WARPS * j < a.rows && lane < a.columns) {
-                        const int64_t r = warp + WARPS * j, t = q0 + lane, s = k0 + r;
-                        const T score =
-                            score_of<S>(a, p, t, s, dot(k + r * a.d, q + lane * q_ld, a.d));
-                        const T weight = exp_of(score - shift[lane]), keep = kept<T>(a, p, t, s);
-                        const T slope = dot(v + r * a.e, grad + lane * g_ld, a.e) * keep;
-                        weights[r * WEIGHTS + lane] = weight * keep;
-                        slopes[r * WEIGHTS + lane] = weight * (slope - delta[lane]) * (T)a.scale;
+                for (int j = 0; j < R; j++)
+                    if (lane < a.columns) {
+                        const int64_t at = row_of(j) * WEIGHTS + lane, t = q0 + lane;
+                        const int64_t s = k0 + row_of(j);
+                        const T weight = exp_of(score_of<S>(a, p, t, s, score[j]) - shift[lane]);
+                        const T keep = kept<T>(a, p, t, s);
+                        weights[at] = weight * keep;
+                        slopes[at] = weight * (slope[j] * keep - delta[lane]) * (T)a.scale;
                     }
-                __syncthreads();
-                mix(grad_v, a.e, weights, grad, g_ld, a.columns, a.rows, (const T *)nullptr);
-                mix(grad_k, a.d, slopes, q, q_ld, a.columns, a.rows, (const T *)nullptr);
+                __syncwarp(FULL_MASK);
+                mix<R>(grad_v, a.e, weights, grad, g_ld, a.columns, (const T *)nullptr);
+                mix<R>(grad_k, a.d, slopes, q, q_ld, a.columns, (const T *)nullptr);
                 __syncthreads();
             }
         __syncthreads();
@@ -372,8 +486,10 @@ __global__ void __launch_bounds__(THREADS) k_attention_grad_kv(cuda_attention_ar
 
 /* ---- launches --------------------------------------------------------------------------------- */
 
-/* A kernel over blocks of a->rows of `rows` rows, of `heads` heads of each batch; `kernel_of` takes a
- * zero of the storage type. */
+template <int R> using rows_each = std::integral_constant<int, R>;
+
+/* A kernel over blocks of a->rows of `rows` rows, of `heads` heads of each batch; `kernel_of` takes the rows
+ * of a warp and a zero of the storage type. */
 template <typename F>
 static cudaError_t launch(const cuda_attention_args *a, int64_t heads, int64_t rows, int64_t shared,
                           cudaStream_t stream, F kernel_of)
@@ -381,27 +497,35 @@ static cudaError_t launch(const cuda_attention_args *a, int64_t heads, int64_t r
     const int64_t units = a->batch * heads * ((rows + a->rows - 1) / a->rows);
     cudaLaunchConfig_t c = shape(units < (1 << 30) ? units : (1 << 30), THREADS, stream);
     c.dynamicSmemBytes = (size_t)shared;
-    return float_switch(
-        a->dtype, [&](auto zero) { return cudaLaunchKernelEx(&c, kernel_of(zero), *a, units); });
+    return float_switch(a->dtype, [&](auto zero) {
+        return a->rows == 8 * WARPS
+                   ? cudaLaunchKernelEx(&c, kernel_of(rows_each<8>{}, zero), *a, units)
+               : a->rows == 4 * WARPS
+                   ? cudaLaunchKernelEx(&c, kernel_of(rows_each<4>{}, zero), *a, units)
+                   : cudaLaunchKernelEx(&c, kernel_of(rows_each<1>{}, zero), *a, units);
+    });
 }
 
 extern "C" cudaError_t cuda_launch_attention(const cuda_attention_args *a, int64_t shared,
                                              cudaStream_t stream)
 {
-    return launch(a, a->heads, a->t, shared, stream,
-                  [](auto zero) { return k_attention<decltype(zero)>; });
+    return launch(a, a->heads, a->t, shared, stream, [](auto rows, auto zero) {
+        return k_attention<decltype(rows)::value, decltype(zero)>;
+    });
 }
 
 extern "C" cudaError_t cuda_launch_attention_grad_q(const cuda_attention_args *a, int64_t shared,
                                                     cudaStream_t stream)
 {
-    return launch(a, a->heads, a->t, shared, stream,
-                  [](auto zero) { return k_attention_grad_q<decltype(zero)>; });
+    return launch(a, a->heads, a->t, shared, stream, [](auto rows, auto zero) {
+        return k_attention_grad_q<decltype(rows)::value, decltype(zero)>;
+    });
 }
 
 extern "C" cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t shared,
                                                      cudaStream_t stream)
 {
-    return launch(a, a->groups, a->s, shared, stream,
-                  [](auto zero) { return k_attention_grad_kv<decltype(zero)>; });
+    return launch(a, a->groups, a->s, shared, stream, [](auto rows, auto zero) {
+        return k_attention_grad_kv<decltype(rows)::value, decltype(zero)>;
+    });
 }

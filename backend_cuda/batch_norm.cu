@@ -7,6 +7,7 @@
  * Bytes: two reads of x and one write forward, two reads of x and the gradient backward. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/norm.cuh"
+#include "backend_cuda/walk.cuh"
 
 using namespace cuda;
 
@@ -16,7 +17,22 @@ struct norm_shape {
     int wide, wide_running, training;
     double eps, momentum;
     int64_t chunks;
+    cuda_divisor c_by, inner_by;
 };
+
+struct norm_place {
+    int64_t n, c, i;
+};
+/* Element e of x. */
+static __device__ __forceinline__ norm_place place_of(const norm_shape &s, int64_t e)
+{
+    if (s.last) {
+        const int64_t row = quotient(e, s.c_by), n = quotient(row, s.inner_by);
+        return { n, e - row * s.c, row - n * s.inner };
+    }
+    const int64_t plane = quotient(e, s.inner_by), n = quotient(plane, s.c_by);
+    return { n, plane - n * s.c, e - plane * s.inner };
+}
 
 /* Where (sample, channel, place) lies. */
 static __device__ __forceinline__ int64_t at_of(const norm_shape &s, int last, int64_t n, int64_t c,
@@ -46,13 +62,15 @@ __global__ void __launch_bounds__(BLOCK)
                        const S *x, const moments<real<S>> *chunks, norm_shape s)
 {
     using T = real<S>;
-    __shared__ moments<T> cells[BLOCK];
+    __shared__ moments<T> cells[BLOCK / 32];
     const int64_t c = blockIdx.x, count = s.n * s.inner;
     moments<T> own = { 0, 0, 0 };
     for (int64_t k = threadIdx.x; k < s.chunks && chunks != nullptr; k += BLOCK)
         own.merge(chunks[k * s.c + c]);
-    for (int64_t k = threadIdx.x; k < count && s.training && chunks == nullptr; k += BLOCK)
-        own.add(widen(x[at_of(s, s.last, k / s.inner, c, k % s.inner)]));
+    for (int64_t k = threadIdx.x; k < count && s.training && chunks == nullptr; k += BLOCK) {
+        const int64_t n = quotient(k, s.inner_by);
+        own.add(widen(x[at_of(s, s.last, n, c, k - n * s.inner)]));
+    }
     block_merge(cells, own);
     if (threadIdx.x != 0)
         return;
@@ -79,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     const int64_t count = s.n * s.c * s.inner;
     for (int64_t e = first_item(); e < count; e += item_step()) {
-        const int64_t c = s.last ? e % s.c : e / s.inner % s.c;
+        const int64_t c = place_of(s, e).c;
         const real<S> scale = rstd[c] * parameter<S>(weight, s.wide, c, 1);
         y[e] = narrow<S>((widen(x[e]) - mean[c]) * scale + parameter<S>(bias, s.wide, c, 0));
     }
@@ -113,13 +131,13 @@ __global__ void __launch_bounds__(BLOCK)
                       norm_shape s)
 {
     using T = real<S>;
-    __shared__ two<T> cells[BLOCK];
+    __shared__ two<T> cells[BLOCK / 32];
     const int64_t c = blockIdx.x, count = s.n * s.inner;
     two<T> own = { 0, 0 };
     for (int64_t k = threadIdx.x; k < s.chunks && chunks != nullptr; k += BLOCK)
         own.merge(chunks[k * s.c + c]);
     for (int64_t k = threadIdx.x; k < count && chunks == nullptr; k += BLOCK) {
-        const int64_t n = k / s.inner, i = k % s.inner;
+        const int64_t n = quotient(k, s.inner_by), i = k - n * s.inner;
         const T g = widen(grad[at_of(s, s.grad_last, n, c, i)]);
         own.merge({ g, g * (widen(x[at_of(s, s.last, n, c, i)]) - mean[c]) });
     }
@@ -141,10 +159,10 @@ __global__ void __launch_bounds__(BLOCK)
     const int64_t count = s.n * s.c * s.inner;
     const T share = s.training ? (T)1 / (T)(s.n * s.inner) : (T)0;
     for (int64_t e = first_item(); e < count; e += item_step()) {
-        const int64_t c = s.last ? e % s.c : e / s.inner % s.c;
-        const int64_t i = s.last ? e / s.c % s.inner : e % s.inner, n = e / (s.c * s.inner);
+        const norm_place at = place_of(s, e);
+        const int64_t c = at.c;
         const T normal = (widen(x[e]) - mean[c]) * rstd[c];
-        const T g = widen(grad[at_of(s, s.grad_last, n, c, i)]);
+        const T g = widen(grad[at_of(s, s.grad_last, at.n, c, at.i)]);
         const T rest = share * (sums[2 * c] + normal * sums[2 * c + 1]);
         out[e] = narrow<S>((g - rest) * (rstd[c] * parameter<S>(weight, s.wide, c, 1)));
     }
@@ -162,7 +180,9 @@ static norm_shape shape_of(const cuda_norm_args *a)
              a->training,
              a->eps,
              a->momentum,
-             a->chunks };
+             a->chunks,
+             cuda_divisor_of(a->c, a->n * a->c * a->inner),
+             cuda_divisor_of(a->inner, a->n * a->c * a->inner) };
 }
 
 extern "C" cudaError_t cuda_launch_batch_statistics(const cuda_norm_args *a, cudaStream_t stream)

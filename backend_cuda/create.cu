@@ -1,13 +1,14 @@
-/* fill, arange, linspace. A thread writes one element. */
+/* fill, arange, linspace. A thread writes one element, of a fill without gaps 16 bytes. */
 #include <type_traits>
 
 #include "backend_cuda/launch.h"
+#include "backend_cuda/pack.cuh"
 #include "backend_cuda/walk.cuh"
 
 using namespace cuda;
 
 template <typename S>
-__global__ void __launch_bounds__(BLOCK) k_fill(S *out, S value, cuda_walk walk)
+__global__ void __launch_bounds__(BLOCK) k_fill_walk(S *out, S value, cuda_walk walk)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[1];
@@ -16,24 +17,45 @@ __global__ void __launch_bounds__(BLOCK) k_fill(S *out, S value, cuda_walk walk)
     }
 }
 
+template <typename S> __global__ void __launch_bounds__(BLOCK) k_fill(S *out, S value, int64_t n)
+{
+    constexpr int N = 16 / (int)sizeof(S);
+    pack<S, N> some;
+    for (int k = 0; k < N; k++)
+        some.at[k] = value;
+    for (int64_t i = first_item() * N; i < n; i += item_step() * N)
+        store_pack(out + i, n - i, some);
+}
+
+template <typename S>
+static cudaError_t launch_fill(void *out, S value, const cuda_walk *walk, cudaStream_t stream)
+{
+    const int64_t n = walk->numel, each = 16 / (int64_t)sizeof(S);
+    if (walk->ndim == 0 || (walk->ndim == 1 && walk->stride[0][0] == 1)) {
+        const cudaLaunchConfig_t packs = shape_for((n + each - 1) / each, stream);
+        return cudaLaunchKernelEx(&packs, k_fill<S>, (S *)out, value, n);
+    }
+    const cudaLaunchConfig_t c = shape_for(n, stream);
+    return cudaLaunchKernelEx(&c, k_fill_walk<S>, (S *)out, value, *walk);
+}
+
 extern "C" cudaError_t cuda_launch_fill(void *out, int dtype, const tern_number *value,
                                         const cuda_walk *walk, cudaStream_t stream)
 {
-    const cudaLaunchConfig_t c = shape_for(walk->numel, stream);
     if (dtype == TERN_BOOL) {
         const bool8 b = { (uint8_t)(value->kind == TERN_NUMBER_FLOAT ? value->f != 0
                                                                      : value->i != 0) };
-        return cudaLaunchKernelEx(&c, k_fill<bool8>, (bool8 *)out, b, *walk);
+        return launch_fill(out, b, walk, stream);
     }
     if (tern_dtype_is_float((tern_dtype_t)dtype))
         return float_switch(dtype, [&](auto zero) {
             using S = decltype(zero);
-            return cudaLaunchKernelEx(&c, k_fill<S>, (S *)out, narrow<S>((real<S>)value->f), *walk);
+            return launch_fill(out, narrow<S>((real<S>)value->f), walk, stream);
         });
     return integer_switch(dtype, [&](auto zero) {
         using S = decltype(zero);
         const int64_t whole = value->kind == TERN_NUMBER_FLOAT ? (int64_t)value->f : value->i;
-        return cudaLaunchKernelEx(&c, k_fill<S>, (S *)out, (S)whole, *walk);
+        return launch_fill(out, (S)whole, walk, stream);
     });
 }
 

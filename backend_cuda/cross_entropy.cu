@@ -3,6 +3,7 @@
  *
  * A warp owns a position; its loss and weight go to scratch, and one block adds them up in f64 in a
  * fixed order. A target that is no class is noted, and counts as ignored. */
+#include "backend_cuda/ahead.cuh"
 #include "backend_cuda/fault.cuh"
 #include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
@@ -49,10 +50,9 @@ static __device__ __forceinline__ real<S> largest_of(const S *row, const loss_sh
 {
     using T = real<S>;
     T largest = -(T)INFINITY;
-    for (int64_t c = lane; c < s.classes; c += 32) {
-        const T v = widen(row[c * s.inner]);
-        largest = v > largest || v != v ? v : largest;
-    }
+    each_ahead(row, s.inner, lane, s.classes, 32, [&](int64_t, S x) {
+        largest = widen(x) > largest || widen(x) != widen(x) ? widen(x) : largest;
+    });
     return warp_max(largest);
 }
 
@@ -68,14 +68,14 @@ __global__ void __launch_bounds__(BLOCK)
         T sum = 0, spread = 0, weights = 0;
         const T largest = largest_of(row, s, lane);
         const T shift = largest > -(T)INFINITY || largest != largest ? largest : (T)0;
-        for (int64_t c = lane; c < s.classes; c += 32) {
-            const T v = widen(row[c * s.inner]);
+        each_ahead(row, s.inner, lane, s.classes, 32, [&](int64_t c, S x) {
+            const T v = widen(x);
             sum += exp_of(v - shift);
             if (part.share > 0) {
                 spread += weight_of(weight, c) * (largest - v);
                 weights += weight_of(weight, c);
             }
-        }
+        });
         const T log_sum = log_of(warp_sum(sum));
         spread = warp_sum(spread);
         weights = warp_sum(weights);
@@ -107,16 +107,20 @@ struct two_sums {
         loss += other.loss;
         weight += other.weight;
     }
+    __device__ two_sums across(int lanes) const
+    {
+        return { shuffled(loss, lanes), shuffled(weight, lanes) };
+    }
 };
 
 /* One block: sums[0], sums[1], and the loss. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK) k_loss_total(S *out, const double *sums, loss_shape s)
 {
-    __shared__ two_sums cells[BLOCK];
+    __shared__ two_sums cells[BLOCK / 32];
     two_sums own = { 0, 0 };
-    for (int64_t p = threadIdx.x; p < s.positions; p += BLOCK)
-        own.merge({ sums[2 + 2 * p], sums[3 + 2 * p] });
+    each_ahead((const two_sums *)(sums + 2), 1, threadIdx.x, s.positions, BLOCK,
+               [&](int64_t, const two_sums &one) { own.merge(one); });
     block_merge(cells, own);
     if (threadIdx.x == 0)
         *out =
@@ -130,11 +134,12 @@ __global__ void __launch_bounds__(BLOCK)
     k_loss_weights(double *sums, const S *grad, const S *weight, const int64_t *target,
                    loss_shape s)
 {
-    __shared__ two_sums cells[BLOCK];
+    __shared__ two_sums cells[BLOCK / 32];
     two_sums own = { 0, 0 };
-    for (int64_t p = threadIdx.x; p < s.positions; p += BLOCK)
-        if (target[p] != s.ignore_index && target[p] >= 0 && target[p] < s.classes)
-            own.loss += (double)weight_of(weight, target[p]);
+    each_ahead(target, 1, threadIdx.x, s.positions, BLOCK, [&](int64_t, int64_t t) {
+        if (t != s.ignore_index && t >= 0 && t < s.classes)
+            own.loss += (double)weight_of(weight, t);
+    });
     for (int64_t c = threadIdx.x; c < s.classes; c += BLOCK)
         own.weight += (double)weight_of(weight, c);
     block_merge(cells, own);

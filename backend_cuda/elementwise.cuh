@@ -7,6 +7,7 @@
 #define TERN_BACKEND_CUDA_ELEMENTWISE_CUH
 
 #include "backend_cuda/elementwise.h"
+#include "backend_cuda/pack.cuh"
 #include "backend_cuda/walk.cuh"
 
 #define FORMULA static __device__ __forceinline__
@@ -69,7 +70,6 @@ BY_TYPE(mish_slope)
     {                                                               \
         return f64_##name(x, y);                                    \
     }
-BY_TYPE_2(pow)
 BY_TYPE_2(binary_cross_entropy)
 BY_TYPE_2(binary_cross_entropy_with_logits)
 BY_TYPE_2(kl_div)
@@ -78,6 +78,16 @@ BY_TYPE_2(floored)
 BY_TYPE_2(atan2)
 BY_TYPE_2(hypot)
 #undef BY_TYPE_2
+
+__device__ __forceinline__ float fn_pow(float a, float b)
+{
+    return f32_pow(a, b);
+}
+/* A GPU's pow is off by a bit even where the power is a itself. */
+__device__ __forceinline__ double fn_pow(double a, double b)
+{
+    return b == 1 ? a : b == 2 ? a * a : f64_pow(a, b);
+}
 
 #define BY_TYPE_3(name)                                                       \
     __device__ __forceinline__ float fn_##name(float x, float p, float q)     \
@@ -265,10 +275,6 @@ struct bool_type {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-template <typename S, int N> struct alignas(sizeof(S) * N) pack {
-    S at[N];
-};
-
 /* The third operand, of a row that has one. */
 template <typename G> struct third_operand {
     const typename G::S *at; /* NULL: a number */
@@ -285,7 +291,7 @@ __device__ __forceinline__ typename G::T third_of(const third_operand<G> &third,
         return typename G::T(0);
 }
 
-/* Which operands are numbers: bit 0: a, bit 1: b. */
+/* Which operands are numbers: bit 0: a, bit 1: b; and of which one element in memory serves all: bit 2, bit 3. */
 template <typename F, typename G>
 __global__ void __launch_bounds__(BLOCK)
     k_map_packs(typename F::R *out, const typename G::S *a, const typename G::S *b,
@@ -295,6 +301,11 @@ __global__ void __launch_bounds__(BLOCK)
     using S = typename G::S;
     using R = typename F::R;
     constexpr int N = 16 / (int)sizeof(S);
+    if (numbers & 4)
+        number_a = G::load(a[0]);
+    if (numbers & 8)
+        number_b = G::load(b[0]);
+    numbers |= numbers >> 2;
     for (int64_t i = first_item() * N; i < n; i += item_step() * N) {
         pack<S, N> x = {}, y = {}, w = {};
         pack<R, N> z = {};
@@ -356,6 +367,21 @@ inline bool is_aligned(const void *p)
     return ((uintptr_t)p & 15u) == 0;
 }
 
+/* Operand k of a walk without gaps: the same element each time? */
+inline bool is_single(const cuda_walk &w, int k)
+{
+    return w.ndim == 1 && w.stride[0][k] == 0;
+}
+/* Do all operands lie as the result does, without gaps, or are numbers or, of the first two, single elements? */
+inline bool is_flat(const cuda_elements *e, int arity)
+{
+    const cuda_walk &w = *e->walk;
+    bool flat = w.ndim == 1 && w.stride[0][0] == 1;
+    for (int k = 1; k <= arity && flat; k++)
+        flat = e->in[k - 1] == nullptr || w.stride[0][k] == 1 || (k <= 2 && is_single(w, k));
+    return flat;
+}
+
 template <typename F, typename G>
 static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
 {
@@ -363,14 +389,20 @@ static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
     using R = typename F::R;
     const S *a = (const S *)e->in[0];
     const S *b = F::arity >= 2 ? (const S *)e->in[1] : nullptr;
-    const int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
+    int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
     const auto na = number_as<typename G::T>(e->number[0]);
     const auto nb = number_as<typename G::T>(e->number[1]);
     const third_operand<G> c = { F::arity == 3 ? (const S *)e->in[2] : nullptr,
                                  number_as<typename G::T>(e->number[2]) };
     const auto p = attr_as<G>(e->attr, 0), q = attr_as<G>(e->attr, 1);
     const int64_t n = e->walk->numel;
-    if (e->linear && is_aligned(a) && is_aligned(b) && is_aligned(c.at) && is_aligned(e->out)) {
+    const bool flat = !e->linear && is_flat(e, F::arity);
+    const int single = flat ? (a != nullptr && is_single(*e->walk, 1) ? 4 : 0) |
+                                  (b != nullptr && is_single(*e->walk, 2) ? 8 : 0)
+                            : 0;
+    if ((e->linear || flat) && (single & 4 || is_aligned(a)) && (single & 8 || is_aligned(b)) &&
+        is_aligned(c.at) && is_aligned(e->out)) {
+        numbers |= single;
         constexpr int N = 16 / (int)sizeof(S);
         const cudaLaunchConfig_t shape = shape_for((n + N - 1) / N, stream);
         return cudaLaunchKernelEx(&shape, k_map_packs<F, G>, (R *)e->out, a, b, c, na, nb, numbers,

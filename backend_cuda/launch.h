@@ -27,17 +27,17 @@ cudaError_t cuda_launch_linspace(void *out, int dtype, const tern_attr_linspace 
 /* ---- remap.cu ---- */
 /* One dimension of tern_attr_remap: of `size` elements, the input's of `extent`; strides in elements. */
 typedef struct cuda_remap_dim {
-    int64_t size, extent, start, out_stride, in_stride;
+    cuda_divisor size;
+    int64_t extent, start, out_stride, in_stride;
     int32_t outside, flipped;
 } cuda_remap_dim;
 typedef struct cuda_remap_args {
-    int64_t numel;
-    int32_t ndim, narrow; /* narrow: numel is below 2^32 */
+    int64_t numel, ndim;
     cuda_remap_dim dims[TERN_MAX_DIMS];
 } cuda_remap_args;
 cudaError_t cuda_launch_remap(void *out, const void *in, int dtype, const tern_number *value,
                               const cuda_remap_args *args, cudaStream_t stream);
-/* n elements of row-major matrices. */
+/* n elements of row-major matrices; n is not 0. */
 cudaError_t cuda_launch_triangle(void *out, const void *in, int64_t size, int64_t n, int64_t rows,
                                  int64_t columns, int64_t diagonal, int upper, cudaStream_t stream);
 
@@ -97,11 +97,11 @@ typedef struct cuda_reduce_args {
     int64_t count;         /* elements per output */
     const cuda_walk *kept; /* operands: out, in */
     const cuda_walk *gone; /* operand: in */
-    bool by_thread;        /* has an output or a chunk of it; else a block has it */
+    int width;             /* threads that have an output or a chunk of it: 1, a warp, or a block */
     int64_t chunks;        /* per output; more than 1: cells has kept->numel * chunks */
     void *cells;           /* of one chunk beside each other */
 } cuda_reduce_args;
-enum { CUDA_CELL_BYTES = 32 };
+enum { CUDA_CELL_BYTES = 32, CUDA_WARP = 32, CUDA_BLOCK = 256 };
 cudaError_t cuda_launch_reduce(const cuda_reduce_args *r, cudaStream_t stream);
 
 /* ---- scan.cu: columns of n elements, `inner` apart ---- */
@@ -216,7 +216,8 @@ typedef struct cuda_attention_args {
     const void *mask; /* or NULL */
     int64_t mask_stride[4];
     int mask_is_bool;
-    void *lse; /* real type, [batch, heads, t] */
+    void *lse;   /* real type, [batch, heads, t] */
+    void *delta; /* gradients: scratch of as much */
     int dtype;
     int64_t batch, heads, groups, t, s, d, e;
     double scale, keep_scale;
@@ -225,13 +226,22 @@ typedef struct cuda_attention_args {
     int32_t least; /* of a uniform in units of 2^-24 to stay */
     uint64_t seed, draw;
     int rows, columns; /* of a block's tile */
+    /* In shared memory, of d and of e features: from row to row of the rows and of the columns. Whole 16 bytes, of
+     * columns an odd number of them, so that lanes which read one each do not wait for each other. */
+    int64_t row_ld[2], column_ld[2];
+    int64_t apart; /* forward: keys and values have a tile each */
 } cuda_attention_args;
-enum { CUDA_ATTENTION_WARPS = 4, CUDA_ATTENTION_SHARED = 48 * 1024 };
+enum {
+    CUDA_ATTENTION_WARPS = 4,
+    CUDA_ATTENTION_SHARED = 48 * 1024,
+    CUDA_ATTENTION_WEIGHTS = 36 /* of a tile's row in shared memory: a multiple of 16 bytes */
+};
 cudaError_t cuda_launch_attention(const cuda_attention_args *a, int64_t shared,
                                   cudaStream_t stream);
-/* Of q; of k and v. */
+/* Of q, and delta: the sum of gradient times result of each query. */
 cudaError_t cuda_launch_attention_grad_q(const cuda_attention_args *a, int64_t shared,
                                          cudaStream_t stream);
+/* Of k and v, from delta. */
 cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t shared,
                                           cudaStream_t stream);
 
@@ -282,6 +292,7 @@ typedef struct cuda_pool_shape {
     int64_t n, c;
     int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
     int64_t x_stride[4], y_stride[4], index_stride[4];
+    cuda_divisor out_by[2], in_by[2], c_by, stride_by[2]; /* the same extents and strides */
     int include_pad;
     int narrow_index; /* u8, else i32 */
 } cuda_pool_shape;
@@ -298,6 +309,7 @@ cudaError_t cuda_launch_avg_pool_grad(void *x, const void *y, int dtype, const c
 typedef struct cuda_resample_shape {
     int64_t n, c;
     int64_t from[2], to[2];
+    cuda_divisor to_by[2], c_by; /* the same extents */
     int64_t x_stride[4], y_stride[4];
     double step[2];
     int mode, align_corners, transposed;

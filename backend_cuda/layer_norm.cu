@@ -1,8 +1,9 @@
 /* layer_norm, rms_norm (about 0: mean is NULL) and their gradients: n rows of c elements, row-major.
  *
- * A warp owns a row; gradients of the parameters are a thread per column and chunk of rows that walks down
+ * A warp owns a row, and holds it if it is short; gradients of the parameters are a thread per column and chunk of rows that walks down
  * them, so that neighbours read beside each other; a second launch adds the chunks up. f32 inside (f64 for
  * f64), fixed order. */
+#include "backend_cuda/ahead.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/norm.cuh"
 
@@ -19,46 +20,47 @@ struct row_shape {
 enum { FLAT = 4096 };
 
 /* Of a row, by a warp: mean of x - center, and the sum of their squares. */
-template <typename S>
-static __device__ __forceinline__ real<S> mean_about(const S *from, int64_t n, real<S> center)
+template <typename S, int HELD>
+static __device__ __forceinline__ real<S> mean_about(const lane_row<S, HELD> &from, real<S> center)
 {
     real<S> sum = 0;
-    for (int64_t i = threadIdx.x % 32; i < n; i += 32)
-        sum += widen(from[i]) - center;
-    return warp_sum(sum) / (real<S>)n;
+    from.each([&](int64_t, S x) { sum += widen(x) - center; });
+    return warp_sum(sum) / (real<S>)from.n;
 }
 
-template <typename S>
-static __device__ __forceinline__ real<S> square_about(const S *from, int64_t n, real<S> center)
+template <typename S, int HELD>
+static __device__ __forceinline__ real<S> square_about(const lane_row<S, HELD> &from,
+                                                       real<S> center)
 {
     real<S> sum = 0;
-    for (int64_t i = threadIdx.x % 32; i < n; i += 32) {
-        const real<S> d = widen(from[i]) - center;
+    from.each([&](int64_t, S x) {
+        const real<S> d = widen(x) - center;
         sum += d * d;
-    }
+    });
     return warp_sum(sum);
 }
 
-template <typename S>
-__global__ void __launch_bounds__(BLOCK)
+template <typename S, int HELD>
+__global__ void __launch_bounds__(BLOCK, blocks_with(HELD, 1))
     k_layer_norm(S *y, real<S> *mean, real<S> *rstd, const S *x, const void *weight,
                  const void *bias, row_shape s)
 {
     using T = real<S>;
     const int lane = (int)(threadIdx.x % 32);
     for (int64_t row = first_item() / 32; row < s.rows; row += item_step() / 32) {
-        const S *from = x + row * s.n;
-        T center = mean != nullptr ? mean_about(from, s.n, (T)0) : (T)0;
-        T square = square_about(from, s.n, center);
+        const lane_row<S, HELD> from(x + row * s.n, 1, s.n, lane, 32);
+        T center = mean != nullptr ? mean_about(from, (T)0) : (T)0;
+        T square = square_about(from, center);
         if (center != 0 && square * FLAT <= center * center * (T)s.n) {
-            center += mean_about(from, s.n, center);
-            square = square_about(from, s.n, center);
+            center += mean_about(from, center);
+            square = square_about(from, center);
         }
         const T r = (T)1 / (T)sqrt(square / (T)s.n + (T)s.eps);
-        for (int64_t i = lane; i < s.n; i += 32)
+        from.each([&](int64_t i, S x) {
             y[row * s.n + i] =
-                narrow<S>((widen(from[i]) - center) * r * parameter<S>(weight, s.wide, i, 1) +
+                narrow<S>((widen(x) - center) * r * parameter<S>(weight, s.wide, i, 1) +
                           parameter<S>(bias, s.wide, i, 0));
+        });
         if (lane == 0 && mean != nullptr)
             mean[row] = center;
         if (lane == 0)
@@ -66,8 +68,8 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-template <typename S>
-__global__ void __launch_bounds__(BLOCK)
+template <typename S, int HELD>
+__global__ void __launch_bounds__(BLOCK, blocks_with(HELD, 2))
     k_layer_norm_grad(S *out, const S *grad, const S *x, const void *weight, const real<S> *mean,
                       const real<S> *rstd, row_shape s)
 {
@@ -75,20 +77,22 @@ __global__ void __launch_bounds__(BLOCK)
     const int lane = (int)(threadIdx.x % 32);
     for (int64_t row = first_item() / 32; row < s.rows; row += item_step() / 32) {
         const int64_t base = row * s.n;
-        const T center = mean != nullptr ? mean[row] : (T)0;
+        const lane_row<S, HELD> grads(grad + base, 1, s.n, lane, 32);
+        const lane_row<S, HELD> from(x + base, 1, s.n, lane, 32);
+        const T center = mean != nullptr ? mean[row] : (T)0, scale = rstd[row];
         T sum = 0, product = 0;
-        for (int64_t i = lane; i < s.n; i += 32) {
-            const T h = widen(grad[base + i]) * parameter<S>(weight, s.wide, i, 1);
+        grads.each(from, [&](int64_t i, S g, S v) {
+            const T h = widen(g) * parameter<S>(weight, s.wide, i, 1);
             sum += h;
-            product += h * (widen(x[base + i]) - center) * rstd[row];
-        }
+            product += h * (widen(v) - center) * scale;
+        });
         sum = mean != nullptr ? warp_sum(sum) / (T)s.n : (T)0;
         product = warp_sum(product) / (T)s.n;
-        for (int64_t i = lane; i < s.n; i += 32) {
-            const T h = widen(grad[base + i]) * parameter<S>(weight, s.wide, i, 1);
-            const T normal = (widen(x[base + i]) - center) * rstd[row];
-            out[base + i] = narrow<S>(rstd[row] * (h - sum - normal * product));
-        }
+        grads.each(from, [&](int64_t i, S g, S v) {
+            const T h = widen(g) * parameter<S>(weight, s.wide, i, 1);
+            const T normal = (widen(v) - center) * scale;
+            out[base + i] = narrow<S>(scale * (h - sum - normal * product));
+        });
     }
 }
 
@@ -148,8 +152,11 @@ extern "C" cudaError_t cuda_launch_layer_norm(const cuda_norm_args *a, cudaStrea
         using S = decltype(zero);
         using T = real<S>;
         const cudaLaunchConfig_t c = shape_for(a->n * 32, stream);
-        return cudaLaunchKernelEx(&c, k_layer_norm<S>, (S *)a->out, (T *)a->mean, (T *)a->rstd,
-                                  (const S *)a->x, a->weight, a->bias, shape_of(a));
+        return held_switch<S>(a->c, [&](auto held) {
+            return cudaLaunchKernelEx(&c, k_layer_norm<S, decltype(held)::value>, (S *)a->out,
+                                      (T *)a->mean, (T *)a->rstd, (const S *)a->x, a->weight,
+                                      a->bias, shape_of(a));
+        });
     });
 }
 
@@ -180,8 +187,10 @@ extern "C" cudaError_t cuda_launch_layer_norm_grad(const cuda_norm_args *a, cuda
         if (code != cudaSuccess || a->n == 0)
             return code;
         const cudaLaunchConfig_t c = shape_for(a->n * 32, stream);
-        return cudaLaunchKernelEx(&c, k_layer_norm_grad<S>, (S *)a->out, (const S *)a->grad,
-                                  (const S *)a->x, a->weight, (const T *)a->mean,
-                                  (const T *)a->rstd, shape_of(a));
+        return held_switch<S>(a->c, [&](auto held) {
+            return cudaLaunchKernelEx(&c, k_layer_norm_grad<S, decltype(held)::value>, (S *)a->out,
+                                      (const S *)a->grad, (const S *)a->x, a->weight,
+                                      (const T *)a->mean, (const T *)a->rstd, shape_of(a));
+        });
     });
 }

@@ -31,9 +31,13 @@ template <typename T> struct moments {
     __device__ void add(T x)
     {
         count += 1;
-        const T d = x - mean;
-        mean += d / count;
+        const T d = x - mean, share = (T)1 / count; /* nothing waits for a division */
+        mean += d * share;
         square += d * (x - mean);
+    }
+    __device__ moments across(int lanes) const
+    {
+        return { shuffled(count, lanes), shuffled(mean, lanes), shuffled(square, lanes) };
     }
     __device__ void merge(const moments &other)
     {
@@ -52,6 +56,10 @@ template <typename T> struct two {
     {
         first += other.first;
         second += other.second;
+    }
+    __device__ two across(int lanes) const
+    {
+        return { shuffled(first, lanes), shuffled(second, lanes) };
     }
 };
 

@@ -17,7 +17,11 @@ static cuda_pool_shape shape_of(const tern_view *x, const tern_view *y, const te
         s.stride[d] = attr->stride[d];
         s.padding[d] = attr->padding[d];
         s.dilation[d] = attr->dilation[d] > 0 ? attr->dilation[d] : 1;
+        s.out_by[d] = cuda_divisor_of(s.out[d], y->numel);
+        s.in_by[d] = cuda_divisor_of(s.in[d], x->numel);
+        s.stride_by[d] = cuda_divisor_of(s.stride[d], s.in[d] + s.padding[d]);
     }
+    s.c_by = cuda_divisor_of(s.c, x->numel > y->numel ? x->numel : y->numel);
     for (int d = 0; d < 4; d++) {
         s.x_stride[d] = x->stride[d];
         s.y_stride[d] = y->stride[d];

@@ -4,16 +4,19 @@
  * nothing is added by atomics: deterministic. max_pool2d's index is the window's cell, row by row; NaN
  * beats numbers, a later NaN an earlier one, else the first of equal values wins. */
 #include "backend_cuda/launch.h"
-#include "backend_cuda/types.cuh"
+#include "backend_cuda/walk.cuh"
 
 using namespace cuda;
 
 struct place {
     int64_t n, c, h, w;
 };
-static __device__ __forceinline__ place place_of(int64_t i, int64_t c, int64_t h, int64_t w)
+static __device__ __forceinline__ place place_of(const cuda_pool_shape &s,
+                                                 const cuda_divisor (&by)[2], int64_t i)
 {
-    return { i / (w * h * c), i / (w * h) % c, i / w % h, i % w };
+    const int64_t row = quotient(i, by[1]), plane = quotient(row, by[0]);
+    const int64_t image = quotient(plane, s.c_by);
+    return { image, plane - image * s.c, row - plane * by[0].number, i - row * by[1].number };
 }
 static __device__ __forceinline__ int64_t at_strides(const int64_t *stride, int64_t n, int64_t c,
                                                      int64_t h, int64_t w)
@@ -90,7 +93,7 @@ __global__ void __launch_bounds__(BLOCK)
     k_max_pool(S *y, void *index, const S *x, cuda_pool_shape s, int64_t count)
 {
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const place p = place_of(i, s.c, s.out[0], s.out[1]);
+        const place p = place_of(s, s.out_by, i);
         int64_t best_at = -1, cell = 0;
         const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
         for (int32_t kh = rows.begin; kh < rows.end; kh++)
@@ -126,24 +129,43 @@ static __device__ __forceinline__ int64_t result_of(const cuda_pool_shape &s, in
     return from / s.stride[d];
 }
 
+/* run(result, cell) for the windows along one dimension that have x's `at`, and the cell that it is in: the first
+ * cell first. */
+template <typename F>
+static __device__ __forceinline__ void each_window(const cuda_pool_shape &s, int d, int64_t at,
+                                                   F run)
+{
+    if (s.dilation[d] == 1) {
+        const int64_t from = at + s.padding[d], over = from - s.kernel[d];
+        const int64_t last = quotient(from, s.stride_by[d]), most = s.out[d] - 1;
+        const int64_t first = over < 0 ? 0 : quotient(over, s.stride_by[d]) + 1;
+        for (int64_t o = last < most ? last : most; o >= first; o--)
+            run(o, from - o * s.stride[d]);
+        return;
+    }
+    const range cells = cells_that_hold(s, d, at);
+    for (int32_t k = cells.begin; k < cells.end; k++) {
+        const int64_t o = result_of(s, d, at, k);
+        if (o >= 0)
+            run(o, (int64_t)k);
+    }
+}
+
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_max_pool_grad(S *x, const S *y, const void *index, cuda_pool_shape s, int64_t count)
 {
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const place p = place_of(i, s.c, s.in[0], s.in[1]);
+        const place p = place_of(s, s.in_by, i);
         real<S> sum = 0;
-        const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
-        for (int32_t kh = rows.begin; kh < rows.end; kh++)
-            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
-                const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
-                if (oh < 0 || ow < 0 ||
-                    read_index(index, s.narrow_index,
-                               at_strides(s.index_stride, p.n, p.c, oh, ow)) !=
-                        kh * s.kernel[1] + kw)
-                    continue;
-                sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]);
-            }
+        each_window(s, 0, p.h, [&](int64_t oh, int64_t kh) {
+            each_window(s, 1, p.w, [&](int64_t ow, int64_t kw) {
+                if (read_index(index, s.narrow_index,
+                               at_strides(s.index_stride, p.n, p.c, oh, ow)) ==
+                    kh * s.kernel[1] + kw)
+                    sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]);
+            });
+        });
         x[at_strides(s.x_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum);
     }
 }
@@ -162,7 +184,7 @@ __global__ void __launch_bounds__(BLOCK)
     k_avg_pool(S *y, const S *x, cuda_pool_shape s, int64_t count)
 {
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const place p = place_of(i, s.c, s.out[0], s.out[1]);
+        const place p = place_of(s, s.out_by, i);
         real<S> sum = 0;
         const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
         for (int32_t kh = rows.begin; kh < rows.end; kh++)
@@ -182,17 +204,14 @@ __global__ void __launch_bounds__(BLOCK)
     k_avg_pool_grad(S *x, const S *y, cuda_pool_shape s, int64_t count)
 {
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const place p = place_of(i, s.c, s.in[0], s.in[1]);
+        const place p = place_of(s, s.in_by, i);
         real<S> sum = 0;
-        const range rows = cells_that_hold(s, 0, p.h), columns = cells_that_hold(s, 1, p.w);
-        for (int32_t kh = rows.begin; kh < rows.end; kh++)
-            for (int32_t kw = columns.begin; kw < columns.end; kw++) {
-                const int64_t oh = result_of(s, 0, p.h, kh), ow = result_of(s, 1, p.w, kw);
-                if (oh < 0 || ow < 0)
-                    continue;
+        each_window(s, 0, p.h, [&](int64_t oh, int64_t) {
+            each_window(s, 1, p.w, [&](int64_t ow, int64_t) {
                 sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]) /
                        (real<S>)(cells_of(s, 0, oh) * cells_of(s, 1, ow));
-            }
+            });
+        });
         x[at_strides(s.x_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum);
     }
 }

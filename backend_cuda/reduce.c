@@ -3,7 +3,10 @@
 #include "backend_cuda/launch.h"
 
 enum {
-    SHORT = 64,         /* so few elements are one thread's work */
+    SHORT = 64,      /* so few elements are one thread's work */
+    WARP_LONG = 256, /* so few elements are one warp's work, of many outputs more */
+    WARP_MANY_LONG = 4096,
+    WARP_MANY = 512,
     MANY_OUTPUTS = 256, /* so many lie beside each other that threads take them, cut into chunks */
     CHUNK = 1 << 14,    /* elements of a block */
     MOST_BLOCKS = 4096
@@ -58,11 +61,13 @@ static bool make_plan(plan *p, const tern_call *call, uint32_t dims, bool keepdi
 static void set_chunks(cuda_reduce_args *r, const plan *p)
 {
     const bool beside = p->kept.walk.ndim > 0 && p->kept.walk.stride[0][2] == 1;
-    r->by_thread = p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS);
-    if (r->by_thread) {
+    if (p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS)) {
+        r->width = 1;
         r->chunks = cuda_chunks_of_columns(p->kept_count, p->gone_count);
         return;
     }
+    const int64_t warp_long = p->kept_count >= WARP_MANY ? WARP_MANY_LONG : WARP_LONG;
+    r->width = p->gone_count <= warp_long ? CUDA_WARP : CUDA_BLOCK;
     const int64_t wanted = (p->gone_count + CHUNK - 1) / CHUNK;
     const int64_t most = MOST_BLOCKS / p->kept_count;
     r->chunks = wanted < most ? wanted : most > 0 ? most : 1;

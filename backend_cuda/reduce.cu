@@ -1,11 +1,14 @@
 /* sum, mean, var, std, prod, norm, amax, amin, max, min over any dimensions of any strides.
  *
  * `kept` walks the outputs, `gone` what each of them is made of. A thread makes an output where
- * neighbours lie beside each other or there is little to reduce, else a block does; outputs that are
- * few and long are cut into chunks (a thread's or a block's), whose cells a second launch merges. f32 and half types accumulate
- * in f32, f64 in f64, integers in i64; the order is fixed, so that results repeat bit for bit. */
+ * neighbours lie beside each other or there is little to reduce, a warp where many outputs are made of some
+ * thousand elements at most, else a block does; outputs that are few and long are cut into chunks (a thread's or
+ * a block's), whose cells a second launch merges. f32 and half types accumulate in f32, f64 in f64, integers in
+ * i64; the order is fixed, so that results repeat bit for bit. */
 #include <cmath>
+#include <type_traits>
 
+#include "backend_cuda/ahead.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/number.cuh"
 #include "backend_cuda/reduce.cuh"
@@ -41,6 +44,10 @@ template <typename A> struct sum_cell {
     {
         sum += other.sum;
     }
+    __device__ sum_cell across(int lanes) const
+    {
+        return { shuffled(sum, lanes) };
+    }
     __device__ A value(const finish &f) const
     {
         return (A)(f.share == 1.0 ? sum : (A)(sum * (A)f.share));
@@ -61,9 +68,13 @@ template <typename A> struct var_cell {
     __device__ void add(A x, int64_t)
     {
         count += 1;
-        const A d = x - mean;
-        mean += d / count;
+        const A d = x - mean, share = (A)1 / count; /* nothing waits for a division */
+        mean += d * share;
         square += d * (x - mean);
+    }
+    __device__ var_cell across(int lanes) const
+    {
+        return { shuffled(count, lanes), shuffled(mean, lanes), shuffled(square, lanes) };
     }
     __device__ void merge(const var_cell &other)
     {
@@ -87,28 +98,51 @@ template <typename A> struct var_cell {
     }
 };
 
-enum { FOLD_PRODUCT, FOLD_SQUARES, FOLD_SIZES, FOLD_COUNT, FOLD_POWERS, FOLD_GREATEST, FOLD_LEAST };
+/* A number of A's size: cells have no gaps, which would keep them out of registers. */
+template <typename A> using whole = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
 
-/* Products, and what norms are made of. One cell for all: memory is what a reduction waits for. */
+/* GREATEST and LEAST are of sizes, MOST and FEWEST of numbers. */
+enum {
+    FOLD_PRODUCT,
+    FOLD_SQUARES,
+    FOLD_SIZES,
+    FOLD_COUNT,
+    FOLD_POWERS,
+    FOLD_GREATEST,
+    FOLD_LEAST,
+    FOLD_MOST,
+    FOLD_FEWEST
+};
+
+/* Products, extremes, and what norms are made of. One cell for all: memory is what a reduction waits for. */
 template <typename A> struct fold_cell {
     A all, p;
-    int fold;
+    whole<A> fold;
     __device__ void start(const finish &f)
     {
         fold = f.fold;
         p = (A)f.p;
         all = fold == FOLD_PRODUCT ? (A)1 : (A)0;
-        if constexpr (!std::is_same<A, int64_t>::value)
-            if (fold == FOLD_LEAST)
-                all = (A)INFINITY;
+        if (fold == FOLD_MOST)
+            all = first_of(false);
+        if (fold == FOLD_LEAST || fold == FOLD_FEWEST)
+            all = first_of(true);
+    }
+    /* What every number is beyond. */
+    static __device__ A first_of(bool least)
+    {
+        if constexpr (std::is_same<A, int64_t>::value)
+            return least ? INT64_MAX : INT64_MIN;
+        else
+            return least ? (A)INFINITY : -(A)INFINITY;
     }
     __device__ void take(A x)
     {
         if (fold == FOLD_PRODUCT)
             all *= x;
-        else if (fold == FOLD_GREATEST)
+        else if (fold == FOLD_GREATEST || fold == FOLD_MOST)
             all = x > all || x != x ? x : all;
-        else if (fold == FOLD_LEAST)
+        else if (fold == FOLD_LEAST || fold == FOLD_FEWEST)
             all = x < all || x != x ? x : all;
         else
             all += x;
@@ -123,7 +157,7 @@ template <typename A> struct fold_cell {
                 x = x != 0 ? (A)1 : (A)0;
             else if (fold == FOLD_POWERS)
                 x = (A)pow(size, p);
-            else if (fold != FOLD_PRODUCT)
+            else if (fold == FOLD_SIZES || fold == FOLD_GREATEST || fold == FOLD_LEAST)
                 x = size;
         }
         take(x);
@@ -131,6 +165,10 @@ template <typename A> struct fold_cell {
     __device__ void merge(const fold_cell &other)
     {
         take(other.all);
+    }
+    __device__ fold_cell across(int lanes) const
+    {
+        return { shuffled(all, lanes), p, fold };
     }
     __device__ A value(const finish &) const
     {
@@ -151,21 +189,21 @@ template <typename A> struct fold_cell {
 /* The first of the greatest, or of the least; NaN is beyond all. */
 template <typename A> struct extreme_cell {
     A most;
-    bool least;
+    whole<A> least;
     int64_t at;
     __device__ void start(const finish &f)
     {
         most = 0;
-        least = f.least != 0;
+        least = f.least;
         at = -1;
     }
-    __device__ void add(A x, int64_t i)
+    __device__ void add(A x, int64_t i) /* behind all that were added */
     {
-        extreme_cell other;
-        other.most = x;
-        other.least = least;
-        other.at = i;
-        merge(other);
+        const bool beyond = least ? x < most : x > most;
+        if (at < 0 || ((beyond || x != x) && most == most)) {
+            most = x;
+            at = i;
+        }
     }
     __device__ void merge(const extreme_cell &other)
     {
@@ -177,6 +215,10 @@ template <typename A> struct extreme_cell {
         const bool beats = (other_nan && !nan) || (!nan && beyond);
         if (at < 0 || beats || (same && other.at < at))
             *this = other;
+    }
+    __device__ extreme_cell across(int lanes) const
+    {
+        return { shuffled(most, lanes), least, shuffled(at, lanes) };
     }
     __device__ A value(const finish &) const
     {
@@ -216,6 +258,23 @@ static __device__ __forceinline__ void write_out(const C &c, O *out, int64_t *pl
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
+/* Adds elements begin, begin + step, ... below end of an output. */
+template <typename C, typename S>
+static __device__ __forceinline__ void fold(C &c, const S *in, const cuda_walk &gone, int64_t begin,
+                                            int64_t end, int64_t step)
+{
+    if (gone.ndim <= 1) {
+        each_ahead(in, gone.ndim == 1 ? gone.stride[0][0] : 0, begin, end, step,
+                   [&](int64_t k, S x) { c.add(number_of(x), k); });
+        return;
+    }
+    for (int64_t k = begin; k < end; k += step) {
+        int64_t at[1];
+        offsets<1>(gone, (uint32_t)k, at);
+        c.add(number_of(in[at[0]]), k);
+    }
+}
+
 template <typename C, typename S, typename O>
 __global__ void __launch_bounds__(BLOCK)
     k_reduce_by_thread(O *out, int64_t *place, const S *in, C *cells, cuda_walk kept,
@@ -224,14 +283,11 @@ __global__ void __launch_bounds__(BLOCK)
     for (int64_t i = first_item(); i < (int64_t)kept.numel * chunks; i += item_step()) {
         const int64_t chunk = i / kept.numel, output = i - chunk * kept.numel;
         const int64_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
-        int64_t at[3], inner[1];
+        int64_t at[3];
         offsets<3>(kept, (uint32_t)output, at);
         C c;
         c.start(f);
-        for (int64_t k = begin; k < end; k++) {
-            offsets<1>(gone, (uint32_t)k, inner);
-            c.add(number_of(in[at[2] + inner[0]]), k);
-        }
+        fold(c, in + at[2], gone, begin, end, 1);
         if (cells != nullptr)
             cells[i] = c;
         else
@@ -239,31 +295,41 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* Block (output, chunk); cells NULL: one chunk, written at once. */
+/* Groups of `width` threads, a warp or a block: (output, chunk); cells NULL: one chunk, written at once. */
 template <typename C, typename S, typename O>
 __global__ void __launch_bounds__(BLOCK)
-    k_reduce_by_block(O *out, int64_t *place, const S *in, C *cells, cuda_walk kept, cuda_walk gone,
-                      finish f, int64_t count, int chunks)
+    k_reduce_by_group(O *out, int64_t *place, const S *in, C *cells, cuda_walk kept, cuda_walk gone,
+                      finish f, int64_t count, int chunks, int width)
 {
-    __shared__ unsigned char memory[BLOCK * sizeof(C)] __attribute__((aligned(16)));
+    __shared__ unsigned char memory[BLOCK / 32 * sizeof(C)] __attribute__((aligned(16)));
     C *shared = (C *)memory;
-    const int64_t chunk = blockIdx.x % (unsigned)chunks, output = blockIdx.x / (unsigned)chunks;
-    const int64_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
-    int64_t at[3], inner[1];
+    const int64_t group = width == BLOCK ? (int64_t)blockIdx.x : first_item() / 32;
+    if (group >= (int64_t)kept.numel * chunks) /* warps of the last block */
+        return;
+    int64_t output = group, chunk = 0, begin = 0, end = count, at[3];
+    if (chunks > 1) { /* divisions take longer than a short row */
+        output = group / chunks;
+        chunk = group - output * chunks;
+        begin = count * chunk / chunks;
+        end = count * (chunk + 1) / chunks;
+    }
     offsets<3>(kept, (uint32_t)output, at);
     C c;
     c.start(f);
-    for (int64_t k = begin + threadIdx.x; k < end; k += BLOCK) {
-        offsets<1>(gone, (uint32_t)k, inner);
-        c.add(number_of(in[at[2] + inner[0]]), k);
+    fold(c, in + at[2], gone, begin + threadIdx.x % (unsigned)width, end, width);
+    if (width == BLOCK) {
+        block_merge(shared, c);
+        if (threadIdx.x == 0)
+            c = shared[0];
+    } else {
+        c = warp_merge(c);
     }
-    block_merge(shared, c);
-    if (threadIdx.x != 0)
+    if (threadIdx.x % (unsigned)width != 0)
         return;
     if (cells != nullptr)
-        cells[chunk * kept.numel + output] = shared[0];
+        cells[chunk * kept.numel + output] = c;
     else
-        write_out(shared[0], out, place, at, f);
+        write_out(c, out, place, at, f);
 }
 
 template <typename C, typename O>
@@ -286,7 +352,7 @@ __global__ void __launch_bounds__(BLOCK)
     k_reduce_cells_by_block(O *out, int64_t *place, const C *cells, cuda_walk kept, finish f,
                             int chunks)
 {
-    __shared__ unsigned char memory[BLOCK * sizeof(C)] __attribute__((aligned(16)));
+    __shared__ unsigned char memory[BLOCK / 32 * sizeof(C)] __attribute__((aligned(16)));
     C *shared = (C *)memory;
     const int64_t output = blockIdx.x;
     C c;
@@ -311,7 +377,7 @@ static finish finish_of(const cuda_reduce_args *r)
     f.p = r->p;
     f.least = r->least;
     f.root = r->kind == CUDA_STD;
-    f.fold = FOLD_PRODUCT;
+    f.fold = r->kind != CUDA_EXTREME ? FOLD_PRODUCT : r->least ? FOLD_FEWEST : FOLD_MOST;
     if (r->kind == CUDA_NORM)
         f.fold = isinf(r->p)   ? (r->p > 0 ? FOLD_GREATEST : FOLD_LEAST)
                  : r->p == 2.0 ? FOLD_SQUARES
@@ -325,22 +391,24 @@ template <typename C, typename S, typename O>
 static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
 {
     static_assert(sizeof(C) <= CUDA_CELL_BYTES, "scratch is counted in cells of this size");
+    static_assert(BLOCK == CUDA_BLOCK, "widths are threads of a block");
     const finish f = finish_of(r);
     const cuda_walk &kept = *r->kept;
     O *out = (O *)r->out;
     const S *in = (const S *)r->in;
     const int64_t pieces = (int64_t)kept.numel * r->chunks;
     const cudaLaunchConfig_t c =
-        r->by_thread ? shape_for(pieces, stream) : shape(pieces, BLOCK, stream);
+        r->width == 1 ? shape_for(pieces, stream)
+                      : shape((pieces * r->width + BLOCK - 1) / BLOCK, BLOCK, stream);
     C *cells = r->chunks > 1 ? (C *)r->cells : nullptr;
     const cudaError_t code =
-        r->by_thread ? cudaLaunchKernelEx(&c, k_reduce_by_thread<C, S, O>, out, r->place, in, cells,
-                                          kept, *r->gone, f, r->count, (int)r->chunks)
-                     : cudaLaunchKernelEx(&c, k_reduce_by_block<C, S, O>, out, r->place, in, cells,
-                                          kept, *r->gone, f, r->count, (int)r->chunks);
+        r->width == 1 ? cudaLaunchKernelEx(&c, k_reduce_by_thread<C, S, O>, out, r->place, in,
+                                           cells, kept, *r->gone, f, r->count, (int)r->chunks)
+                      : cudaLaunchKernelEx(&c, k_reduce_by_group<C, S, O>, out, r->place, in, cells,
+                                           kept, *r->gone, f, r->count, (int)r->chunks, r->width);
     if (code != cudaSuccess || cells == nullptr)
         return code;
-    if (!r->by_thread && r->chunks > FEW_CELLS) { /* so outputs are few */
+    if (r->width > 1 && r->chunks > FEW_CELLS) { /* so outputs are few */
         const cudaLaunchConfig_t blocks = shape(kept.numel, BLOCK, stream);
         return cudaLaunchKernelEx(&blocks, k_reduce_cells_by_block<C, O>, out, r->place,
                                   (const C *)cells, kept, f, (int)r->chunks);
@@ -354,8 +422,10 @@ static cudaError_t launch_cells(const cuda_reduce_args *r, cudaStream_t stream)
 template <typename S, typename A, typename O>
 static cudaError_t launch_kind(const cuda_reduce_args *r, cudaStream_t stream)
 {
-    if (r->kind == CUDA_EXTREME || r->kind == CUDA_PLACE)
+    if (r->kind == CUDA_PLACE)
         return launch_cells<extreme_cell<A>, S, S>(r, stream);
+    if (r->kind == CUDA_EXTREME)
+        return launch_cells<fold_cell<A>, S, S>(r, stream);
     if (r->kind == CUDA_PROD || r->kind == CUDA_NORM)
         return launch_cells<fold_cell<A>, S, O>(r, stream);
     if constexpr (!std::is_same<A, int64_t>::value)

@@ -27,25 +27,33 @@ template <typename T> __device__ __forceinline__ T warp_max(T x)
     return x;
 }
 
-/* cells[0] becomes all threads' cells merged, in the order of threads; C has merge(const C &). For a
- * block of BLOCK threads, all of which call it; thread 0 may read cells[0] afterwards. */
+/* x of the lane whose number differs in the bits of `lanes`. */
+template <typename T> __device__ __forceinline__ T shuffled(T x, int lanes)
+{
+    return __shfl_xor_sync(FULL_MASK, x, lanes);
+}
+
+/* All lanes' cells merged, always in the same order; of use in lane 0. C has merge(const C &), and across(lanes): the
+ * cell of another lane, as shuffled's. */
+template <typename C> __device__ __forceinline__ C warp_merge(C own)
+{
+    for (int d = 16; d > 0; d /= 2)
+        own.merge(own.across(d));
+    return own;
+}
+
+/* cells[0] becomes all threads' cells merged, always in the same order. For a block of BLOCK threads, all of
+ * which call it; cells: one per warp. Thread 0 may read cells[0] afterwards. */
 template <typename C> __device__ __forceinline__ void block_merge(C *cells, const C &own)
 {
-    const int t = (int)threadIdx.x;
-    cells[t] = own;
+    C sum = warp_merge(own);
+    if (threadIdx.x % 32 == 0)
+        cells[threadIdx.x / 32] = sum;
     __syncthreads();
-    if (t >= 32)
+    if (threadIdx.x != 0)
         return;
-    C sum = cells[t * (BLOCK / 32)];
-    for (int i = 1; i < BLOCK / 32; i++)
-        sum.merge(cells[t * (BLOCK / 32) + i]);
-    __syncwarp(FULL_MASK);
-    cells[t] = sum;
-    __syncwarp(FULL_MASK);
-    if (t != 0)
-        return;
-    for (int i = 1; i < 32; i++)
-        sum.merge(cells[i]);
+    for (int w = 1; w < BLOCK / 32; w++)
+        sum.merge(cells[w]);
     cells[0] = sum;
 }
 

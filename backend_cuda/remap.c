@@ -8,16 +8,16 @@ static void plan(const tern_call *call, cuda_remap_args *a)
     const tern_view *out = call->out[0], *in = call->in[0];
     const tern_attr_remap *attr = call->attr;
     a->numel = out->numel;
-    a->narrow = out->numel < INT64_C(1) << 32;
     for (int d = out->ndim - 1; d >= 0; d--)
         if (out->shape[d] != 1 || in->shape[d] != 1 || attr->start[d] != 0)
-            a->dims[a->ndim++] = (cuda_remap_dim){ .size = out->shape[d],
-                                                   .extent = in->shape[d],
-                                                   .start = attr->start[d],
-                                                   .out_stride = out->stride[d],
-                                                   .in_stride = in->stride[d],
-                                                   .outside = attr->outside[d],
-                                                   .flipped = attr->flipped >> d & 1 };
+            a->dims[a->ndim++] =
+                (cuda_remap_dim){ .size = cuda_divisor_of(out->shape[d], out->numel),
+                                  .extent = in->shape[d],
+                                  .start = attr->start[d],
+                                  .out_stride = out->stride[d],
+                                  .in_stride = in->stride[d],
+                                  .outside = attr->outside[d],
+                                  .flipped = attr->flipped >> d & 1 };
 }
 
 static tern_status_t remap(const tern_call *call, const char *name)

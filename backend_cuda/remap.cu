@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend_cuda/launch.h"
-#include "backend_cuda/types.cuh"
+#include "backend_cuda/walk.cuh"
 #include "tern/op_attr.h"
 
 using namespace cuda;
@@ -30,10 +30,8 @@ __global__ void __launch_bounds__(BLOCK) k_remap(S *out, const S *in, S value, c
         bool inside = true;
         for (int d = 0; d < a.ndim; d++) {
             const cuda_remap_dim &dim = a.dims[d];
-            /* 32-bit divisions are several times faster */
-            const int64_t next =
-                a.narrow ? (int64_t)((uint32_t)rest / (uint32_t)dim.size) : rest / dim.size;
-            const int64_t at = rest - next * dim.size;
+            const int64_t next = quotient(rest, dim.size);
+            const int64_t at = rest - next * dim.size.number;
             const int64_t place = dim.flipped ? dim.extent - 1 - at : at + dim.start;
             const int64_t k = found(dim.outside, place, dim.extent);
             rest = next;
@@ -88,12 +86,14 @@ extern "C" cudaError_t cuda_launch_remap(void *out, const void *in, int dtype,
 
 /* Row-major matrices. */
 template <typename S>
-__global__ void __launch_bounds__(BLOCK) k_triangle(S *out, const S *in, int64_t n, int64_t rows,
-                                                    int64_t columns, int64_t diagonal, int upper)
+__global__ void __launch_bounds__(BLOCK)
+    k_triangle(S *out, const S *in, int64_t n, cuda_divisor rows, cuda_divisor columns,
+               int64_t diagonal, int upper)
 {
     for (int64_t i = first_item(); i < n; i += item_step()) {
-        const int64_t line = i / columns, column = i - line * columns;
-        const int64_t above = column - line % rows - diagonal; /* > 0: on the upper side */
+        const int64_t line = quotient(i, columns), column = i - line * columns.number;
+        const int64_t row = line - quotient(line, rows) * rows.number;
+        const int64_t above = column - row - diagonal; /* > 0: on the upper side */
         out[i] = (upper ? above >= 0 : above <= 0) ? in[i] : S{};
     }
 }
@@ -105,7 +105,8 @@ extern "C" cudaError_t cuda_launch_triangle(void *out, const void *in, int64_t s
     return size_switch(size, [&](auto zero) {
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape_for(n, stream);
-        return cudaLaunchKernelEx(&c, k_triangle<S>, (S *)out, (const S *)in, n, rows, columns,
-                                  diagonal, upper);
+        return cudaLaunchKernelEx(&c, k_triangle<S>, (S *)out, (const S *)in, n,
+                                  cuda_divisor_of(rows, n), cuda_divisor_of(columns, n), diagonal,
+                                  upper);
     });
 }

@@ -17,7 +17,9 @@ tern_status_t cuda_resample2d(const tern_call *call)
         s.from[d] = x->shape[2 + d];
         s.to[d] = y->shape[2 + d];
         s.step[d] = attr->step[d];
+        s.to_by[d] = cuda_divisor_of(s.to[d], y->numel);
     }
+    s.c_by = cuda_divisor_of(s.c, y->numel);
     for (int d = 0; d < 4; d++) {
         s.x_stride[d] = x->stride[d];
         s.y_stride[d] = y->stride[d];

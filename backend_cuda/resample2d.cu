@@ -1,6 +1,7 @@
 /* resample2d: first the cells and weights of both dimensions as small tables, then a thread per result,
  * or for gradients per cell, so that nothing is added by atomics: deterministic. */
 #include "backend_cuda/launch.h"
+#include "backend_cuda/walk.cuh"
 #include "backend_cuda/types.cuh"
 
 #define RESAMPLE_FN static __device__ __forceinline__
@@ -54,8 +55,9 @@ __global__ void __launch_bounds__(BLOCK)
 {
     using T = real<S>;
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const int64_t w = i % s.to[1], h = i / s.to[1] % s.to[0], plane = i / s.to[1] / s.to[0];
-        const int64_t n = plane / s.c, c = plane % s.c;
+        const int64_t line = quotient(i, s.to_by[1]), w = i - line * s.to[1];
+        const int64_t plane = quotient(line, s.to_by[0]), h = line - plane * s.to[0];
+        const int64_t n = quotient(plane, s.c_by), c = plane - n * s.c;
         const S *from = x + n * s.x_stride[0] + c * s.x_stride[1];
         const made_of<T> rows = t.results[0][h], columns = t.results[1][w];
         T sum = 0;
@@ -78,9 +80,9 @@ __global__ void __launch_bounds__(BLOCK)
 {
     using T = real<S>;
     for (int64_t i = first_item(); i < count; i += item_step()) {
-        const int32_t w = (int32_t)(i % s.to[1]), h = (int32_t)(i / s.to[1] % s.to[0]);
-        const int64_t plane = i / s.to[1] / s.to[0];
-        const int64_t n = plane / s.c, c = plane % s.c;
+        const int64_t line = quotient(i, s.to_by[1]), plane = quotient(line, s.to_by[0]);
+        const int32_t w = (int32_t)(i - line * s.to[1]), h = (int32_t)(line - plane * s.to[0]);
+        const int64_t n = quotient(plane, s.c_by), c = plane - n * s.c;
         const S *from = x + n * s.x_stride[0] + c * s.x_stride[1];
         T sum = 0;
         for (int32_t row = t.firsts[0][h]; row < s.from[0] && t.results[0][row].begin <= h; row++) {

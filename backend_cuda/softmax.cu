@@ -2,29 +2,19 @@
  * gradients: softmax g -> y (g - sum(g y)), log_softmax g -> g - exp(y) sum(g).
  *
  * A warp owns a row where its elements lie beside each other (inner = 1), else a thread does and its
- * neighbours take the columns beside it. f32 inside (f64 for f64); deterministic. */
+ * neighbours take the columns beside it. A row that the warp holds in registers was slower: arithmetic is what
+ * it waits for, and fewer warps find room. f32 inside (f64 for f64); deterministic. */
+#include "backend_cuda/ahead.cuh"
 #include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
 #include "backend_cuda/reduce.cuh"
 
 using namespace cuda;
 
-/* A row's elements that this thread takes: lane, lane + lanes, ... */
-struct row_part {
-    int64_t base, step, n;
-    int lane, lanes;
-};
-
-template <bool by_warp>
-static __device__ __forceinline__ row_part part_of(int64_t row, int64_t n, int64_t inner)
+/* Where a row begins. */
+static __device__ __forceinline__ int64_t begin_of(int64_t row, int64_t n, int64_t inner)
 {
-    row_part p;
-    p.base = row / inner * n * inner + row % inner;
-    p.step = inner;
-    p.n = n;
-    p.lane = by_warp ? (int)(threadIdx.x % 32) : 0;
-    p.lanes = by_warp ? 32 : 1;
-    return p;
+    return inner == 1 ? row * n : row / inner * n * inner + row % inner;
 }
 
 template <bool by_warp> static __device__ __forceinline__ int64_t first_row()
@@ -41,26 +31,27 @@ __global__ void __launch_bounds__(BLOCK)
     k_softmax(S *out, const S *x, bool logarithm, int64_t rows, int64_t n, int64_t inner)
 {
     using T = real<S>;
+    const int lane = by_warp ? (int)(threadIdx.x % 32) : 0, lanes = by_warp ? 32 : 1;
+    const int64_t step = by_warp ? 1 : inner;
     for (int64_t row = first_row<by_warp>(); row < rows; row += row_step<by_warp>()) {
-        const row_part p = part_of<by_warp>(row, n, inner);
+        const int64_t begin = begin_of(row, n, step);
+        const S *from = x + begin;
         T largest = -(T)INFINITY, sum = 0;
-        for (int64_t i = p.lane; i < n; i += p.lanes) {
-            const T v = widen(x[p.base + i * p.step]);
-            largest = v > largest || v != v ? v : largest;
-        }
+        each_ahead(from, step, lane, n, lanes, [&](int64_t, S v) {
+            largest = widen(v) > largest || widen(v) != widen(v) ? widen(v) : largest;
+        });
         if (by_warp)
             largest = warp_max(largest);
-        for (int64_t i = p.lane; i < n; i += p.lanes)
-            sum += exp_of(widen(x[p.base + i * p.step]) - largest);
+        each_ahead(from, step, lane, n, lanes,
+                   [&](int64_t, S v) { sum += exp_of(widen(v) - largest); });
         if (by_warp)
             sum = warp_sum(sum);
         /* largest and logarithm are not one number: rounded to large logits, it would lose the latter */
         const T last = logarithm ? log_of(sum) : (T)1 / sum;
-        for (int64_t i = p.lane; i < n; i += p.lanes) {
-            const int64_t at = p.base + i * p.step;
-            const T v = widen(x[at]) - largest;
-            out[at] = narrow<S>(logarithm ? v - last : exp_of(v) * last);
-        }
+        each_ahead(from, step, lane, n, lanes, [&](int64_t i, S v) {
+            const T below = widen(v) - largest;
+            out[begin + i * step] = narrow<S>(logarithm ? below - last : exp_of(below) * last);
+        });
     }
 }
 
@@ -70,20 +61,20 @@ __global__ void __launch_bounds__(BLOCK)
                    int64_t inner)
 {
     using T = real<S>;
+    const int lane = by_warp ? (int)(threadIdx.x % 32) : 0, lanes = by_warp ? 32 : 1;
+    const int64_t step = by_warp ? 1 : inner;
     for (int64_t row = first_row<by_warp>(); row < rows; row += row_step<by_warp>()) {
-        const row_part p = part_of<by_warp>(row, n, inner);
+        const int64_t begin = begin_of(row, n, step);
+        const S *grads = grad + begin, *results = y + begin;
         T sum = 0;
-        for (int64_t i = p.lane; i < n; i += p.lanes) {
-            const int64_t at = p.base + i * p.step;
-            sum += logarithm ? widen(grad[at]) : widen(grad[at]) * widen(y[at]);
-        }
+        each_ahead(grads, results, step, lane, n, lanes,
+                   [&](int64_t, S g, S v) { sum += logarithm ? widen(g) : widen(g) * widen(v); });
         if (by_warp)
             sum = warp_sum(sum);
-        for (int64_t i = p.lane; i < n; i += p.lanes) {
-            const int64_t at = p.base + i * p.step;
-            const T g = widen(grad[at]), v = widen(y[at]);
-            out[at] = narrow<S>(logarithm ? g - exp_of(v) * sum : v * (g - sum));
-        }
+        each_ahead(grads, results, step, lane, n, lanes, [&](int64_t i, S g, S v) {
+            out[begin + i * step] = narrow<S>(logarithm ? widen(g) - exp_of(widen(v)) * sum
+                                                        : widen(v) * (widen(g) - sum));
+        });
     }
 }
 

@@ -139,6 +139,11 @@ template <typename F> inline cudaError_t integer_switch(int dtype, F run)
     }
 }
 
+/* What a thread moves of elements that lie beside each other. */
+struct alignas(16) bytes16 {
+    uint64_t at[2];
+};
+
 /* By size alone: moves of elements. */
 template <typename F> inline cudaError_t size_switch(int64_t bytes, F run)
 {

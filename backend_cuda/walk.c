@@ -93,15 +93,26 @@ int64_t cuda_walk_parts(int operands, const tern_view *const *views)
     return find_cuts(&w).parts;
 }
 
-/* Granlund and Montgomery: right for n < 2^31. */
+cuda_divisor cuda_divisor_of(int64_t number, int64_t most)
+{
+    const int64_t bound = INT64_C(1) << 31;
+    cuda_divisor d = { .number = number, .shift = -1 };
+    if (most >= bound)
+        return d;
+    /* beyond the bound all are 0; of no elements nobody asks */
+    const uint64_t divisor = (uint64_t)(number < 1 ? 1 : number < bound ? number : bound);
+    d.shift = 0;
+    while ((UINT64_C(1) << d.shift) < divisor)
+        d.shift++;
+    d.magic = (uint32_t)((UINT64_C(1) << 32) * ((UINT64_C(1) << d.shift) - divisor) / divisor + 1);
+    return d;
+}
+
 static void set_divisor(cuda_walk *walk, int d, uint32_t divisor)
 {
-    uint32_t shift = 0;
-    while ((UINT64_C(1) << shift) < divisor)
-        shift++;
-    walk->shift[d] = shift;
-    walk->magic[d] =
-        (uint32_t)((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - divisor) / divisor + 1);
+    const cuda_divisor by = cuda_divisor_of(divisor, 0);
+    walk->shift[d] = (uint32_t)by.shift;
+    walk->magic[d] = by.magic;
 }
 
 static void skip(cuda_walk_part *part, const dims *w, int d, int64_t index)

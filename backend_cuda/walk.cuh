@@ -8,6 +8,14 @@
 namespace cuda
 {
 
+/* i / d; i is not negative. */
+__device__ __forceinline__ int64_t quotient(int64_t i, const cuda_divisor &d)
+{
+    return d.shift >= 0
+               ? (int64_t)(((uint64_t)__umulhi((uint32_t)i, d.magic) + (uint32_t)i) >> d.shift)
+               : i / d.number;
+}
+
 /* Element offsets of N operands at linear position i. */
 template <int N>
 __device__ __forceinline__ void offsets(const cuda_walk &w, uint32_t i, int64_t (&at)[N])

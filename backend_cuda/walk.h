@@ -13,6 +13,16 @@ extern "C" {
 
 enum { CUDA_WALK_OPERANDS = 5 };
 
+/* A number that many threads divide by: dividends below 2^31 by a multiplication (Granlund and Montgomery 1994), which
+ * is several times faster. */
+typedef struct cuda_divisor {
+    int64_t number;
+    uint32_t magic; /* (high(n magic) + n) >> shift */
+    int32_t shift;  /* below 0: there are larger dividends */
+} cuda_divisor;
+/* most: the largest dividend. */
+cuda_divisor cuda_divisor_of(int64_t number, int64_t most);
+
 /* Dimension 0 is the innermost. Fewer than 2^31 elements. */
 typedef struct cuda_walk {
     uint32_t numel;

@@ -1,8 +1,9 @@
 /* where: out = condition ? a : b; elements are moved, not computed, so that their size is all that
- * matters. A thread takes one element of a walk. */
+ * matters. A thread takes 16 bytes of tensors that lie alike without gaps, else one element of a walk. */
 #include <string.h>
 
 #include "backend_cuda/elementwise.h"
+#include "backend_cuda/pack.cuh"
 #include "backend_cuda/walk.cuh"
 
 using namespace cuda;
@@ -10,8 +11,8 @@ using namespace cuda;
 /* Bits of `numbers`: condition, a, b are numbers of the host. */
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_where(S *out, const bool8 *condition, const S *a, const S *b, bool8 number_condition,
-            S number_a, S number_b, int numbers, cuda_walk walk)
+    k_where_walk(S *out, const bool8 *condition, const S *a, const S *b, bool8 number_condition,
+                 S number_a, S number_b, int numbers, cuda_walk walk)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[4];
@@ -22,6 +23,42 @@ __global__ void __launch_bounds__(BLOCK)
         else
             out[at[0]] = numbers & 4 ? number_b : b[at[3]];
     }
+}
+
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_where(S *out, const bool8 *condition, const S *a, const S *b, bool8 number_condition,
+            S number_a, S number_b, int numbers, int64_t n)
+{
+    constexpr int N = 16 / (int)sizeof(S);
+    for (int64_t i = first_item() * N; i < n; i += item_step() * N) {
+        pack<bool8, N> chosen = {};
+        pack<S, N> one = {}, other = {};
+        if (!(numbers & 1))
+            chosen = load_pack<bool8, N>(condition + i, n - i);
+        if (!(numbers & 2))
+            one = load_pack<S, N>(a + i, n - i);
+        if (!(numbers & 4))
+            other = load_pack<S, N>(b + i, n - i);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const bool8 first = numbers & 1 ? number_condition : chosen.at[k];
+            if (first.value != 0)
+                one.at[k] = numbers & 2 ? number_a : one.at[k];
+            else
+                one.at[k] = numbers & 4 ? number_b : other.at[k];
+        }
+        store_pack(out + i, n - i, one);
+    }
+}
+
+/* Do all operands but numbers lie as the result does, without gaps? */
+static bool is_linear(const cuda_walk *walk, int numbers)
+{
+    bool linear = walk->ndim <= 1;
+    for (int k = 0; k < 4 && walk->ndim == 1; k++)
+        linear = linear && (walk->stride[0][k] == 1 || (k > 0 && (numbers >> (k - 1) & 1) != 0));
+    return linear;
 }
 
 template <typename S> static S number_of(const cuda_number &number)
@@ -48,9 +85,17 @@ static cudaError_t launch(const cuda_where_args *w, cudaStream_t stream)
         const S value = number_of<S>(w->number[k + 1]);
         memcpy(&moved[k], &value, sizeof value);
     }
+    if (is_linear(w->walk, numbers)) {
+        constexpr int N = 16 / (int)sizeof(M);
+        const int64_t n = w->walk->numel;
+        const cudaLaunchConfig_t packs = shape_for((n + N - 1) / N, stream);
+        return cudaLaunchKernelEx(&packs, k_where<M>, (M *)w->out, (const bool8 *)w->in[0],
+                                  (const M *)w->in[1], (const M *)w->in[2],
+                                  number_of<bool8>(w->number[0]), moved[0], moved[1], numbers, n);
+    }
     const cudaLaunchConfig_t c = shape_for(w->walk->numel, stream);
     return cudaLaunchKernelEx(
-        &c, k_where<M>, (M *)w->out, (const bool8 *)w->in[0], (const M *)w->in[1],
+        &c, k_where_walk<M>, (M *)w->out, (const bool8 *)w->in[0], (const M *)w->in[1],
         (const M *)w->in[2], number_of<bool8>(w->number[0]), moved[0], moved[1], numbers, *w->walk);
 }
 

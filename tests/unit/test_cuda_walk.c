@@ -163,12 +163,42 @@ static void test_no_elements_are_no_parts(void **state)
     assert_int_equal(cuda_walk_parts(1, pointers), 0);
 }
 
+/* As kernels divide (walk.cuh). */
+static int64_t quotient(int64_t i, const cuda_divisor *d)
+{
+    const uint32_t high = (uint32_t)((uint64_t)(uint32_t)i * d->magic >> 32);
+    return d->shift >= 0 ? (int64_t)(((uint64_t)high + (uint32_t)i) >> d->shift) : i / d->number;
+}
+
+static void test_divisors(void **state)
+{
+    (void)state;
+    const int64_t most = INT32_MAX, far = INT64_C(1) << 33;
+    const int64_t numbers[] = {
+        1, 2, 3, 5, 7, 10, 28, 255, 641, 65536, 65537, most - 1, most, far
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        const int64_t n = numbers[k],
+                      dividends[] = { 0, 1, n - 1, n, n + 1, 7 * n - 1, most / 2, most - 1, most };
+        const cuda_divisor near_by = cuda_divisor_of(n, most), any = cuda_divisor_of(n, far);
+        assert_true(near_by.shift >= 0 && any.shift < 0);
+        for (size_t i = 0; i < sizeof dividends / sizeof *dividends; i++) {
+            if (dividends[i] <= most)
+                assert_int_equal(quotient(dividends[i], &near_by), dividends[i] / n);
+            assert_int_equal(quotient(dividends[i], &any), dividends[i] / n);
+        }
+        assert_int_equal(quotient(far * 3 + 1, &any), (far * 3 + 1) / n);
+    }
+    assert_int_equal(cuda_divisor_of(0, 0).number, 0); /* nobody divides by it */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_element_is_in_one_part),
         cmocka_unit_test(test_the_limit_that_holds),
         cmocka_unit_test(test_no_elements_are_no_parts),
+        cmocka_unit_test(test_divisors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
