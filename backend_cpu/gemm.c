@@ -71,16 +71,26 @@ static int64_t in_lines(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+static int64_t packed_elements(const cpu_product *g, int64_t size);
+
+/* A piece of C, and what its largest part or the rest behind those packs: the more may be the rest's, whose rows need
+ * not be whole vectors. */
+static int64_t turned_elements(const cpu_product *g, int64_t size)
+{
+    const int64_t rows = cpu_gemm_turned_rows(g), rest = g->m % rows;
+    const cpu_product first = cpu_product_turned(g, g->a, rows, NULL);
+    const cpu_product last = cpu_product_turned(g, g->a, rest > 0 ? rest : rows, NULL);
+    const int64_t packs = packed_elements(&first, size), packs_last = packed_elements(&last, size);
+    return rows * g->n + (packs > packs_last ? packs : packs_last);
+}
+
 /* Elements of what own kernels of f32 and f64 may pack (isa/gemm_tile.inc), whatever the tiles' size. */
 static int64_t packed_elements(const cpu_product *g, int64_t size)
 {
     if (g->by_dots && g->b_row == 1 && g->a_col == 1)
         return 0;
-    if (g->turned) { /* a piece of C, and what that packs: the rest behind the pieces packs no more */
-        const int64_t rows = cpu_gemm_turned_rows(g);
-        const cpu_product piece = cpu_product_turned(g, g->a, rows, NULL);
-        return rows * g->n + packed_elements(&piece, size);
-    }
+    if (g->turned)
+        return turned_elements(g, size);
     const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
     const bool packs_b = g->b_col != 1 ||
                          (g->m > CPU_GEMM_FEW && g->n * g->k > CPU_GEMM_PACKED && !dense) ||
