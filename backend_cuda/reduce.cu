@@ -258,11 +258,15 @@ static __device__ __forceinline__ void write_out(const C &c, O *out, int64_t *pl
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Adds elements begin, begin + step, ... below end of an output. */
+/* Adds elements begin, begin + step, ... below end of an output, whose first lies at `base`; of none `in` may be
+ * NULL. */
 template <typename C, typename S>
-static __device__ __forceinline__ void fold(C &c, const S *in, const cuda_walk &gone, int64_t begin,
-                                            int64_t end, int64_t step)
+static __device__ __forceinline__ void fold(C &c, const S *in, int64_t base, const cuda_walk &gone,
+                                            int64_t begin, int64_t end, int64_t step)
 {
+    if (begin >= end)
+        return;
+    in += base;
     if (gone.ndim <= 1) {
         each_ahead(in, gone.ndim == 1 ? gone.stride[0][0] : 0, begin, end, step,
                    [&](int64_t k, S x) { c.add(number_of(x), k); });
@@ -287,7 +291,7 @@ __global__ void __launch_bounds__(BLOCK)
         offsets<3>(kept, (uint32_t)output, at);
         C c;
         c.start(f);
-        fold(c, in + at[2], gone, begin, end, 1);
+        fold(c, in, at[2], gone, begin, end, 1);
         if (cells != nullptr)
             cells[i] = c;
         else
@@ -316,7 +320,7 @@ __global__ void __launch_bounds__(BLOCK)
     offsets<3>(kept, (uint32_t)output, at);
     C c;
     c.start(f);
-    fold(c, in + at[2], gone, begin + threadIdx.x % (unsigned)width, end, width);
+    fold(c, in, at[2], gone, begin + threadIdx.x % (unsigned)width, end, width);
     if (width == BLOCK) {
         block_merge(shared, c);
         if (threadIdx.x == 0)
