@@ -55,15 +55,22 @@ static const char *at_offset(const void *data, int64_t elements, int64_t size)
     return data != NULL ? (const char *)data + elements * size : NULL;
 }
 
-/* A walk over elements without gaps, for every operand that is no number. */
-static bool is_linear(const cuda_walk *w, int operands, const tern_view *const *views)
+/* Does every operand that is no number lie as the result does, without gaps? Of an input k < 2 one element may serve
+ * all: bit k of *out_singles, where that is asked for. */
+static bool is_linear(const cuda_walk *w, int operands, const tern_view *const *views,
+                      int *out_singles)
 {
-    if (w->ndim > 1)
-        return false;
-    for (int k = 0; k < operands; k++)
-        if (views[k]->dev.kind != TERN_KIND_CPU && w->ndim == 1 && w->stride[0][k] != 1)
+    if (w->ndim == 0)
+        return true;
+    for (int k = 0; k < operands; k++) {
+        const int64_t step = w->stride[0][k];
+        if (views[k]->dev.kind == TERN_KIND_CPU || step == 1)
+            continue;
+        if (step != 0 || out_singles == NULL || k < 1 || k > 2)
             return false;
-    return true;
+        *out_singles |= 1 << (k - 1);
+    }
+    return w->ndim == 1;
 }
 
 static tern_status_t run(const tern_call *call, launch_fn launch, const char *name)
@@ -91,7 +98,7 @@ static tern_status_t run(const tern_call *call, launch_fn launch, const char *na
                 e.number[k - 1] = cuda_number_of(views[k]);
             e.in[k - 1] = number ? NULL : at_offset(views[k]->data, part.offset[k], size);
         }
-        e.linear = is_linear(&part.walk, operands, views);
+        e.linear = is_linear(&part.walk, operands, views, &e.singles);
         CUDA_TRY(cuda_launched(call, launch(&e, stream), name));
     }
     return TERN_OK;
@@ -126,6 +133,7 @@ tern_status_t cuda_where(const tern_call *call)
             w.in[k - 1] =
                 number ? NULL : at_offset(views[k]->data, part.offset[k], k == 1 ? 1 : size);
         }
+        w.linear = is_linear(&part.walk, 4, views, NULL);
         CUDA_TRY(cuda_launched(call, cuda_launch_where(&w, stream), "where"));
     }
     return TERN_OK;

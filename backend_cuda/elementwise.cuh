@@ -367,21 +367,6 @@ inline bool is_aligned(const void *p)
     return ((uintptr_t)p & 15u) == 0;
 }
 
-/* Operand k of a walk without gaps: the same element each time? */
-inline bool is_single(const cuda_walk &w, int k)
-{
-    return w.ndim == 1 && w.stride[0][k] == 0;
-}
-/* Do all operands lie as the result does, without gaps, or are numbers or, of the first two, single elements? */
-inline bool is_flat(const cuda_elements *e, int arity)
-{
-    const cuda_walk &w = *e->walk;
-    bool flat = w.ndim == 1 && w.stride[0][0] == 1;
-    for (int k = 1; k <= arity && flat; k++)
-        flat = e->in[k - 1] == nullptr || w.stride[0][k] == 1 || (k <= 2 && is_single(w, k));
-    return flat;
-}
-
 template <typename F, typename G>
 static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
 {
@@ -389,24 +374,19 @@ static cudaError_t launch_map(const cuda_elements *e, cudaStream_t stream)
     using R = typename F::R;
     const S *a = (const S *)e->in[0];
     const S *b = F::arity >= 2 ? (const S *)e->in[1] : nullptr;
-    int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
+    const int numbers = (a == nullptr ? 1 : 0) | (b == nullptr ? 2 : 0);
     const auto na = number_as<typename G::T>(e->number[0]);
     const auto nb = number_as<typename G::T>(e->number[1]);
     const third_operand<G> c = { F::arity == 3 ? (const S *)e->in[2] : nullptr,
                                  number_as<typename G::T>(e->number[2]) };
     const auto p = attr_as<G>(e->attr, 0), q = attr_as<G>(e->attr, 1);
     const int64_t n = e->walk->numel;
-    const bool flat = !e->linear && is_flat(e, F::arity);
-    const int single = flat ? (a != nullptr && is_single(*e->walk, 1) ? 4 : 0) |
-                                  (b != nullptr && is_single(*e->walk, 2) ? 8 : 0)
-                            : 0;
-    if ((e->linear || flat) && (single & 4 || is_aligned(a)) && (single & 8 || is_aligned(b)) &&
+    if (e->linear && (e->singles & 1 || is_aligned(a)) && (e->singles & 2 || is_aligned(b)) &&
         is_aligned(c.at) && is_aligned(e->out)) {
-        numbers |= single;
         constexpr int N = 16 / (int)sizeof(S);
         const cudaLaunchConfig_t shape = shape_for((n + N - 1) / N, stream);
-        return cudaLaunchKernelEx(&shape, k_map_packs<F, G>, (R *)e->out, a, b, c, na, nb, numbers,
-                                  p, q, n);
+        return cudaLaunchKernelEx(&shape, k_map_packs<F, G>, (R *)e->out, a, b, c, na, nb,
+                                  numbers | e->singles << 2, p, q, n);
     }
     const cudaLaunchConfig_t shape = shape_for(n, stream);
     return cudaLaunchKernelEx(&shape, k_map_walk<F, G>, (R *)e->out, a, b, c, na, nb, numbers, p, q,

@@ -30,6 +30,7 @@ typedef struct cuda_elements {
     tern_attr_numbers attr; /* p and q, where the op has them */
     const cuda_walk *walk;
     bool linear; /* all lie alike without gaps: the walk's strides are not needed */
+    int singles; /* then bit k: but of in[k] (k < 2) one element serves all */
     int dtype;   /* of the inputs */
 } cuda_elements;
 
@@ -44,7 +45,8 @@ typedef struct cuda_where_args {
     const void *in[3];
     cuda_number number[3];
     const cuda_walk *walk;
-    int dtype; /* of a, b and out */
+    bool linear; /* as above */
+    int dtype;   /* of a, b and out */
 } cuda_where_args;
 cudaError_t cuda_launch_where(const cuda_where_args *w, cudaStream_t stream);
 

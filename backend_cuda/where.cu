@@ -52,15 +52,6 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* Do all operands but numbers lie as the result does, without gaps? */
-static bool is_linear(const cuda_walk *walk, int numbers)
-{
-    bool linear = walk->ndim <= 1;
-    for (int k = 0; k < 4 && walk->ndim == 1; k++)
-        linear = linear && (walk->stride[0][k] == 1 || (k > 0 && (numbers >> (k - 1) & 1) != 0));
-    return linear;
-}
-
 template <typename S> static S number_of(const cuda_number &number)
 {
     return narrow<S>(number.whole ? (double)number.i : number.f);
@@ -85,7 +76,7 @@ static cudaError_t launch(const cuda_where_args *w, cudaStream_t stream)
         const S value = number_of<S>(w->number[k + 1]);
         memcpy(&moved[k], &value, sizeof value);
     }
-    if (is_linear(w->walk, numbers)) {
+    if (w->linear) {
         constexpr int N = 16 / (int)sizeof(M);
         const int64_t n = w->walk->numel;
         const cudaLaunchConfig_t packs = shape_for((n + N - 1) / N, stream);

@@ -20,7 +20,8 @@ report() { python3 "$source/tools/cuda/gpu_report.py" "$out" >/dev/null; }
 
 mkdir "$out/suites"
 for stage in build machine suites ops sequences; do echo "0 7" >"$out/$stage.status"; done
-printf '  device              cuda:0\n  simulated           yes\n' >"$out/machine.log"
+printf '  plugin              %s\n  device              cuda:0\n  simulated           yes\n' \
+    "$PWD/lib/libtern_cuda.so" >"$out/machine.log"
 echo "budget: 79 kernels" >"$out/build.log"
 printf 'ops-test_half\t0\t3\n' >"$out/suites/ops-test_half.tsv"
 printf 'api-test_sort\t9\t4\n' >"$out/suites/api-test_sort.tsv"
@@ -52,6 +53,7 @@ expect "| copy | 8.0 | 4500 | 1.00 |"
 expect "| add | 10.0 | 3000 | 0.67 (below the goal) |  | 2.00 |"
 expect "- gpt (tern): cuda:0: out of memory"
 expect "budget: 79 kernels"
+expect "  plugin              lib/libtern_cuda.so"
 expect "2 rows of bench/table.def, 2 beside PyTorch's eager mode; below 0.9 of its speed: 1."
 expect "| sin/small | 4.0 |  | 3.0 | 0.75 |"
 python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["suites"]["api-test_sort"]["status"] == 9' \

@@ -18,7 +18,9 @@ SLOW = 0.9  # of PyTorch's speed: these are named first
 
 
 def text(path):
-    return path.read_text(errors="replace") if path.exists() else ""
+    """The file's; places in the checkout are told from there, since a report is for others."""
+    here = str(pathlib.Path.cwd())
+    return path.read_text(errors="replace").replace(here + "/", "").replace(here, ".") if path.exists() else ""
 
 
 def lines_of(paths):
