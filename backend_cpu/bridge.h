@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define CPU_BLAS_VERSION 3u
+#define CPU_BLAS_VERSION 4u
 #define CPU_BLAS_SYMBOL "tern_blas_get"
 
 typedef enum cpu_blas_status {
@@ -50,16 +50,36 @@ typedef enum cpu_blas_dtype {
     CPU_BLAS_F16 = 4
 } cpu_blas_dtype;
 
+/* Whose kernels make a product; where that library is not there, or does not have the dtype, the other one's. */
+typedef enum cpu_blas_maker {
+    CPU_BLAS_BY_TABLE,
+    CPU_BLAS_OPENBLAS,
+    CPU_BLAS_ONEDNN,
+    CPU_BLAS_TILES, /* OpenBLAS's for small matrices, called on pieces */
+    CPU_BLAS_MAKERS
+} cpu_blas_maker;
+
+/* What parts of a product share out. */
+typedef enum cpu_blas_cut {
+    CPU_BLAS_AS_PLANNED, /* rows, columns or both */
+    CPU_BLAS_ROWS,
+    CPU_BLAS_COLUMNS,
+    CPU_BLAS_CUTS
+} cpu_blas_cut;
+
 /* C = op(A) * op(B) + beta * C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n].
  * A is stored [m, k] (trans_a 0) or [k, m] (trans_a 1) with `lda` elements between rows; B alike.
  * beta == 0 never reads C; then C may be uninitialised. k == 0 gives beta * C.
  * F32 and F64: A, B and C are of `dtype`, beta any, no bias. BF16 and F16: C = A B (+ bias in each
  * row), all of `dtype`, summed in f32 and rounded once; beta 0. They are oneDNN's; UNSUPPORTED where it
- * has nothing but a reference kernel. */
+ * has nothing but a reference kernel.
+ * `maker` and `cut` 0: as the committed tables say. Else what the caller wants, of products of f32 and f64. */
 typedef struct cpu_gemm_call {
     cpu_blas_dtype dtype;
     int trans_a, trans_b;
     int threads;
+    cpu_blas_maker maker;
+    cpu_blas_cut cut;
     int64_t m, n, k;
     const void *a;
     const void *b;

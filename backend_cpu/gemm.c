@@ -1,6 +1,8 @@
 /* Matrix products of f32 and f64 by the library or by own kernels (isa/gemm.c), and batches. */
 #include "backend_cpu/gemm.h"
-#include "backend_cpu/bridge.h"
+
+#include "backend_cpu/crowd.h"
+#include "backend_cpu/gemm_trial.h"
 #include "backend_cpu/gemm_way.h"
 #include "backend_cpu/kernels.h"
 
@@ -166,11 +168,12 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 
 /* Every part packs what it needs, so parts run without waiting for each other, and each element
  * of C is one sum in one order however many there are. */
-static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g, int threads,
-                             cpu_room *room)
+static bool run_own_parallel(const tern_call *call, int dtype, const cpu_product *g,
+                             cpu_blas_cut cut, int threads, cpu_room *room)
 {
     own_parts own = { .whole = *g, .dtype = dtype, .parts = threads };
-    own.by_rows = cpu_product_parts_are_rows(dtype, g, threads);
+    own.by_rows = cut == CPU_BLAS_AS_PLANNED ? cpu_product_parts_are_rows(dtype, g, threads)
+                                             : cut == CPU_BLAS_ROWS;
     own.align = own.by_rows && !cpu_is_half(dtype) ? 1 : PART_ALIGN;
     own.units = ((own.by_rows ? g->m : g->n) + own.align - 1) / own.align;
     if (own.parts > own.units)
@@ -261,54 +264,7 @@ static bool run_long_dot(const tern_call *call, int dtype, const cpu_product *g,
     return true;
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
-
-/* Leading dimension of a matrix of these strides, 0 when the library cannot take it. */
-static int64_t leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int *out_trans)
-{
-    *out_trans = column != 1;
-    if (column == 1)
-        return row >= columns ? row : 0;
-    return row == 1 && column >= rows ? column : 0;
-}
-
-static void start_rows(const cpu_product *g, int64_t size)
-{
-    for (int64_t i = 0; i < g->m; i++)
-        memcpy((char *)g->c + i * g->c_row * size, g->bias, (size_t)(g->n * size));
-}
-
-static bool run_library(int dtype, const cpu_product *g, int threads)
-{
-    cpu_gemm_call lib = { .dtype = dtype == TERN_F64    ? CPU_BLAS_F64
-                                   : dtype == TERN_BF16 ? CPU_BLAS_BF16
-                                   : dtype == TERN_F16  ? CPU_BLAS_F16
-                                                        : CPU_BLAS_F32,
-                          .threads = threads,
-                          .m = g->m,
-                          .n = g->n,
-                          .k = g->k,
-                          .a = g->a,
-                          .b = g->b,
-                          .c = g->c,
-                          .ldc = g->c_row,
-                          .beta = g->accumulate || g->bias != NULL ? 1 : 0 };
-    lib.lda = leading(g->m, g->k, g->a_row, g->a_col, &lib.trans_a);
-    lib.ldb = leading(g->k, g->n, g->b_row, g->b_col, &lib.trans_b);
-    const cpu_blas_table *blas = lib.lda != 0 && lib.ldb != 0 ? cpu_blas() : NULL;
-    if (blas == NULL)
-        return false;
-    if (cpu_is_half(dtype)) { /* rounded once, with the bias in the sum */
-        lib.bias = g->bias;
-        lib.beta = 0;
-    } else if (g->bias != NULL) {
-        start_rows(g, cpu_dtype_size(dtype));
-    }
-    const uint32_t before = cpu_flush_begin();
-    const cpu_blas_status status = blas->gemm(&lib);
-    cpu_flush_end(before);
-    return status == CPU_BLAS_OK;
-}
+/* ---- whole products --------------------------------------------------------------------------- */
 
 bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *product, int threads,
                       cpu_room *room)
@@ -318,14 +274,68 @@ bool cpu_product_half(const tern_call *call, int dtype, const cpu_product *produ
         return true;
     settle(dtype, &g);
     const cpu_half_way way = cpu_half_product_way(dtype, g.m, g.n, g.k);
-    if (way == CPU_HALF_LIBRARY && run_library(dtype, &g, threads)) {
+    const cpu_gemm_choice by_table = { .threads = threads };
+    if (way == CPU_HALF_LIBRARY && cpu_product_by_library(dtype, &g, &by_table)) {
         cpu_half_count(CPU_HALF_LIBRARY, 1);
         return true;
     }
     settle_half(way, &g, 1);
     if (threads == 1 && cpu_product_flops(&g) <= CPU_PRODUCT_OWN)
         return run_own_small(call, dtype, &g, room);
-    return run_own_parallel(call, dtype, &g, threads, room);
+    return run_own_parallel(call, dtype, &g, CPU_BLAS_AS_PLANNED, threads, room);
+}
+
+/* ---- which of both --------------------------------------------------------------------------- */
+
+static bool run_way(const tern_call *call, int dtype, const cpu_product *g,
+                    const cpu_gemm_choice *way, cpu_room *room)
+{
+    if (way->own && way->threads == 1)
+        return run_own_small(call, dtype, g, room);
+    if (!way->own && cpu_product_by_library(dtype, g, way))
+        return true;
+    return run_own_parallel(call, dtype, g, way->cut, way->threads, room);
+}
+
+static bool run_by_tables(const tern_call *call, int dtype, const cpu_product *g, int threads,
+                          cpu_room *room)
+{
+    const cpu_gemm_choice way = { .own = cpu_product_own_is_best(dtype, g, threads),
+                                  .threads = threads };
+    return run_way(call, dtype, g, &way, room);
+}
+
+/* What one thread does because other processes want the cores says nothing of a team. */
+static bool is_crowded(int threads, int64_t now)
+{
+    return threads > 1 && !cpu_crowd_free(cpu_crowd_here(), now);
+}
+
+static bool run_trial(const tern_call *call, int dtype, const cpu_product *g, int threads,
+                      cpu_gemm_trial *trial, cpu_room *room)
+{
+    bool decided;
+    const cpu_gemm_choice way = cpu_gemm_trial_next(trial, &decided);
+    if (decided)
+        return run_way(call, dtype, g, &way, room);
+    const int64_t begin = cpu_crowd_clock();
+    if (is_crowded(threads, begin))
+        return run_by_tables(call, dtype, g, threads, room);
+    const bool ok = run_way(call, dtype, g, &way, room);
+    const int64_t end = cpu_crowd_clock();
+    if (!is_crowded(threads, end) && cpu_gemm_trial_took(trial, 1e-9 * (double)(end - begin)))
+        cpu_gemm_trial_tell(trial, call->host);
+    return ok;
+}
+
+/* tern_cpu_set_benchmark; deterministic algorithms come first, and a way that is named. */
+static bool is_benchmarked(const tern_call *call, const cpu_product *g)
+{
+    if (cpu_product_flops(g) <= CPU_PRODUCT_NARROW || cpu_product_is_forced())
+        return false;
+    const uint32_t numerics = call->host->numerics();
+    return (numerics & TERN_NUMERICS_CPU_BENCHMARK) != 0 &&
+           (numerics & TERN_NUMERICS_DETERMINISTIC) == 0;
 }
 
 bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *product, int threads,
@@ -337,12 +347,13 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     settle(dtype, &g);
     if (is_long_dot(dtype, &g))
         return run_long_dot(call, dtype, &g, threads, room);
-    const bool own = cpu_product_own_is_best(dtype, &g, threads);
-    if (own && threads == 1)
-        return run_own_small(call, dtype, &g, room);
-    if (!own && run_library(dtype, &g, threads))
-        return true;
-    return run_own_parallel(call, dtype, &g, threads, room);
+    if (is_benchmarked(call, &g)) {
+        cpu_gemm_trial *trial =
+            cpu_gemm_trial_of(dtype, &g, threads, cpu_product_suits_library(&g));
+        if (trial != NULL)
+            return run_trial(call, dtype, &g, threads, trial, room);
+    }
+    return run_by_tables(call, dtype, &g, threads, room);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */

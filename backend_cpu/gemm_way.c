@@ -145,6 +145,11 @@ static int forced_way(void)
     return way;
 }
 
+bool cpu_product_is_forced(void)
+{
+    return forced_way() != UNFORCED;
+}
+
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
 {
     const int64_t flops = cpu_product_flops(g);

@@ -34,6 +34,8 @@ typedef struct cpu_gemm_size {
 } cpu_gemm_size;
 typedef bool (*cpu_gemm_owns)(const cpu_gemm_size *s);
 
+/* Does TERN_CPU_GEMM name the way of all products of f32? */
+bool cpu_product_is_forced(void);
 /* Own kernels for a product of f32 or f64 on `threads`? */
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads);
 /* What of a product on one thread lies beyond the second-level cache; own kernels of f32 and f64. */

@@ -3,6 +3,7 @@
  * and tern's share of the speed of the fastest library. Then the median of the shares and what a tenth
  * of them is below, of shapes that take the library 5 us and more.
  * Random shapes: extents of 8 to 2048, evenly by their logarithms, of --least to --most MFLOP; at most 10,000.
+ * --benchmark 1: tern measures its ways for each shape first (tern_cpu_set_benchmark).
  * tools/fit_gemm.py makes a table of ways from what it prints under TERN_CPU_GEMM=own and =library.
  * The libraries run as a program that links them would run them, with their own threads, but with
  * the OpenBLAS kernels that tern has chosen. */
@@ -21,6 +22,7 @@ enum {
     MOST_ROUNDS = 25,
     MOST_LEAST = 4000,
     MOST_SHARES = 10000,
+    MEASURED_CALLS = 320, /* after which a way is found for every shape (tern_cpu_set_benchmark) */
     ROW_MAJOR = 101,
     NO_TRANS = 111,
     TRANS = 112
@@ -209,6 +211,8 @@ static void compare(const char *work, product p, bool json)
             c[i].product.c = tern_data(tern_empty(TERN_SHAPE(p.m, p.n)));
     }
     if (!tern_failed()) {
+        if (tern_cpu_benchmark())
+            by_tern(&c[0].product, MEASURED_CALLS);
         run_rounds(c, count);
         report(work, c, count, json);
     }
@@ -291,22 +295,26 @@ static void check_options(const random_options *random)
 int main(int argc, char **argv)
 {
     random_options random = { .seed = 1, .least = 1, .most = 3000, .align = 1 };
-    const bench_option options[] = { { .name = "random", .number = &random.count },
-                                     { .name = "seed", .number = &random.seed },
-                                     { .name = "least", .number = &random.least },
-                                     { .name = "most", .number = &random.most },
-                                     { .name = "align", .number = &random.align },
-                                     { .name = "rounds", .number = &rounds },
-                                     { .name = NULL } };
+    int64_t benchmark = 0;
+    const bench_option options[] = {
+        { .name = "random", .number = &random.count }, { .name = "seed", .number = &random.seed },
+        { .name = "least", .number = &random.least },  { .name = "most", .number = &random.most },
+        { .name = "align", .number = &random.align },  { .name = "rounds", .number = &rounds },
+        { .name = "benchmark", .number = &benchmark }, { .name = NULL }
+    };
     const bool json =
         bench_begin(argc, argv,
-                    "[--threads N] [--json] [--rounds 1..25]\n"
+                    "[--threads N] [--json] [--rounds 1..25] [--benchmark 0|1]\n"
                     "[--random N [--seed S] [--least MFLOP] [--most MFLOP] [--align N]]\n"
                     "[MxKxN:OP ...]\n"
                     "OP: NN, NT or TN (what is transposed)",
                     options)
             .json;
     check_options(&random);
+    if (benchmark < 0 || benchmark > 1)
+        bench_refuse("neither 0 nor 1:", "--benchmark");
+    if (benchmark == 1)
+        tern_cpu_set_benchmark(true);
     product p = { 0 };
     const char *name;
     for (int i = 0; (name = bench_name(i)) != NULL; i++)

@@ -8,6 +8,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/numerics.h"
 #include "core/option.h"
 #include "core/tally.h"
 #include "core/thread_cache.h"
@@ -240,6 +241,7 @@ static core_alloc *for_cpu(device_slot *d, tern_status_t *out_code, const char *
     if (first && a != NULL) {
         core_cpu_complain();
         core_environment_complain();
+        core_numerics_environment();
     }
     return a;
 }

@@ -2,6 +2,7 @@
 #include "core/numerics.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -9,7 +10,11 @@
 #include "core/option.h"
 #include "tern/numerics.h"
 
-enum { SCOPES = TERN_FP32_CUDNN_CONV + 1, FILL = 1u << 30 /* of core alone */ };
+enum {
+    SCOPES = TERN_FP32_CUDNN_CONV + 1,
+    FILL = 1u << 30, /* these two of core alone */
+    BENCHMARK_SAID = 1u << 29
+};
 
 static _Atomic uint32_t numerics = TERN_NUMERICS_FP16_REDUCTION | TERN_NUMERICS_FP16_SPLITK |
                                    TERN_NUMERICS_BF16_REDUCTION | TERN_NUMERICS_BF16_SPLITK | FILL;
@@ -158,6 +163,24 @@ void tern_cudnn_set_deterministic(bool deterministic)
 bool tern_cudnn_deterministic(void)
 {
     return is_set(TERN_NUMERICS_CUDNN_DETERMINISTIC);
+}
+
+void tern_cpu_set_benchmark(bool benchmark)
+{
+    set(BENCHMARK_SAID, true);
+    set(TERN_NUMERICS_CPU_BENCHMARK, benchmark);
+}
+
+void core_numerics_environment(void)
+{
+    const char *way = getenv("TERN_CPU_GEMM");
+    if (way != NULL && strcmp(way, "benchmark") == 0 && !is_set(BENCHMARK_SAID))
+        set(TERN_NUMERICS_CPU_BENCHMARK, true);
+}
+
+bool tern_cpu_benchmark(void)
+{
+    return is_set(TERN_NUMERICS_CPU_BENCHMARK);
 }
 
 void tern_use_deterministic_algorithms_at(tern_site_t site, const tern_deterministic_args *given)

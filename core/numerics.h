@@ -6,5 +6,7 @@
 
 /* TERN_NUMERICS_* bits. */
 uint32_t core_numerics(void);
+/* TERN_CPU_GEMM=benchmark, where the program has not said anything else; once. */
+void core_numerics_environment(void);
 
 #endif

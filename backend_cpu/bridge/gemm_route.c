@@ -4,6 +4,8 @@
 #include "backend_cpu/gemm_rest.h"
 #include "backend_cpu/tuning.h"
 
+#include <math.h>
+
 enum { OP_NN = 1, OP_NT = 2, OP_TN = 4, OP_TT = 8, OP_ANY = 15 };
 
 typedef struct gemm_route {
@@ -70,6 +72,14 @@ static gemm_way way_of_table(const gemm_route *r, int op, int64_t m, int64_t n, 
     return r->way;
 }
 
+static gemm_way way_of_maker(cpu_blas_maker maker)
+{
+    static const gemm_way ways[CPU_BLAS_MAKERS] = { [CPU_BLAS_OPENBLAS] = GEMM_OPENBLAS,
+                                                    [CPU_BLAS_ONEDNN] = GEMM_ONEDNN,
+                                                    [CPU_BLAS_TILES] = GEMM_TILES };
+    return ways[maker];
+}
+
 /* How a block of m x n is made on one thread. */
 static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
 {
@@ -79,6 +89,8 @@ static gemm_way choose_way(const cpu_gemm_call *call, int64_t m, int64_t n)
     double mnk = (double)m * (double)n * (double)k;
     if (bridge_state.forced != GEMM_NONE)
         return bridge_state.forced;
+    if (call->maker != CPU_BLAS_BY_TABLE)
+        return way_of_maker(call->maker);
     if (bridge_state.openblas_most > 0)
         return mnk <= (double)bridge_state.openblas_most ? GEMM_OPENBLAS : GEMM_ONEDNN;
     if (bridge_state.tuning == CPU_ZEN4 && cpu_product_has_small_rest(m, n, k, call->trans_b))
@@ -107,22 +119,29 @@ static int64_t worth_parts(const cpu_gemm_call *call)
     return parts < 1 ? 1 : parts;
 }
 
+/* May `parts` blocks lie in so many rows? */
+static bool suits(cpu_blas_cut cut, int64_t rows, int64_t parts)
+{
+    return parts % rows == 0 && (cut != CPU_BLAS_ROWS || rows == parts) &&
+           (cut != CPU_BLAS_COLUMNS || rows == 1);
+}
+
 /* Of the grids with `parts` blocks, the one whose largest block costs least, with what it packs. Where two blocks
  * write the same rows of C, the lines on both sides of the cut move between cores (761 x 11 x 350 takes 0.37 of the
  * time when they do not). */
 static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t parts,
                         int64_t row_align)
 {
-    double best = 0;
+    double best = INFINITY;
     for (int64_t rows = 1; rows <= parts; rows++) {
-        if (parts % rows)
+        if (!suits(call->cut, rows, parts))
             continue;
         int64_t m = aligned_part(call->m, rows, row_align);
         int64_t n = aligned_part(call->n, parts / rows, BLOCK_ALIGN);
         double cost = (double)m * (double)n + packed_element * (double)(m + n);
         if (rows < parts)
             cost += cut_row / (double)call->k * (double)m;
-        if (rows == 1 || cost < best) {
+        if (cost < best) {
             best = cost;
             plan->block_m = m;
             plan->block_n = n;

@@ -70,6 +70,15 @@ TERN_API bool tern_cudnn_benchmark(void);
 TERN_API void tern_cudnn_set_deterministic(bool deterministic);
 TERN_API bool tern_cudnn_deterministic(void);
 
+/* The CPU: time matrix products instead of asking the tables that were measured on other machines. Of each shape that a
+ * thread multiplies (f32, f64; above 0.3 MFLOP) the first 12 to some 300 calls, whose results count like all, go by tern's
+ * kernels and by OpenBLAS and oneDNN, cut for threads in each way; then all go the fastest way, which TERN_LOG=debug shows. A
+ * thread keeps 768 shapes. What cudnn.benchmark and TunableOp are for PyTorch's GPUs. False at first, or
+ * TERN_CPU_GEMM=benchmark: sums are rounded in other orders from call to call and from run to run. Nothing is timed while
+ * deterministic algorithms are in use. */
+TERN_API void tern_cpu_set_benchmark(bool benchmark);
+TERN_API bool tern_cpu_benchmark(void);
+
 typedef struct tern_deterministic_args {
     size_t size_;
     bool on;

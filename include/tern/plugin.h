@@ -59,7 +59,8 @@ enum {
     TERN_NUMERICS_CUDNN_BENCHMARK = 1u << 7,
     TERN_NUMERICS_CUDNN_DETERMINISTIC = 1u << 8,
     TERN_NUMERICS_DETERMINISTIC = 1u << 9, /* kernels that repeat bit for bit, or an error */
-    TERN_NUMERICS_WARN_ONLY = 1u << 10     /* with DETERMINISTIC: a line in the log instead */
+    TERN_NUMERICS_WARN_ONLY = 1u << 10,    /* with DETERMINISTIC: a line in the log instead */
+    TERN_NUMERICS_CPU_BENCHMARK = 1u << 11
 };
 
 /* Services of the library for plugins. All may be called from any thread. */

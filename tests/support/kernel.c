@@ -124,10 +124,39 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return block;
 }
 
+static uint32_t numerics;
+
+static uint32_t host_numerics(void)
+{
+    return numerics;
+}
+
+uint32_t kernel_set_numerics(uint32_t bits)
+{
+    const uint32_t before = numerics;
+    numerics = bits;
+    return before;
+}
+
+static int events;
+static void host_event(int level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+    events++;
+}
+
+int kernel_events(void)
+{
+    return events;
+}
+
 static const tern_host host = { .size = sizeof(tern_host),
                                 .version = TERN_PLUGIN_VERSION,
                                 .fail = host_fail,
-                                .scratch = host_scratch };
+                                .event = host_event,
+                                .scratch = host_scratch,
+                                .numerics = host_numerics };
 
 tern_status_t kernel_call(const kernel_run *run)
 {

@@ -39,6 +39,11 @@ const char *kernel_message(void);
 /* The scratch that it asked for, of all its requests. */
 int64_t kernel_scratch_bytes(void);
 
+/* The TERN_NUMERICS_* bits that kernels see, none at first; returns those before. */
+uint32_t kernel_set_numerics(uint32_t bits);
+/* Lines that kernels have sent to the log so far. */
+int kernel_events(void);
+
 /* Calls `body(context)` once per tuning (backend_cpu/tuning.h), whatever CPU this is. */
 void kernel_each_tuning(void (*body)(void *context), void *context);
 /* Calls `body(context)` once per instruction set that this CPU has. */

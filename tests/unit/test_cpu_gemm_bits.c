@@ -63,11 +63,24 @@ static void test_same_bits_with_any_threads(void **state)
     kernel_each_isa(same_bits, NULL);
 }
 
+/* Nor is a named way measured against others. */
+static void test_a_named_way_is_not_measured(void **state)
+{
+    (void)state;
+    const uint32_t before = kernel_set_numerics(TERN_NUMERICS_CPU_BENCHMARK);
+    const int events = kernel_events();
+    for (int i = 0; i < 100; i++)
+        expect_same_bits(TERN_F32, 77, 90, 97, false);
+    assert_int_equal(kernel_events(), events);
+    (void)kernel_set_numerics(before);
+}
+
 int main(void)
 {
     (void)setenv("TERN_CPU_GEMM", "own", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_with_any_threads),
+        cmocka_unit_test(test_a_named_way_is_not_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,33 @@ static void test_a_way_can_be_forced(void **state)
     bridge_state.forced = GEMM_NONE;
 }
 
+/* What a caller asks for goes before the tables, and after what is forced. */
+static void test_a_caller_chooses_maker_and_cut(void **state)
+{
+    (void)state;
+    static const gemm_way ways[CPU_BLAS_MAKERS] = { [CPU_BLAS_OPENBLAS] = GEMM_OPENBLAS,
+                                                    [CPU_BLAS_ONEDNN] = GEMM_ONEDNN,
+                                                    [CPU_BLAS_TILES] = GEMM_TILES };
+    cpu_gemm_call call = { .dtype = CPU_BLAS_F32, .m = 1000, .n = 1000, .k = 1000, .threads = 4 };
+    const gemm_plan planned = gemm_plan_for(&call);
+    for (int maker = CPU_BLAS_OPENBLAS; maker < CPU_BLAS_MAKERS; maker++) {
+        call.maker = (cpu_blas_maker)maker;
+        call.cut = CPU_BLAS_ROWS;
+        assert_int_equal(gemm_plan_for(&call).way, ways[maker]);
+        assert_int_equal(gemm_plan_for(&call).grid_m, 4);
+        assert_int_equal(gemm_plan_for(&call).grid_n, 1);
+        call.cut = CPU_BLAS_COLUMNS;
+        assert_int_equal(gemm_plan_for(&call).grid_m, 1);
+        assert_int_equal(gemm_plan_for(&call).grid_n, 4);
+        call.cut = CPU_BLAS_AS_PLANNED;
+        assert_int_equal(gemm_plan_for(&call).grid_m, planned.grid_m);
+        assert_int_equal(gemm_plan_for(&call).grid_n, planned.grid_n);
+    }
+    bridge_state.forced = GEMM_OPENBLAS;
+    assert_int_equal(gemm_plan_for(&call).way, GEMM_OPENBLAS);
+    bridge_state.forced = GEMM_NONE;
+}
+
 static void test_some_dtypes_have_one_way(void **state)
 {
     (void)state;
@@ -263,9 +290,13 @@ static void test_ways_of_other_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_rule_at_its_edge),    cmocka_unit_test(test_ways_of_other_cpus),
-        cmocka_unit_test(test_tiles_are_small_calls),    cmocka_unit_test(test_a_way_can_be_forced),
-        cmocka_unit_test(test_some_dtypes_have_one_way), cmocka_unit_test(test_without_the_table),
+        cmocka_unit_test(test_each_rule_at_its_edge),
+        cmocka_unit_test(test_ways_of_other_cpus),
+        cmocka_unit_test(test_tiles_are_small_calls),
+        cmocka_unit_test(test_a_way_can_be_forced),
+        cmocka_unit_test(test_a_caller_chooses_maker_and_cut),
+        cmocka_unit_test(test_some_dtypes_have_one_way),
+        cmocka_unit_test(test_without_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Settings of precision and repetition: PyTorch's defaults, inheritance of scopes, refusals. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/numerics.h"
 #include "tern/tern.h"
@@ -15,6 +16,7 @@ static void test_defaults(void **state)
     assert_false(tern_cuda_matmul_allow_fp16_accumulation());
     assert_false(tern_cudnn_benchmark());
     assert_false(tern_cudnn_deterministic());
+    assert_false(tern_cpu_benchmark());
     assert_false(tern_deterministic_algorithms());
     assert_true(tern_fill_uninitialized_memory());
     for (int scope = TERN_FP32_ALL; scope <= TERN_FP32_CUDNN_CONV; scope++)
@@ -72,6 +74,25 @@ static void test_reductions_without_a_split_are_refused(void **state)
     assert_int_equal(core_numerics(), before);
 }
 
+/* What the program has said holds against the environment, which counts where it has said nothing. */
+static void test_the_cpu_measures_where_it_is_asked_to(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_CPU_GEMM", "own", 1);
+    core_numerics_environment();
+    assert_false(tern_cpu_benchmark());
+    (void)setenv("TERN_CPU_GEMM", "benchmark", 1);
+    core_numerics_environment();
+    assert_true(tern_cpu_benchmark());
+    tern_cpu_set_benchmark(false);
+    core_numerics_environment();
+    assert_false(tern_cpu_benchmark());
+    tern_cpu_set_benchmark(true);
+    assert_int_equal(core_numerics() & TERN_NUMERICS_CPU_BENCHMARK, TERN_NUMERICS_CPU_BENCHMARK);
+    tern_cpu_set_benchmark(false);
+    (void)unsetenv("TERN_CPU_GEMM");
+}
+
 static void test_empty_is_filled_under_deterministic_algorithms(void **state)
 {
     (void)state;
@@ -120,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_scopes_inherit_until_they_are_set),
         cmocka_unit_test(test_old_names_are_the_same_settings),
         cmocka_unit_test(test_reductions_without_a_split_are_refused),
+        cmocka_unit_test(test_the_cpu_measures_where_it_is_asked_to),
         cmocka_unit_test(test_empty_is_filled_under_deterministic_algorithms),
         cmocka_unit_test(test_empty_is_filled_only_when_both_say_so),
     };
