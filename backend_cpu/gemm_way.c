@@ -46,7 +46,10 @@ enum {
     TURNED_A = 3, /* halves of a multiplication of a vector, to pack an element of a transposed A */
     /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
      * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
-    CUT_ROW = 180
+    CUT_ROW = 180,
+    /* In the same units, a line of another core's cache. */
+    FETCHED_DEPTH = 128,
+    FETCHED_LINE = 40
 };
 
 static const int64_t table_flops = 3000000000;
@@ -182,6 +185,16 @@ cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
                : CPU_GEMM_NEAR;
 }
 
+/* Against a transposed B: a layer's weights, of which an optimizer has just written each thread's rows. Parts of rows read
+ * them all, most out of another core's cache; parts of columns read their own, and all of A. In a chain of equal products
+ * it does not show: there all cores have copies. Shallow products spend their time on C. */
+static int64_t fetched_share(const cpu_product *g, int threads, bool by_rows)
+{
+    if (g->b_col == 1 || g->k < FETCHED_DEPTH || !cpu_tuned_for(CPU_INTEL))
+        return 0; /* other CPUs were not measured */
+    return FETCHED_LINE * (by_rows ? g->n : g->m) * (threads - 1) / (threads * VECTOR);
+}
+
 /* What the thread with the largest share multiplies, packs, fetches for each strip of A and writes, in halves of a
  * multiplication of a vector for each step of k. Each part packs the columns of B that it reads, and its rows of
  * a transposed A. Of 220 random shapes timed both ways on Intel the choice costs 0.1 % of the time. */
@@ -196,7 +209,8 @@ static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
     const int64_t strips = (m + tile - 1) / tile;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
     return (2 * (m + (turned ? TURNED_ROWS : 1)) + strips) * n +
-           (g->a_col != 1 ? TURNED_A * m : 0) + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k);
+           (g->a_col != 1 ? TURNED_A * m : 0) + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k) +
+           fetched_share(g, threads, by_rows);
 }
 
 /* Each part of rows packs all of B, which has to be converted for half types: those have few. */
