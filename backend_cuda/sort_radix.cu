@@ -91,20 +91,23 @@ template <typename S>
 static __device__ __forceinline__ void load_keys(S *keys, const radix_task<S> &t,
                                                  const radix_tile &tile, const radix_turn &turn)
 {
-    const S *from = turn.reads_x ? t.x + place_in(tile.row, t.inner, t.n, tile.begin)
-                                 : t.keys[turn.from] + tile.row * t.n + tile.begin;
-    const int64_t step = turn.reads_x ? t.inner : 1;
+    const S *from = t.keys[turn.from] + tile.row * t.n + tile.begin;
+    if (!turn.reads_x) {
 #pragma unroll
-    for (int k = 0; k < EACH<S>; k++) {
-        const int i = item_of<S>(k);
-        keys[k] = i < tile.count ? from[i * step] : (S) ~(S)0;
-    }
-    if (!turn.reads_x)
+        for (int k = 0; k < EACH<S>; k++)
+            keys[k] = item_of<S>(k) < tile.count ? from[item_of<S>(k)] : (S) ~(S)0;
         return;
+    }
+    from = t.x + place_in(tile.row, t.inner, t.n, tile.begin);
 #pragma unroll
     for (int k = 0; k < EACH<S>; k++)
         if (item_of<S>(k) < tile.count)
-            keys[k] = key_of(keys[k], t.dtype, t.descending, t.median);
+            keys[k] = from[item_of<S>(k) * t.inner];
+#pragma unroll
+    for (int k = 0; k < EACH<S>; k++)
+        keys[k] = item_of<S>(k) < tile.count
+                      ? key_of(keys[k], t.dtype, t.descending != 0, t.median != 0)
+                      : (S) ~(S)0;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
