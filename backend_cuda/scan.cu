@@ -139,59 +139,60 @@ template <typename P, typename S> static __device__ __forceinline__ P part_of(S 
 
 /* ---- some elements of a thread --------------------------------------------------------------- */
 
-template <typename S> constexpr int EACH = sizeof(S) == 8 ? 4 : 8;
+/* Of parts of several numbers half as many: there are not more registers. */
+template <typename P, typename S> constexpr int EACH = sizeof(S) == 8 || sizeof(P) > 8 ? 4 : 8;
 constexpr int PARTS_EACH = 4;
 
 /* Of elements that lie beside each other, the order of the scan, or theirs. */
-template <typename S>
+template <int N, typename S>
 static __device__ __forceinline__ void turn(S *to, const S *from, const scan_shape &s)
 {
 #pragma unroll
-    for (int k = 0; k < EACH<S>; k++)
-        to[k] = s.reverse ? from[EACH<S> - 1 - k] : from[k];
+    for (int k = 0; k < N; k++)
+        to[k] = s.reverse ? from[N - 1 - k] : from[k];
 }
 
-/* Elements i .. i + EACH of a column in the order of the scan, or the `left` that there are. */
-template <typename S>
+/* Elements i .. i + N of a column in the order of the scan, or the `left` that there are. */
+template <int N, typename S>
 static __device__ __forceinline__ void load_some(S *some, const S *x, const scan_shape &s,
                                                  int64_t column, int64_t i, int64_t left)
 {
-    constexpr int WIDTH = 16 / sizeof(S);
-    if (s.inner != 1 || left < EACH<S>) {
+    constexpr int WIDTH = N * sizeof(S) < 16 ? N : 16 / (int)sizeof(S);
+    if (s.inner != 1 || left < N) {
 #pragma unroll
-        for (int k = 0; k < EACH<S>; k++)
+        for (int k = 0; k < N; k++)
             some[k] = k < left ? x[place_of(s, column, i + k)] : S{};
         return;
     }
-    const S *from = x + place_of(s, column, s.reverse ? i + EACH<S> - 1 : i);
-    S beside[EACH<S>];
+    const S *from = x + place_of(s, column, s.reverse ? i + N - 1 : i);
+    S beside[N];
 #pragma unroll
-    for (int k = 0; k < EACH<S>; k += WIDTH) {
+    for (int k = 0; k < N; k += WIDTH) {
         const pack<S, WIDTH> one = load_pack<S, WIDTH>(from + k, WIDTH);
 #pragma unroll
         for (int j = 0; j < WIDTH; j++)
             beside[k + j] = one.at[j];
     }
-    turn(some, beside, s);
+    turn<N>(some, beside, s);
 }
 
-template <typename S>
+template <int N, typename S>
 static __device__ __forceinline__ void store_some(S *out, const S *some, const scan_shape &s,
                                                   int64_t column, int64_t i, int64_t left)
 {
-    constexpr int WIDTH = 16 / sizeof(S);
-    if (s.inner != 1 || left < EACH<S>) {
+    constexpr int WIDTH = N * sizeof(S) < 16 ? N : 16 / (int)sizeof(S);
+    if (s.inner != 1 || left < N) {
 #pragma unroll
-        for (int k = 0; k < EACH<S>; k++)
+        for (int k = 0; k < N; k++)
             if (k < left)
                 out[place_of(s, column, i + k)] = some[k];
         return;
     }
-    S *const to = out + place_of(s, column, s.reverse ? i + EACH<S> - 1 : i);
-    S beside[EACH<S>];
-    turn(beside, some, s);
+    S *const to = out + place_of(s, column, s.reverse ? i + N - 1 : i);
+    S beside[N];
+    turn<N>(beside, some, s);
 #pragma unroll
-    for (int k = 0; k < EACH<S>; k += WIDTH) {
+    for (int k = 0; k < N; k += WIDTH) {
         pack<S, WIDTH> one;
 #pragma unroll
         for (int j = 0; j < WIDTH; j++)
@@ -254,15 +255,16 @@ static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, co
                                                   const scan_shape &s, int64_t column,
                                                   int64_t begin, int64_t end, P *warps)
 {
-    for (int64_t base = begin; base < end; base += BLOCK * EACH<S>) {
-        const int64_t i = base + (int64_t)threadIdx.x * EACH<S>;
-        S some[EACH<S>], factors[EACH<S>];
-        load_some(some, x, s, column, i, end - i);
+    constexpr int N = EACH<P, S>;
+    for (int64_t base = begin; base < end; base += BLOCK * N) {
+        const int64_t i = base + (int64_t)threadIdx.x * N;
+        S some[N], factors[N];
+        load_some<N>(some, x, s, column, i, end - i);
         if (P::HAS_FACTOR)
-            load_some(factors, factor, s, column, i, end - i);
-        P parts[EACH<S>], own = P::nothing();
+            load_some<N>(factors, factor, s, column, i, end - i);
+        P parts[N], own = P::nothing();
 #pragma unroll
-        for (int k = 0; k < EACH<S>; k++) {
+        for (int k = 0; k < N; k++) {
             parts[k] =
                 i + k < end ? part_of<P>(some[k], P::HAS_FACTOR ? factors[k] : S{}) : P::nothing();
             own = own.then(parts[k]);
@@ -271,11 +273,11 @@ static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, co
         if (out != nullptr) {
             P running = all->then(block.before);
 #pragma unroll
-            for (int k = 0; k < EACH<S>; k++) {
+            for (int k = 0; k < N; k++) {
                 running = running.then(parts[k]);
                 some[k] = narrow<S>(running.result());
             }
-            store_some(out, some, s, column, i, end - i);
+            store_some<N>(out, some, s, column, i, end - i);
         }
         *all = all->then(block.all);
     }
@@ -284,7 +286,7 @@ static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, co
 /* Block (column, chunk), from the part that is before it (NULL: nothing is). Results, or the chunk's part
  * alone. */
 template <typename P, typename S>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, P::HAS_FACTOR ? 3 : 4)
     k_scan_chunk(S *out, const S *x, const S *factor, const void *before, void *parts, scan_shape s)
 {
     __shared__ unsigned char memory[BLOCK / 32 * sizeof(P)] __attribute__((aligned(16)));
