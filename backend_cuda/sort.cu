@@ -210,10 +210,10 @@ template <typename I> static cudaError_t launch(const cuda_sort_args *a, cudaStr
                               s);
 }
 
-/* Few first items are cheaper by runs that are cut to them. */
+/* Few first items are cheaper by runs that are cut to them, unless there are but one or two passes. */
 static bool by_digits(const cuda_sort_args *a)
 {
-    return a->n >= CUDA_RADIX_LEAST && a->first + a->count > CUDA_SORT_TILE;
+    return a->n >= CUDA_RADIX_LEAST && (a->size <= 2 || a->first + a->count > CUDA_SORT_TILE);
 }
 
 extern "C" int64_t cuda_sort_bytes(const cuda_sort_args *a)

@@ -410,6 +410,7 @@ static void check_orders(tern_tensor *x, int dim)
     const int64_t n = tern_size(x, dim);
     check_order(x, dim, n, false);
     check_order(x, dim, n, true);
+    check_order(x, dim, 1024, true);
     check_order(x, dim, 1025, true);
     check_order(x, dim, n - 3, false);
     if (tern_dtype(x) != TERN_BOOL)
