@@ -438,6 +438,15 @@ static void test_order(void **state)
         }
 }
 
+/* So many tiles that their counts are scanned in several steps. */
+static void test_order_of_many_tiles(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t n = 129 * 4096 + 5;
+    check_order(numbers(APART, n, TERN_I64), 0, n, false);
+}
+
 static void test_order_of_several_rows(void **state)
 {
     (void)state;
@@ -454,11 +463,17 @@ static void test_order_of_several_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reductions), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_attention),  cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_draws),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_scans),      cmocka_unit_test(test_scan_of_many_chunks),
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_order_of_several_rows),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_scans),
+        cmocka_unit_test(test_scan_of_many_chunks),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_order_of_many_tiles),
+        cmocka_unit_test(test_order_of_several_rows),
     };
     return check_run(tests, NULL, NULL);
 }
