@@ -336,18 +336,18 @@ static void test_scan_of_many_chunks(void **state)
 /* ---- order ---------------------------------------------------------------------------------------- */
 
 typedef enum numbers_kind {
-    WIDE, /* every digit of the keys differs */
-    FEW,  /* equal ones, NaN, infinity and both zeros among them */
-    SAME,
-    HIGH,  /* the highest digit alone differs, of integers */
-    APART, /* the second and the last, of integers of several bytes */
+    WIDE,   /* every digit of the keys differs */
+    FEW,    /* equal ones, NaN, infinity and both zeros among them */
+    ALMOST, /* all the same but the last */
+    HIGH,   /* the highest digit alone differs, of integers */
+    APART,  /* the second by one bit, and the last, of integers of several bytes */
     NUMBERS_KINDS
 } numbers_kind;
 
 static double number_of(numbers_kind kind, int bits, uint64_t random)
 {
     static const double few[] = { 0, -0.0, 1, -3, 7, 2, NAN, INFINITY, -INFINITY, 5, -NAN, 100 };
-    const double place = (double)(int64_t)(random >> 32) - 0x1p31, small = (double)(random & 15);
+    const double place = (double)(int64_t)random - 0x1p31, small = (double)(random & 15);
     if (kind == WIDE)
         return bits > 0 ? ldexp(place, bits - 32) : ldexp(place, (int)(random % 60) - 60);
     if (kind == FEW)
@@ -355,7 +355,7 @@ static double number_of(numbers_kind kind, int bits, uint64_t random)
     if (kind == HIGH)
         return ldexp(small - 8, bits > 0 ? bits - 4 : 0);
     if (kind == APART && bits > 8)
-        return ldexp(small - 8, bits - 4) + 256 * (double)(random >> 8 & 127);
+        return ldexp(small - 8, bits < 48 ? bits - 4 : 44) + 256 * (double)(random >> 8 & 1);
     return 42;
 }
 
@@ -368,11 +368,13 @@ static tern_tensor *numbers(numbers_kind kind, int64_t n, tern_dtype_t dtype)
     assert_non_null(data);
     for (int64_t i = 0; i < n; i++) {
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        data[i] = number_of(kind, dtype == TERN_U8 ? 8 : wide, random >> 3);
+        data[i] = number_of(kind, dtype == TERN_U8 ? 8 : wide, random >> 32);
+        if (kind == ALMOST && i == n - 1)
+            data[i] = 0;
         if (dtype == TERN_U8 || dtype == TERN_BOOL)
             data[i] = fmod(fabs(data[i]), dtype == TERN_U8 ? 256 : 2);
     }
-    tern_tensor *t = tern_cast(tern_from_data(data, TERN_SHAPE(n)), dtype);
+    tern_tensor *t = tern_cast(tern_from_data(data, TERN_SHAPE(n), .dtype = TERN_F64), dtype);
     free(data);
     return t;
 }
