@@ -120,19 +120,26 @@ typedef struct cuda_scan_args {
 enum { CUDA_SCAN_CHUNK = 1 << 12, CUDA_SCAN_PART_BYTES = 24 };
 cudaError_t cuda_launch_scan(const cuda_scan_args *s, cudaStream_t stream);
 
-/* ---- sort.cu ---- */
+/* ---- sort.cu, sort_radix.cu ---- */
 typedef struct cuda_sort_args {
     void *values;
     int64_t *places;
     const void *x; /* rows of n elements, `inner` apart */
-    void *
-        items; /* scratch: two per element of x, of CUDA_SORT_ITEM_BYTES, or 8 where size is not 8 */
+    void *scratch; /* of cuda_sort_bytes */
     int dtype, size;
     bool descending, median;
     int64_t rows, n, inner, first, count;
 } cuda_sort_args;
-enum { CUDA_SORT_TILE = 1024, CUDA_SORT_EACH = 8, CUDA_SORT_ITEM_BYTES = 16 };
+enum {
+    CUDA_SORT_TILE = 1024, /* items that a block sorts by comparing */
+    CUDA_SORT_EACH = 8,
+    CUDA_RADIX_LEAST = 4096 /* elements of a row that is sorted by its digits */
+};
+int64_t cuda_sort_bytes(const cuda_sort_args *a);
 cudaError_t cuda_launch_sort(const cuda_sort_args *a, cudaStream_t stream);
+/* The same, by digits. */
+int64_t cuda_radix_bytes(const cuda_sort_args *a);
+cudaError_t cuda_launch_radix(const cuda_sort_args *a, cudaStream_t stream);
 /* sorted: rows of n; x, out: `each` per row. right: behind what is equal. */
 cudaError_t cuda_launch_searchsorted(int64_t *out, const void *sorted, const void *x, int dtype,
                                      int64_t rows, int64_t n, int64_t each, bool right,

@@ -26,8 +26,8 @@ tern_status_t cuda_sort(const tern_call *call)
     if (s.n >= INT64_C(1) << 32 || s.rows >= INT64_C(1) << 30)
         return call->host->fail(TERN_ERR_UNSUPPORTED,
                                 "2^30 rows and more, or rows of 2^32 elements and more");
-    s.items = cuda_scratch(call, 2 * x->numel * (s.size == 8 ? CUDA_SORT_ITEM_BYTES : 8));
-    if (s.items == NULL)
+    s.scratch = cuda_scratch(call, cuda_sort_bytes(&s));
+    if (s.scratch == NULL)
         return TERN_ERR_OOM;
     CUDA_TRY(cuda_enter(call, &stream));
     return cuda_launched(call, cuda_launch_sort(&s, stream), "sort");

@@ -3,7 +3,8 @@
  *
  * A block sorts a tile of items in shared memory (bitonic: several short rows, or a piece of a long one),
  * then sorted runs are merged two by two, each thread making a few items of the result, until a row is
- * one run. Where only the first items of the order are wanted, runs are cut to that length. */
+ * one run. Where only the first items of the order are wanted, runs are cut to that length. Long rows whose
+ * order is wanted beyond a tile are sorted by digits instead (sort_radix.cu). */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/sort_key.cuh"
 
@@ -183,10 +184,9 @@ __global__ void __launch_bounds__(BLOCK)
 
 template <typename I> static cudaError_t launch(const cuda_sort_args *a, cudaStream_t stream)
 {
-    static_assert(sizeof(I) <= CUDA_SORT_ITEM_BYTES, "scratch is counted in items of this size");
     const sort_shape s = { a->dtype, a->size,  a->descending, a->median, a->rows,
                            a->n,     a->inner, a->first,      a->count };
-    I *items = (I *)a->items, *other = items + s.rows * s.n;
+    I *items = (I *)a->scratch, *other = items + s.rows * s.n;
     int length = 2;
     while (length < s.n && length < CUDA_SORT_TILE)
         length *= 2;
@@ -210,8 +210,22 @@ template <typename I> static cudaError_t launch(const cuda_sort_args *a, cudaStr
                               s);
 }
 
+/* Few first items are cheaper by runs that are cut to them, unless there are but one or two passes. */
+static bool by_digits(const cuda_sort_args *a)
+{
+    return a->n >= CUDA_RADIX_LEAST && (a->size <= 2 || a->first + a->count > CUDA_SORT_TILE);
+}
+
+extern "C" int64_t cuda_sort_bytes(const cuda_sort_args *a)
+{
+    const int64_t item = a->size == 8 ? sizeof(wide_item) : sizeof(narrow_item);
+    return by_digits(a) ? cuda_radix_bytes(a) : 2 * a->rows * a->n * item;
+}
+
 extern "C" cudaError_t cuda_launch_sort(const cuda_sort_args *a, cudaStream_t stream)
 {
+    if (by_digits(a))
+        return cuda_launch_radix(a, stream);
     return a->size == 8 ? launch<wide_item>(a, stream) : launch<narrow_item>(a, stream);
 }
 

@@ -12,54 +12,66 @@ __device__ __forceinline__ bool is_float(int dtype)
     return dtype >= TERN_F16 && dtype <= TERN_F64;
 }
 
-/* Of a float's bits, `sign` the highest; infinite: those of infinity. */
-__device__ __forceinline__ uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinite,
-                                              bool nan_first)
+/* The bits of infinity. */
+template <typename S> __device__ __forceinline__ S infinite_bits(int dtype)
 {
-    if ((bits & (sign - 1)) > infinite)
-        return nan_first ? 0 : sign | (sign - 1);
-    if (bits == sign) /* -0 */
-        bits = 0;
-    return (bits & sign) != 0 ? ~bits & (sign | (sign - 1)) : bits | sign;
+    if constexpr (sizeof(S) == 8)
+        return (S)0x7FF << 52;
+    else if constexpr (sizeof(S) == 4)
+        return 0x7F800000u;
+    else
+        return dtype == TERN_F16 ? 0x7C00 : 0x7F80;
 }
 
-/* Element i of x. NaN is greater than all (nan_first: 0, which no number is). */
+/* The key of an element's bits. NaN is greater than all (nan_first: 0, which no number is). */
+template <typename S>
+__device__ __forceinline__ S key_of(S bits, int dtype, bool descending, bool nan_first)
+{
+    constexpr S SIGN = (S)((S)1 << (8 * sizeof(S) - 1)), ALL = (S) ~(S)0;
+    S key = dtype == TERN_U8 || dtype == TERN_BOOL ? bits : (S)(bits ^ SIGN);
+    if (sizeof(S) > 1 && is_float(dtype)) {
+        if ((S)(bits & ~SIGN) > infinite_bits<S>(dtype))
+            key = nan_first ? (S)0 : ALL;
+        else if ((bits & SIGN) != 0 && bits != SIGN) /* -0 is 0 */
+            key = (S)~bits;
+        else
+            key = (S)(bits | SIGN);
+    }
+    return descending ? (S)~key : key;
+}
+
+/* The bits of the one element that has the key: of a float that is not NaN or 0. */
+template <typename S>
+__device__ __forceinline__ bool bits_of(S key, int dtype, bool descending, S *bits)
+{
+    constexpr S SIGN = (S)((S)1 << (8 * sizeof(S) - 1)), ALL = (S) ~(S)0;
+    key = descending ? (S)~key : key;
+    *bits = dtype == TERN_U8 || dtype == TERN_BOOL ? key : (S)(key ^ SIGN);
+    if (sizeof(S) == 1 || !is_float(dtype))
+        return true;
+    if ((key & SIGN) == 0)
+        *bits = (S)~key;
+    return key != SIGN && key != ALL;
+}
+
+/* The key of element i of x, widened. */
 __device__ __forceinline__ uint64_t sort_key(const void *x, int dtype, int64_t i, bool descending,
                                              bool nan_first)
 {
-    uint64_t key, all = 0xFF;
     switch (dtype) {
     case TERN_I16:
-        key = ((const uint16_t *)x)[i] ^ 0x8000u;
-        all = 0xFFFF;
-        break;
     case TERN_F16:
     case TERN_BF16:
-        key = float_key(((const uint16_t *)x)[i], 0x8000u, dtype == TERN_F16 ? 0x7C00u : 0x7F80u,
-                        nan_first);
-        all = 0xFFFF;
-        break;
+        return key_of(((const uint16_t *)x)[i], dtype, descending, nan_first);
     case TERN_I32:
-        key = ((const uint32_t *)x)[i] ^ 0x80000000u;
-        all = 0xFFFFFFFFu;
-        break;
     case TERN_F32:
-        key = float_key(((const uint32_t *)x)[i], 0x80000000u, 0x7F800000u, nan_first);
-        all = 0xFFFFFFFFu;
-        break;
+        return key_of(((const uint32_t *)x)[i], dtype, descending, nan_first);
     case TERN_I64:
-        key = ((const uint64_t *)x)[i] ^ (uint64_t)1 << 63;
-        all = ~(uint64_t)0;
-        break;
     case TERN_F64:
-        key = float_key(((const uint64_t *)x)[i], (uint64_t)1 << 63, (uint64_t)0x7FF << 52,
-                        nan_first);
-        all = ~(uint64_t)0;
-        break;
+        return key_of(((const uint64_t *)x)[i], dtype, descending, nan_first);
     default: /* i8, u8, bool */
-        key = ((const uint8_t *)x)[i] ^ (dtype == TERN_I8 ? 0x80u : 0u);
+        return key_of(((const uint8_t *)x)[i], dtype, descending, nan_first);
     }
-    return descending ? key ^ all : key;
 }
 
 } // namespace cuda

@@ -7,9 +7,9 @@
 #include "core/op_table.h"
 
 typedef struct groups {
-    tern_tensor *order; /* places of the elements in sorted order */
-    tern_tensor *group; /* of each element in sorted order, its value's number, i64 */
-    tern_tensor *first; /* in sorted order, of each value */
+    tern_tensor *order;  /* places of the elements in sorted order */
+    tern_tensor *begins; /* of each element in sorted order, whether it is the first of its value */
+    tern_tensor *first;  /* in sorted order, of each value */
     int64_t count;
 } groups;
 
@@ -27,32 +27,30 @@ static tern_tensor *beginnings(tern_tensor *sorted)
 /* The values in order, with what is needed for the rest; NULL after an error. n > 0. */
 static tern_tensor *group(tern_tensor *flat, groups *out)
 {
-    const int64_t n = tern_numel(flat);
     tern_tensor *sorted = tern_sort(flat, 0, false, &out->order);
     if (sorted == NULL)
         return NULL;
-    tern_tensor *begins = beginnings(sorted);
-    out->group = tern_sub(tern_cumsum(begins, 0), 1);
-    if (out->group == NULL)
+    out->begins = beginnings(sorted);
+    tern_tensor *first = tern_nonzero(out->begins);
+    if (first == NULL)
         return NULL;
-    out->count = tern_item_int(tern_select(out->group, 0, n - 1)) + 1;
-    if (tern_failed() || tern_topk(begins, out->count, 0, true, &out->first) ==
-                             NULL) /* equal ones keep their order */
-        return NULL;
+    out->first = tern_reshape(first, TERN_SHAPE(-1));
+    out->count = tern_numel(first);
     return tern_gather(sorted, 0, out->first);
 }
 
-/* Each element's value: groups in sorted order, brought back to where the elements were. */
+/* Each element's value: numbers of values in sorted order, brought back to where the elements were. */
 static tern_tensor *inverse_of(const groups *g, tern_tensor *x)
 {
-    tern_tensor *back = tern_gather(g->group, 0, tern_argsort(g->order, 0, false));
+    tern_tensor *numbers = tern_sub(tern_cumsum(g->begins, 0), 1);
+    tern_tensor *back = tern_gather(numbers, 0, tern_argsort(g->order, 0, false));
     return back != NULL ? tern_reshape(back, tern_shape(x)) : NULL;
 }
 
 static tern_tensor *counts_of(const groups *g)
 {
-    tern_tensor *end = tern_full((double)g->group->view.numel, TERN_SHAPE(1), .dtype = TERN_I64,
-                                 .device = tern_device(g->group));
+    tern_tensor *end = tern_full((double)g->order->view.numel, TERN_SHAPE(1), .dtype = TERN_I64,
+                                 .device = tern_device(g->order));
     if (g->count > 1)
         end = tern_cat(0, tern_slice(g->first, .start = 1), end);
     return tern_sub(end, g->first);

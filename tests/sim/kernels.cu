@@ -79,7 +79,7 @@ __global__ void k_count(int *out)
     const int any = __any_sync(FULL, threadIdx.x % 32 == 3);
     const int all = __all_sync(FULL, threadIdx.x % 32 < 32);
     if (threadIdx.x == 0)
-        atomicExch(&out[1], odd == 0xAAAAAAAAu && any && all ? 1 : 0);
+        atomicExch(&out[1], odd == 0xAAAAAAAAu && __popc(odd) == 16 && any && all ? 1 : 0);
 }
 
 __global__ void k_rows(float *out, kernel_rows table)

@@ -114,6 +114,10 @@ static inline void __threadfence_system(void)
     sim_system_fence();
 }
 
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
 static inline unsigned __umulhi(unsigned a, unsigned b)
 {
     return (unsigned)((uint64_t)a * b >> 32);
