@@ -13,10 +13,11 @@ namespace cuda
 /* Elements whose registers are few. */
 template <typename S> constexpr int AHEAD = sizeof(S) <= 4 ? 8 : 4;
 
-/* run(i, x[i * stride]) for i = begin, begin + step, ... below end, in this order; x is not written meanwhile. */
-template <typename S, typename F>
-__device__ __forceinline__ void each_ahead(const S *x, int64_t stride, int64_t begin, int64_t end,
-                                           int64_t step, F run)
+/* several(i, elements i, i + step, ... of x) for AHEAD of them at a time, then run(i, x[i * stride]) for those that are
+ * left of i = begin, begin + step, ... below end, in this order; x is not written meanwhile. */
+template <typename S, typename G, typename F>
+__device__ __forceinline__ void several_ahead(const S *x, int64_t stride, int64_t begin,
+                                              int64_t end, int64_t step, G several, F run)
 {
     constexpr int SOME = AHEAD<S>;
     int64_t i = begin;
@@ -25,12 +26,23 @@ __device__ __forceinline__ void each_ahead(const S *x, int64_t stride, int64_t b
 #pragma unroll
         for (int k = 0; k < SOME; k++)
             some[k] = x[(i + k * step) * stride];
-#pragma unroll
-        for (int k = 0; k < SOME; k++)
-            run(i + k * step, some[k]);
+        several(i, some);
     }
     for (; i < end; i += step)
         run(i, x[i * stride]);
+}
+
+/* run(i, x[i * stride]) for each, likewise. */
+template <typename S, typename F>
+__device__ __forceinline__ void each_ahead(const S *x, int64_t stride, int64_t begin, int64_t end,
+                                           int64_t step, F run)
+{
+    const auto each = [&](int64_t i, const S(&some)[AHEAD<S>]) {
+#pragma unroll
+        for (int k = 0; k < AHEAD<S>; k++)
+            run(i + k * step, some[k]);
+    };
+    several_ahead(x, stride, begin, end, step, each, run);
 }
 
 /* run(i, x[i * stride], y[i * stride]), likewise. */

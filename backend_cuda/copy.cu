@@ -1,9 +1,10 @@
 /* copy: any strides, any dtypes. Elements of one dtype are moved by size; conversions are told at run
  * time which types they have (a hundred pairs would fill the binary): half types go through f32, integers keep
- * 64 bits. A thread takes one element of a walk. The casts of mixed precision, between f32 and half types without
- * gaps, have kernels of their own: four elements a thread, and no f64, which is slow on many GPUs. */
+ * 64 bits. A thread takes one element of a walk, or a few of a line. The casts of mixed precision, between
+ * f32 and half types without gaps, have kernels of their own: four elements a thread, and no f64, which is slow on many
+ * GPUs. */
 #include "backend_cuda/launch.h"
-#include "backend_cuda/walk.cuh"
+#include "backend_cuda/lines.cuh"
 
 using namespace cuda;
 
@@ -14,6 +15,35 @@ __global__ void __launch_bounds__(BLOCK) k_move(S *out, const S *in, cuda_walk w
         int64_t at[2];
         offsets<2>(walk, (uint32_t)i, at);
         out[at[0]] = in[at[1]];
+    }
+}
+
+struct move_line {
+    int64_t at[2]; /* out, in */
+};
+
+/* Lines whose elements lie beside each other in `out`, and in `in`, too, or are one that repeats. */
+template <typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_move_lines(S *out, const S *in, cuda_walk walk, cuda_divisor length, int dense)
+{
+    const int64_t step = walk.stride[0][1];
+    for (int64_t i = first_item() * FEW<S>; i < walk.numel; i += item_step() * FEW<S>) {
+        pack<S, FEW<S>> some = {};
+        each_in_lines<FEW<S>>(
+            i, walk.numel, length,
+            [&](int64_t number) {
+                move_line line;
+                offsets<2>(walk, (uint32_t)number, line.at, 1);
+                return line;
+            },
+            [&](int k, int64_t at, const move_line &line) {
+                some.at[k] = in[line.at[1] + at * step];
+                if (!dense)
+                    out[line.at[0] + at] = some.at[k];
+            });
+        if (dense)
+            store_pack<S, FEW<S>>(out + i, walk.numel - i, some);
     }
 }
 
@@ -178,6 +208,22 @@ static cudaError_t launch_cast(void *out, int out_dtype, const void *in, int in_
     });
 }
 
+static bool has_lines(const cuda_walk *w)
+{
+    return w->ndim > 0 && w->stride[0][0] == 1 && (w->stride[0][1] == 0 || w->stride[0][1] == 1);
+}
+
+static bool is_row_major(const cuda_walk *w)
+{
+    int64_t stride = 1;
+    for (int d = 0; d < w->ndim; d++) {
+        if (w->stride[d][0] != stride)
+            return false;
+        stride *= w->shape[d];
+    }
+    return true;
+}
+
 extern "C" cudaError_t cuda_launch_copy(void *out, int out_dtype, const void *in, int in_dtype,
                                         const cuda_walk *walk, cudaStream_t stream)
 {
@@ -190,6 +236,12 @@ extern "C" cudaError_t cuda_launch_copy(void *out, int out_dtype, const void *in
         return cudaLaunchKernelEx(&c, k_convert, out, out_dtype, in, in_dtype, *walk);
     return size_switch(cuda_dtype_size(in_dtype), [&](auto zero) {
         using S = decltype(zero);
+        if (has_lines(walk)) {
+            const cudaLaunchConfig_t few = shape_for_few<S>(walk->numel, stream);
+            return cudaLaunchKernelEx(&few, k_move_lines<S>, (S *)out, (const S *)in, *walk,
+                                      cuda_divisor_of(walk->shape[0], walk->numel),
+                                      is_row_major(walk) ? 1 : 0);
+        }
         return cudaLaunchKernelEx(&c, k_move<S>, (S *)out, (const S *)in, *walk);
     });
 }

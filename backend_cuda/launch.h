@@ -32,7 +32,8 @@ typedef struct cuda_remap_dim {
     int32_t outside, flipped;
 } cuda_remap_dim;
 typedef struct cuda_remap_args {
-    int64_t numel, ndim;
+    int64_t numel;
+    int32_t ndim, dense; /* at least one dimension; dense: out is row-major */
     cuda_remap_dim dims[TERN_MAX_DIMS];
 } cuda_remap_args;
 cudaError_t cuda_launch_remap(void *out, const void *in, int dtype, const tern_number *value,

@@ -94,23 +94,29 @@ __global__ void __launch_bounds__(BLOCK)
 {
     for (int64_t i = first_item(); i < count; i += item_step()) {
         const place p = place_of(s, s.out_by, i);
-        int64_t best_at = -1, cell = 0;
+        const int64_t top = p.h * s.stride[0] - s.padding[0];
+        const int64_t left = p.w * s.stride[1] - s.padding[1];
+        int64_t cell = -1;
+        S best = narrow<S>(lowest(comparable(S{})));
         const range rows = cells_inside(s, 0, p.h), columns = cells_inside(s, 1, p.w);
-        for (int32_t kh = rows.begin; kh < rows.end; kh++)
+        for (int32_t kh = rows.begin; kh < rows.end; kh++) {
+            const int64_t h = top + kh * s.dilation[0];
+            if (h < 0 || h >= s.in[0])
+                continue;
+                /* No branch waits for a number, so that the next are under way. */
+#pragma unroll 4
             for (int32_t kw = columns.begin; kw < columns.end; kw++) {
-                const int64_t h = p.h * s.stride[0] - s.padding[0] + kh * s.dilation[0];
-                const int64_t w = p.w * s.stride[1] - s.padding[1] + kw * s.dilation[1];
-                if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1])
-                    continue;
-                const int64_t at = at_strides(s.x_stride, p.n, p.c, h, w);
-                const auto v = comparable(x[at]);
-                if (best_at >= 0 && !(v > comparable(x[best_at])) && v == v)
-                    continue;
-                best_at = at;
-                cell = kh * s.kernel[1] + kw;
+                const int64_t w = left + kw * s.dilation[1];
+                const bool inside = w >= 0 && w < s.in[1];
+                const S x_at = inside ? x[at_strides(s.x_stride, p.n, p.c, h, w)] : S{};
+                const auto v = comparable(x_at);
+                const bool beats = inside && ((cell < 0) | (v > comparable(best)) | !(v == v));
+                best = beats ? x_at : best;
+                cell = beats ? kh * s.kernel[1] + kw : cell;
             }
-        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] =
-            best_at >= 0 ? x[best_at] : narrow<S>(lowest(comparable(S{})));
+        }
+        y[at_strides(s.y_stride, p.n, p.c, p.h, p.w)] = best;
+        cell = cell < 0 ? 0 : cell;
         const int64_t to = at_strides(s.index_stride, p.n, p.c, p.h, p.w);
         if (s.narrow_index)
             ((uint8_t *)index)[to] = (uint8_t)cell;
@@ -139,6 +145,7 @@ static __device__ __forceinline__ void each_window(const cuda_pool_shape &s, int
         const int64_t from = at + s.padding[d], over = from - s.kernel[d];
         const int64_t last = quotient(from, s.stride_by[d]), most = s.out[d] - 1;
         const int64_t first = over < 0 ? 0 : quotient(over, s.stride_by[d]) + 1;
+#pragma unroll 1
         for (int64_t o = last < most ? last : most; o >= first; o--)
             run(o, from - o * s.stride[d]);
         return;
@@ -160,10 +167,12 @@ __global__ void __launch_bounds__(BLOCK)
         real<S> sum = 0;
         each_window(s, 0, p.h, [&](int64_t oh, int64_t kh) {
             each_window(s, 1, p.w, [&](int64_t ow, int64_t kw) {
-                if (read_index(index, s.narrow_index,
-                               at_strides(s.index_stride, p.n, p.c, oh, ow)) ==
-                    kh * s.kernel[1] + kw)
-                    sum += widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]);
+                /* loaded beside each other: y is not read after index */
+                const real<S> grad = widen(y[at_strides(s.y_stride, p.n, p.c, oh, ow)]);
+                const int64_t cell =
+                    read_index(index, s.narrow_index, at_strides(s.index_stride, p.n, p.c, oh, ow));
+                if (cell == kh * s.kernel[1] + kw)
+                    sum += grad;
             });
         });
         x[at_strides(s.x_stride, p.n, p.c, p.h, p.w)] = narrow<S>(sum);

@@ -12,223 +12,12 @@
 #include "backend_cuda/launch.h"
 #include "backend_cuda/number.cuh"
 #include "backend_cuda/reduce.cuh"
+#include "backend_cuda/reduce_cells.cuh"
 #include "backend_cuda/walk.cuh"
 
 using namespace cuda;
 
 enum { FEW_CELLS = 32 }; /* of an output, that a thread merges alone */
-
-/* What cells start with, and what becomes of them at the end. */
-struct finish {
-    double share, correction;
-    double p;
-    int fold;     /* FOLD_* */
-    int least;    /* the least, not the greatest */
-    int root;     /* of a variance */
-    int reserved; /* the simulator takes what lies in a gap for an address */
-};
-
-/* ---- cells ----------------------------------------------------------------------------------- */
-
-template <typename A> struct sum_cell {
-    A sum;
-    __device__ void start(const finish &)
-    {
-        sum = 0;
-    }
-    __device__ void add(A x, int64_t)
-    {
-        sum += x;
-    }
-    __device__ void merge(const sum_cell &other)
-    {
-        sum += other.sum;
-    }
-    __device__ sum_cell across(int lanes) const
-    {
-        return { shuffled(sum, lanes) };
-    }
-    __device__ A value(const finish &f) const
-    {
-        return (A)(f.share == 1.0 ? sum : (A)(sum * (A)f.share));
-    }
-    __device__ int64_t place() const
-    {
-        return 0;
-    }
-};
-
-/* Chan's merge of means and squared deviations: one pass, no cancellation. */
-template <typename A> struct var_cell {
-    A count, mean, square;
-    __device__ void start(const finish &)
-    {
-        count = mean = square = 0;
-    }
-    __device__ void add(A x, int64_t)
-    {
-        count += 1;
-        const A d = x - mean, share = (A)1 / count; /* nothing waits for a division */
-        mean += d * share;
-        square += d * (x - mean);
-    }
-    __device__ var_cell across(int lanes) const
-    {
-        return { shuffled(count, lanes), shuffled(mean, lanes), shuffled(square, lanes) };
-    }
-    __device__ void merge(const var_cell &other)
-    {
-        if (!(other.count > 0))
-            return;
-        const A total = count + other.count;
-        const A d = other.mean - mean;
-        mean += d * (other.count / total);
-        square += other.square + d * d * (count * (other.count / total));
-        count = total;
-    }
-    __device__ A value(const finish &f) const
-    {
-        const A rest = count - (A)f.correction;
-        const A var = square / (rest > 0 ? rest : (A)0);
-        return f.root ? sqrt(var) : var;
-    }
-    __device__ int64_t place() const
-    {
-        return 0;
-    }
-};
-
-/* A number of A's size: cells have no gaps, which would keep them out of registers. */
-template <typename A> using whole = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
-
-/* GREATEST and LEAST are of sizes, MOST and FEWEST of numbers. */
-enum {
-    FOLD_PRODUCT,
-    FOLD_SQUARES,
-    FOLD_SIZES,
-    FOLD_COUNT,
-    FOLD_POWERS,
-    FOLD_GREATEST,
-    FOLD_LEAST,
-    FOLD_MOST,
-    FOLD_FEWEST
-};
-
-/* Products, extremes, and what norms are made of. One cell for all: memory is what a reduction waits for. */
-template <typename A> struct fold_cell {
-    A all, p;
-    whole<A> fold;
-    __device__ void start(const finish &f)
-    {
-        fold = f.fold;
-        p = (A)f.p;
-        all = fold == FOLD_PRODUCT ? (A)1 : (A)0;
-        if (fold == FOLD_MOST)
-            all = first_of(false);
-        if (fold == FOLD_LEAST || fold == FOLD_FEWEST)
-            all = first_of(true);
-    }
-    /* What every number is beyond. */
-    static __device__ A first_of(bool least)
-    {
-        if constexpr (std::is_same<A, int64_t>::value)
-            return least ? INT64_MAX : INT64_MIN;
-        else
-            return least ? (A)INFINITY : -(A)INFINITY;
-    }
-    __device__ void take(A x)
-    {
-        if (fold == FOLD_PRODUCT)
-            all *= x;
-        else if (fold == FOLD_GREATEST || fold == FOLD_MOST)
-            all = x > all || x != x ? x : all;
-        else if (fold == FOLD_LEAST || fold == FOLD_FEWEST)
-            all = x < all || x != x ? x : all;
-        else
-            all += x;
-    }
-    __device__ void add(A x, int64_t)
-    {
-        if constexpr (!std::is_same<A, int64_t>::value) {
-            const A size = fabs(x); /* of -0, too: a negative power tells the two zeros apart */
-            if (fold == FOLD_SQUARES)
-                x = x * x;
-            else if (fold == FOLD_COUNT)
-                x = x != 0 ? (A)1 : (A)0;
-            else if (fold == FOLD_POWERS)
-                x = (A)pow(size, p);
-            else if (fold == FOLD_SIZES || fold == FOLD_GREATEST || fold == FOLD_LEAST)
-                x = size;
-        }
-        take(x);
-    }
-    __device__ void merge(const fold_cell &other)
-    {
-        take(other.all);
-    }
-    __device__ fold_cell across(int lanes) const
-    {
-        return { shuffled(all, lanes), p, fold };
-    }
-    __device__ A value(const finish &) const
-    {
-        if constexpr (!std::is_same<A, int64_t>::value) {
-            if (fold == FOLD_SQUARES)
-                return sqrt(all);
-            if (fold == FOLD_POWERS)
-                return (A)pow(all, 1 / p);
-        }
-        return all;
-    }
-    __device__ int64_t place() const
-    {
-        return 0;
-    }
-};
-
-/* The first of the greatest, or of the least; NaN is beyond all. */
-template <typename A> struct extreme_cell {
-    A most;
-    whole<A> least;
-    int64_t at;
-    __device__ void start(const finish &f)
-    {
-        most = 0;
-        least = f.least;
-        at = -1;
-    }
-    __device__ void add(A x, int64_t i) /* behind all that were added */
-    {
-        const bool beyond = least ? x < most : x > most;
-        if (at < 0 || ((beyond || x != x) && most == most)) {
-            most = x;
-            at = i;
-        }
-    }
-    __device__ void merge(const extreme_cell &other)
-    {
-        if (other.at < 0)
-            return;
-        const bool nan = most != most, other_nan = other.most != other.most;
-        const bool same = (nan && other_nan) || most == other.most;
-        const bool beyond = least ? other.most < most : other.most > most;
-        const bool beats = (other_nan && !nan) || (!nan && beyond);
-        if (at < 0 || beats || (same && other.at < at))
-            *this = other;
-    }
-    __device__ extreme_cell across(int lanes) const
-    {
-        return { shuffled(most, lanes), least, shuffled(at, lanes) };
-    }
-    __device__ A value(const finish &) const
-    {
-        return most;
-    }
-    __device__ int64_t place() const
-    {
-        return at;
-    }
-};
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
@@ -267,15 +56,29 @@ static __device__ __forceinline__ void fold(C &c, const S *in, int64_t base, con
     if (begin >= end)
         return;
     in += base;
+    using A = typename C::number;
+    const auto add = [&](int64_t k, S x) { c.add((A)number_of(x), k); };
     if (gone.ndim <= 1) {
-        each_ahead(in, gone.ndim == 1 ? gone.stride[0][0] : 0, begin, end, step,
-                   [&](int64_t k, S x) { c.add(number_of(x), k); });
+        const int64_t stride = gone.ndim == 1 ? gone.stride[0][0] : 0;
+        if constexpr (std::is_same<C, var_cell<A>>::value)
+            several_ahead(
+                in, stride, begin, end, step,
+                [&](int64_t, const S(&some)[AHEAD<S>]) {
+                    A numbers[AHEAD<S>];
+#pragma unroll
+                    for (int k = 0; k < AHEAD<S>; k++)
+                        numbers[k] = (A)number_of(some[k]);
+                    c.add_all(numbers);
+                },
+                add);
+        else
+            each_ahead(in, stride, begin, end, step, add);
         return;
     }
     for (int64_t k = begin; k < end; k += step) {
         int64_t at[1];
         offsets<1>(gone, (uint32_t)k, at);
-        c.add(number_of(in[at[0]]), k);
+        add(k, in[at[0]]);
     }
 }
 
@@ -381,7 +184,7 @@ static finish finish_of(const cuda_reduce_args *r)
     f.p = r->p;
     f.least = r->least;
     f.root = r->kind == CUDA_STD;
-    f.fold = r->kind != CUDA_EXTREME ? FOLD_PRODUCT : r->least ? FOLD_FEWEST : FOLD_MOST;
+    f.fold = FOLD_PRODUCT;
     if (r->kind == CUDA_NORM)
         f.fold = isinf(r->p)   ? (r->p > 0 ? FOLD_GREATEST : FOLD_LEAST)
                  : r->p == 2.0 ? FOLD_SQUARES
@@ -428,8 +231,10 @@ static cudaError_t launch_kind(const cuda_reduce_args *r, cudaStream_t stream)
 {
     if (r->kind == CUDA_PLACE)
         return launch_cells<extreme_cell<A>, S, S>(r, stream);
-    if (r->kind == CUDA_EXTREME)
-        return launch_cells<fold_cell<A>, S, S>(r, stream);
+    if (r->kind == CUDA_EXTREME) {
+        constexpr bool fits = std::is_same<A, int64_t>::value && sizeof(S) < 8;
+        return launch_cells<peak_cell<std::conditional_t<fits, int32_t, A>>, S, S>(r, stream);
+    }
     if (r->kind == CUDA_PROD || r->kind == CUDA_NORM)
         return launch_cells<fold_cell<A>, S, O>(r, stream);
     if constexpr (!std::is_same<A, int64_t>::value)

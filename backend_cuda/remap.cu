@@ -1,9 +1,9 @@
-/* flip, roll, pad, tril, triu: a thread finds where its element of the result comes from and moves it as
+/* flip, roll, pad, tril, triu: a thread finds where its few elements of the result come from and moves them as
  * bits. */
 #include <string.h>
 
 #include "backend_cuda/launch.h"
-#include "backend_cuda/walk.cuh"
+#include "backend_cuda/lines.cuh"
 #include "tern/op_attr.h"
 
 using namespace cuda;
@@ -21,25 +21,48 @@ static __device__ __forceinline__ int64_t found(int rule, int64_t j, int64_t n)
         return j < 0 ? j + n : j - n;
     return -1;
 }
+static __device__ __forceinline__ int64_t source_of(const cuda_remap_dim &dim, int64_t at)
+{
+    return found(dim.outside, dim.flipped ? dim.extent - 1 - at : at + dim.start, dim.extent);
+}
+
+/* What the elements of a line have in common. */
+struct remap_line {
+    int64_t to, from;
+    bool inside;
+};
+static __device__ __forceinline__ remap_line line_of(const cuda_remap_args &a, int64_t number)
+{
+    remap_line line = { 0, 0, true };
+    for (int d = 1; d < a.ndim; d++) {
+        const cuda_remap_dim &dim = a.dims[d];
+        const int64_t next = quotient(number, dim.size), at = number - next * dim.size.number;
+        const int64_t k = source_of(dim, at);
+        number = next;
+        line.inside = line.inside && k >= 0;
+        line.to += at * dim.out_stride;
+        line.from += k * dim.in_stride;
+    }
+    return line;
+}
 
 template <typename S>
 __global__ void __launch_bounds__(BLOCK) k_remap(S *out, const S *in, S value, cuda_remap_args a)
 {
-    for (int64_t i = first_item(); i < a.numel; i += item_step()) {
-        int64_t rest = i, to = 0, from = 0;
-        bool inside = true;
-        for (int d = 0; d < a.ndim; d++) {
-            const cuda_remap_dim &dim = a.dims[d];
-            const int64_t next = quotient(rest, dim.size);
-            const int64_t at = rest - next * dim.size.number;
-            const int64_t place = dim.flipped ? dim.extent - 1 - at : at + dim.start;
-            const int64_t k = found(dim.outside, place, dim.extent);
-            rest = next;
-            inside = inside && k >= 0;
-            to += at * dim.out_stride;
-            from += k * dim.in_stride;
-        }
-        out[to] = inside ? in[from] : value;
+    const cuda_remap_dim &inner = a.dims[0];
+    for (int64_t i = first_item() * FEW<S>; i < a.numel; i += item_step() * FEW<S>) {
+        pack<S, FEW<S>> some = {};
+        each_in_lines<FEW<S>>(
+            i, a.numel, inner.size, [&](int64_t number) { return line_of(a, number); },
+            [&](int k, int64_t at, const remap_line &line) {
+                const int64_t from = source_of(inner, at);
+                some.at[k] =
+                    line.inside && from >= 0 ? in[line.from + from * inner.in_stride] : value;
+                if (!a.dense)
+                    out[line.to + at * inner.out_stride] = some.at[k];
+            });
+        if (a.dense)
+            store_pack<S, FEW<S>>(out + i, a.numel - i, some);
     }
 }
 
@@ -79,7 +102,7 @@ extern "C" cudaError_t cuda_launch_remap(void *out, const void *in, int dtype,
         return code;
     return size_switch(cuda_dtype_size(dtype), [&](auto zero) {
         using S = decltype(zero);
-        const cudaLaunchConfig_t c = shape_for(args->numel, stream);
+        const cudaLaunchConfig_t c = shape_for_few<S>(args->numel, stream);
         return cudaLaunchKernelEx(&c, k_remap<S>, (S *)out, (const S *)in, (S)bits, *args);
     });
 }
@@ -90,11 +113,21 @@ __global__ void __launch_bounds__(BLOCK)
     k_triangle(S *out, const S *in, int64_t n, cuda_divisor rows, cuda_divisor columns,
                int64_t diagonal, int upper)
 {
-    for (int64_t i = first_item(); i < n; i += item_step()) {
-        const int64_t line = quotient(i, columns), column = i - line * columns.number;
-        const int64_t row = line - quotient(line, rows) * rows.number;
-        const int64_t above = column - row - diagonal; /* > 0: on the upper side */
-        out[i] = (upper ? above >= 0 : above <= 0) ? in[i] : S{};
+    for (int64_t i = first_item() * FEW<S>; i < n; i += item_step() * FEW<S>) {
+        uint32_t kept = 0;
+        each_in_lines<FEW<S>>(
+            i, n, columns,
+            [&](int64_t line) { return line - quotient(line, rows) * rows.number + diagonal; },
+            [&](int k, int64_t column, int64_t edge) {
+                kept |= (upper ? column >= edge : column <= edge) ? 1u << k : 0u;
+            });
+        pack<S, FEW<S>> some = {};
+        if (kept != 0)
+            some = load_pack<S, FEW<S>>(in + i, n - i);
+#pragma unroll
+        for (int k = 0; k < FEW<S>; k++)
+            some.at[k] = (kept >> k & 1u) != 0 ? some.at[k] : S{};
+        store_pack<S, FEW<S>>(out + i, n - i, some);
     }
 }
 
@@ -104,7 +137,7 @@ extern "C" cudaError_t cuda_launch_triangle(void *out, const void *in, int64_t s
 {
     return size_switch(size, [&](auto zero) {
         using S = decltype(zero);
-        const cudaLaunchConfig_t c = shape_for(n, stream);
+        const cudaLaunchConfig_t c = shape_for_few<S>(n, stream);
         return cudaLaunchKernelEx(&c, k_triangle<S>, (S *)out, (const S *)in, n,
                                   cuda_divisor_of(rows, n), cuda_divisor_of(columns, n), diagonal,
                                   upper);

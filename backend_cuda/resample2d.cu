@@ -1,8 +1,7 @@
-/* resample2d: first the cells and weights of both dimensions as small tables, then a thread per result,
- * or for gradients per cell, so that nothing is added by atomics: deterministic. */
+/* resample2d: first the cells and weights of both dimensions as small tables, then a thread for a few
+ * results, or for gradients per cell, so that nothing is added by atomics: deterministic. */
 #include "backend_cuda/launch.h"
-#include "backend_cuda/walk.cuh"
-#include "backend_cuda/types.cuh"
+#include "backend_cuda/lines.cuh"
 
 #define RESAMPLE_FN static __device__ __forceinline__
 #include "backend_cpu/resample.h"
@@ -49,27 +48,55 @@ static __device__ __forceinline__ T weight_of(const made_of<T> &r, int32_t cell)
     return cell == r.begin ? r.first : r.rest;
 }
 
-template <typename S>
-__global__ void __launch_bounds__(BLOCK)
-    k_resample(S *y, const S *x, tables<real<S>> t, cuda_resample_shape s, int64_t count)
+/* What the results of a line have in common. */
+template <typename S> struct result_line {
+    const S *from;
+    int64_t to;
+    made_of<real<S>> rows;
+};
+
+/* One result. SINGLE: it has one cell, so that nothing waits for the end of a loop. */
+template <bool SINGLE, typename S>
+static __device__ __forceinline__ S result_of(const result_line<S> &line,
+                                              const made_of<real<S>> &columns,
+                                              const cuda_resample_shape &s)
 {
     using T = real<S>;
-    for (int64_t i = first_item(); i < count; i += item_step()) {
-        const int64_t line = quotient(i, s.to_by[1]), w = i - line * s.to[1];
-        const int64_t plane = quotient(line, s.to_by[0]), h = line - plane * s.to[0];
-        const int64_t n = quotient(plane, s.c_by), c = plane - n * s.c;
-        const S *from = x + n * s.x_stride[0] + c * s.x_stride[1];
-        const made_of<T> rows = t.results[0][h], columns = t.results[1][w];
-        T sum = 0;
-        for (int32_t row = rows.begin; row < rows.end; row++) {
-            T along = 0;
-            for (int32_t column = columns.begin; column < columns.end; column++)
-                along += weight_of(columns, column) *
-                         widen(from[row * s.x_stride[2] + column * s.x_stride[3]]);
-            sum += weight_of(rows, row) * along;
-        }
-        y[n * s.y_stride[0] + c * s.y_stride[1] + h * s.y_stride[2] + w * s.y_stride[3]] =
-            narrow<S>(sum);
+    const int32_t row_end = SINGLE ? line.rows.begin + 1 : line.rows.end;
+    const int32_t column_end = SINGLE ? columns.begin + 1 : columns.end;
+    T sum = 0;
+    for (int32_t row = line.rows.begin; row < row_end; row++) {
+        T along = 0;
+        for (int32_t column = columns.begin; column < column_end; column++)
+            along += weight_of(columns, column) *
+                     widen(line.from[row * s.x_stride[2] + column * s.x_stride[3]]);
+        sum += weight_of(line.rows, row) * along;
+    }
+    return narrow<S>(sum);
+}
+
+template <bool SINGLE, typename S>
+__global__ void __launch_bounds__(BLOCK)
+    k_resample(S *y, const S *x, tables<real<S>> t, cuda_resample_shape s, int64_t count, int dense)
+{
+    for (int64_t i = first_item() * FEW<S>; i < count; i += item_step() * FEW<S>) {
+        pack<S, FEW<S>> some = {};
+        each_in_lines<FEW<S>>(
+            i, count, s.to_by[1],
+            [&](int64_t number) {
+                const int64_t plane = quotient(number, s.to_by[0]), h = number - plane * s.to[0];
+                const int64_t n = quotient(plane, s.c_by), c = plane - n * s.c;
+                return result_line<S>{ x + n * s.x_stride[0] + c * s.x_stride[1],
+                                       n * s.y_stride[0] + c * s.y_stride[1] + h * s.y_stride[2],
+                                       t.results[0][h] };
+            },
+            [&](int k, int64_t w, const result_line<S> &line) {
+                some.at[k] = result_of<SINGLE>(line, t.results[1][w], s);
+                if (!dense)
+                    y[line.to + w * s.y_stride[3]] = some.at[k];
+            });
+        if (dense)
+            store_pack<S, FEW<S>>(y + i, count - i, some);
     }
 }
 
@@ -115,6 +142,18 @@ template <typename T> static tables<T> lay_out(void *memory, const axes &axis)
     return t;
 }
 
+static bool is_row_major(const cuda_resample_shape *s)
+{
+    const int64_t extents[4] = { s->n, s->c, s->to[0], s->to[1] };
+    int64_t stride = 1;
+    for (int d = 3; d >= 0; d--) {
+        if (extents[d] != 1 && s->y_stride[d] != stride)
+            return false;
+        stride *= extents[d];
+    }
+    return true;
+}
+
 extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table, int dtype,
                                             const cuda_resample_shape *s, cudaStream_t stream)
 {
@@ -130,6 +169,7 @@ extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table,
     }
     const int64_t count = s->n * s->c * s->to[0] * s->to[1];
     const cudaLaunchConfig_t small = shape_for(most, stream), large = shape_for(count, stream);
+    const bool single = s->mode == TERN_RESAMPLE_NEAREST || s->mode == TERN_RESAMPLE_NEAREST_EXACT;
     return float_switch(dtype, [&](auto zero) {
         using S = decltype(zero);
         const tables<real<S>> t = lay_out<real<S>>(table, axis);
@@ -137,9 +177,11 @@ extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table,
             cudaLaunchKernelEx(&small, k_resample_tables<real<S>>, t, axis, s->transposed, most);
         if (code != cudaSuccess)
             return code;
-        return s->transposed
-                   ? cudaLaunchKernelEx(&large, k_resample_transposed<S>, (S *)y, (const S *)x, t,
-                                        *s, count)
-                   : cudaLaunchKernelEx(&large, k_resample<S>, (S *)y, (const S *)x, t, *s, count);
+        if (s->transposed)
+            return cudaLaunchKernelEx(&large, k_resample_transposed<S>, (S *)y, (const S *)x, t, *s,
+                                      count);
+        const cudaLaunchConfig_t few = shape_for_few<S>(count, stream);
+        return cudaLaunchKernelEx(&few, single ? k_resample<true, S> : k_resample<false, S>, (S *)y,
+                                  (const S *)x, t, *s, count, is_row_major(s) ? 1 : 0);
     });
 }

@@ -16,13 +16,14 @@ __device__ __forceinline__ int64_t quotient(int64_t i, const cuda_divisor &d)
                : i / d.number;
 }
 
-/* Element offsets of N operands at linear position i. */
+/* Element offsets of N operands at linear position i, among the dimensions from `first` on. */
 template <int N>
-__device__ __forceinline__ void offsets(const cuda_walk &w, uint32_t i, int64_t (&at)[N])
+__device__ __forceinline__ void offsets(const cuda_walk &w, uint32_t i, int64_t (&at)[N],
+                                        int first = 0)
 {
     for (int k = 0; k < N; k++)
         at[k] = 0;
-    for (int d = 0; d < w.ndim; d++) {
+    for (int d = first; d < w.ndim; d++) {
         const uint32_t next = (uint32_t)(((uint64_t)__umulhi(i, w.magic[d]) + i) >> w.shift[d]);
         const uint32_t index = i - next * w.shape[d];
         i = next;

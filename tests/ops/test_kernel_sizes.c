@@ -126,6 +126,41 @@ static void test_reductions(void **state)
     check_work("sum of a transposed block", sum_of_all, &o, 1e-4);
 }
 
+/* Equal numbers have no variance, whole numbers of every size have extremes, and NaN is one. */
+static void test_extremes(void **state)
+{
+    (void)state;
+    const tern_dtype_t whole[] = { TERN_U8, TERN_I8, TERN_I16, TERN_I32, TERN_I64 };
+    const int64_t lengths[] = { 1, 8, 255, 256, 257, 2100 };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        TERN_SCOPE;
+        const int64_t n = lengths[i];
+        if (n > 1)
+            assert_close(tern_item(tern_amax(
+                             tern_var(tern_full(1e30F, TERN_SHAPE(3, n)), .dims = TERN_DIMS(1)))),
+                         0, 0);
+        for (int d = 0; d < 5; d++) {
+            tern_tensor *x = tern_cast(tern_randint(0, 100, TERN_SHAPE(3, n)), whole[d]);
+            x = d > 0 ? tern_sub(x, 120) : x;
+            for (int32_t dim = 0; dim < 2; dim++) {
+                const operands o = { { x }, 1, { dim } };
+                assert_close(
+                    distance(greatest(&o), greatest(&(operands){ { exact(x) }, 1, { dim } })), 0,
+                    0);
+                assert_close(distance(least(&o), least(&(operands){ { exact(x) }, 1, { dim } })), 0,
+                             0);
+            }
+        }
+        tern_tensor *x = tern_zeros(TERN_SHAPE(3, n));
+        assert_false(tern_item(tern_any(x)) != 0);
+        tern_fill(tern_select(tern_select(x, 0, 1), 0, (int)(n - 1)), -2);
+        assert_close(tern_item(tern_sum(tern_cast(tern_any(x, .dims = TERN_DIMS(1)), TERN_F32))), 1,
+                     0);
+        tern_fill(tern_select(tern_select(x, 0, 1), 0, (int)(n / 2)), NAN);
+        assert_true(isnan(tern_item(tern_amax(x))) && isnan(tern_item(tern_amin(x))));
+    }
+}
+
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
 static tern_tensor *softmax(const operands *o)
@@ -466,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_elements),
