@@ -484,6 +484,20 @@ static void test_order_of_many_tiles(void **state)
     check_order(numbers(APART, n, TERN_I64), 0, n, false);
 }
 
+/* The last element alone asks for a pass, after rows of which none was asked for. */
+static void test_order_of_one_that_differs(void **state)
+{
+    (void)state;
+    for (int d = 0; d < ORDERED; d++) {
+        TERN_SCOPE;
+        const int64_t n = ordered[d] == TERN_I64 ? 33 * 4096 + 9 : 8000;
+        tern_tensor *x = tern_ones(TERN_SHAPE(n), .dtype = ordered[d]);
+        check_order(x, 0, n, false);
+        tern_fill(tern_slice(x, 0, n - 1, n), 0);
+        check_order(x, 0, n, false);
+    }
+}
+
 static void test_order_of_several_rows(void **state)
 {
     (void)state;
@@ -511,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_scan_of_many_chunks),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_order_of_many_tiles),
+        cmocka_unit_test(test_order_of_one_that_differs),
         cmocka_unit_test(test_order_of_several_rows),
     };
     return check_run(tests, NULL, NULL);
