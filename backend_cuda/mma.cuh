@@ -21,7 +21,7 @@ template <typename S> __device__ __forceinline__ uint32_t pair_of(float x, float
     return bits;
 }
 
-#ifdef __CUDACC__
+#ifndef TERN_SIM_CUDA_RUNTIME_H
 
 /* Of older devices nothing is called (cuda_attention_half_runs). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -52,6 +52,7 @@ template <bool TURNED>
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const void *row)
 {
     const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    (void)at; /* of older devices */
     if (TURNED)
         MMA("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
