@@ -2,6 +2,7 @@
  * for the keys, so that each result has one writer and sums have one order. */
 #include <math.h>
 
+#include "backend_cuda/cuda.h"
 #include "backend_cuda/kernels.h"
 #include "backend_cuda/launch.h"
 
@@ -82,6 +83,17 @@ static int64_t choose_tile(const tern_call *call, cuda_attention_args *a, tile_n
     return 0;
 }
 
+/* Whether tensor cores take it. */
+static bool by_halves(const tern_call *call, const cuda_attention_args *a)
+{
+    const int64_t narrow = a->d < a->e ? a->d : a->e, wide = a->d < a->e ? a->e : a->d;
+    if ((a->dtype != TERN_F16 && a->dtype != TERN_BF16) || narrow == 0 ||
+        wide > CUDA_ATTENTION_HALF_WIDEST)
+        return false;
+    const cuda_device *d = cuda_device_enter(call->dev.index);
+    return d != NULL && cuda_attention_half_runs(d->capability) != 0;
+}
+
 tern_status_t cuda_scaled_dot_product_attention(const tern_call *call)
 {
     cudaStream_t stream = NULL;
@@ -91,6 +103,11 @@ tern_status_t cuda_scaled_dot_product_attention(const tern_call *call)
     a.lse = call->out[1]->data;
     if (call->out[1]->numel == 0)
         return TERN_OK;
+    if (by_halves(call, &a)) {
+        CUDA_TRY(cuda_enter(call, &stream));
+        return cuda_launched(call, cuda_launch_attention_half(&a, stream),
+                             "scaled_dot_product_attention");
+    }
     const int64_t shared = choose_tile(
         call, &a,
         (tile_needs){ a.row_ld[0] + a.e + CUDA_ATTENTION_WEIGHTS, widest, k_ld + v_ld - widest });
@@ -106,6 +123,9 @@ static tern_status_t grad_of_queries(const tern_call *call, cuda_attention_args 
 {
     if (a->batch * a->heads * a->t == 0)
         return TERN_OK;
+    if (by_halves(call, a))
+        return cuda_launched(call, cuda_launch_attention_half_grad_q(a, stream),
+                             "scaled_dot_product_attention_grad");
     const int64_t shared =
         choose_tile(call, a,
                     (tile_needs){ a->row_ld[0] + a->row_ld[1] + a->d + CUDA_ATTENTION_WEIGHTS,
@@ -121,6 +141,9 @@ static tern_status_t grad_of_keys(const tern_call *call, cuda_attention_args *a,
 {
     if (call->out[1]->numel + call->out[2]->numel == 0)
         return TERN_OK;
+    if (by_halves(call, a))
+        return cuda_launched(call, cuda_launch_attention_half_grad_kv(a, stream),
+                             "scaled_dot_product_attention_grad");
     const int64_t shared = choose_tile(
         call, a,
         (tile_needs){ a->row_ld[0] + a->row_ld[1] + a->d + a->e + 2 * CUDA_ATTENTION_WEIGHTS,

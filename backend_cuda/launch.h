@@ -253,6 +253,14 @@ cudaError_t cuda_launch_attention_grad_q(const cuda_attention_args *a, int64_t s
 cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t shared,
                                           cudaStream_t stream);
 
+/* ---- attention_half.cu: the same by tensor cores, of half types ---- */
+enum { CUDA_ATTENTION_HALF_WIDEST = 128 };
+/* Whether the plugin was compiled for a device of that capability with tensor cores that take all half types. */
+int cuda_attention_half_runs(int capability);
+cudaError_t cuda_launch_attention_half(const cuda_attention_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_attention_half_grad_q(const cuda_attention_args *a, cudaStream_t stream);
+cudaError_t cuda_launch_attention_half_grad_kv(const cuda_attention_args *a, cudaStream_t stream);
+
 /* ---- cross_entropy.cu ---- */
 typedef struct cuda_loss_args {
     void *out;              /* each position's loss (dtype), or gradients of logits */
