@@ -13,6 +13,29 @@ namespace cuda
 /* Elements whose registers are few. */
 template <typename S> constexpr int AHEAD = sizeof(S) <= 4 ? 8 : 4;
 
+/* x is loaded here: what comes before in the text is under way when what follows begins. Else the compiler moves a load
+ * down to where it is used, behind the arithmetic of the elements before it. */
+template <typename S> __device__ __forceinline__ void loaded(S &x)
+{
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(S) == 8)
+        asm volatile("" : "+l"(reinterpret_cast<unsigned long long &>(x)));
+    else if constexpr (sizeof(S) == 4)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned &>(x)));
+    else if constexpr (sizeof(S) == 2)
+        asm volatile("" : "+h"(reinterpret_cast<unsigned short &>(x)));
+#else
+    (void)x;
+#endif
+}
+
+template <typename S, int N> __device__ __forceinline__ void all_loaded(S (&x)[N])
+{
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        loaded(x[k]);
+}
+
 /* several(i, elements i, i + step, ... of x) for AHEAD of them at a time, then run(i, x[i * stride]) for those that are
  * left of i = begin, begin + step, ... below end, in this order; x is not written meanwhile. */
 template <typename S, typename G, typename F>
@@ -26,6 +49,7 @@ __device__ __forceinline__ void several_ahead(const S *x, int64_t stride, int64_
 #pragma unroll
         for (int k = 0; k < SOME; k++)
             some[k] = x[(i + k * step) * stride];
+        all_loaded(some);
         several(i, some);
     }
     for (; i < end; i += step)
@@ -59,6 +83,8 @@ __device__ __forceinline__ void each_ahead(const S *x, const S *y, int64_t strid
             one[k] = x[(i + k * step) * stride];
             other[k] = y[(i + k * step) * stride];
         }
+        all_loaded(one);
+        all_loaded(other);
 #pragma unroll
         for (int k = 0; k < SOME; k++)
             run(i + k * step, one[k], other[k]);

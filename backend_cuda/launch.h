@@ -118,7 +118,7 @@ typedef struct cuda_scan_args {
         chunks; /* of a column; 0: a thread has a column, more than 1: parts has as many per column */
     void *parts;
 } cuda_scan_args;
-enum { CUDA_SCAN_CHUNK = 1 << 12, CUDA_SCAN_PART_BYTES = 24 };
+enum { CUDA_SCAN_CHUNK = 1 << 12, CUDA_SCAN_ROW = 1 << 10, CUDA_SCAN_PART_BYTES = 24 };
 cudaError_t cuda_launch_scan(const cuda_scan_args *s, cudaStream_t stream);
 
 /* ---- sort.cu, sort_radix.cu ---- */

@@ -1,10 +1,10 @@
 /* Running sums, products and linear recurrences along columns of n elements, `inner` apart.
  *
- * A thread has a column where there are many or they are short. Else a block has a chunk, which it scans
- * some consecutive elements a thread at a time; of several chunks each is first made one part, a block per column
- * scans the parts, and each chunk goes on from what is before it. The order is fixed, so results repeat bit
- * for bit. Sums of half types accumulate in f32. Factors multiply in f64: those of a piece may overflow f32
- * where the running value does not. */
+ * A thread has a column where there are many or they are short, a warp a row of some more elements beside each
+ * other. Else a block has a chunk, which it scans some consecutive elements a thread at a time; of several chunks
+ * each is first made one part, a block per column scans the parts, and each chunk goes on from what is before
+ * it. The order is fixed, so results repeat bit for bit. Sums of half types accumulate in f32. Factors multiply in
+ * f64: those of a piece may overflow f32 where the running value does not. */
 #include "backend_cuda/launch.h"
 #include "backend_cuda/pack.cuh"
 #include "backend_cuda/reduce.cuh"
@@ -25,6 +25,10 @@ static __device__ __forceinline__ uint64_t wide(int64_t x)
 template <typename T> static __device__ __forceinline__ T below(T x, int lanes)
 {
     return __shfl_up_sync(FULL_MASK, x, lanes);
+}
+template <typename T> static __device__ __forceinline__ T of_last_lane(T x)
+{
+    return __shfl_sync(FULL_MASK, x, 31);
 }
 
 /* y -> y + sum */
@@ -52,6 +56,10 @@ template <typename A> struct sum_part {
     __device__ __forceinline__ sum_part from_below(int lanes) const
     {
         return { below(sum, lanes) };
+    }
+    __device__ __forceinline__ sum_part from_last() const
+    {
+        return { of_last_lane(sum) };
     }
 };
 
@@ -81,6 +89,10 @@ template <typename A> struct product_part {
     __device__ __forceinline__ product_part from_below(int lanes) const
     {
         return { below(slope, lanes), below(zero, lanes) };
+    }
+    __device__ __forceinline__ product_part from_last() const
+    {
+        return { of_last_lane(slope), of_last_lane(zero) };
     }
 };
 
@@ -116,6 +128,10 @@ template <typename A> struct linear_part {
     __device__ __forceinline__ linear_part from_below(int lanes) const
     {
         return { below(slope, lanes), below(shift, lanes), below(zero, lanes) };
+    }
+    __device__ __forceinline__ linear_part from_last() const
+    {
+        return { of_last_lane(slope), of_last_lane(shift), of_last_lane(zero) };
     }
 };
 
@@ -207,20 +223,39 @@ template <typename P> struct scanned {
     P before, all; /* what is before the thread's part; all threads' */
 };
 
-/* Every thread of the block calls it; `warps` has a part per warp. */
-template <typename P> static __device__ __forceinline__ scanned<P> block_scan(P own, P *warps)
+/* Each lane's part with those of the lanes before it. */
+template <typename P> static __device__ __forceinline__ P scanned_in_warp(P own)
 {
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
     for (int d = 1; d < 32; d *= 2) {
         const P some = own.from_below(d);
         if (lane >= d)
             own = some.then(own);
     }
-    P in_warp = own.from_below(1);
-    if (lane == 0)
-        in_warp = P::nothing();
+    return own;
+}
+
+/* What is before the lane's part, of parts with those before them. */
+template <typename P> static __device__ __forceinline__ P before_in_warp(const P &with)
+{
+    const P before = with.from_below(1);
+    return threadIdx.x % 32 == 0 ? P::nothing() : before;
+}
+
+/* Every lane of the warp calls it. */
+template <typename P> static __device__ __forceinline__ scanned<P> warp_scan(P own)
+{
+    const P with = scanned_in_warp(own);
+    return { before_in_warp(with), with.from_last() };
+}
+
+/* Every thread of the block calls it; `warps` has a part per warp. */
+template <typename P> static __device__ __forceinline__ scanned<P> block_scan(P own, P *warps)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const P with = scanned_in_warp(own), in_warp = before_in_warp(with);
     if (lane == 31)
-        warps[warp] = own;
+        warps[warp] = with;
     __syncthreads();
     P before = P::nothing(), all = P::nothing();
     for (int w = 0; w < BLOCK / 32; w++) {
@@ -248,16 +283,16 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* The block's elements begin .. end of a column, from the part `all` on, which it goes on to. out NULL: nothing is
- * written. */
-template <typename P, typename S>
-static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, const S *factor,
-                                                  const scan_shape &s, int64_t column,
-                                                  int64_t begin, int64_t end, P *warps)
+/* Elements begin .. end of a column by THREADS threads, of which this is one and which `scan` together; from the part
+ * `all` on, which it goes on to. out NULL: nothing is written. */
+template <int THREADS, typename P, typename S, typename F>
+static __device__ __forceinline__ void scan_some(P *all, S *out, const S *x, const S *factor,
+                                                 const scan_shape &s, int64_t column, int64_t begin,
+                                                 int64_t end, F scan)
 {
     constexpr int N = EACH<P, S>;
-    for (int64_t base = begin; base < end; base += BLOCK * N) {
-        const int64_t i = base + (int64_t)threadIdx.x * N;
+    for (int64_t base = begin; base < end; base += THREADS * N) {
+        const int64_t i = base + (int64_t)threadIdx.x % THREADS * N;
         S some[N], factors[N];
         load_some<N>(some, x, s, column, i, end - i);
         if (P::HAS_FACTOR)
@@ -269,9 +304,9 @@ static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, co
                 i + k < end ? part_of<P>(some[k], P::HAS_FACTOR ? factors[k] : S{}) : P::nothing();
             own = own.then(parts[k]);
         }
-        const scanned<P> block = block_scan(own, warps);
+        const scanned<P> together = scan(own);
         if (out != nullptr) {
-            P running = all->then(block.before);
+            P running = all->then(together.before);
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 running = running.then(parts[k]);
@@ -279,7 +314,18 @@ static __device__ __forceinline__ void scan_chunk(P *all, S *out, const S *x, co
             }
             store_some<N>(out, some, s, column, i, end - i);
         }
-        *all = all->then(block.all);
+        *all = all->then(together.all);
+    }
+}
+
+/* A warp has a row. */
+template <typename P, typename S>
+__global__ void __launch_bounds__(BLOCK, P::HAS_FACTOR ? 3 : 4)
+    k_scan_row(S *out, const S *x, const S *factor, scan_shape s)
+{
+    for (int64_t row = first_item() / 32; row < s.columns; row += item_step() / 32) {
+        P all = P::nothing();
+        scan_some<32>(&all, out, x, factor, s, row, 0, s.n, [](P own) { return warp_scan(own); });
     }
 }
 
@@ -296,7 +342,8 @@ __global__ void __launch_bounds__(BLOCK, P::HAS_FACTOR ? 3 : 4)
     P all = P::nothing();
     if (before != nullptr)
         all = ((const P *)before)[blockIdx.x];
-    scan_chunk(&all, out, x, factor, s, column, begin, end, (P *)memory);
+    scan_some<BLOCK>(&all, out, x, factor, s, column, begin, end,
+                     [&](P own) { return block_scan(own, (P *)memory); });
     if (parts != nullptr && threadIdx.x == 0)
         ((P *)parts)[blockIdx.x] = all;
 }
@@ -341,6 +388,10 @@ static cudaError_t launch_parts(const cuda_scan_args *s, cudaStream_t stream)
     if (s->chunks == 0) {
         const cudaLaunchConfig_t c = shape_for(s->columns, stream);
         return cudaLaunchKernelEx(&c, k_scan_column<P, S>, out, x, factor, shaped);
+    }
+    if (s->inner == 1 && s->n <= CUDA_SCAN_ROW) {
+        const cudaLaunchConfig_t c = shape_for(s->columns * 32, stream);
+        return cudaLaunchKernelEx(&c, k_scan_row<P, S>, out, x, factor, shaped);
     }
     const cudaLaunchConfig_t c = shape(s->columns * s->chunks, BLOCK, stream);
     if (s->chunks > 1) {

@@ -2,8 +2,9 @@
  * gradients: softmax g -> y (g - sum(g y)), log_softmax g -> g - exp(y) sum(g).
  *
  * A warp owns a row where its elements lie beside each other (inner = 1), else a thread does and its
- * neighbours take the columns beside it. A row that the warp holds in registers was slower: arithmetic is what
- * it waits for, and fewer warps find room. f32 inside (f64 for f64); deterministic. */
+ * neighbours take the columns beside it. Rows that fit are held in registers and their exponentials made once: read
+ * three times they stay in no first-level cache when a multiprocessor has all its warps. f32 inside (f64 for
+ * f64); deterministic, and held or not the same sums in the same order. */
 #include "backend_cuda/ahead.cuh"
 #include "backend_cuda/formulas.cuh"
 #include "backend_cuda/launch.h"
@@ -55,6 +56,39 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* Rows of at most 32 HELD elements that lie beside each other, a warp each. */
+template <typename S, int HELD>
+__global__ void __launch_bounds__(BLOCK)
+    k_softmax_held(S *out, const S *x, bool logarithm, int64_t rows, int n)
+{
+    using T = real<S>;
+    const int lane = (int)threadIdx.x % 32;
+    for (int64_t row = first_row<true>(); row < rows; row += row_step<true>()) {
+        const S *from = x + row * n;
+        S *const to = out + row * n;
+        T held[HELD], largest = -(T)INFINITY, sum = 0;
+#pragma unroll
+        for (int k = 0; k < HELD; k++)
+            held[k] = lane + 32 * k < n ? widen(from[lane + 32 * k]) : -(T)INFINITY;
+#pragma unroll
+        for (int k = 0; k < HELD; k++)
+            largest = held[k] > largest || held[k] != held[k] ? held[k] : largest;
+        largest = warp_max(largest);
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            const T below = held[k] - largest, weight = exp_of(below);
+            sum += lane + 32 * k < n ? weight : (T)0;
+            held[k] = logarithm ? below : weight;
+        }
+        sum = warp_sum(sum);
+        const T last = logarithm ? log_of(sum) : (T)1 / sum;
+#pragma unroll
+        for (int k = 0; k < HELD; k++)
+            if (lane + 32 * k < n)
+                to[lane + 32 * k] = narrow<S>(logarithm ? held[k] - last : held[k] * last);
+    }
+}
+
 template <typename S, bool by_warp>
 __global__ void __launch_bounds__(BLOCK)
     k_softmax_grad(S *out, const S *grad, const S *y, bool logarithm, int64_t rows, int64_t n,
@@ -85,8 +119,15 @@ extern "C" cudaError_t cuda_launch_softmax(const cuda_softmax_args *s, cudaStrea
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape_for(s->inner == 1 ? rows * 32 : rows, stream);
         if (s->inner == 1)
-            return cudaLaunchKernelEx(&c, k_softmax<S, true>, (S *)s->out, (const S *)s->x,
-                                      s->logarithm, rows, s->n, s->inner);
+            return held_switch<S>(s->n, [&](auto held) {
+                constexpr int HELD = decltype(held)::value;
+                if constexpr (HELD > 0)
+                    return cudaLaunchKernelEx(&c, k_softmax_held<S, HELD>, (S *)s->out,
+                                              (const S *)s->x, s->logarithm, rows, (int)s->n);
+                else
+                    return cudaLaunchKernelEx(&c, k_softmax<S, true>, (S *)s->out, (const S *)s->x,
+                                              s->logarithm, rows, s->n, s->inner);
+            });
         return cudaLaunchKernelEx(&c, k_softmax<S, false>, (S *)s->out, (const S *)s->x,
                                   s->logarithm, rows, s->n, s->inner);
     });
