@@ -20,7 +20,7 @@ template <typename S> __device__ __forceinline__ S infinite_bits(int dtype)
     else if constexpr (sizeof(S) == 4)
         return 0x7F800000u;
     else
-        return dtype == TERN_F16 ? 0x7C00 : 0x7F80;
+        return (S)(dtype == TERN_F16 ? 0x7C00 : 0x7F80); /* one byte is no float */
 }
 
 /* The key of an element's bits. NaN is greater than all (nan_first: 0, which no number is). */

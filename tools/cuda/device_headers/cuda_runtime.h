@@ -31,6 +31,7 @@ __device__ void __threadfence_system();
 __device__ unsigned __ballot_sync(unsigned mask, int test);
 __device__ int __any_sync(unsigned mask, int test);
 __device__ int __all_sync(unsigned mask, int test);
+__device__ int __popc(unsigned x);
 __device__ unsigned __umulhi(unsigned a, unsigned b);
 __device__ float exp2f(float x);
 __device__ void __trap(void);
