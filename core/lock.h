@@ -14,7 +14,7 @@
  *   - those of devices' memory and of page-locked memory (core/alloc/), of the CUDA backend
  *     (backend_cuda/) and of plugins: devices cannot follow a fork, and a child that asks for CUDA gets
  *     an error [forked-after-start] once a plugin's start has begun;
- *   - those of a loader of batches (data/): a child makes them anew with its own workers;
+ *   - those of a loader of batches (data/): a child makes them anew, with its own workers or when it wants one;
  *   - those of other libraries: the C library and its loader (a fork while another thread opens a
  *     library, as the first product does), OpenMP, OpenBLAS, oneDNN with backend_cpu/bridge/. */
 #ifndef TERN_CORE_LOCK_H

@@ -3,11 +3,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { ALIGN_BYTES = 64 };
 
 struct data_pool {
     pthread_mutex_t lock;
+    _Atomic pid_t process; /* whose lock it is */
     data_buffer *free;
     int64_t taken; /* buffers that are held */
     bool closed;
@@ -42,7 +44,20 @@ data_pool *data_pool_create(const tern_dataset *dataset, int64_t rows)
     pool->has_y = dataset->has_y;
     pool->head_bytes = aligned(sizeof(data_buffer));
     pthread_mutex_init(&pool->lock, NULL);
+    atomic_store(&pool->process, getpid());
     return pool;
+}
+
+/* In the child of a fork nobody gives back what a thread of the parent had taken: the first one there, which is the
+ * thread that forked as a rule, makes the lock anew. What that thread was at with the list costs a buffer at most. */
+static void take_lock(data_pool *pool)
+{
+    const pid_t here = getpid();
+    pid_t owner = atomic_load(&pool->process);
+    if (owner != here && atomic_compare_exchange_strong(&pool->process, &owner, here)) {
+        pthread_mutex_init(&pool->lock, NULL);
+    }
+    pthread_mutex_lock(&pool->lock);
 }
 
 static data_buffer *new_buffer(data_pool *pool)
@@ -59,7 +74,7 @@ static data_buffer *new_buffer(data_pool *pool)
 
 data_buffer *data_pool_take(data_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
+    take_lock(pool);
     data_buffer *buffer = pool->free;
     if (buffer) {
         pool->free = buffer->next;
@@ -101,7 +116,7 @@ void data_buffer_let_go(data_buffer *buffer)
         return;
     }
     data_pool *pool = buffer->pool;
-    pthread_mutex_lock(&pool->lock);
+    take_lock(pool);
     buffer->next = pool->free;
     pool->free = buffer;
     pool->taken--;
@@ -112,14 +127,9 @@ void data_buffer_let_go(data_buffer *buffer)
     }
 }
 
-void data_pool_in_child(data_pool *pool)
-{
-    pthread_mutex_init(&pool->lock, NULL);
-}
-
 void data_pool_close(data_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
+    take_lock(pool);
     pool->closed = true;
     bool is_last = pool->taken == 0;
     pthread_mutex_unlock(&pool->lock);

@@ -1,5 +1,5 @@
 /* Memory of batches. A buffer holds x and y of one batch; the tensors made over it hold it, and when
- * the last of them is gone, in whichever thread, it is free for a later batch. */
+ * the last of them is gone, in whichever thread, it is free for a later batch; in the child of a fork, too. */
 #ifndef DATA_POOL_H
 #define DATA_POOL_H
 
@@ -24,8 +24,6 @@ int data_buffer_hold(data_buffer *buffer);
 int data_buffer_holders(const data_buffer *buffer);
 /* One holder less. Any thread. */
 void data_buffer_let_go(data_buffer *buffer);
-/* In the child of a fork, where nobody ends what a thread of the parent was at with the pool. */
-void data_pool_in_child(data_pool *pool);
 /* The owner is done; the pool ends with its last buffer that is held. */
 void data_pool_close(data_pool *pool);
 

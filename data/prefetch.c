@@ -157,8 +157,6 @@ void data_prefetch_stop(data_prefetch *p)
 {
     if (data_prefetch_is_here(p)) {
         end_workers(p);
-    } else {
-        data_pool_in_child(p->pool);
     }
     for (int i = 0; i < p->depth; i++) {
         if (p->slots[i].buffer) {
