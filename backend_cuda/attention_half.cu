@@ -61,6 +61,20 @@ static __device__ __forceinline__ void load_rows(uint32_t (&to)[4], const S *row
     load_matrices<false>(to, rows + lane_of() % 16 * LD<W> + 16 * k + lane_of() / 16 * 8);
 }
 
+/* Rows of the tensor, 16 for each warp, through `tile`, which the block may then use again. */
+template <int W, typename S>
+static __device__ __forceinline__ void hold_rows(uint32_t (&to)[W / 16][4], S *tile,
+                                                 const cuda_attention_rows &o, int64_t b, int64_t h,
+                                                 int64_t first, int64_t count, int64_t width)
+{
+    load_half<W, ROWS>(tile, o, b, h, first, count, width);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < W / 16; i++)
+        load_rows<W>(to[i], tile + 16 * warp_of() * LD<W>, i);
+    __syncthreads();
+}
+
 /* score += rows columns^T for one step of 16 features. */
 template <int W, int COLUMNS, typename S>
 static __device__ __forceinline__ void score_step(float (&score)[COLUMNS / 8][4],
@@ -236,12 +250,7 @@ __global__ void __launch_bounds__(THREADS) k_attention_half(cuda_attention_args 
         uint32_t q[W / 16][4];
         float y[W / 8][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = {};
         clear(y);
-        load_half<W, ROWS>(k, a.q, p.b, p.h, q0, count, a.d);
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < W / 16; i++)
-            load_rows<W>(q[i], k + 16 * warp_of() * LD<W>, i);
-        __syncthreads();
+        hold_rows<W>(q, k, a.q, p.b, p.h, q0, count, a.d);
         for (int64_t k0 = 0; k0 < seen; k0 += FORWARD_KEYS) {
             const int64_t keys = smaller(FORWARD_KEYS, a.s - k0);
             float score[FORWARD_KEYS / 8][4];
@@ -263,6 +272,28 @@ __global__ void __launch_bounds__(THREADS) k_attention_half(cuda_attention_args 
 
 /* ---- gradients -------------------------------------------------------------------------------- */
 
+/* Of the lane's two rows: what weights are exponentials below, and the sum of gradient times result, which is stored
+ * for the keys' gradients. */
+template <typename S>
+static __device__ __forceinline__ void measure_rows(const cuda_attention_args &a, const head &p,
+                                                    int64_t q0, int64_t count, float (&shift)[2],
+                                                    float (&delta)[2])
+{
+    const int64_t first = (p.b * a.heads + p.h) * a.t;
+    for (int j = 0; j < 16; j++) {
+        const int64_t t = q0 + 16 * warp_of() + j;
+        const float sum = delta_of<S>(a, p, t);
+        if (lane_of() / 4 == j % 8)
+            delta[j / 8] = sum;
+        if (lane_of() == 0 && t < a.t)
+            ((float *)a.delta)[first + t] = sum;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+        if (result_row(2 * j) < count)
+            shift[j] = shift_of(((const float *)a.lse)[first + q0 + result_row(2 * j)]);
+}
+
 template <int W, typename S>
 __global__ void __launch_bounds__(THREADS)
     k_attention_half_grad_q(cuda_attention_args a, int64_t units)
@@ -270,40 +301,17 @@ __global__ void __launch_bounds__(THREADS)
     extern __shared__ __align__(16) unsigned char dyn_smem[];
     const int64_t tiles = (a.t + ROWS - 1) / ROWS;
     S *k = (S *)dyn_smem, *v = k + GRAD_KEYS * LD<W>; /* first of the rows: 64 of them */
-    const S *own = k + 16 * warp_of() * LD<W>;
     for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const head p = head_of(a, unit / tiles);
         const int64_t q0 = unit % tiles * ROWS, count = smaller(ROWS, a.t - q0);
         const int64_t seen = a.causal ? smaller(a.s, q0 + count) : a.s;
-        const int64_t first = (p.b * a.heads + p.h) * a.t;
         uint32_t q[W / 16][4], grad[W / 16][4];
         float out[W / 8][4], shift[2] = {}, delta[2] = {};
         const float one[2] = { 1, 1 };
         clear(out);
-        for (int j = 0; j < 16; j++) {
-            const int64_t t = q0 + 16 * warp_of() + j;
-            const float sum = delta_of<S>(a, p, t);
-            if (lane_of() / 4 == j % 8)
-                delta[j / 8] = sum;
-            if (lane_of() == 0 && t < a.t)
-                ((float *)a.delta)[first + t] = sum;
-        }
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-            if (result_row(2 * j) < count)
-                shift[j] = shift_of(((const float *)a.lse)[first + q0 + result_row(2 * j)]);
-        load_half<W, ROWS>(k, a.q, p.b, p.h, q0, count, a.d);
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < W / 16; i++)
-            load_rows<W>(q[i], own, i);
-        __syncthreads();
-        load_half<W, ROWS>(k, a.grad, p.b, p.h, q0, count, a.e);
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < W / 16; i++)
-            load_rows<W>(grad[i], own, i);
-        __syncthreads();
+        measure_rows<S>(a, p, q0, count, shift, delta);
+        hold_rows<W>(q, k, a.q, p.b, p.h, q0, count, a.d);
+        hold_rows<W>(grad, k, a.grad, p.b, p.h, q0, count, a.e);
         for (int64_t k0 = 0; k0 < seen; k0 += GRAD_KEYS) {
             const int64_t keys = smaller(GRAD_KEYS, a.s - k0);
             float score[GRAD_KEYS / 8][4], slope[GRAD_KEYS / 8][4];

@@ -329,6 +329,7 @@ typedef struct cuda_resample_shape {
     int64_t x_stride[4], y_stride[4];
     double step[2];
     int mode, align_corners, transposed;
+    int dense; /* y is row-major without gaps */
 } cuda_resample_shape;
 int64_t cuda_resample_table_bytes(const cuda_resample_shape *s);
 /* table: scratch of that many bytes */

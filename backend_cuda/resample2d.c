@@ -12,7 +12,8 @@ tern_status_t cuda_resample2d(const tern_call *call)
                               .c = x->shape[1],
                               .mode = attr->mode,
                               .align_corners = attr->align_corners,
-                              .transposed = attr->transposed };
+                              .transposed = attr->transposed,
+                              .dense = (y->flags & TERN_VIEW_CONTIGUOUS) != 0 };
     for (int d = 0; d < 2; d++) {
         s.from[d] = x->shape[2 + d];
         s.to[d] = y->shape[2 + d];

@@ -77,7 +77,7 @@ static __device__ __forceinline__ S result_of(const result_line<S> &line,
 
 template <bool SINGLE, typename S>
 __global__ void __launch_bounds__(BLOCK)
-    k_resample(S *y, const S *x, tables<real<S>> t, cuda_resample_shape s, int64_t count, int dense)
+    k_resample(S *y, const S *x, tables<real<S>> t, cuda_resample_shape s, int64_t count)
 {
     for (int64_t i = first_item() * FEW<S>; i < count; i += item_step() * FEW<S>) {
         pack<S, FEW<S>> some = {};
@@ -92,10 +92,10 @@ __global__ void __launch_bounds__(BLOCK)
             },
             [&](int k, int64_t w, const result_line<S> &line) {
                 some.at[k] = result_of<SINGLE>(line, t.results[1][w], s);
-                if (!dense)
+                if (!s.dense)
                     y[line.to + w * s.y_stride[3]] = some.at[k];
             });
-        if (dense)
+        if (s.dense)
             store_pack<S, FEW<S>>(y + i, count - i, some);
     }
 }
@@ -142,18 +142,6 @@ template <typename T> static tables<T> lay_out(void *memory, const axes &axis)
     return t;
 }
 
-static bool is_row_major(const cuda_resample_shape *s)
-{
-    const int64_t extents[4] = { s->n, s->c, s->to[0], s->to[1] };
-    int64_t stride = 1;
-    for (int d = 3; d >= 0; d--) {
-        if (extents[d] != 1 && s->y_stride[d] != stride)
-            return false;
-        stride *= extents[d];
-    }
-    return true;
-}
-
 extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table, int dtype,
                                             const cuda_resample_shape *s, cudaStream_t stream)
 {
@@ -182,6 +170,6 @@ extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table,
                                       count);
         const cudaLaunchConfig_t few = shape_for_few<S>(count, stream);
         return cudaLaunchKernelEx(&few, single ? k_resample<true, S> : k_resample<false, S>, (S *)y,
-                                  (const S *)x, t, *s, count, is_row_major(s) ? 1 : 0);
+                                  (const S *)x, t, *s, count);
     });
 }

@@ -19,33 +19,33 @@ using namespace cuda::radix;
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* Bits that are set in a key of the tile, and that are not in one, by all threads. */
-template <typename S>
-static __device__ __forceinline__ void note_bits(uint64_t *bits, const S *keys, int count)
+/* Of the block's threads together, in thread 0; `warps` has room for each warp's. */
+static __device__ __forceinline__ key_bits of_block(key_bits own, key_bits *warps)
 {
-    __shared__ uint64_t warps[2][WARPS];
-    uint64_t set = 0, unset = 0;
+    for (int d = 16; d > 0; d /= 2)
+        own.add({ shuffled(own.set, d), shuffled(own.unset, d) });
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned w = 1; w < blockDim.x / 32; w++)
+            own.add(warps[w]);
+    return own;
+}
+
+/* Of a tile, by all threads. */
+template <typename S>
+static __device__ __forceinline__ void note_bits(key_bits *bits, const S *keys, int count)
+{
+    __shared__ unsigned char memory[WARPS * sizeof(key_bits)] __attribute__((aligned(16)));
+    key_bits own = { 0, 0 };
 #pragma unroll
     for (int k = 0; k < EACH<S>; k++)
-        if (item_of<S>(k) < count) {
-            set |= keys[k];
-            unset |= (S)~keys[k];
-        }
-    for (int d = 16; d > 0; d /= 2) {
-        set |= shuffled(set, d);
-        unset |= shuffled(unset, d);
-    }
-    if (threadIdx.x % 32 == 0) {
-        warps[0][threadIdx.x / 32] = set;
-        warps[1][threadIdx.x / 32] = unset;
-    }
-    __syncthreads();
-    if (threadIdx.x >= 2)
-        return;
-    uint64_t all = 0;
-    for (int w = 0; w < WARPS; w++)
-        all |= warps[threadIdx.x][w];
-    bits[threadIdx.x] = all;
+        if (item_of<S>(k) < count)
+            own.add({ keys[k], (S)~keys[k] });
+    own = of_block(own, (key_bits *)memory);
+    if (threadIdx.x == 0)
+        *bits = own;
 }
 
 template <typename S> __global__ void __launch_bounds__(THREADS) k_radix_count(radix_task<S> t)
@@ -68,7 +68,7 @@ template <typename S> __global__ void __launch_bounds__(THREADS) k_radix_count(r
             atomicAdd(&own[digit_of(keys[k], t.pass)], 1u);
     __syncthreads();
     if (t.pass == 0)
-        note_bits(t.bits + 2 * (int64_t)blockIdx.x, keys, tile.count);
+        note_bits(t.bits + blockIdx.x, keys, tile.count);
     const int digit = (int)threadIdx.x;
     if (digit >= DIGITS)
         return;
@@ -80,32 +80,18 @@ template <typename S> __global__ void __launch_bounds__(THREADS) k_radix_count(r
 
 /* One block: which passes are wanted; one, if all keys are equal. */
 __global__ void __launch_bounds__(BLOCK)
-    k_radix_passes(uint32_t *passes, const uint64_t *bits, int64_t tiles, int digits)
+    k_radix_passes(uint32_t *passes, const key_bits *bits, int64_t tiles, int digits)
 {
-    __shared__ uint64_t warps[2][BLOCK / 32];
-    uint64_t set = 0, unset = 0;
-    for (int64_t tile = threadIdx.x; tile < tiles; tile += BLOCK) {
-        set |= bits[2 * tile];
-        unset |= bits[2 * tile + 1];
-    }
-    for (int d = 16; d > 0; d /= 2) {
-        set |= shuffled(set, d);
-        unset |= shuffled(unset, d);
-    }
-    if (threadIdx.x % 32 == 0) {
-        warps[0][threadIdx.x / 32] = set;
-        warps[1][threadIdx.x / 32] = unset;
-    }
-    __syncthreads();
+    __shared__ unsigned char memory[BLOCK / 32 * sizeof(key_bits)] __attribute__((aligned(16)));
+    key_bits all = { 0, 0 };
+    for (int64_t tile = threadIdx.x; tile < tiles; tile += BLOCK)
+        all.add(bits[tile]);
+    all = of_block(all, (key_bits *)memory);
     if (threadIdx.x != 0)
         return;
-    for (int w = 1; w < BLOCK / 32; w++) {
-        set |= warps[0][w];
-        unset |= warps[1][w];
-    }
     uint32_t wanted = 0;
     for (int p = 0; p < digits; p++)
-        wanted |= digit_of(set & unset, p) != 0 ? 1u << p : 0u;
+        wanted |= digit_of(all.set & all.unset, p) != 0 ? 1u << p : 0u;
     *passes = wanted != 0 ? wanted : 1u;
 }
 
@@ -356,7 +342,7 @@ template <typename S> static int64_t describe(const cuda_sort_args *a, radix_tas
     }
     t->counts = (uint32_t *)take(base, &used, t->rows * DIGITS * t->stride * 4);
     t->totals = (uint32_t *)take(base, &used, t->rows * DIGITS * 4);
-    t->bits = (uint64_t *)take(base, &used, t->rows * t->tiles * 16);
+    t->bits = (key_bits *)take(base, &used, t->rows * t->tiles * (int64_t)sizeof(key_bits));
     t->passes = (uint32_t *)take(base, &used, 4);
     return used;
 }

@@ -16,6 +16,16 @@ constexpr int DIGITS = 256, THREADS = 512, WARPS = THREADS / 32;
 template <typename S> constexpr int EACH = sizeof(S) == 8 ? 8 : 16;
 template <typename S> constexpr int TILE = THREADS *EACH<S>;
 
+/* Bits that are set in some key, and that are not in one. */
+struct key_bits {
+    uint64_t set, unset;
+    __device__ __forceinline__ void add(const key_bits &other)
+    {
+        set |= other.set;
+        unset |= other.unset;
+    }
+};
+
 /* Without gaps: the simulator takes what lies in one for an address. */
 template <typename S> struct radix_task {
     const S *x;
@@ -25,7 +35,7 @@ template <typename S> struct radix_task {
     uint32_t *numbers[2]; /* likewise */
     uint32_t *counts;     /* of each row and digit: a number per tile, `stride` of them */
     uint32_t *totals;     /* of each row and digit */
-    uint64_t *bits;       /* of each tile: bits that are set in a key, that are not in one */
+    key_bits *bits;       /* of each tile */
     uint32_t *passes;     /* bit p: the keys' digit p differs */
     int64_t rows, n, inner, first, count;
     int64_t tiles, stride; /* of a row */
