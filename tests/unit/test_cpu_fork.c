@@ -12,10 +12,6 @@
 #include "tests/support/check.h"
 #include "tests/support/sanitizer.h"
 
-/* The sanitizers do not hold the locks of their own malloc over a fork: a child whose parent's other thread was
- * in malloc hangs in it, so there no moment is left to chance. */
-#define MALLOC_FORKS (!HAS_SANITIZER)
-
 enum { LIMIT_SECONDS = 20 };
 
 static const int64_t mib = 1 << 20;
@@ -165,14 +161,6 @@ static void *call_until(void *user)
     return NULL;
 }
 
-static void need_malloc_that_forks(void)
-{
-    if (MALLOC_FORKS)
-        return;
-    print_message("skipped: a sanitizer's malloc may be taken in the child of a fork\n");
-    skip();
-}
-
 static void fork_beside_first_calls(uintptr_t microseconds)
 {
     atomic_bool ended = false;
@@ -189,7 +177,7 @@ static void fork_beside_first_calls(uintptr_t microseconds)
 static void test_a_child_of_a_thread_at_its_first_calls_goes_on(void **state)
 {
     (void)state;
-    need_malloc_that_forks();
+    NEED_MALLOC_THAT_FORKS();
     for (uintptr_t i = 0; i < 40; i++)
         assert_goes_well(fork_beside_first_calls, i * 25);
 }
@@ -209,7 +197,7 @@ static void fork_while_busy(uintptr_t times)
 static void test_a_child_of_a_busy_process_goes_on(void **state)
 {
     (void)state;
-    need_malloc_that_forks();
+    NEED_MALLOC_THAT_FORKS();
     assert_goes_well(fork_while_busy, 20);
 }
 

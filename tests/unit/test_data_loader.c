@@ -17,6 +17,7 @@
 #include "tern/tern.h"
 #include "tests/support/between.h"
 #include "tests/support/files.h"
+#include "tests/support/sanitizer.h"
 
 enum { SAMPLES = 103, BATCH = 10 };
 
@@ -214,6 +215,7 @@ static int drain_in_a_child(tern_loader *loader, const int64_t *expected, int64_
 static void test_a_child_goes_on_in_a_pass_with_workers(void **state)
 {
     (void)state;
+    NEED_MALLOC_THAT_FORKS();
     int64_t plain[SAMPLES], rest[SAMPLES];
     tern_dataset *dataset = numbers();
     tern_loader *loader = tern_loader_open(dataset, .batch = 7, .shuffle = true, .seed = 5);
