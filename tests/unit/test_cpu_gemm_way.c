@@ -205,10 +205,13 @@ static void test_parts_are_rows_or_columns(void **state)
     assert_false(rows_are_shared(38, 865, 685, NT));
     assert_false(rows_are_shared(58, 512, 441, NN));
     assert_false(rows_are_shared(41, 190, 1004, TN));
-    /* a layer's weights lie with the thread that steps them, which counts on Intel from a depth on */
-    assert_true(rows_are_shared(64, 784, 128, NT) == !cpu_tuned_for(CPU_INTEL));
+    /* a layer's weights lie with the thread that steps them, which counts from a depth on, and up to what a
+     * second-level cache of 1 MiB keeps */
+    assert_false(rows_are_shared(64, 784, 128, NT));
     assert_true(rows_are_shared(64, 127, 128, NT));
-    assert_true(rows_are_shared(64, 128, 128, NT) == !cpu_tuned_for(CPU_INTEL));
+    assert_false(rows_are_shared(64, 128, 128, NT));
+    assert_false(rows_are_shared(128, 512, 256, NT));
+    assert_true(rows_are_shared(128, 513, 256, NT) == !cpu_tuned_for(CPU_INTEL));
 }
 
 static void test_threads_from_four_microseconds_on(void **state)

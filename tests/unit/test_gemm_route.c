@@ -248,6 +248,34 @@ static void test_a_caller_chooses_maker_and_cut(void **state)
     bridge_state.forced = GEMM_NONE;
 }
 
+/* A team of which one waits for the other's larger block takes the machine for crowded (crowd.h), and every product of the
+ * caller then has one thread for a while. */
+static void test_a_cut_that_would_be_uneven_is_none(void **state)
+{
+    (void)state;
+    static const struct {
+        int trans_a;
+        cpu_blas_cut cut;
+        int64_t m, n, parts;
+    } given[] = { { 0, CPU_BLAS_COLUMNS, 1723, 34, 1 }, { 0, CPU_BLAS_COLUMNS, 1723, 47, 1 },
+                  { 0, CPU_BLAS_COLUMNS, 1723, 48, 2 }, { 0, CPU_BLAS_COLUMNS, 1723, 16, 1 },
+                  { 1, CPU_BLAS_ROWS, 38, 1990, 1 },    { 1, CPU_BLAS_ROWS, 48, 1990, 2 },
+                  { 0, CPU_BLAS_ROWS, 38, 1990, 2 },    { 0, CPU_BLAS_AS_PLANNED, 34, 34, 2 } };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const cpu_gemm_call call = { .dtype = CPU_BLAS_F32,
+                                     .trans_a = given[i].trans_a,
+                                     .maker = CPU_BLAS_OPENBLAS,
+                                     .cut = given[i].cut,
+                                     .threads = 2,
+                                     .m = given[i].m,
+                                     .n = given[i].n,
+                                     .k = 750 };
+        const gemm_plan plan = gemm_plan_for(&call);
+        assert_int_equal(plan.parts, given[i].parts);
+        assert_true(plan.parts > 1 || (plan.block_m == call.m && plan.block_n == call.n));
+    }
+}
+
 static void test_some_dtypes_have_one_way(void **state)
 {
     (void)state;
@@ -295,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_tiles_are_small_calls),
         cmocka_unit_test(test_a_way_can_be_forced),
         cmocka_unit_test(test_a_caller_chooses_maker_and_cut),
+        cmocka_unit_test(test_a_cut_that_would_be_uneven_is_none),
         cmocka_unit_test(test_some_dtypes_have_one_way),
         cmocka_unit_test(test_without_the_table),
     };
