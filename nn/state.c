@@ -103,6 +103,14 @@ static void find_source(restore *r, int64_t target, const char *name)
     free(full);
 }
 
+/* Running statistics without their count, as old files and converted ones have them, fit: the module keeps its own count
+ * (torch/nn/modules/batchnorm.py, a state without a version). */
+static bool may_lack(const nn_entry *entry)
+{
+    const char *dot = strrchr(entry->name, '.');
+    return entry->buffer && strcmp(dot ? dot + 1 : entry->name, "num_batches_tracked") == 0;
+}
+
 /* A shared tensor may come under any of its names. One that cannot be read is not missing. */
 static void find_sources(restore *r)
 {
@@ -110,9 +118,11 @@ static void find_sources(restore *r)
         const nn_entry *entry = &r->index->entries[i];
         find_source(r, entry->alias_of >= 0 ? entry->alias_of : i, entry->name);
     }
-    for (int64_t i = 0; i < r->index->count; i++)
-        if (r->index->entries[i].alias_of < 0 && !r->sources[i] && !r->unread[i])
-            r->names[r->missing++] = r->index->entries[i].name;
+    for (int64_t i = 0; i < r->index->count; i++) {
+        const nn_entry *entry = &r->index->entries[i];
+        if (entry->alias_of < 0 && !r->sources[i] && !r->unread[i] && !may_lack(entry))
+            r->names[r->missing++] = entry->name;
+    }
 }
 
 static bool is_known(const nn_index *index, const char *name)
