@@ -14,7 +14,7 @@
 #include "tests/support/check.h"
 #include "tests/support/files.h"
 
-enum { NOBODY = 65534 };
+enum { NOBODY = 65534, HEADERS = 4096 /* bytes of a library, and more */ };
 
 /* ---- the child ------------------------------------------------------------------------------------ */
 
@@ -274,7 +274,7 @@ int fallback_make_folders(void **state)
     assert_int_equal(chmod(file_path("wsl/dev/dxg"), 0), 0);
     assert_int_equal(chmod(file_path("tegra/dev/nvmap"), 0), 0);
     file_bytes part = file_read(file_path("plugin/libtern_cuda.so"));
-    part.count /= 2;
+    part.count = HEADERS; /* what it maps ends later, in a debug build before half of the file */
     (void)file_write("cut/libtern_cuda.so", part);
     write_text("dev/nvidiactl", "");
     write_text("dev/nvidia-uvm", "");
