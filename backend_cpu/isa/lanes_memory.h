@@ -155,8 +155,14 @@ LANES_HALF_KIND_(f16)
  * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
  * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long.
  * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
- * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. */
-enum { LANES_FIRST = 8192, LANES_SECOND = 4096, LANES_SECOND_FAR = 6144 /* bytes */ };
+ * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. Where two passes
+ * over a row both fetch, the first does from nearer. */
+enum {
+    LANES_FIRST = 8192,
+    LANES_SECOND = 4096,
+    LANES_SECOND_FAR = 6144,
+    LANES_SECOND_NEAR = 3072 /* bytes */
+};
 TILE_INLINE void lanes_second(const void *p, int bytes)
 {
     __builtin_prefetch((const char *)p + bytes, 0, 2);
