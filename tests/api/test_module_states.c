@@ -80,6 +80,19 @@ static void test_a_prefix_keeps_two_modules_apart(void **unused)
     tern_module_free(back);
 }
 
+static tern_state *state_without(tern_module *net, const char *name)
+{
+    tern_state *whole = tern_state_create(), *less = tern_state_create();
+    tern_module_store(net, whole, NULL);
+    const tern_tensors_t all = tern_state_tensors(whole);
+    for (int64_t i = 0; i < all.count; i++)
+        if (strcmp(all.names[i], name) != 0)
+            tern_state_set(less, all.names[i], all.tensors[i]);
+    assert_int_equal(tern_state_tensors(less).count, all.count - 1);
+    tern_state_free(whole);
+    return less;
+}
+
 /* As in PyTorch 2.15, of a state without a version, which a file has not. */
 static void test_running_statistics_need_no_count(void **unused)
 {
@@ -89,13 +102,7 @@ static void test_running_statistics_need_no_count(void **unused)
     tern_forward(net, tern_randn(TERN_SHAPE(6, 3)));
     tern_forward(other, tern_randn(TERN_SHAPE(6, 3)));
     tern_forward(other, tern_randn(TERN_SHAPE(6, 3)));
-    tern_state *whole = tern_state_create(), *less = tern_state_create();
-    tern_module_store(net, whole, NULL);
-    const tern_tensors_t all = tern_state_tensors(whole);
-    for (int64_t i = 0; i < all.count; i++)
-        if (strcmp(all.names[i], "1.num_batches_tracked") != 0)
-            tern_state_set(less, all.names[i], all.tensors[i]);
-    assert_int_equal(tern_state_tensors(less).count, all.count - 1);
+    tern_state *less = state_without(net, "1.num_batches_tracked");
     tern_names_t missing;
     assert_int_equal(tern_module_restore(other, less, NULL, .out_missing = &missing), TERN_OK);
     assert_int_equal(missing.count, 0);
@@ -103,10 +110,27 @@ static void test_running_statistics_need_no_count(void **unused)
     tern_copy(tern_module_tensor(other, "1.num_batches_tracked"),
               tern_module_tensor(net, "1.num_batches_tracked"));
     expect_same(net, other);
-    tern_state_free(whole);
     tern_state_free(less);
     tern_module_free(net);
     tern_module_free(other);
+}
+
+/* Other buffers, and a parameter of that name, have to be there. */
+static void test_all_but_a_count_has_to_be_there(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_module *net = new_net();
+    tern_state *less = state_without(net, "1.running_var");
+    tern_module_restore(net, less);
+    assert_error(TERN_ERR_STATE, "missing     1.running_var");
+    tern_state_free(less);
+    tern_module_add_parameter(net, "num_batches_tracked", tern_ones(TERN_SHAPE(1)));
+    less = state_without(net, "num_batches_tracked");
+    tern_module_restore(net, less);
+    assert_error(TERN_ERR_STATE, "missing     num_batches_tracked");
+    tern_state_free(less);
+    tern_module_free(net);
 }
 
 static void test_values_take_the_dtype_of_the_module(void **unused)
@@ -404,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_a_module_comes_back_bit_for_bit),
         cmocka_unit_test(test_a_prefix_keeps_two_modules_apart),
         cmocka_unit_test(test_running_statistics_need_no_count),
+        cmocka_unit_test(test_all_but_a_count_has_to_be_there),
         cmocka_unit_test(test_values_take_the_dtype_of_the_module),
         cmocka_unit_test(test_a_shared_parameter_is_saved_once),
         cmocka_unit_test(test_what_cannot_be_read_may_be_left),

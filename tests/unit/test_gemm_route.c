@@ -260,7 +260,7 @@ static void test_a_cut_that_would_be_uneven_is_none(void **state)
     } given[] = { { 0, CPU_BLAS_COLUMNS, 1723, 34, 1 }, { 0, CPU_BLAS_COLUMNS, 1723, 47, 1 },
                   { 0, CPU_BLAS_COLUMNS, 1723, 48, 2 }, { 0, CPU_BLAS_COLUMNS, 1723, 16, 1 },
                   { 1, CPU_BLAS_ROWS, 38, 1990, 1 },    { 1, CPU_BLAS_ROWS, 48, 1990, 2 },
-                  { 0, CPU_BLAS_ROWS, 38, 1990, 2 },    { 0, CPU_BLAS_AS_PLANNED, 34, 34, 2 } };
+                  { 0, CPU_BLAS_ROWS, 38, 1990, 2 },    { 0, CPU_BLAS_AS_PLANNED, 4, 34, 2 } };
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         const cpu_gemm_call call = { .dtype = CPU_BLAS_F32,
                                      .trans_a = given[i].trans_a,
@@ -269,7 +269,7 @@ static void test_a_cut_that_would_be_uneven_is_none(void **state)
                                      .threads = 2,
                                      .m = given[i].m,
                                      .n = given[i].n,
-                                     .k = 750 };
+                                     .k = 4000 };
         const gemm_plan plan = gemm_plan_for(&call);
         assert_int_equal(plan.parts, given[i].parts);
         assert_true(plan.parts > 1 || (plan.block_m == call.m && plan.block_n == call.n));
