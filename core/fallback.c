@@ -145,9 +145,9 @@ bool core_fall_back_for(tern_thread *self, tern_site_t site, const char *what,
     if (now == TERN_CPU_ONLY || atomic_flag_test_and_set(&said))
         return true;
     /* the one line that the library writes unasked */
-    fprintf(stderr, "tern: CUDA was asked for, using the CPU: %s [%s]  (tern explain %s)\n",
-            why->text, why->code, why->code);
-    tern_log_write(TERN_LOG_WARNING, site, "CUDA was asked for, using the CPU: %s [%s]", why->text,
+    fprintf(stderr, "tern: using the CPU instead of CUDA: %s [%s]  (tern explain %s)\n", why->text,
+            why->code, why->code);
+    tern_log_write(TERN_LOG_WARNING, site, "using the CPU instead of CUDA: %s [%s]", why->text,
                    why->code);
     return true;
 }

@@ -271,10 +271,15 @@ static core_reason find_plugin(void)
                     getenv("TERN_SIM_DEVICES"), MOST_SIM_DEVICES);
     if (core_plugin_search(plugin_file(), is_there, no_such_file, NULL))
         return CORE_REASON_NONE;
+    char cards[CORE_PROBE_TEXT] = "";
+    if (!state.simulated && core_probe_cards(cards) == CORE_CARDS_NONE)
+        return says(CORE_REASON_NO_GPU, "%s", cards); /* which no plugin would help */
+    const char *then = cards[0] != '\0' ? "; " : "";
     if (!state.simulated && !TERN_HAVE_CUDA)
-        return says(CORE_REASON_BUILT_WITHOUT, "this build of tern has no CUDA backend");
-    return says(CORE_REASON_PLUGIN_MISSING, "there is no %s where tern looks for plugins",
-                plugin_file());
+        return says(CORE_REASON_BUILT_WITHOUT, "this build of tern has no CUDA backend%s%s", then,
+                    cards);
+    return says(CORE_REASON_PLUGIN_MISSING, "there is no %s where tern looks for plugins%s%s",
+                plugin_file(), then, cards);
 }
 
 /* ---- the driver ---------------------------------------------------------------------------------- */

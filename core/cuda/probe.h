@@ -7,6 +7,7 @@
 #ifndef TERN_CORE_CUDA_PROBE_H
 #define TERN_CORE_CUDA_PROBE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,5 +67,20 @@ void core_probe_system(char text[CORE_PROBE_TEXT]);
 void core_probe_stray_library(char text[CORE_PROBE_TEXT]);
 /* Version of the loaded kernel driver ("580.95.05"), "" for none. */
 void core_probe_kernel_driver(char version[32]);
+/* A loaded kernel driver, or a node of NVIDIA's, of WSL's or of a Tegra: a GPU that the PCI bus need not show. */
+bool core_probe_speaks_of_one(void);
+/* `path` below TERN_PROBE_ROOT. */
+const char *core_probe_path(const char *path, char buffer[PATH_MAX]);
+
+/* ---- the PCI bus (probe_cards.c) ---- */
+
+typedef enum core_cards {
+    CORE_CARDS_UNKNOWN, /* no such bus here, or it is hidden */
+    CORE_CARDS_NONE,    /* and nothing else speaks of a GPU of NVIDIA's */
+    CORE_CARDS_SOME
+} core_cards;
+/* `text`: "this machine has an NVIDIA GPU (10de:2684, driver nouveau)", "this machine has no NVIDIA GPU (...)"; ""
+ * where it is not known. */
+core_cards core_probe_cards(char text[CORE_PROBE_TEXT]);
 
 #endif

@@ -13,7 +13,7 @@
 enum { MOST_NODES = 32, DRIVER_TEXT = 96 };
 
 /* Ignored in a set-user-id program, as the loader ignores LD_LIBRARY_PATH there. */
-static const char *under_root(const char *path, char buffer[PATH_MAX])
+const char *core_probe_path(const char *path, char buffer[PATH_MAX])
 {
     const char *root = secure_getenv("TERN_PROBE_ROOT");
     const int n = snprintf(buffer, PATH_MAX, "%s%s", root != NULL ? root : "", path);
@@ -24,7 +24,7 @@ static const char *under_root(const char *path, char buffer[PATH_MAX])
 static int node_error(const char *path)
 {
     char buffer[PATH_MAX];
-    const int fd = open(under_root(path, buffer), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    const int fd = open(core_probe_path(path, buffer), O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno;
     (void)close(fd);
@@ -35,14 +35,14 @@ static bool exists(const char *path)
 {
     char buffer[PATH_MAX];
     struct stat status;
-    return stat(under_root(path, buffer), &status) == 0;
+    return stat(core_probe_path(path, buffer), &status) == 0;
 }
 
 void core_probe_kernel_driver(char version[32])
 {
     char buffer[PATH_MAX], line[256] = "";
     version[0] = '\0';
-    FILE *file = fopen(under_root("/proc/driver/nvidia/version", buffer), "re");
+    FILE *file = fopen(core_probe_path("/proc/driver/nvidia/version", buffer), "re");
     if (file == NULL)
         return;
     const char *read = fgets(line, sizeof line, file);
@@ -147,6 +147,18 @@ core_reason core_probe_nodes(const char *library, char text[CORE_REASON_BYTES])
             return say_node(always[i], error, text);
     }
     return numbered_nodes(text);
+}
+
+bool core_probe_speaks_of_one(void)
+{
+    static const char *const signs[] = { "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu",
+                                         "/dev/nvhost-gpu", "/dev/nvmap" };
+    char version[32];
+    core_probe_kernel_driver(version);
+    bool found = version[0] != '\0';
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        found |= exists(signs[i]);
+    return found;
 }
 
 void core_probe_system(char text[CORE_PROBE_TEXT])

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/cuda/probe.h"
+#include "core/error.h"
 
 enum { NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
 
@@ -68,12 +69,19 @@ const char *core_probe_stage_name(int stage)
 /* dlerror says "No such file" for a dangling link and for a file that may not be read, too. */
 static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
 {
-    char stray[CORE_PROBE_TEXT], system[CORE_PROBE_TEXT];
+    char stray[CORE_PROBE_TEXT], system[CORE_PROBE_TEXT], cards[CORE_PROBE_TEXT];
     core_probe_stray_library(stray);
     core_probe_system(system);
-    (void)snprintf(text, CORE_REASON_BYTES, "NVIDIA's driver library cannot be loaded: %s%s%s%s%s",
-                   p->words, stray[0] != '\0' ? "; " : "", stray, system[0] != '\0' ? "; " : "",
-                   system);
+    if (core_probe_cards(cards) == CORE_CARDS_NONE && stray[0] == '\0') {
+        (void)snprintf(text, CORE_REASON_BYTES, "%s", cards);
+        return CORE_REASON_NO_GPU;
+    }
+    core_text out = { text, CORE_REASON_BYTES, 0 };
+    core_text_add(&out, "NVIDIA's driver library cannot be loaded: %s", p->words);
+    const char *const said[] = { stray, system, cards };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i][0] != '\0')
+            core_text_add(&out, "; %s", said[i]);
     return CORE_REASON_NO_DRIVER_LIBRARY;
 }
 
@@ -85,6 +93,11 @@ static bool is_vague(int code)
 
 static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
 {
+    char cards[CORE_PROBE_TEXT];
+    if (is_vague(p->code) && core_probe_cards(cards) == CORE_CARDS_NONE) {
+        (void)snprintf(text, CORE_REASON_BYTES, "%s", cards);
+        return CORE_REASON_NO_GPU;
+    }
     const core_reason nodes =
         is_vague(p->code) ? core_probe_nodes(p->library, text) : CORE_REASON_NONE;
     if (nodes != CORE_REASON_NONE)

@@ -130,7 +130,7 @@ if [ -x "$examples/mlp_mnist" ]; then
     }
     run_example >output 2>said || wrong "a run without CUDA failed:"
     [ "$(wc -l <said)" = 1 ] || { cp said output; wrong "not one line on stderr:"; }
-    grep -q '^tern: CUDA was asked for.*\[hidden-by-empty-list\]' said || wrong "another line"
+    grep -q '^tern: using the CPU instead of CUDA: .*\[hidden-by-empty-list\]' said || wrong "another line"
     if ! grep -q '"device":.*"cpu"' r.json || ! grep -q 'hidden-by-empty-list' r.json; then
         cp r.json output
         wrong "the results do not name the reason:"

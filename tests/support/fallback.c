@@ -160,7 +160,7 @@ void fallback_expect(const char *settings, const char *code, const char *words)
         fail_msg("%s: not [%s] '%s' but:\n%s\n%s", settings, code, words, fallback_answer,
                  fallback_said);
     if (fallback_lines(fallback_said) != 1 ||
-        strstr(fallback_said, "tern: CUDA was asked for, using the CPU: ") != fallback_said ||
+        strstr(fallback_said, "tern: using the CPU instead of CUDA: ") != fallback_said ||
         strstr(fallback_said, code) == NULL)
         fail_msg("%s: not one line on stderr but:\n%s", settings, fallback_said);
     (void)snprintf(both, sizeof both, "TERN_DEVICE_POLICY=require %s", settings);

@@ -128,7 +128,7 @@ static void test_without_cuda_a_request_falls_back_with_a_reason(void **state)
     assert_int_equal(tern_device(t).kind, TERN_KIND_CPU);
     tern_fallback_t why;
     assert_true(tern_dev_fallback(&why));
-    assert_non_null(strstr("plugin-missing built-without no-driver-library", why.code));
+    assert_non_null(strstr("no-gpu plugin-missing built-without no-driver-library", why.code));
     assert_true(strlen(why.text) > 0 && strlen(why.next_step) > 0);
     assert_ptr_equal(tern_cuda(t), t);
 }
