@@ -33,6 +33,10 @@ enum {
     PLAIN_ROW = 8,
     PLAIN_B = 1 << 18,
     PLAIN_FLOPS = 120000000,
+    /* The gradient of what an output layer was given is as deep as there are classes. There a library wins up to a microsecond
+     * or two (Intel), and oneDNN's first product takes 40 to 60 ms, in which it writes code. */
+    CLASSES = 32,
+    CLASSES_FLOPS = 6000000,
     /* Up to this depth a bias, which a library wants in C beforehand, costs more than the library wins. */
     BIASED_DEPTH = 512,
     /* Dot products along rows of both are as good as tiles, while A stays in a cache. */
@@ -100,6 +104,14 @@ static bool is_plain(const cpu_product *g)
            (g->b_col != 1 || !has_small_rest(g));
 }
 
+/* See CLASSES. On Zen 4 OpenBLAS has these, which opens in 5 ms. */
+static bool is_of_few_classes(const cpu_product *g)
+{
+    return cpu_tuned_for(CPU_INTEL) && g->a_col == 1 && g->b_col == 1 && g->k <= CLASSES &&
+           (g->b_row | g->c_row) % PLAIN_ROW == 0 && g->k * g->n <= PLAIN_B &&
+           cpu_product_flops(g) <= CLASSES_FLOPS;
+}
+
 /* Tables that were fitted to measurements, on one thread and on two. */
 static const cpu_gemm_owns (*const fitted[CPU_TUNINGS + 1])[3] = {
     [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns
@@ -116,7 +128,8 @@ static bool table_owns_it(const cpu_product *g, int threads)
                                  .work = g->m * g->k * g->n,
                                  .rest = (g->n - 1) % VECTOR + 1 };
     const int op = g->b_col != 1 ? 1 : g->a_row == 1 && g->a_col != 1 ? 2 : 0;
-    return is_plain(g) || (g->bias != NULL && g->k <= BIASED_DEPTH && !has_small_rest(g)) ||
+    return is_plain(g) || is_of_few_classes(g) ||
+           (g->bias != NULL && g->k <= BIASED_DEPTH && !has_small_rest(g)) ||
            fitted[cpu_tuning()][threads > 1][op](&size);
 }
 
