@@ -58,10 +58,14 @@ static void openblas_configure(void)
     }
 }
 
+/* openblas_get_config writes its text anew at each call, where another thread may be reading it. */
 static void openblas_info(cpu_blas_info *info)
 {
+    static char config[256];
+    (void)snprintf(config, sizeof config, "%s",
+                   openblas_get_config ? openblas_get_config() : "unknown CBLAS");
     info->openblas_corename = openblas_get_corename ? openblas_get_corename() : "unknown CBLAS";
-    info->openblas_config = openblas_get_config ? openblas_get_config() : "unknown CBLAS";
+    info->openblas_config = config;
     info->openblas_threading = openblas_get_parallel ? openblas_get_parallel() : 0;
     info->openblas_shared = bridge_state.host->openblas_shared;
 }
@@ -137,19 +141,21 @@ static gemm_way forced_way(void)
     return GEMM_NONE;
 }
 
+static cpu_blas_info about; /* found out once, before other threads come */
+
 static void configure(const cpu_blas_host *host)
 {
     bridge_state.host = host;
     bridge_state.tuning = host->tuning;
     bridge_state.forced = forced_way();
     openblas_configure();
+    openblas_info(&about);
+    onednn_info(&about);
 }
 
 static void describe(cpu_blas_info *out_info)
 {
-    memset(out_info, 0, sizeof *out_info);
-    openblas_info(out_info);
-    onednn_info(out_info);
+    *out_info = about;
 }
 
 static const cpu_blas_table table = {
