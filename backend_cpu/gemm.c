@@ -2,6 +2,7 @@
 #include "backend_cpu/gemm.h"
 
 #include "backend_cpu/crowd.h"
+#include "backend_cpu/gemm_known.h"
 #include "backend_cpu/gemm_trial.h"
 #include "backend_cpu/gemm_way.h"
 #include "backend_cpu/kernels.h"
@@ -323,16 +324,23 @@ static bool run_trial(const tern_call *call, int dtype, const cpu_product *g, in
         return run_by_tables(call, dtype, g, threads, room);
     const bool ok = run_way(call, dtype, g, &way, room);
     const int64_t end = cpu_crowd_clock();
-    if (!is_crowded(threads, end) && cpu_gemm_trial_took(trial, 1e-9 * (double)(end - begin)))
+    if (!is_crowded(threads, end) && cpu_gemm_trial_took(trial, 1e-9 * (double)(end - begin))) {
+        const cpu_gemm_choice found = cpu_gemm_trial_next(trial, &decided);
         cpu_gemm_trial_tell(trial, call->host);
+        cpu_gemm_note(cpu_gemm_trial_key(trial), &found);
+    }
     return ok;
 }
 
-/* tern_cpu_set_benchmark; deterministic algorithms come first, and a way that is named. */
-static bool is_benchmarked(const tern_call *call, const cpu_product *g)
+/* May a way that was measured be taken? Small products have one, and one that is named comes first. */
+static bool has_ways(const cpu_product *g)
 {
-    if (cpu_product_flops(g) <= CPU_PRODUCT_NARROW || cpu_product_is_forced())
-        return false;
+    return cpu_product_flops(g) > CPU_PRODUCT_NARROW && !cpu_product_is_forced();
+}
+
+/* tern_cpu_set_benchmark; deterministic algorithms come first. */
+static bool is_benchmarked(const tern_call *call)
+{
     const uint32_t numerics = call->host->numerics();
     return (numerics & TERN_NUMERICS_CPU_BENCHMARK) != 0 &&
            (numerics & TERN_NUMERICS_DETERMINISTIC) == 0;
@@ -347,7 +355,11 @@ bool cpu_product_run(const tern_call *call, int dtype, const cpu_product *produc
     settle(dtype, &g);
     if (is_long_dot(dtype, &g))
         return run_long_dot(call, dtype, &g, threads, room);
-    if (is_benchmarked(call, &g)) {
+    const bool several = has_ways(&g);
+    const cpu_gemm_choice *known = several ? cpu_gemm_known(dtype, &g, threads) : NULL;
+    if (known != NULL)
+        return run_way(call, dtype, &g, known, room);
+    if (several && is_benchmarked(call)) {
         cpu_gemm_trial *trial =
             cpu_gemm_trial_of(dtype, &g, threads, cpu_product_suits_library(&g));
         if (trial != NULL)

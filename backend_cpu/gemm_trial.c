@@ -5,19 +5,11 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tern/error.h"
 
-/* Bytes are compared, so it has no padding. */
-typedef struct trial_key {
-    int64_t m, n, k, a_row, a_col, b_row, b_col, c_row;
-    int32_t dtype, threads;
-    int32_t biased, accumulates;
-} trial_key;
-
 struct cpu_gemm_trial {
-    trial_key key;
+    cpu_gemm_key key;
     cpu_gemm_choice ways[CPU_GEMM_TRIALS];
     double least[CPU_GEMM_TRIALS];
     int count;       /* of ways that are still tried, the first ones; 0: the place is free */
@@ -63,31 +55,6 @@ static trial_table *table_here(void)
     return here = table;
 }
 
-static trial_key key_of(int dtype, const cpu_product *g, int threads)
-{
-    return (trial_key){ .m = g->m,
-                        .n = g->n,
-                        .k = g->k,
-                        .a_row = g->a_row,
-                        .a_col = g->a_col,
-                        .b_row = g->b_row,
-                        .b_col = g->b_col,
-                        .c_row = g->c_row,
-                        .dtype = dtype,
-                        .threads = threads,
-                        .biased = g->bias != NULL,
-                        .accumulates = g->accumulate };
-}
-
-static uint64_t hash_of(const trial_key *key)
-{
-    uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;
-    memcpy(words, key, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15u; /* 2^64 over the golden ratio (Knuth) */
-    return hash ^ hash >> 32;
-}
-
 static void add(cpu_gemm_trial *trial, cpu_gemm_choice way)
 {
     trial->ways[trial->count] = way;
@@ -96,7 +63,7 @@ static void add(cpu_gemm_trial *trial, cpu_gemm_choice way)
 
 /* Own kernels and each library: with rows and with columns shared, a library's also in a grid, and on one thread. Of f64
  * OpenBLAS alone. */
-static void begin(cpu_gemm_trial *trial, const trial_key *key, bool libraries)
+static void begin(cpu_gemm_trial *trial, const cpu_gemm_key *key, bool libraries)
 {
     trial->key = *key;
     const int makers = !libraries               ? 0
@@ -117,10 +84,10 @@ cpu_gemm_trial *cpu_gemm_trial_of(int dtype, const cpu_product *g, int threads, 
     trial_table *table = table_here();
     if (table == NULL)
         return NULL;
-    const trial_key key = key_of(dtype, g, threads);
+    const cpu_gemm_key key = cpu_gemm_key_of(dtype, g, threads);
     const uint64_t places = sizeof table->places / sizeof *table->places;
-    uint64_t at = hash_of(&key) % places;
-    while (table->places[at].count > 0 && memcmp(&table->places[at].key, &key, sizeof key) != 0)
+    uint64_t at = cpu_gemm_key_hash(&key) % places;
+    while (table->places[at].count > 0 && !cpu_gemm_key_is(&table->places[at].key, &key))
         at = (at + 1) % places;
     cpu_gemm_trial *trial = &table->places[at];
     if (trial->count > 0)
@@ -167,6 +134,11 @@ static void drop(cpu_gemm_trial *trial, double most)
     trial->count = kept;
 }
 
+const cpu_gemm_key *cpu_gemm_trial_key(const cpu_gemm_trial *trial)
+{
+    return &trial->key;
+}
+
 bool cpu_gemm_trial_took(cpu_gemm_trial *trial, double seconds)
 {
     double *least = &trial->least[place_of(trial)];
@@ -197,7 +169,7 @@ void cpu_gemm_trial_tell(const cpu_gemm_trial *trial, const tern_host *host)
     static const char *const makers[] = { "own kernels", "OpenBLAS", "oneDNN",
                                           "OpenBLAS in tiles" };
     static const char *const cuts[] = { "", ", rows shared", ", columns shared" };
-    const trial_key *g = &trial->key;
+    const cpu_gemm_key *g = &trial->key;
     const cpu_gemm_choice *way = trial->ways;
     host->event(TERN_LOG_DEBUG,
                 "benchmark: [%lld, %lld] by [%lld, %lld] goes to %s on %d thread%s%s (own kernels "

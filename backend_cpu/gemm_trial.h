@@ -3,6 +3,7 @@
 #ifndef TERN_BACKEND_CPU_GEMM_TRIAL_H
 #define TERN_BACKEND_CPU_GEMM_TRIAL_H
 
+#include "backend_cpu/gemm_key.h"
 #include "backend_cpu/gemm_library.h"
 
 enum {
@@ -17,6 +18,7 @@ typedef struct cpu_gemm_trial cpu_gemm_trial;
 cpu_gemm_trial *cpu_gemm_trial_of(int dtype, const cpu_product *g, int threads, bool libraries);
 /* The way of the next call, or, from when on *out_decided, of all. */
 cpu_gemm_choice cpu_gemm_trial_next(const cpu_gemm_trial *trial, bool *out_decided);
+const cpu_gemm_key *cpu_gemm_trial_key(const cpu_gemm_trial *trial);
 /* What that call took. True: the last one that was wanted. */
 bool cpu_gemm_trial_took(cpu_gemm_trial *trial, double seconds);
 /* The least that own kernels, or a library, took in any way; infinite where they were not tried. */

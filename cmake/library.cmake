@@ -71,6 +71,8 @@ if(TERN_FUZZ)
       target_compile_options(tern_${folder} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
   endforeach()
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/backend_cpu/gemm_line.c PROPERTIES
+    COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 endif()
 
 # Each file in backend_cpu/isa is compiled once per instruction set; the choice is made at run time.

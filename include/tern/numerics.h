@@ -78,6 +78,15 @@ TERN_API bool tern_cudnn_deterministic(void);
  * deterministic algorithms are in use. */
 TERN_API void tern_cpu_set_benchmark(bool benchmark);
 TERN_API bool tern_cpu_benchmark(void);
+/* A file of such ways, for later runs (FFTW's wisdom, TunableOp's results): shapes that it holds go as it says from the
+ * next product on, on every thread, whether benchmark is on or not, and are not timed; runs that read the same file give
+ * the same bits, so it holds while deterministic algorithms are in use, too. With benchmark on, ways are added as they are
+ * found, and a file that is not there is made; else it is an error (TERN_ERR_IO). Lines of text, which several processes
+ * may add to; those of another CPU, library or version of tern do not count and stay. NULL: no file.
+ * TERN_CPU_GEMM_FILE names one from the start; where that cannot be read, the log has a warning. What is none is
+ * TERN_ERR_FORMAT. After an error the file is what it was before. */
+TERN_API tern_status_t tern_cpu_set_benchmark_file_at(tern_site_t site, const char *path);
+#define tern_cpu_set_benchmark_file(path) tern_cpu_set_benchmark_file_at(TERN_HERE, path)
 
 typedef struct tern_deterministic_args {
     size_t size_;

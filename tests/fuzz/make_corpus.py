@@ -105,10 +105,20 @@ VISIBLE = {
     "large": b"99999999999999999999,0",
 }
 
+PRODUCTS = {
+    "way": b"f32 128 512 784 784 1 1 784 512 1 0 2 onednn rows 2 here; tern",
+    "doubles": b"f64 20 30 40 40 1 30 1 30 0 1 1 openblas planned 1 here; tern",
+    "own": b"f32 20 30 40 1 20 1 40 30 0 0 4 own columns 4 here; tern",
+    "other": b"f32 20 30 40 40 1 30 1 30 0 0 1 tiles planned 1 there",
+    "large": b"f32 99999999999999999999 1 1 1 1 1 1 1 0 0 1 own planned 1 here; tern",
+    "cut": b"f32 20 30 40 40 1 30 1 30 0 0 1 own pla",
+    "remark": b"# ways",
+}
+
 
 def main():
     for folder, seeds in (("idx", IDX), ("gzip", GZIP), ("cifar", CIFAR), ("safetensors", SAFETENSORS),
-                          ("snapshot", SNAPSHOT), ("visible", VISIBLE)):
+                          ("snapshot", SNAPSHOT), ("visible", VISIBLE), ("products", PRODUCTS)):
         os.makedirs(os.path.join(HERE, folder), exist_ok=True)
         for name, data in seeds.items():
             with open(os.path.join(HERE, folder, name), "wb") as stream:
