@@ -74,6 +74,12 @@ if(TERN_HAVE_SIM)
   elseif(NOT TERN_SANITIZE)
     target_compile_options(tern_sim PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
   endif()
+  # Tiles unrolled as #pragma unroll says and then checked at each access: 186 s instead of 25 for attention_half.cu.
+  if(TERN_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/backend_cuda/attention.cu
+      ${PROJECT_SOURCE_DIR}/backend_cuda/attention_half.cu PROPERTIES
+      COMPILE_OPTIONS "-mllvm;-pragma-unroll-threshold=300")
+  endif()
   target_link_options(tern_sim PRIVATE -Wl,-z,now)
   if(NOT TERN_SANITIZE AND NOT TERN_FUZZ)
     target_link_options(tern_sim PRIVATE -Wl,--no-undefined) # a row without a kernel is found here
