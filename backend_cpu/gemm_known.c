@@ -33,7 +33,7 @@ typedef struct known_file {
 
 static known_file none;
 static _Atomic(known_file *) current; /* NULL: TERN_CPU_GEMM_FILE has not been read */
-static atomic_flag said_environment = ATOMIC_FLAG_INIT, said_hindered = ATOMIC_FLAG_INIT;
+static atomic_flag said_hindered = ATOMIC_FLAG_INIT;
 
 static void free_file(known_file *file)
 {
@@ -94,7 +94,7 @@ static bool add_line(known_file *file, char *line, int64_t number)
     case CPU_GEMM_LINE_WAY:
         return add_way(file, &found);
     case CPU_GEMM_LINE_OTHER:
-        file->others += line[0] != '#' && line[0] != '\0';
+        file->others += line[0] != '#' && line[strspn(line, " \t\r")] != '\0';
         return true;
     default:
         if (file->bad++ == 0)
@@ -201,7 +201,7 @@ static known_file *by_environment(void)
         free_file(file);
         return expected;
     }
-    if (failed && !atomic_flag_test_and_set(&said_environment))
+    if (failed)
         tern_log_write(TERN_LOG_WARNING, NULL, "TERN_CPU_GEMM_FILE: %s", why);
     else if (file != &none)
         tell(file);

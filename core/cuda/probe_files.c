@@ -149,10 +149,12 @@ core_reason core_probe_nodes(const char *library, char text[CORE_REASON_BYTES])
     return numbered_nodes(text);
 }
 
+/* A container need not have the nodes; it sees modules of its host's kernel, a Jetson's (nvgpu) among them. */
 bool core_probe_speaks_of_one(void)
 {
-    static const char *const signs[] = { "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu",
-                                         "/dev/nvhost-gpu", "/dev/nvmap" };
+    static const char *const signs[] = { "/dev/nvidiactl",   "/dev/dxg",   "/dev/nvgpu",
+                                         "/dev/nvhost-gpu",  "/dev/nvmap", "/sys/module/nvidia",
+                                         "/sys/module/nvgpu" };
     char version[32];
     core_probe_kernel_driver(version);
     bool found = version[0] != '\0';

@@ -1,6 +1,6 @@
 /* How exact products on CUDA devices are, and whether results repeat: PyTorch's settings, with
  * its defaults but for convolutions, which are as exact as on the CPU at first. For the whole
- * process, from the next op on; any thread. CPU results depend on none of them but the last two. */
+ * process, from the next op on; any thread. CPU results depend on those of the last section alone. */
 #ifndef TERN_NUMERICS_H
 #define TERN_NUMERICS_H
 

@@ -63,6 +63,8 @@ static int make_roots(void **state)
     put_device("several", "0000:02:00.0", IDS("0x10de", "0x2330", "0x030200"), NULL);
     put_device("tegra_bus", "0000:00:01.0", IDS("0x10de", "0x229e", "0x060400"), "pcieport");
     put("tegra_bus/dev", "nvmap", "");
+    put_device("tegra_module", "0000:00:01.0", IDS("0x10de", "0x229e", "0x060400"), "pcieport");
+    put("tegra_module/sys/module/nvgpu", "refcnt", "3\n");
     put_device("loaded", "0000:00:01.0", IDS("0x8086", "0x100e", "0x020000"), NULL);
     put("loaded/proc/driver/nvidia", "version", "NVRM version: NVIDIA UNIX x86_64  580.95.05\n");
     make_folders_of("masked/sys/bus/pci/devices/");
@@ -104,7 +106,8 @@ static void test_a_plugin_would_help(void **state)
 static void test_a_bus_that_does_not_tell(void **state)
 {
     (void)state;
-    static const char *const roots[] = { "tegra_bus", "loaded", "masked", "wsl", "nowhere" };
+    static const char *const roots[] = { "tegra_bus", "tegra_module", "loaded",
+                                         "masked",    "wsl",          "nowhere" };
     const char *code = code_without_a_plugin();
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         char settings[256];
