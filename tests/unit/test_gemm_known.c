@@ -328,6 +328,23 @@ static void test_a_file_that_cannot_be_added_to(void **state)
     assert_int_equal(tern_cpu_set_benchmark_file(NULL), TERN_OK);
 }
 
+static void test_a_program_that_goes_elsewhere(void **state)
+{
+    (void)state;
+    char folder[FILE_PATH_BYTES];
+    assert_non_null(getcwd(folder, sizeof folder));
+    assert_int_equal(chdir(file_folder()), 0);
+    tern_cpu_set_benchmark(true);
+    assert_int_equal(tern_cpu_set_benchmark_file("relative"), TERN_OK);
+    tern_cpu_set_benchmark(false);
+    assert_int_equal(chdir(folder), 0);
+    const cpu_product g = product(M, K, N);
+    const cpu_gemm_key key = cpu_gemm_key_of(TERN_F32, &g, 2);
+    cpu_gemm_note(&key, &alone);
+    assert_true(size_of("relative") > 0);
+    assert_int_equal(tern_cpu_set_benchmark_file(NULL), TERN_OK);
+}
+
 /* ---- the environment, threads ---------------------------------------------------------------------- */
 
 /* In a child, since a process reads it once: 0 where it is as expected. */
@@ -416,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_what_is_found_is_gone_by),
         cmocka_unit_test(test_each_way_that_a_file_may_name),
         cmocka_unit_test(test_a_file_that_cannot_be_added_to),
+        cmocka_unit_test(test_a_program_that_goes_elsewhere),
         cmocka_unit_test(test_threads_that_read_and_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
