@@ -157,15 +157,12 @@ static void ink_segment(float *ink, digit_point a, digit_point b, float radius, 
     int y0 = clamp_pixel((a.y < b.y ? a.y : b.y) - reach);
     int y1 = clamp_pixel((a.y > b.y ? a.y : b.y) + reach);
     for (int y = y0; y <= y1; y++) {
-        for (int x = x0; x <= x1; x++) {
+        float *row = &ink[y * DIGIT_SIDE];
+        for (int x = x0; x <= x1; x++) { /* beyond the reach a value is negative, and no pixel is */
             float d2 = distance2(a, b, (float)x + 0.5F, (float)y + 0.5F);
-            if (d2 >= reach * reach) {
-                continue;
-            }
             float value = (radius - sqrtf(d2)) / softness + 0.5F;
-            float *pixel = &ink[y * DIGIT_SIDE + x];
             value = value > 1 ? 1 : value;
-            *pixel = value > *pixel ? value : *pixel;
+            row[x] = value > row[x] ? value : row[x];
         }
     }
 }

@@ -225,6 +225,20 @@ static void test_digits_repeat_and_differ_by_seed(void **state)
     assert_memory_not_equal(a, c, sizeof a);
 }
 
+/* Whatever compiler, flags and processor: labels and pixels as they were first drawn, by FNV-1a. */
+static void test_digits_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    uint64_t hash = UINT64_C(1469598103934665603);
+    for (uint64_t i = 0; i < 200; i++) {
+        uint8_t drawn[IMAGE + 1];
+        drawn[0] = (uint8_t)data_digit_draw(7, i, drawn + 1);
+        for (int k = 0; k <= IMAGE; k++)
+            hash = (hash ^ drawn[k]) * UINT64_C(1099511628211);
+    }
+    assert_true(hash == UINT64_C(0xa054c97f70df820e));
+}
+
 static void test_digits_are_all_drawn_with_ink_inside(void **state)
 {
     (void)state;
@@ -471,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_cifar_is_split_into_planes),
         cmocka_unit_test(test_cifar_says_what_is_wrong),
         cmocka_unit_test(test_digits_repeat_and_differ_by_seed),
+        cmocka_unit_test(test_digits_are_the_same_everywhere),
         cmocka_unit_test(test_digits_are_all_drawn_with_ink_inside),
         cmocka_unit_test(test_digits_are_a_dataset_like_mnist),
         cmocka_unit_test(test_tensors_keep_dtype_but_class_numbers_widen),
