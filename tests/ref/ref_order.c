@@ -4,13 +4,29 @@
 
 #include "tests/ref/ref.h"
 
-/* Does element a of a row come before element b, by value and, of equals, by place? */
-static bool before(const double *row, int64_t step, int64_t a, int64_t b, bool descending)
+/* An element of a row. */
+typedef struct placed {
+    double x;
+    int64_t place;
+} placed;
+
+/* By value, NaN above all, and of equals by place. */
+static int compare(const void *left, const void *right)
 {
-    const double x = row[a * step], y = row[b * step];
-    const bool x_nan = isnan(x), y_nan = isnan(y);
-    const bool less = x < y || (y_nan && !x_nan), more = x > y || (x_nan && !y_nan);
-    return descending ? more || (!less && a < b) : less || (!more && a < b);
+    const placed *a = left, *b = right;
+    const bool a_nan = isnan(a->x), b_nan = isnan(b->x);
+    if (a->x < b->x || (b_nan && !a_nan))
+        return -1;
+    if (a->x > b->x || (a_nan && !b_nan))
+        return 1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+static int compare_descending(const void *left, const void *right)
+{
+    const placed *a = left, *b = right;
+    const int order = compare(&(placed){ b->x, 0 }, &(placed){ a->x, 0 });
+    return order != 0 ? order : a->place < b->place ? -1 : a->place > b->place;
 }
 
 value ref_order(const value *x, int dim, bool descending, bool places)
@@ -20,13 +36,17 @@ value ref_order(const value *x, int dim, bool descending, bool places)
     int64_t inner = 1;
     for (int d = dim + 1; d < x->ndim; d++)
         inner *= x->dims[d];
-    for (int64_t i = 0; i < x->numel; i++) {
-        const int64_t own = i / inner % n, first = i - own * inner;
-        int64_t rank = 0;
+    placed *row = malloc((size_t)n * sizeof *row + 1);
+    for (int64_t i = 0; i < x->numel && row != NULL; i++) {
+        if (i / inner % n != 0)
+            continue; /* not the first of its row */
         for (int64_t k = 0; k < n; k++)
-            rank += k != own && before(x->data + first, inner, k, own, descending);
-        out.data[first + rank * inner] = places ? (double)own : x->data[i];
+            row[k] = (placed){ x->data[i + k * inner], k };
+        qsort(row, (size_t)n, sizeof *row, descending ? compare_descending : compare);
+        for (int64_t k = 0; k < n; k++)
+            out.data[i + k * inner] = places ? (double)row[k].place : row[k].x;
     }
+    free(row);
     return out;
 }
 

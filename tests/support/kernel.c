@@ -85,6 +85,15 @@ double karray_at_place(const karray *a, int64_t i)
     return karray_at(a, place_of(&a->view, i));
 }
 
+double *karray_in_order(const karray *a)
+{
+    double *values = malloc((size_t)a->view.numel * sizeof *values + 1);
+    assert_non_null(values);
+    for (int64_t i = 0; i < a->view.numel; i++)
+        values[i] = karray_at_place(a, i);
+    return values;
+}
+
 void karray_to_channels_last(karray *a)
 {
     const int64_t *s = a->view.shape;

@@ -23,6 +23,8 @@ double karray_at(const karray *a, int64_t i);
 void karray_to_channels_last(karray *a);
 /* Element (n, c, s) of [N, C, ...] in row-major numbering, wherever it lies. */
 double karray_at_place(const karray *a, int64_t i);
+/* All of them, for what reads each often; to be freed. */
+double *karray_in_order(const karray *a);
 
 enum { KERNEL_MOST = 5 };
 typedef struct kernel_run {
