@@ -25,6 +25,9 @@
 #endif
 #define HAS_SANITIZER (HAS_ADDRESS_SANITIZER || HAS_THREAD_SANITIZER)
 
+/* Are runs short that show a sanitizer in their first steps what they show it at all? Not in the full run. */
+#define RUNS_ARE_SHORT (HAS_SANITIZER && getenv("TERN_TEST_FULL") == NULL)
+
 /* The sanitizers do not hold the locks of their own malloc over a fork: a child whose parent's other thread was
  * in malloc hangs in it. For a cmocka test that leaves no such moment to chance. */
 #define NEED_MALLOC_THAT_FORKS()                                                             \
