@@ -47,12 +47,11 @@ bool sim_fiber_create(sim_fiber *fiber)
 
 /* ---- switching ------------------------------------------------------------------------------- */
 
-/* Where the switch comes from: what a started fiber and the sanitizer need to know. */
-static _Thread_local sim_fiber *coming, *leaving;
+/* Where the switch comes from: what a started fiber and the sanitizer need to know. One kernel runs at a time. */
+static sim_fiber *coming, *leaving;
 
-/* After arriving on a stack: perhaps in another thread than the one that left it. Inlined it would look into that
- * one's variables, whose address compilers take for the same before and after a switch. */
-__attribute__((noinline)) static void arrived(sim_fiber *self)
+/* After arriving on a stack. */
+static void arrived(sim_fiber *self)
 {
 #ifdef HAVE_ASAN
     const void *bottom = NULL;
