@@ -41,6 +41,12 @@ if(TARGET tern_backend_cpu)
     COMPILE_OPTIONS -ffp-contract=off)
 endif()
 
+# A dataset of drawn digits is made when a program begins; its pixels are the same everywhere.
+if(NOT TERN_COVERAGE)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/data/digits.c PROPERTIES
+    COMPILE_OPTIONS "$<${optimized}:-O3>;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")
+endif()
+
 # Lines are told apart at -O1 (where gcc warns of what is initialized), and the tests stay affordable; those of
 # vector kernels would not.
 function(tern_count_lines target)
@@ -64,15 +70,13 @@ foreach(folder core autograd)
   endif()
 endforeach()
 
-# Only what reads files is a subject of the fuzzers; counters elsewhere cost and guide nothing.
+# Only what reads files and names is a subject of the fuzzers; counters elsewhere cost and guide nothing.
 if(TERN_FUZZ)
-  foreach(folder core data io)
-    if(TARGET tern_${folder})
-      target_compile_options(tern_${folder} PRIVATE -fsanitize=fuzzer-no-link)
-    endif()
+  file(GLOB readers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/visible/*.c ${PROJECT_SOURCE_DIR}/io/*.c)
+  foreach(name core/numeral data/bytes data/cifar data/idx data/mnist data/text backend_cpu/gemm_line)
+    list(APPEND readers ${PROJECT_SOURCE_DIR}/${name}.c)
   endforeach()
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/backend_cpu/gemm_line.c PROPERTIES
-    COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
+  set_source_files_properties(${readers} PROPERTIES COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 endif()
 
 # Each file in backend_cpu/isa is compiled once per instruction set; the choice is made at run time.
