@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <tuple>
 #include <type_traits>
 
 #define __global__
@@ -145,44 +146,14 @@ template <typename T> static inline T __ldg(const T *at)
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-/* A launch's arguments, one after the other, and the call with them. std::tuple and std::apply do the same with a
- * dozen more templates for each of a thousand kernels, which take their time to compile, and to run where nothing
- * is inlined. */
-#define SIM_INLINE __attribute__((always_inline)) static inline
-
-template <typename T, typename... R> struct sim_values {
-    T first;
-    sim_values<R...> rest;
-};
-template <typename T> struct sim_values<T> {
-    T first;
-};
-
-template <typename T, typename... R, typename A, typename... B>
-SIM_INLINE void sim_fill(sim_values<T, R...> &values, const A &first, const B &...rest)
-{
-    values.first = (T)first;
-    if constexpr (sizeof...(R) > 0)
-        sim_fill(values.rest, rest...);
-}
-
-template <typename K, typename T, typename... R, typename... B>
-SIM_INLINE void sim_call(K kernel, const sim_values<T, R...> &values, const B &...before)
-{
-    if constexpr (sizeof...(R) > 0)
-        sim_call(kernel, values.rest, before..., values.first);
-    else
-        kernel(before..., values.first);
-}
-
 template <typename... P> struct sim_packed {
     void (*kernel)(P...);
-    sim_values<std::decay_t<P>...> values;
+    std::tuple<std::decay_t<P>...> args;
 
     static void run(void *packed)
     {
-        const sim_packed *self = (const sim_packed *)packed;
-        sim_call(self->kernel, self->values);
+        sim_packed *self = (sim_packed *)packed;
+        std::apply(self->kernel, self->args);
     }
 };
 
@@ -193,15 +164,6 @@ template <typename T> static constexpr uint16_t sim_kind_of()
     return std::is_const<std::remove_pointer_t<T>>::value ? SIM_ARG_READ : SIM_ARG_WRITE;
 }
 
-template <typename T, typename... R>
-SIM_INLINE void sim_list(const sim_values<T, R...> &values, const char *start, sim_arg *list)
-{
-    *list = { (uint16_t)((const char *)&values.first - start), (uint16_t)sizeof(T),
-              sim_kind_of<T>() };
-    if constexpr (sizeof...(R) > 0)
-        sim_list(values.rest, start, list + 1);
-}
-
 /* The standard launch (cuda_runtime.h since CUDA 11.8): arguments are converted to the kernel's
  * types, so that the simulator sees which pointers a kernel reads and which it may write. */
 template <typename... P, typename... A>
@@ -210,13 +172,18 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
 {
     static_assert((std::is_trivially_copyable<std::decay_t<P>>::value && ...),
                   "kernel arguments are copied as bytes");
-    sim_packed<P...> packed;
-    packed.kernel = kernel;
-    sim_fill(packed.values, args...);
-    sim_arg list[sizeof...(P)];
-    sim_list(packed.values, (const char *)&packed, list);
+    sim_packed<P...> packed = { kernel, std::tuple<std::decay_t<P>...>((P)args...) };
+    sim_arg list[sizeof...(P) + 1] = {};
+    int count = 0;
+    std::apply(
+        [&](auto &...each) {
+            ((list[count++] = { (uint16_t)((char *)&each - (char *)&packed), (uint16_t)sizeof each,
+                                sim_kind_of<std::decay_t<decltype(each)>>() }),
+             ...);
+        },
+        packed.args);
     const sim_launch launch = {
-        (const void *)kernel, sim_packed<P...>::run, &packed, sizeof packed, list, (int)sizeof...(P)
+        (const void *)kernel, sim_packed<P...>::run, &packed, sizeof packed, list, count
     };
     return sim_enqueue_kernel(config, &launch);
 }
