@@ -1,4 +1,4 @@
-/* Datasets: MNIST and CIFAR-10 folders, drawn digits, tensors, callbacks. */
+/* Datasets: MNIST and CIFAR-10 folders, tensors, callbacks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +15,7 @@
 
 #include "data/cifar.h"
 #include "data/dataset.h"
-#include "data/digits.h"
 #include "tern/tern.h"
-#include "tests/support/between.h"
 #include "tests/support/files.h"
 
 static void expect_error(tern_status_t code, const char *words)
@@ -208,62 +206,6 @@ static void test_cifar_says_what_is_wrong(void **state)
     expect_error(TERN_ERR_IO, "data_batch_1.bin': No such file");
     assert_null(tern_cifar10("/nowhere", TERN_TRAIN));
     expect_error(TERN_ERR_IO, "'/nowhere' holds no test_batch.bin");
-}
-
-/* ---- drawn digits ---- */
-
-static void test_digits_repeat_and_differ_by_seed(void **state)
-{
-    (void)state;
-    uint8_t a[IMAGE], b[IMAGE], c[IMAGE];
-    const int digit = data_digit_draw(1, 5, a);
-    assert_int_equal(data_digit_draw(1, 5, b), digit);
-    assert_memory_equal(a, b, sizeof a);
-    data_digit_draw(2, 5, c);
-    assert_memory_not_equal(a, c, sizeof a);
-    data_digit_draw(1, 6, c);
-    assert_memory_not_equal(a, c, sizeof a);
-}
-
-/* Whatever compiler, flags and processor: labels and pixels as they were first drawn, by FNV-1a. */
-static void test_digits_are_the_same_everywhere(void **state)
-{
-    (void)state;
-    uint64_t hash = UINT64_C(1469598103934665603);
-    for (uint64_t i = 0; i < 200; i++) {
-        uint8_t drawn[IMAGE + 1];
-        drawn[0] = (uint8_t)data_digit_draw(7, i, drawn + 1);
-        for (int k = 0; k <= IMAGE; k++)
-            hash = (hash ^ drawn[k]) * UINT64_C(1099511628211);
-    }
-    assert_true(hash == UINT64_C(0xa054c97f70df820e));
-}
-
-static void test_digits_are_all_drawn_with_ink_inside(void **state)
-{
-    (void)state;
-    int seen[10] = { 0 };
-    for (uint64_t i = 0; i < 500; i++) {
-        uint8_t pixels[IMAGE];
-        seen[data_digit_draw(3, i, pixels)]++;
-        int ink = 0;
-        for (int p = 0; p < IMAGE; p++)
-            ink += pixels[p] > 100;
-        assert_between(ink, 15, 350);
-    }
-    for (int digit = 0; digit < 10; digit++)
-        assert_between(seen[digit], 20, 90);
-}
-
-static void test_digits_are_a_dataset_like_mnist(void **state)
-{
-    (void)state;
-    tern_dataset *dataset = tern_digits(20, 1);
-    assert_int_equal(tern_dataset_count(dataset), 20);
-    assert_int_equal(tern_dataset_shape(dataset).dims[2], 28);
-    tern_dataset_free(dataset);
-    assert_null(tern_digits(0, 1));
-    expect_error(TERN_ERR_ARGUMENT, "count is 0");
 }
 
 /* ---- one's own ---- */
@@ -484,10 +426,6 @@ int main(void)
         cmocka_unit_test(test_real_mnist_is_what_it_is_known_to_be),
         cmocka_unit_test(test_cifar_is_split_into_planes),
         cmocka_unit_test(test_cifar_says_what_is_wrong),
-        cmocka_unit_test(test_digits_repeat_and_differ_by_seed),
-        cmocka_unit_test(test_digits_are_the_same_everywhere),
-        cmocka_unit_test(test_digits_are_all_drawn_with_ink_inside),
-        cmocka_unit_test(test_digits_are_a_dataset_like_mnist),
         cmocka_unit_test(test_tensors_keep_dtype_but_class_numbers_widen),
         cmocka_unit_test(test_class_numbers_of_every_width),
         cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
