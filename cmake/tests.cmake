@@ -52,14 +52,6 @@ function(tern_test_support)
        ${PROJECT_SOURCE_DIR}/tests/ops/opinfo_*.c ${PROJECT_SOURCE_DIR}/tests/ops/random_*.c
        ${PROJECT_SOURCE_DIR}/tests/alloc/*.c)
   list(FILTER sources EXCLUDE REGEX "/test_[^/]*$")
-  # What results are compared with, element by element in scalar loops: half of a sanitizer's run, and not its subject.
-  if(TERN_SANITIZE)
-    file(GLOB scalar CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ref/*.c)
-    foreach(name kernel karray_layout value)
-      list(APPEND scalar ${PROJECT_SOURCE_DIR}/tests/support/${name}.c)
-    endforeach()
-    set_source_files_properties(${scalar} PROPERTIES COMPILE_OPTIONS "-O2;-fno-sanitize=all")
-  endif()
   if(sources)
     add_library(tern_test_support STATIC ${sources})
     target_include_directories(tern_test_support PRIVATE

@@ -11,7 +11,6 @@
 
 enum { COMMAND = 4096 };
 
-/* Convolutions are some fifty times slower there: the release build has these tests, and the full run. */
 /* One stretch of a run, that ends at step `steps`: from the beginning, or from where the last ended. The
  * mean of the losses so far, all steps of the pass together. */
 static double mean_loss(const char *program, const char *options, int steps, bool go_on)

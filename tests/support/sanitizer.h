@@ -2,6 +2,8 @@
 #ifndef TESTS_SUPPORT_SANITIZER_H
 #define TESTS_SUPPORT_SANITIZER_H
 
+#include <stdlib.h>
+
 #if defined(__has_feature) /* clang; in #if alone, and gcc knows none */
 #if __has_feature(address_sanitizer)
 #define HAS_ADDRESS_SANITIZER 1
@@ -25,7 +27,7 @@
 #endif
 #define HAS_SANITIZER (HAS_ADDRESS_SANITIZER || HAS_THREAD_SANITIZER)
 
-/* Are runs short that show a sanitizer in their first steps what they show it at all? Not in the full run. */
+/* Runs that show a sanitizer all of it in their first steps end with these, but for the full run. */
 #define RUNS_ARE_SHORT (HAS_SANITIZER && getenv("TERN_TEST_FULL") == NULL)
 
 /* The sanitizers do not hold the locks of their own malloc over a fork: a child whose parent's other thread was
