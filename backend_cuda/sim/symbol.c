@@ -127,8 +127,10 @@ const char *sim_symbol(const void *function)
         const void *function;
         char name[96];
     } known;
-    static known *list;
-    for (const known *k = list; k != NULL; k = k->next)
+    enum { LISTS = 1024 }; /* about as many as there are kernels: each launch asks */
+    static known *lists[LISTS];
+    known **list = &lists[(uintptr_t)function / 16 % LISTS];
+    for (const known *k = *list; k != NULL; k = k->next)
         if (k->function == function)
             return k->name;
     known *fresh = calloc(1, sizeof *fresh);
@@ -141,8 +143,8 @@ const char *sim_symbol(const void *function)
         plain_name(raw, fresh->name, sizeof fresh->name);
     else
         sim_place(function, fresh->name, sizeof fresh->name);
-    fresh->next = list;
-    list = fresh;
+    fresh->next = *list;
+    *list = fresh;
     return fresh->name;
 }
 
