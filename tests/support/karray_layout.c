@@ -11,16 +11,6 @@ const char *karray_layout_name(karray_layout layout)
     return names[layout];
 }
 
-static int64_t place_of(const tern_view *view, int64_t i)
-{
-    int64_t place = 0;
-    for (int d = view->ndim - 1; d >= 0; d--) {
-        place += i % view->shape[d] * view->stride[d];
-        i /= view->shape[d];
-    }
-    return place;
-}
-
 /* Order of dimensions from the innermost on. */
 static int nth_dim(const tern_view *view, karray_layout layout, int n)
 {
@@ -48,7 +38,7 @@ void karray_relayout(karray *a, karray_layout layout)
     view->data = calloc((size_t)stride + 1, (size_t)size);
     assert_non_null(view->data);
     for (int64_t i = 0; i < view->numel; i++)
-        cpu_store_f64((char *)view->data + place_of(view, i) * size, view->dtype, a->values[i]);
+        cpu_store_f64((char *)view->data + karray_place(view, i) * size, view->dtype, a->values[i]);
 }
 
 void karray_repeat(karray *a, int dim)
@@ -58,5 +48,5 @@ void karray_repeat(karray *a, int dim)
     view->flags = 0;
     for (int64_t i = 0; i < view->numel; i++)
         a->values[i] = cpu_load_f64(
-            (char *)view->data + place_of(view, i) * cpu_dtype_size(view->dtype), view->dtype);
+            (char *)view->data + karray_place(view, i) * cpu_dtype_size(view->dtype), view->dtype);
 }

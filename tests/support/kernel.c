@@ -70,8 +70,10 @@ double karray_at(const karray *a, int64_t i)
     return cpu_load_f64((char *)a->view.data + i * cpu_dtype_size(a->view.dtype), a->view.dtype);
 }
 
-static int64_t place_of(const tern_view *view, int64_t i)
+int64_t karray_place(const tern_view *view, int64_t i)
 {
+    if (view->flags & TERN_VIEW_CONTIGUOUS)
+        return i;
     int64_t place = 0;
     for (int d = view->ndim - 1; d >= 0; d--) {
         place += i % view->shape[d] * view->stride[d];
@@ -82,7 +84,7 @@ static int64_t place_of(const tern_view *view, int64_t i)
 
 double karray_at_place(const karray *a, int64_t i)
 {
-    return karray_at(a, place_of(&a->view, i));
+    return karray_at(a, karray_place(&a->view, i));
 }
 
 double *karray_in_order(const karray *a)
@@ -101,7 +103,8 @@ void karray_to_channels_last(karray *a)
     memcpy(a->view.stride, strides, sizeof strides);
     a->view.flags = TERN_VIEW_DENSE;
     for (int64_t i = 0; i < a->view.numel; i++)
-        cpu_store_f64((char *)a->view.data + place_of(&a->view, i) * cpu_dtype_size(a->view.dtype),
+        cpu_store_f64((char *)a->view.data +
+                          karray_place(&a->view, i) * cpu_dtype_size(a->view.dtype),
                       a->view.dtype, a->values[i]);
 }
 

@@ -21,6 +21,8 @@ void karray_set(karray *a, int64_t i, double value);
 double karray_at(const karray *a, int64_t i);
 /* The same elements with 4-D strides in N, H, W, C order. */
 void karray_to_channels_last(karray *a);
+/* Where element i in row-major numbering lies, in elements. */
+int64_t karray_place(const tern_view *view, int64_t i);
 /* Element (n, c, s) of [N, C, ...] in row-major numbering, wherever it lies. */
 double karray_at_place(const karray *a, int64_t i);
 /* All of them, for what reads each often; to be freed. */

@@ -9,7 +9,7 @@
 static const tern_dtype_t floats[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16 };
 enum { FLOATS = 4 };
 
-/* What a case has in common: x [N, C, S...], statistics by group, parameters by `parameter_of`. */
+/* What a case has in common: x [N, C, S...], statistics by group. */
 typedef struct norm_case {
     tern_dtype_t dtype, parameter_dtype;
     int ndim;
@@ -23,29 +23,23 @@ typedef struct norm_case {
 typedef struct norm_data {
     karray x, w, b, running_mean, running_var, g, y, mean, rstd, gx, gw, gb;
     int64_t groups, parameters, numel, per_group;
+    int32_t *group, *parameter; /* by element of x */
 } norm_data;
 
-static int64_t inner_of(const norm_case *c)
+/* Of each element of x: whose statistics, and which parameters, it takes. */
+static void number_elements(const norm_case *c, norm_data *d)
 {
     int64_t inner = 1;
-    for (int d = 2; d < c->ndim; d++)
-        inner *= c->dims[d];
-    return inner;
-}
-
-static int64_t channel_of(const norm_case *c, int64_t i)
-{
-    return i / inner_of(c) % c->dims[1];
-}
-
-static int64_t group_of(const norm_case *c, int64_t i)
-{
-    return c->batch ? channel_of(c, i) : i / c->dims[c->ndim - 1];
-}
-
-static int64_t parameter_of(const norm_case *c, int64_t i)
-{
-    return c->batch ? channel_of(c, i) : i % c->dims[c->ndim - 1];
+    for (int k = 2; k < c->ndim; k++)
+        inner *= c->dims[k];
+    d->group = calloc((size_t)d->numel + 1, sizeof *d->group);
+    d->parameter = calloc((size_t)d->numel + 1, sizeof *d->parameter);
+    assert_non_null(d->group);
+    assert_non_null(d->parameter);
+    for (int64_t i = 0; i < d->numel; i++) {
+        d->group[i] = (int32_t)(c->batch ? i / inner % c->dims[1] : i / d->parameters);
+        d->parameter[i] = c->batch ? d->group[i] : (int32_t)(i % d->parameters);
+    }
 }
 
 static norm_data data_of(const norm_case *c)
@@ -57,6 +51,7 @@ static norm_data data_of(const norm_case *c)
     d.parameters = c->batch ? c->dims[1] : c->dims[c->ndim - 1];
     d.groups = c->batch ? c->dims[1] : d.numel / c->dims[c->ndim - 1];
     d.per_group = d.groups > 0 ? d.numel / d.groups : 0;
+    number_elements(c, &d);
     d.g = karray_random(c->dtype, c->ndim, c->dims, -1, 1, 2);
     d.y = karray_filled(c->dtype, c->ndim, c->dims, 7);
     d.gx = karray_filled(c->dtype, c->ndim, c->dims, 7);
@@ -84,6 +79,8 @@ static void data_free(norm_data *d)
                       &d->y, &d->mean, &d->rstd, &d->gx,           &d->gw,          &d->gb };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         karray_free(all[i]);
+    free(d->group);
+    free(d->parameter);
 }
 
 static void run_both(const norm_case *c, norm_data *d)
@@ -123,10 +120,10 @@ static group_sums *statistics(const norm_case *c, const norm_data *d)
     group_sums *s = calloc((size_t)d->groups, sizeof *s);
     const double n = (double)d->per_group;
     for (int64_t i = 0; i < d->numel; i++)
-        s[group_of(c, i)].mean += d->x.values[i] / n;
+        s[d->group[i]].mean += d->x.values[i] / n;
     for (int64_t i = 0; i < d->numel; i++) {
-        const double away = d->x.values[i] - s[group_of(c, i)].mean;
-        s[group_of(c, i)].variance += away * away / n;
+        const double away = d->x.values[i] - s[d->group[i]].mean;
+        s[d->group[i]].variance += away * away / n;
     }
     for (int64_t k = 0; c->evaluating && k < d->groups; k++) {
         s[k].mean = d->running_mean.values[k];
@@ -135,24 +132,24 @@ static group_sums *statistics(const norm_case *c, const norm_data *d)
     return s;
 }
 
-static double normalised(const norm_case *c, const norm_data *d, const group_sums *s, int64_t i)
+static double normalised(const norm_data *d, const group_sums *s, int64_t i)
 {
-    const group_sums *group = &s[group_of(c, i)];
+    const group_sums *group = &s[d->group[i]];
     return (d->x.values[i] - group->mean) / sqrt(group->variance + 1e-5);
 }
 
 static double weight_of(const norm_case *c, const norm_data *d, int64_t i)
 {
-    return c->plain ? 1 : d->w.values[parameter_of(c, i)];
+    return c->plain ? 1 : d->w.values[d->parameter[i]];
 }
 
 static void check_forward(const norm_case *c, const norm_data *d, const group_sums *s,
                           double tolerance)
 {
     for (int64_t i = 0; i < d->numel; i++) {
-        const double bias = c->plain ? 0 : d->b.values[parameter_of(c, i)];
+        const double bias = c->plain ? 0 : d->b.values[d->parameter[i]];
         kernel_expect("y", i, karray_at_place(&d->y, i),
-                      normalised(c, d, s, i) * weight_of(c, d, i) + bias, tolerance);
+                      normalised(d, s, i) * weight_of(c, d, i) + bias, tolerance);
     }
     const double n = (double)d->per_group;
     for (int64_t k = 0; c->batch && k < d->groups; k++) {
@@ -172,16 +169,16 @@ static void check_backward(const norm_case *c, const norm_data *d, group_sums *s
     double *gb = calloc((size_t)d->parameters, sizeof *gb);
     for (int64_t i = 0; i < d->numel; i++) {
         const double g = d->g.values[i];
-        const double xh = normalised(c, d, s, i);
-        gw[parameter_of(c, i)] += g * xh;
-        gb[parameter_of(c, i)] += g;
-        s[group_of(c, i)].h += g * weight_of(c, d, i);
-        s[group_of(c, i)].hx += g * weight_of(c, d, i) * xh;
+        const double xh = normalised(d, s, i);
+        gw[d->parameter[i]] += g * xh;
+        gb[d->parameter[i]] += g;
+        s[d->group[i]].h += g * weight_of(c, d, i);
+        s[d->group[i]].hx += g * weight_of(c, d, i) * xh;
     }
     const double n = (double)d->per_group;
     for (int64_t i = 0; i < d->numel; i++) {
-        const group_sums *group = &s[group_of(c, i)];
-        const double centred = group->h / n + normalised(c, d, s, i) * group->hx / n;
+        const group_sums *group = &s[d->group[i]];
+        const double centred = group->h / n + normalised(d, s, i) * group->hx / n;
         const double h = d->g.values[i] * weight_of(c, d, i) - (c->evaluating ? 0 : centred);
         kernel_expect("gradient", i, karray_at_place(&d->gx, i), h / sqrt(group->variance + 1e-5),
                       tolerance);
