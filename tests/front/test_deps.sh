@@ -62,7 +62,7 @@ echo 0
 TEXT
 LOG=$work/log
 INSTALLED="gcc g++ libc6-dev cmake ninja-build libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
- libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev clang-format shellcheck dash doxygen"
+ libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ccache clang-format shellcheck dash doxygen"
 INSTALLED=$(echo "$INSTALLED" | tr -d '\n')
 export LOG INSTALLED
 
@@ -96,7 +96,7 @@ TEXT
 command_of other python3 <<'TEXT'
 case $PRESENT in *"$2"*) ;; *) exit 1 ;; esac
 TEXT
-for name in c++ cmake ninja pkg-config llvm-symbolizer valgrind g++ clang-format shellcheck dash doxygen; do
+for name in c++ cmake ninja pkg-config llvm-symbolizer valgrind ccache g++ clang-format shellcheck dash doxygen; do
     command_of other $name </dev/null
 done
 please='deps: this is not a Debian system; please install:'
