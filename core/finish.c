@@ -121,6 +121,6 @@ int tern_finish(void)
     core_autocast_reset(self);
     core_scope_clear(self);
     warn_of_leaks();
-    tern_empty_cache((tern_dev_t){ 0, 0 });
+    tern_empty_cache(TERN_ALL_DEVICES);
     return status;
 }

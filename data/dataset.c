@@ -85,7 +85,7 @@ static void describe_part(data_part *part, tern_shape_t sample, tern_dtype_t sto
 
 static tern_shape_t without_first(tern_shape_t shape)
 {
-    tern_shape_t sample = { .set_ = 1, .ndim = shape.ndim - 1 };
+    tern_shape_t sample = { .set_ = TERN_GIVEN_, .ndim = shape.ndim - 1 };
     for (int d = 0; d < sample.ndim; d++) {
         sample.dims[d] = shape.dims[d + 1];
     }
@@ -195,6 +195,8 @@ static bool check_callback(const tern_callback_args *args, tern_dtype_t x_dtype,
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "fetch is missing");
     } else if (args->count < 1) {
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "count is %lld, not 1 or more", (long long)args->count);
+    } else if (tern_shape_is_bare_(&args->x_shape) || tern_shape_is_bare_(&args->y_shape)) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "a shape is bare numbers\n  try TERN_SHAPE(1, 28, 28)");
     } else if (!args->x_shape.set_) {
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "x_shape is missing");
     } else if (!shape_fits(args->x_shape, x_dtype) || !shape_fits(args->y_shape, y_dtype)) {

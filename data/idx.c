@@ -56,7 +56,7 @@ static bool read_magic(const char *name, data_stream *stream, idx_header *header
                   magic[3], TERN_MAX_DIMS);
         return false;
     }
-    header->shape = (tern_shape_t){ .set_ = 1, .ndim = magic[3] };
+    header->shape = (tern_shape_t){ .set_ = TERN_GIVEN_, .ndim = magic[3] };
     return true;
 }
 

@@ -225,7 +225,7 @@ static void let_go(void *buffer)
 static tern_tensor *make_tensor(const tern_loader *loader, data_buffer *buffer,
                                 const data_part *part, void *memory, int64_t rows)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = part->shape.ndim + 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = part->shape.ndim + 1 };
     shape.dims[0] = rows;
     for (int d = 0; d < part->shape.ndim; d++) {
         shape.dims[d + 1] = part->shape.dims[d];

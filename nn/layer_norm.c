@@ -64,6 +64,9 @@ static tern_tensor *forward_rms(tern_module *self, tern_tensor *x)
 
 static bool take_shape(tern_site_t site, const char *what, int64_t size, tern_shape_t *shape)
 {
+    if (tern_shape_is_bare_(shape))
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                            "'shape' is bare numbers\n  try TERN_SHAPE(2, 3)") == TERN_OK;
     if (!shape->set_) {
         *shape = TERN_SHAPE(size);
         return nn_require_positive(site, what, "size", size);

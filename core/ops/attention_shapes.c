@@ -76,7 +76,7 @@ static bool common_batch(core_call *call, int ndim, int64_t *dims)
 /* x as [batch, heads, rows, columns], repeated where its batch or heads are 1 and others are not. */
 static tern_tensor *as_four(tern_tensor *x, int ndim, const int64_t *batch, int64_t heads)
 {
-    tern_shape_t full = { .set_ = 1, .ndim = ndim };
+    tern_shape_t full = { .set_ = TERN_GIVEN_, .ndim = ndim };
     int64_t all = 1;
     for (int d = 0; d < ndim - 3; d++) {
         full.dims[d] = batch[d];
@@ -132,7 +132,7 @@ static tern_tensor *attend_any(core_call *call, tern_attr_attention *attr)
                                 as_four(in[2], ndim, batch, groups),
                                 mask_as_four(in[3], ndim, batch, heads) };
     tern_tensor *y = attend(attr, &four, composed);
-    tern_shape_t shape = { .set_ = 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     int most = 2;
     for (int i = 0; i < 3; i++)
         most = in[i]->view.ndim > most ? in[i]->view.ndim : most;

@@ -126,13 +126,13 @@ void back_batch_norm_grad(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **gra
     const tern_attr_norm attr = core_ctx_attr(ctx, tern_attr_norm);
     const tern_view *x = core_input_view(ctx, 1);
     norm_geometry geometry = { .eps = attr.eps, .fixed = !attr.training };
-    geometry.together = (tern_dims_t){ .set_ = 1 };
+    geometry.together = (tern_dims_t){ .set_ = TERN_GIVEN_ };
     for (int d = 0; d < x->ndim; d++)
         if (d != 1)
             geometry.together.dims[geometry.together.ndim++] = d;
     geometry.apart = geometry.together;
     geometry.parameter = TERN_SHAPE(x->shape[1]);
-    geometry.parameter_in_x = (tern_shape_t){ .set_ = 1, .ndim = x->ndim };
+    geometry.parameter_in_x = (tern_shape_t){ .set_ = TERN_GIVEN_, .ndim = x->ndim };
     for (int d = 0; d < x->ndim; d++)
         geometry.parameter_in_x.dims[d] = d == 1 ? x->shape[1] : 1;
     norm_grad_backward(ctx, &geometry, grad_in);

@@ -55,7 +55,7 @@ static bool all_channels_last(tern_tensor *const *tensors, int64_t count)
 /* Copies `count` tensors side by side into a new one of the frame's scope. */
 static tern_tensor *join(const join_attr *attr, tern_tensor *const *tensors, int64_t count)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = attr->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = attr->ndim };
     memcpy(shape.dims, attr->dims, sizeof shape.dims);
     tern_tensor *out = tern_empty(
         shape, .dtype = (tern_dtype_t)attr->dtype, .device = tensors[0]->view.dev,

@@ -23,6 +23,9 @@ bool core_maker_refuse(const core_maker *m, tern_status_t code, const char *text
 static bool check_args(const core_maker *m)
 {
     const tern_new_args *args = m->args;
+    if (tern_shape_is_bare_(&args->shape))
+        return core_maker_refuse(m, TERN_ERR_ARGUMENT,
+                                 "bare numbers are no shape\n  try TERN_SHAPE(2, 3)");
     if (!args->shape.set_)
         return core_maker_refuse(m, TERN_ERR_ARGUMENT,
                                  "no shape was given\n  try TERN_SHAPE(...), TERN_SCALAR_SHAPE, or "

@@ -237,8 +237,8 @@ static void take_diagonal(labelled *x, int p, int q)
 {
     const int64_t n = x->t->view.shape[p];
     const int8_t label = x->label[p];
-    tern_dims_t order = { .set_ = 1, .ndim = x->n, .dims = { p, q } };
-    tern_shape_t flat = { .set_ = 1, .ndim = x->n - 1, .dims = { n * n } };
+    tern_dims_t order = { .set_ = TERN_GIVEN_, .ndim = x->n, .dims = { p, q } };
+    tern_shape_t flat = { .set_ = TERN_GIVEN_, .ndim = x->n - 1, .dims = { n * n } };
     labelled out = { .n = x->n - 1, .label = { label } };
     for (int d = 0, k = 1; d < x->n; d++)
         if (d != p && d != q) {
@@ -272,7 +272,7 @@ static int64_t size_of(const labelled *x, int label)
  * those of one element that the other has larger disappear. */
 static bool sum_own(const einsum *e, labelled *x, const labelled *other)
 {
-    tern_dims_t summed = { .set_ = 1 };
+    tern_dims_t summed = { .set_ = TERN_GIVEN_ };
     uint64_t gone = 0;
     for (int d = 0; d < x->n; d++) {
         const int label = x->label[d];
@@ -303,7 +303,7 @@ static bool sum_own(const einsum *e, labelled *x, const labelled *other)
 /* x in the order of the result, with dimensions of one element where it has none. */
 static tern_tensor *aligned(const labelled *x, const labelled *result)
 {
-    tern_dims_t order = { .set_ = 1, .ndim = 0 };
+    tern_dims_t order = { .set_ = TERN_GIVEN_, .ndim = 0 };
     for (int d = 0; d < result->n; d++)
         if (place_of(x, result->label[d]) != ABSENT)
             order.dims[order.ndim++] = place_of(x, result->label[d]);
@@ -324,7 +324,7 @@ typedef struct group {
 static group group_of(const labelled *x, const labelled *by, const labelled *other,
                       const labelled *result, bool shared, bool kept)
 {
-    group g = { .order = { .set_ = 1 }, .size = 1 };
+    group g = { .order = { .set_ = TERN_GIVEN_ }, .size = 1 };
     for (int k = 0; k < by->n; k++) {
         const int label = by->label[k], d = place_of(x, label);
         if (d == ABSENT || (place_of(other, label) != ABSENT) != shared ||
@@ -346,7 +346,7 @@ static void append(tern_dims_t *order, const group *g)
 static tern_tensor *as_matrices(const labelled *x, const group *batch, const group *first,
                                 const group *second)
 {
-    tern_dims_t order = { .set_ = 1 };
+    tern_dims_t order = { .set_ = TERN_GIVEN_ };
     append(&order, batch);
     append(&order, first);
     append(&order, second);
@@ -397,7 +397,7 @@ static tern_tensor *multiply(const einsum *e, const labelled *a, const labelled 
     if (!dtypes_meet(e, a->t, b->t))
         return NULL;
     labelled product = { .n = 0 };
-    tern_shape_t shape = { .set_ = 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     name(&product, &shape, a, &batch);
     name(&product, &shape, a, &rows);
     name(&product, &shape, b, &columns);

@@ -109,7 +109,7 @@ bool rule_index_select(core_call *call)
 
 tern_tensor *core_spread_index(tern_tensor *index, int dim, const tern_view *over)
 {
-    tern_shape_t thin = { .set_ = 1, .ndim = over->ndim }, shape = thin;
+    tern_shape_t thin = { .set_ = TERN_GIVEN_, .ndim = over->ndim }, shape = thin;
     for (int d = 0; d < over->ndim; d++) {
         thin.dims[d] = d == dim ? over->shape[d] : 1;
         shape.dims[d] = over->shape[d];

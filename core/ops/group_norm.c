@@ -54,7 +54,7 @@ static tern_tensor *laid_as(tern_tensor *y, const tern_view *x)
 /* x [N, C, ...] times and plus one number per channel. */
 static tern_tensor *scale_channels(tern_tensor *x, tern_tensor *weight, tern_tensor *bias)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = tern_ndim(x) - 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = tern_ndim(x) - 1 };
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = d == 0 ? tern_size(x, 1) : 1;
     if (weight != NULL)

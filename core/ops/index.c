@@ -86,7 +86,7 @@ static bool meet(core_call *call, lookup *l)
         }
         last = d;
     }
-    l->places.set_ = 1;
+    l->places.set_ = TERN_GIVEN_;
     l->places.ndim = shape.ndim;
     memcpy(l->places.dims, shape.shape, sizeof l->places.dims);
     l->together = last - l->first + 1 == l->count;
@@ -138,7 +138,7 @@ static tern_tensor *numbers_of(const lookup *l, const tern_view *x)
 /* The numbered dimensions first; where one alone is, it stays. */
 static void front_order(const lookup *l, int ndim, tern_dims_t *order)
 {
-    *order = (tern_dims_t){ .set_ = 1 };
+    *order = (tern_dims_t){ .set_ = TERN_GIVEN_ };
     for (int d = 0; d < ndim; d++)
         if (l->index[d] != NULL)
             order->dims[order->ndim++] = d;
@@ -155,7 +155,7 @@ static tern_tensor *as_rows(const lookup *l, tern_tensor *x, int *out_dim)
     if (l->count == 1)
         return x;
     front_order(l, x->view.ndim, &order);
-    tern_shape_t rows = { .set_ = 1, .ndim = 1, .dims = { 1 } };
+    tern_shape_t rows = { .set_ = TERN_GIVEN_, .ndim = 1, .dims = { 1 } };
     for (int k = 0; k < order.ndim; k++) {
         const int64_t extent = x->view.shape[order.dims[k]];
         if (k < l->count)
@@ -169,7 +169,7 @@ static tern_tensor *as_rows(const lookup *l, tern_tensor *x, int *out_dim)
 /* Rows' shape with the places in the dimension's stead. */
 static tern_shape_t placed_shape(const lookup *l, const tern_view *rows, int dim)
 {
-    tern_shape_t shape = { .set_ = 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     for (int d = 0; d < rows->ndim; d++) {
         if (d != dim) {
             shape.dims[shape.ndim++] = rows->shape[d];
@@ -185,7 +185,7 @@ static tern_shape_t placed_shape(const lookup *l, const tern_view *rows, int dim
 static bool moves_places(const lookup *l, int ndim, tern_dims_t *out_order)
 {
     const int places = l->places.ndim;
-    *out_order = (tern_dims_t){ .set_ = 1, .ndim = ndim };
+    *out_order = (tern_dims_t){ .set_ = TERN_GIVEN_, .ndim = ndim };
     for (int d = 0; d < ndim; d++)
         out_order->dims[d] = d < l->first ? places + d : d < l->first + places ? d - l->first : d;
     return l->count > 1 && l->together && l->first > 0;
@@ -219,7 +219,7 @@ tern_tensor *tern_index_at(tern_site_t site, tern_tensor *x, tern_tensor *const 
 
 static tern_dims_t inverse(const tern_dims_t *order)
 {
-    tern_dims_t back = { .set_ = 1, .ndim = order->ndim };
+    tern_dims_t back = { .set_ = TERN_GIVEN_, .ndim = order->ndim };
     for (int d = 0; d < order->ndim; d++)
         back.dims[order->dims[d]] = d;
     return back;
@@ -237,7 +237,7 @@ static tern_tensor *values_as_rows(const lookup *l, tern_tensor *values, const t
     values = tern_expand(values, result);
     if (moves && values != NULL)
         values = tern_permute(values, inverse(&order));
-    tern_shape_t flat = { .set_ = 1, .ndim = rows->ndim };
+    tern_shape_t flat = { .set_ = TERN_GIVEN_, .ndim = rows->ndim };
     for (int d = 0; d < rows->ndim; d++)
         flat.dims[d] = rows->shape[d];
     flat.dims[dim] = 1;
@@ -253,7 +253,7 @@ static tern_tensor *from_rows(const lookup *l, tern_tensor *rows, const tern_vie
     if (l->count == 1 || rows == NULL)
         return rows;
     front_order(l, x->ndim, &order);
-    tern_shape_t shape = { .set_ = 1, .ndim = x->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = x->ndim };
     for (int d = 0; d < x->ndim; d++)
         shape.dims[d] = x->shape[order.dims[d]];
     return tern_contiguous(tern_permute(tern_reshape(rows, shape), inverse(&order)));

@@ -54,7 +54,7 @@ void back_gemm(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 static tern_shape_t shape_of(const tern_view *v)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     for (int d = 0; d < v->ndim; d++)
         shape.dims[d] = v->shape[d];
     return shape;
@@ -128,7 +128,7 @@ static bool measure(core_call *call, const tern_view *a, const tern_view *b, siz
 /* The batch's dimensions with two more behind. */
 static tern_shape_t with_batch(const sizes *s, int64_t rows, int64_t columns)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = s->ndim + 2 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = s->ndim + 2 };
     for (int d = 0; d < s->ndim; d++)
         shape.dims[d] = s->batch[d];
     shape.dims[s->ndim] = rows;

@@ -49,7 +49,7 @@ tern_tensor *tern_masked_select_at(tern_site_t site, tern_tensor *x, tern_tensor
 {
     core_frame frame;
     tern_tensor *out = NULL;
-    tern_shape_t shape = { .set_ = 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     core_compose_begin(&frame, TERN_OP_masked_select, site, 2, (tern_tensor *[]){ x, mask });
     if (core_compose_check(&frame) && core_check_dtype(&frame.call, 1, B(TERN_BOOL)) &&
         core_broadcast(&frame.call, &x->view, &mask->view, &shape.ndim, shape.dims))

@@ -47,9 +47,9 @@ norm_geometry norm_last_dimensions(const tern_view *x, const tern_attr_norm *att
 {
     const int outer = x->ndim - attr->dims;
     norm_geometry geometry = { .eps = attr->eps };
-    geometry.together = (tern_dims_t){ .set_ = 1, .ndim = attr->dims };
-    geometry.apart = (tern_dims_t){ .set_ = 1, .ndim = outer };
-    geometry.parameter = (tern_shape_t){ .set_ = 1, .ndim = attr->dims };
+    geometry.together = (tern_dims_t){ .set_ = TERN_GIVEN_, .ndim = attr->dims };
+    geometry.apart = (tern_dims_t){ .set_ = TERN_GIVEN_, .ndim = outer };
+    geometry.parameter = (tern_shape_t){ .set_ = TERN_GIVEN_, .ndim = attr->dims };
     for (int d = 0; d < attr->dims; d++) {
         geometry.together.dims[d] = outer + d;
         geometry.parameter.dims[d] = x->shape[outer + d];

@@ -50,7 +50,7 @@ static bool split_planes(core_call *call, pixels *p)
 static tern_tensor *planes(const tern_view *x, tern_tensor *moved, int64_t channels, int64_t height,
                            int64_t width)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = x->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = x->ndim };
     for (int d = 0; d < x->ndim - 3; d++)
         shape.dims[d] = x->shape[d];
     int64_t *last = shape.dims + x->ndim - 3;

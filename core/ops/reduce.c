@@ -104,6 +104,9 @@ bool rule_argmax(core_call *call)
 
 bool reduce_mask(core_call *call, const tern_view *x, tern_dims_t dims, uint32_t *out_mask)
 {
+    if (tern_shape_is_bare_(&dims))
+        return core_fail(call, TERN_ERR_ARGUMENT, "TERN_DIMS(1), TERN_DIMS(-2, -1)",
+                         "bare numbers are no list of dimensions");
     if (dims.ndim == 0) {
         *out_mask = x->ndim == 0 ? 1u : B(x->ndim) - 1;
         return true;
@@ -185,7 +188,7 @@ static tern_tensor *truth(tern_op_id id, tern_site_t site, tern_attr_reduce *att
     const tern_dtype_t dtype = tern_dtype(x) == TERN_U8 ? TERN_U8 : TERN_BOOL;
     tern_tensor *out;
     if (reduce_count(&x->view, attr->dims) == 0) {
-        tern_shape_t shape = { .set_ = 1 };
+        tern_shape_t shape = { .set_ = TERN_GIVEN_ };
         shape.ndim = reduce_shape(&x->view, attr->dims, attr->keepdim != 0, shape.dims);
         return tern_full(id == TERN_OP_all, shape, .dtype = dtype, .device = tern_device(x));
     }
@@ -224,7 +227,7 @@ static tern_tensor *log_of_sum(tern_op_id id, tern_site_t site, tern_attr_reduce
     tern_tensor *out = tern_add(tern_log(sum), m);
     if (attr->keepdim || out == NULL)
         return out;
-    tern_shape_t shape = { .set_ = 1 };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     shape.ndim = reduce_shape(&x->view, attr->dims, false, shape.dims);
     return tern_reshape(out, shape);
 }

@@ -7,7 +7,7 @@
 
 static tern_shape_t whole_shape(const tern_view *v)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     for (int d = 0; d < v->ndim; d++)
         shape.dims[d] = v->shape[d];
     return shape;
@@ -15,7 +15,7 @@ static tern_shape_t whole_shape(const tern_view *v)
 
 tern_tensor *reduce_with_dims(tern_tensor *t, const tern_view *x, uint32_t reduced)
 {
-    tern_shape_t kept = { .set_ = 1 };
+    tern_shape_t kept = { .set_ = TERN_GIVEN_ };
     kept.ndim = reduce_shape(x, reduced, true, kept.dims);
     return tern_reshape(t, kept);
 }
@@ -31,7 +31,7 @@ int64_t reduce_count(const tern_view *x, uint32_t reduced)
 
 tern_dims_t reduce_dims_of(uint32_t mask, int ndim)
 {
-    tern_dims_t dims = { .set_ = 1 };
+    tern_dims_t dims = { .set_ = TERN_GIVEN_ };
     for (int d = 0; d < ndim; d++)
         if (mask & B(d))
             dims.dims[dims.ndim++] = d;
@@ -112,8 +112,8 @@ void back_std(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 static tern_tensor *lined_up(tern_tensor *x, uint32_t reduced)
 {
     const tern_view *v = &x->view;
-    tern_dims_t order = { .set_ = 1, .ndim = v->ndim };
-    tern_shape_t shape = { .set_ = 1 };
+    tern_dims_t order = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_ };
     int n = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int d = 0; d < v->ndim; d++)
@@ -127,8 +127,8 @@ static tern_tensor *lined_up(tern_tensor *x, uint32_t reduced)
 /* Undoes lined_up. */
 static tern_tensor *spread_again(tern_tensor *line, const tern_view *v, uint32_t reduced)
 {
-    tern_shape_t moved = { .set_ = 1, .ndim = v->ndim };
-    tern_dims_t order = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t moved = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
+    tern_dims_t order = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     int n = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int d = 0; d < v->ndim; d++)

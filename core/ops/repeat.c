@@ -41,7 +41,7 @@ static bool start(core_frame *frame, const tern_view *x, const tern_shape_t *tim
 
 static tern_tensor *shaped(tern_tensor *x, int ndim, const int64_t *dims)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = ndim };
     for (int d = 0; d < ndim; d++)
         shape.dims[d] = dims[d];
     return tern_reshape(x, shape);
@@ -55,7 +55,7 @@ static tern_tensor *repeat_some(tern_tensor *x, repetition *r)
         if (r->times[d] != 1)
             which[n++] = d;
     int64_t split[1 + 2 * AT_ONCE] = { 1 };
-    tern_shape_t grown = { .set_ = 1, .ndim = 1 + 2 * n };
+    tern_shape_t grown = { .set_ = TERN_GIVEN_, .ndim = 1 + 2 * n };
     int d = 0;
     for (; d < which[n - 1]; d++)
         split[0] *= r->dims[d];

@@ -55,7 +55,7 @@ static tern_tensor *shifted(tern_tensor *x, int dim, double first, bool reverse)
         return NULL;
     const int d = dim < 0 ? dim + x->view.ndim : dim;
     const int64_t n = x->view.shape[d];
-    tern_shape_t edge = { .set_ = 1, .ndim = x->view.ndim };
+    tern_shape_t edge = { .set_ = TERN_GIVEN_, .ndim = x->view.ndim };
     for (int k = 0; k < x->view.ndim; k++)
         edge.dims[k] = k == d ? 1 : x->view.shape[k];
     tern_tensor *filled = tern_full(first, edge, .dtype = tern_dtype(x), .device = tern_device(x));

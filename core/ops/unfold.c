@@ -75,7 +75,7 @@ static tern_tensor *unfold_grad_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
     const unfold_grad_attr *attr = tern_op_attr(ctx);
     const tern_attr_unfold *w = &attr->windows;
-    tern_shape_t shape = { .set_ = 1, .ndim = attr->whole.ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = attr->whole.ndim };
     memcpy(shape.dims, attr->whole.dims, sizeof shape.dims);
     if (shape.ndim == 0)
         return tern_reshape(tern_sum(in[0]), shape);

@@ -19,7 +19,7 @@ static tern_attr_shape attr_of(tern_shape_t shape)
 
 static tern_shape_t shape_of(const tern_view *v)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     for (int d = 0; d < v->ndim; d++)
         shape.dims[d] = v->shape[d];
     return shape;
@@ -155,7 +155,7 @@ tern_tensor *tern_flatten_at(tern_site_t site, tern_tensor *x, int first, int la
     int32_t from = first, to = last;
     if (core_compose_check(&frame) && core_normalise_dim(&frame.call, &from, x->view.ndim) &&
         core_normalise_dim(&frame.call, &to, x->view.ndim)) {
-        tern_shape_t shape = { .set_ = 1 };
+        tern_shape_t shape = { .set_ = TERN_GIVEN_ };
         for (int d = 0; d < from; d++)
             shape.dims[shape.ndim++] = x->view.shape[d];
         int64_t extent = 1;
@@ -283,7 +283,7 @@ tern_tensor *tern_movedim_at(tern_site_t site, tern_tensor *x, int from, int to)
 void back_permute(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_attr_shape order = core_ctx_attr(ctx, tern_attr_shape);
-    tern_dims_t inverse = { .set_ = 1, .ndim = order.ndim };
+    tern_dims_t inverse = { .set_ = TERN_GIVEN_, .ndim = order.ndim };
     for (int d = 0; d < order.ndim; d++)
         inverse.dims[order.dims[d]] = d;
     grad_in[0] = tern_permute(grad, inverse);
@@ -322,7 +322,7 @@ tern_tensor *core_sum_to(tern_tensor *grad, const tern_view *x)
 {
     const tern_view *g = &grad->view;
     const int added = g->ndim - x->ndim;
-    tern_dims_t grown = { .set_ = 1 };
+    tern_dims_t grown = { .set_ = TERN_GIVEN_ };
     for (int d = 0; d < g->ndim; d++)
         if (d < added || x->shape[d - added] != g->shape[d])
             grown.dims[grown.ndim++] = d;

@@ -97,6 +97,7 @@ typedef struct tern_dev {
 #define TERN_CPU TERN_DEV_(TERN_KIND_CPU, -1)
 #define TERN_CUDA(n) TERN_DEV_(TERN_KIND_CUDA, n)
 #define TERN_EXT(n) TERN_DEV_(TERN_KIND_EXT, n) /* devices of a backend that a plugin brought */
+#define TERN_ALL_DEVICES TERN_DEV_(TERN_KIND_NONE, 0) /* where a call says that it takes it */
 
 static inline bool tern_dev_equal(tern_dev_t a, tern_dev_t b)
 {
@@ -144,17 +145,27 @@ TERN_API tern_dtype_t tern_promote(tern_dtype_t a, tern_dtype_t b);
 
 #define TERN_MAX_DIMS 8
 
+/* A shape is TERN_SHAPE(2, 3), dimensions are TERN_DIMS(0, 1). C takes bare numbers for the members of this
+ * struct: tern_zeros(2, 3) and tern_sum(x, 1) compile (-Wmissing-braces warns), and are errors, but for a single 0,
+ * which is not given: tern_sum(x, 0) sums everything. */
 typedef struct tern_shape_t {
-    int32_t set_; /* 1 when given: a 0-dim shape is not a missing one */
+    int32_t set_; /* TERN_GIVEN_: a 0-dim shape is not a missing one */
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];
 } tern_shape_t;
+#define TERN_GIVEN_ 0x5E7D1A5 /* no size that stands here by mistake */
+/* Neither made by these macros nor left out. */
+static inline bool tern_shape_is_bare_(const tern_shape_t *shape)
+{
+    return shape->set_ != TERN_GIVEN_ && (shape->set_ != 0 || shape->ndim != 0);
+}
 
 #define TERN_COUNT_(...) (sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
-#define TERN_SHAPE(...) ((tern_shape_t){ 1, (int32_t)TERN_COUNT_(__VA_ARGS__), { __VA_ARGS__ } })
-#define TERN_SCALAR_SHAPE ((tern_shape_t){ 1, 0, { 0 } })
+#define TERN_SHAPE(...) \
+    ((tern_shape_t){ TERN_GIVEN_, (int32_t)TERN_COUNT_(__VA_ARGS__), { __VA_ARGS__ } })
+#define TERN_SCALAR_SHAPE ((tern_shape_t){ TERN_GIVEN_, 0, { 0 } }) /* its ndim and dims may be set */
 
-/* A list of dimensions for reductions, permutes and the like; empty means all. Same layout. */
+/* A list of dimensions, for reductions and the like; (tern_dims_t){ 0 } is one that is not given. Same layout. */
 typedef tern_shape_t tern_dims_t;
 #define TERN_DIMS(...) TERN_SHAPE(__VA_ARGS__)
 

@@ -98,7 +98,7 @@ typedef struct tern_memory_t {
 TERN_API tern_memory_t tern_memory(tern_dev_t dev);
 /* Peaks become what is in use now. */
 TERN_API void tern_memory_reset_peak(tern_dev_t dev);
-/* Returns cached, unused memory of a device to the system; {0, 0}: of all devices and the CPU. */
+/* Returns cached, unused memory of a device to the system; TERN_ALL_DEVICES: of all, and the CPU. */
 TERN_API void tern_empty_cache(tern_dev_t dev);
 /* Gives the work memory that cuBLAS keeps per stream of a device back to its cache; the next product
  * takes it again. No thread may run products there meanwhile. */

@@ -60,7 +60,7 @@ TERN_API tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int
 /* ---- snapshots ----------------------------------------------------------------------------------- */
 
 /* Writes segments, blocks and history as JSON, in the form of torch.cuda.memory._snapshot(): "segments",
- * "device_traces", "allocator_settings". {0, 0}: all devices; the CPU's number is the one behind theirs.
+ * "device_traces", "allocator_settings". TERN_ALL_DEVICES: all; the CPU's number is the one behind theirs.
  * An inactive block of the CPU may be "held_by" a "thread_cache", or by "objects": tensors, graph nodes
  * and room for them. "device_free" of a refused request is -1 where the device does not say what it has
  * free. `tern memory-report` shows the file. */

@@ -100,10 +100,10 @@ TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, in
 TERN_API tern_tensor *tern_repeat_at(tern_site_t, tern_tensor *x, tern_shape_t times);
 #define tern_repeat(x, ...) tern_repeat_at(TERN_HERE, x, __VA_ARGS__)
 
-/* The order of elements turned around along each of `dims`; not given ({0}): along all. */
+/* The order of elements turned around along each of `dims`; not given, (tern_dims_t){ 0 }: along all. */
 TERN_API tern_tensor *tern_flip_at(tern_site_t, tern_tensor *x, tern_dims_t dims);
 /* Elements move shifts[k] places on along dims[k]; those that leave at one end come back at the other.
- * A dimension may be named more than once. dims not given ({0}): one shift, in row-major order. */
+ * A dimension may be named more than once. dims not given: one shift, in row-major order. */
 TERN_API tern_tensor *tern_roll_at(tern_site_t, tern_tensor *x, tern_shape_t shifts,
                                    tern_dims_t dims);
 #define tern_flip(x, ...) tern_flip_at(TERN_HERE, x, __VA_ARGS__)

@@ -25,7 +25,7 @@ static uint64_t draw(uint64_t below)
 
 static tern_shape_t shape_of(const value *v)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     memcpy(shape.dims, v->dims, sizeof shape.dims[0] * (size_t)v->ndim);
     return shape;
 }

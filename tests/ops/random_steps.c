@@ -73,7 +73,7 @@ static tern_tensor *image(tern_tensor *t, int ndim)
 /* a's extents, but `count` along dim. */
 static tern_shape_t shape_along(const tern_tensor *a, int dim, int64_t count)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = tern_ndim(a) };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = tern_ndim(a) };
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = d == dim ? count : tern_size(a, d);
     return shape;
@@ -215,7 +215,7 @@ static tern_tensor *run_index(const graph_step *s, tern_tensor *a, tern_tensor *
     }
     if (count > size) /* places have to differ */
         return NULL;
-    tern_shape_t line = { .set_ = 1, .ndim = tern_ndim(a) };
+    tern_shape_t line = { .set_ = TERN_GIVEN_, .ndim = tern_ndim(a) };
     for (int d = 0; d < line.ndim; d++)
         line.dims[d] = d == dim ? count : 1;
     tern_tensor *index = tern_expand(tern_reshape(numbers(flat, n[2], 1, size, dev), line), full);

@@ -151,7 +151,7 @@ static int repeating(const value *v)
 
 static tern_shape_t shape_of(const value *v)
 {
-    tern_shape_t shape = { .set_ = 1, .ndim = v->ndim };
+    tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = v->ndim };
     for (int d = 0; d < v->ndim; d++)
         shape.dims[d] = v->dims[d];
     return shape;
@@ -159,7 +159,7 @@ static tern_shape_t shape_of(const value *v)
 
 static tern_shape_t reversed(int ndim)
 {
-    tern_shape_t order = { .set_ = 1, .ndim = ndim };
+    tern_shape_t order = { .set_ = TERN_GIVEN_, .ndim = ndim };
     for (int d = 0; d < ndim; d++)
         order.dims[d] = ndim - 1 - d;
     return order;
