@@ -26,7 +26,7 @@ void tern_save(tern_op_ctx *ctx, tern_tensor *t)
         core_error(ctx->self, NULL, TERN_ERR_ARGUMENT, "tern_save", "more than %d tensors",
                    MAX_USER_SAVED);
     else
-        ctx->user[ctx->n_user++] = t;
+        ctx->user[ctx->n_user++] = core_retain(t); /* its scope may end before it is recorded */
 }
 
 static bool is_input(const core_call *call, const tern_tensor *t)
@@ -37,11 +37,11 @@ static bool is_input(const core_call *call, const tern_tensor *t)
     return false;
 }
 
-/* The result must be a tensor of its own: one that is an input, or that the forward keeps elsewhere,
- * is handed out as an alias, so that history can be attached to it. */
-static tern_tensor *own_result(core_call *call, tern_tensor *result)
+/* The result must be a tensor of its own, made since `mark`: one that is an input, or that is kept elsewhere, is
+ * handed out as an alias, so that history can be attached to it. */
+static tern_tensor *own_result(core_call *call, tern_tensor *result, int64_t mark)
 {
-    if (result->scope_slot >= 0 && result->node == NULL && result->base == NULL &&
+    if (result->scope_slot >= mark && result->node == NULL && result->base == NULL &&
         !is_input(call, result))
         return core_retain(result);
     return core_tensor_alias(call->self, call->site, result);
@@ -84,7 +84,7 @@ static bool record(core_call *call, tern_op_ctx *ctx)
     return true;
 }
 
-static bool run_forward(core_call *call, tern_op_ctx *ctx)
+static bool run_forward(core_call *call, tern_op_ctx *ctx, int64_t mark)
 {
     const bool grad_mode = tern_set_grad_enabled(false);
     const bool owned_mode = tern_set_owned_mode(false);
@@ -95,11 +95,13 @@ static bool run_forward(core_call *call, tern_op_ctx *ctx)
         return false;
     if (result == NULL)
         return core_fail(call, TERN_ERR_STATE, NULL, "forward returned no tensor and no error");
-    call->out[0] = own_result(call, result);
+    call->out[0] = own_result(call, result, mark);
     /* what was saved as the result is the result, also where an alias is handed out */
     for (int k = 0; k < ctx->n_user && call->out[0] != NULL; k++)
-        if (ctx->user[k] == result && !is_input(call, result))
-            ctx->user[k] = call->out[0];
+        if (ctx->user[k] == result && !is_input(call, result)) {
+            ctx->user[k] = core_retain(call->out[0]);
+            core_release(call->self, result);
+        }
     return call->out[0] != NULL;
 }
 
@@ -134,10 +136,12 @@ static tern_tensor *apply_forward(core_call *call)
     const tern_site_t outer = tern_site_begin(call->site);
     const int64_t mark = self->scope.top;
     const uint8_t autocast = self->autocast;
-    bool ok = cast_inputs(call) && run_forward(call, &ctx);
+    bool ok = cast_inputs(call) && run_forward(call, &ctx, mark);
     ok = ok && (!core_tape_wants(call) || record(call, &ctx));
     self->autocast = autocast;
     core_release_owned(call);
+    for (int k = 0; k < ctx.n_user; k++)
+        core_release(self, ctx.user[k]);
     if (!ok && call->out[0] != NULL) {
         core_release(self, call->out[0]);
         call->out[0] = NULL;

@@ -123,21 +123,21 @@ static tern_status_t run(tern_site_t site, const char *what, tern_tensor *root,
     const tern_site_t here = core_site(self, site);
     if (!check_root(self, here, what, root, gradient))
         return (tern_status_t)self->error_code;
-    tern_tensor *start = first_gradient(self, here, root, gradient);
-    if (start == NULL)
-        return (tern_status_t)self->error_code;
+    const bool owned_mode = self->owned_mode;
     const tern_site_t outer = tern_site_begin(site);
     const int64_t mark = self->scope.top;
-    bool ok;
-    if (root->node != NULL) {
-        ok = autograd_run(self, root->node, root->output_index, start, plan);
-    } else {
-        ok = autograd_run_leaf(self, root, start, plan);
+    self->owned_mode = false; /* what is made on the way is the scope's */
+    tern_tensor *start = first_gradient(self, here, root, gradient);
+    if (start != NULL && root->node != NULL) {
+        (void)autograd_run(self, root->node, root->output_index, start, plan);
+    } else if (start != NULL) {
+        (void)autograd_run_leaf(self, root, start, plan);
         core_release(self, start);
     }
     core_scope_unwind(self, mark);
+    self->owned_mode = owned_mode;
     tern_site_end(outer);
-    return ok ? TERN_OK : (tern_status_t)self->error_code;
+    return (tern_status_t)self->error_code; /* a hook's, too */
 }
 
 tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args)

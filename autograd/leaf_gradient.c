@@ -125,7 +125,7 @@ bool autograd_leaf_count_down(engine *e, const core_node *node, tern_tensor *lea
     }
     if (ok && e->plan->captures == NULL && leaf->grad != NULL)
         tell_accumulated(leaf);
-    return ok;
+    return ok && e->self->error_code == TERN_OK;
 }
 
 void autograd_leaf_abandon(engine *e, struct core_hooks *hooks)

@@ -182,6 +182,68 @@ static void test_contexts_that_have_no_answer(void **state)
     }
 }
 
+/* ---- what a forward's scopes own ------------------------------------------------------------------- */
+
+static tern_tensor *scoped_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    TERN_SCOPE;
+    tern_tensor *e = tern_exp(in[0]);
+    tern_save(ctx, e);
+    return tern_keep(tern_mul(e, 3));
+}
+static void scoped_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(tern_mul(grad, tern_saved(ctx, 0)), 3);
+}
+
+static void test_what_is_saved_outlives_the_forwards_scope(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op op = { "exp3", .inputs = 1, .forward = scoped_forward,
+                                .backward = scoped_backward };
+    tern_tensor *x = tern_full(1, TERN_SHAPE(4), .requires_grad = true);
+    tern_tensor *y =
+        tern_add(tern_apply(&op, x), 1000); /* would take the place of what was saved */
+    assert_int_equal(tern_backward(tern_sum(y)), TERN_OK);
+    assert_close(tern_item(tern_amin(tern_grad_of(x))), 3 * 2.718281828, 1e-6);
+    assert_close(tern_item(tern_amax(tern_grad_of(x))), 3 * 2.718281828, 1e-6);
+}
+
+static tern_tensor *table;
+static tern_tensor *table_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    (void)in;
+    return table;
+}
+static void no_gradient(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_mul(grad, 0.0);
+}
+
+static void test_a_result_of_an_outer_scope_stays_its_own(void **state)
+{
+    (void)state;
+    static const tern_op op = { "lookup", .inputs = 1, .forward = table_forward,
+                                .backward = no_gradient };
+    TERN_SCOPE;
+    {
+        TERN_SCOPE;
+        table = tern_full(5, TERN_SHAPE(4));
+        tern_tensor *x = tern_ones(TERN_SHAPE(4), .requires_grad = true);
+        {
+            TERN_SCOPE;
+            tern_tensor *y = tern_apply(&op, x);
+            assert_true(y != table && tern_requires_grad(y));
+        }
+        assert_false(tern_requires_grad(table));
+        tern_keep(table);
+    }
+    assert_close(tern_item(tern_sum(table)), 20, 0);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
 int main(void)
 {
@@ -191,6 +253,8 @@ int main(void)
         TEST(test_what_the_input_does_not_expand_to_is_an_error),
         TEST(test_the_largest_node_is_checked),
         TEST(test_contexts_that_have_no_answer),
+        TEST(test_what_is_saved_outlives_the_forwards_scope),
+        TEST(test_a_result_of_an_outer_scope_stays_its_own),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -247,6 +247,26 @@ static void test_gradients_that_are_given_have_to_fit(void **state)
     assert_close(tern_item(tern_sum(tern_grad_of(w))), 12, 0);
 }
 
+static void fail_at_the_end(tern_tensor *leaf, void *user)
+{
+    (void)leaf;
+    (void)user;
+    tern_fail(TERN_ERR_STATE, "mine", "the hook failed");
+}
+
+/* Nothing comes after the hook that would look for errors. */
+static void test_backward_fails_where_the_last_hook_does(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int as_root = 0; as_root < 2; as_root++) {
+        tern_tensor *x = tern_ones(TERN_SCALAR_SHAPE, .requires_grad = true);
+        tern_add_accumulated_hook(x, fail_at_the_end, NULL);
+        assert_int_equal(tern_backward(as_root ? x : tern_mul(x, 2)), TERN_ERR_STATE);
+        assert_error(TERN_ERR_STATE, "the hook failed");
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -260,6 +280,7 @@ int main(void)
         TEST(test_a_gradient_has_the_leafs_dtype),
         TEST(test_a_given_gradient_stays_in_its_scope),
         TEST(test_gradients_that_are_given_have_to_fit),
+        TEST(test_backward_fails_where_the_last_hook_does),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
