@@ -95,6 +95,10 @@ tern_status_t tern_scaler_restore_at(tern_site_t site, tern_grad_scaler *scaler,
     for (int i = 0; i < 2 && !tern_failed(); i++)
         (void)tern_state_get_int_at(site, state, member(prefix, 3 + i, name), &counts[i]);
     tern_calling_end(outer);
+    if (!tern_failed() && (counts[1] < 0 || counts[1] > INT32_MAX))
+        (void)tern_fail_at(site, TERN_ERR_FORMAT, what,
+                           "%s: '%s' is %lld, not a number of steps that an i32 holds",
+                           tern_state_source(state), member(prefix, 4, name), (long long)counts[1]);
     if (tern_failed() || check_only)
         return tern_error_code();
     scaler->growth = numbers[1];

@@ -63,6 +63,28 @@ static bool refuse_f16(tern_site_t site, tern_tensors_t params)
     return true;
 }
 
+/* Everything that may be refused is before the first gradient is divided: none is divided twice when the call is
+ * repeated. */
+static bool prepare(pass *u, tern_site_t site, tern_tensors_t params)
+{
+    for (int64_t i = 0; i < params.count; i++) {
+        tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        if (grad == NULL)
+            continue;
+        if (place_of(u, tern_device(grad)) < 0)
+            return false;
+        if (u->unscales && tern_overlaps_itself(grad)) {
+            (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "scaler_unscale",
+                               "several elements of the gradient of parameter '%s', which is "
+                               "written, share one place in memory\n  try tern_contiguous first",
+                               params.names != NULL && params.names[i] != NULL ? params.names[i]
+                                                                               : "?");
+            return false;
+        }
+    }
+    return !tern_failed();
+}
+
 /* Fills the entry's flags and causes. */
 static bool run_pass(tern_site_t site, tern_grad_scaler *scaler, const tern_optimizer *opt,
                      amp_optimizer *entry, bool unscales)
@@ -71,7 +93,8 @@ static bool run_pass(tern_site_t site, tern_grad_scaler *scaler, const tern_opti
     const int64_t first = amp_first_number(scaler, opt);
     amp_frame frame = amp_enter(site, false);
     pass u = { .scaler = scaler, .unscales = unscales };
-    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
+    const bool ready = prepare(&u, site, params);
+    for (int64_t i = 0; ready && i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
         const int d = grad != NULL ? place_of(&u, tern_device(grad)) : -1;
         if (d >= 0)

@@ -141,6 +141,50 @@ static void test_a_step_takes_f16_gradients(void **state) /* A052 */
     tern_grad_scaler_free(s);
 }
 
+/* A gradient that cannot be written is found before another is divided. */
+static void test_a_refused_unscale_has_done_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *p[2] = { scaler_parameter(1), scaler_parameter(1) };
+    tern_optimizer *opt = tern_sgd((tern_tensors_t){ p, NULL, 2 }, .lr = 1);
+    tern_grad_scaler *s = tern_grad_scaler_create(.init_scale = 8, .device = tern_device(p[0]));
+    tern_backward(tern_scaler_scale(s, tern_add(tern_sum(p[0]), tern_sum(p[1]))));
+    tern_tensor *one = tern_full(8, TERN_SHAPE(1), .device = tern_device(p[1]));
+    tern_set_grad(p[1], tern_expand(one, TERN_SHAPE(3)));
+    tern_scaler_unscale(s, opt);
+    assert_error(TERN_ERR_ARGUMENT, "of parameter '1', which is written, share one place");
+    assert_close(scaler_first(tern_grad_of(p[0])), 8, 0);
+    tern_set_grad(p[1], tern_contiguous(tern_expand(one, TERN_SHAPE(3))));
+    assert_int_equal(tern_scaler_unscale(s, opt), TERN_OK);
+    assert_close(scaler_first(tern_grad_of(p[0])), 1, 0);
+    assert_close(scaler_first(tern_grad_of(p[1])), 1, 0);
+    tern_optimizer_free(opt);
+    tern_grad_scaler_free(s);
+}
+
+/* A state that does not fit is refused whole, also when it is only looked at. */
+static void test_a_tracker_beyond_i32_is_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_state *bad = tern_state_create();
+    tern_state_set_number(bad, "scale", 1024);
+    tern_state_set_number(bad, "growth_factor", 3);
+    tern_state_set_number(bad, "backoff_factor", 0.25);
+    tern_state_set_int(bad, "growth_interval", 77);
+    tern_state_set_int(bad, "_growth_tracker", INT64_C(1) << 40);
+    tern_grad_scaler *s = tern_grad_scaler_create(.init_scale = 8);
+    for (int only = 0; only < 2; only++) {
+        tern_scaler_restore_at(TERN_HERE, s, bad, NULL, only != 0);
+        assert_error(TERN_ERR_FORMAT, "'_growth_tracker' is 1099511627776, not a number of steps");
+    }
+    assert_close(tern_scaler_growth_factor(s), 2, 0);
+    assert_close(tern_scaler_get_scale(s), 8, 0);
+    tern_state_free(bad);
+    tern_grad_scaler_free(s);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, clear, clear)
@@ -149,6 +193,8 @@ int main(void)
         CASE(test_steps_left_out_do_not_count),
         CASE(test_gradients_are_unscaled_by_the_step),
         CASE(test_a_step_takes_f16_gradients),
+        CASE(test_a_refused_unscale_has_done_nothing),
+        CASE(test_a_tracker_beyond_i32_is_refused),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 || failed;
