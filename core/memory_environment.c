@@ -20,8 +20,9 @@ static void read_environment(void)
                                          "PYTORCH_CUDA_ALLOC_CONF" };
     core_alloc_settings_init(&environment);
     const char *no_cache = getenv("TERN_NO_CACHE");
-    environment.no_cache = (no_cache != NULL && strcmp(no_cache, "0") != 0) ||
-                           getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != NULL;
+    environment.no_cache =
+        (no_cache != NULL && no_cache[0] != '\0' && strcmp(no_cache, "0") != 0) ||
+        getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != NULL;
     int i = 0;
     while (i < 3 && getenv(names[i]) == NULL)
         i++;

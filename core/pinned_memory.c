@@ -5,6 +5,7 @@
 #include "core/alloc/pinned.h"
 #include "core/backend.h"
 #include "core/call.h"
+#include "core/compose.h"
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -204,8 +205,11 @@ static tern_tensor *new_pinned(tern_thread *self, core_pinned *p, tern_site_t si
                                tern_dtype_t dtype, int ndim, const int64_t *dims,
                                const int64_t *strides, tern_status_t *out_code)
 {
-    core_storage *s =
-        pinned_storage(self, p, site, core_numel(ndim, dims) * tern_dtype_size(dtype), out_code);
+    int64_t bytes;
+    *out_code = TERN_ERR_OOM;
+    if (__builtin_mul_overflow(core_numel(ndim, dims), tern_dtype_size(dtype), &bytes))
+        return NULL;
+    core_storage *s = pinned_storage(self, p, site, bytes, out_code);
     tern_tensor *t = s == NULL ? NULL : core_tensor_adopt(self, site, s, dtype, ndim, dims);
     if (t == NULL) {
         if (s != NULL)
@@ -274,7 +278,7 @@ tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t)
         return NULL;
     }
     if (tern_is_pinned(t) || t->view.numel == 0)
-        return core_scope_add(self, core_retain(t));
+        return core_same(self, t);
     return core_scope_add(self, pinned_copy(self, p, site, t));
 }
 

@@ -156,14 +156,16 @@ static void call_deleter(const imported *i)
         i->plain->deleter(i->plain);
 }
 
-/* The owner may give the memory to anybody: queued work that uses it has to be over. A device that failed
- * says so elsewhere, too. */
+/* The owner may give the memory to anybody: queued work that uses it has to be over. What a device says of a
+ * failure it says once, to whoever waits for it. */
 static void release_import(void *user)
 {
     imported *i = user;
     if (i->dev.kind != TERN_KIND_CPU) {
         const tern_backend *b = core_backend_of(i->dev.kind);
-        (void)b->stream->synchronize(b->context, i->dev.index);
+        const tern_status_t code = b->stream->synchronize(b->context, i->dev.index);
+        if (code != TERN_OK)
+            (void)core_backend_failed(core_self(), NULL, code, "from_dlpack");
     }
     call_deleter(i);
     free(i);

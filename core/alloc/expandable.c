@@ -54,13 +54,17 @@ static tern_status_t pages_map(core_alloc *a, segment *seg, int64_t first, int64
 
 /* ---- segments --------------------------------------------------------------------------------------- */
 
-static tern_status_t new_segment(core_alloc *a, shard *s, int kind, block **out_block)
+static tern_status_t new_segment(core_alloc *a, shard *s, int kind, int64_t size, block **out_block)
 {
     const int64_t page = round_up(kind == SMALL ? SMALL_SEGMENT : a->settings.large_segment_bytes,
                                   a->vmm.granularity(a->raw.context));
     const int64_t device = device_total(a);
     const int64_t memory = device > 0 ? device / 8 * 9 : INT64_C(1) << UNKNOWN_TOTAL_SHIFT;
     const int64_t pages = round_up(memory, page) / page;
+    if (size >
+        pages *
+            page) /* its range of addresses would be kept, and fit no other request of the kind */
+        return TERN_ERR_OOM;
     if (!shard_reserve(s, 2) || !segment_reserve(s))
         return TERN_ERR_OOM;
     uint64_t *handles = host_calloc((size_t)pages, sizeof *handles);
@@ -164,7 +168,7 @@ tern_status_t expandable_alloc(core_alloc *a, shard *s, int kind, int64_t size, 
                                block **out_block)
 {
     block *b = find_room(s, kind, size);
-    tern_status_t code = b != NULL ? TERN_OK : new_segment(a, s, kind, &b);
+    tern_status_t code = b != NULL ? TERN_OK : new_segment(a, s, kind, size, &b);
     if (code != TERN_OK)
         return code;
     if (!b->mapped)

@@ -67,6 +67,40 @@ static void test_pinned_memory_keeps_the_layout(void **state) /* T064 */
     assert_no_error();
 }
 
+static void test_a_pinned_tensor_keeps_its_scope(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *p;
+    {
+        TERN_SCOPE;
+        p = tern_pin(tern_full(5, TERN_SHAPE(1000)));
+        {
+            TERN_SCOPE;
+            assert_ptr_equal(tern_pin(p), p);
+        }
+        assert_true(tern_in_scope(p));
+        tern_keep(p);
+    }
+    assert_close(tern_item(tern_sum(p)), 5000, 0);
+    tern_set_owned_mode(true);
+    tern_tensor *again = tern_pin(p); /* one reference more */
+    tern_set_owned_mode(false);
+    assert_ptr_equal(again, p);
+    tern_release(again);
+    assert_close(tern_item(tern_sum(p)), 5000, 0);
+}
+
+/* 2^61 + 512 elements of 8 bytes are 4096 bytes modulo 2^64. */
+static void test_more_bytes_than_there_are_numbers_for(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *one = tern_ones(TERN_SHAPE(1), .dtype = TERN_F64);
+    assert_null(tern_pin(tern_expand(one, TERN_SHAPE((INT64_C(1) << 61) + 512))));
+    assert_error(TERN_ERR_OOM, "pin: no page-locked memory");
+}
+
 static void test_a_backend_says_why_it_pins_nothing(void **state)
 {
     (void)state;
@@ -108,6 +142,8 @@ int main(void)
         TEST(test_pinned_memory),
         TEST(test_all_of_pytorchs_names_of_pinned_memory),
         TEST(test_pinned_memory_keeps_the_layout),
+        TEST(test_a_pinned_tensor_keeps_its_scope),
+        TEST(test_more_bytes_than_there_are_numbers_for),
         TEST(test_a_backend_says_why_it_pins_nothing),
         TEST(test_settings_of_pinned_memory_hold_at_once),
     };

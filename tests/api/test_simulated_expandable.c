@@ -182,6 +182,20 @@ static int keep_it_when_a_request_needs_pages(void)
     return keep_a_fault(true);
 }
 
+/* A search for the largest batch that fits: what never can keeps no addresses, of which there are 64 GiB. */
+static int refuse_what_is_larger_than_the_device(void)
+{
+    for (int i = 0; i < 300; i++) {
+        TERN_SCOPE;
+        EXPECT(floats(80 * mib) == NULL && tern_error_code() == TERN_ERR_OOM); /* 320 of 256 MiB */
+        tern_error_clear();
+    }
+    TERN_SCOPE;
+    TERN_STREAM(tern_stream_from_pool(dev));
+    EXPECT(tern_item(tern_sum(tern_ones(TERN_SHAPE(10), .device = dev))) == 10);
+    return 0;
+}
+
 static int refuse_without_the_drivers_calls(void)
 {
     TERN_SCOPE;
@@ -231,6 +245,11 @@ static void test_pages_that_go_leave_a_kernels_fault(void **state)
     in_child(keep_it_when_the_cache_empties, NULL);
     in_child(keep_it_when_a_request_needs_pages, NULL);
 }
+static void test_too_large_requests_keep_no_addresses(void **state)
+{
+    (void)state;
+    in_child(refuse_what_is_larger_than_the_device, NULL);
+}
 static void test_each_call_fails_in_turn(void **state)
 {
     static const char *const calls[] = { "cuMemGetAllocationGranularity",
@@ -266,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_scattered_pages_serve_a_large_request),
         cmocka_unit_test(test_a_training_on_them_is_the_cpus),
         cmocka_unit_test(test_pages_that_go_leave_a_kernels_fault),
+        cmocka_unit_test(test_too_large_requests_keep_no_addresses),
         cmocka_unit_test(test_each_call_fails_in_turn),
         cmocka_unit_test(test_without_the_drivers_calls_they_are_refused),
     };

@@ -191,6 +191,7 @@ static void test_caching_can_be_switched_off(void **state) /* M062 */
     (void)state;
     assert_true(in_child((variables){ .no_cache = "1" }, uncached));
     assert_true(in_child((variables){ .no_cache = "0" }, cached));
+    assert_true(in_child((variables){ .no_cache = "" }, cached));
     assert_true(in_child((variables){ .old_no_cache = "0" }, uncached)); /* any value */
 }
 
