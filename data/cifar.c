@@ -6,6 +6,7 @@
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/fail.h"
+#include "data/scope.h"
 #include "tern/ops.h"
 
 static const char what[] = "cifar10";
@@ -74,7 +75,7 @@ static bool find_folder(char found[PATH_BYTES], const char *folder)
 
 static tern_dataset *read_split(const char *given, tern_split_t split)
 {
-    TERN_SCOPE;
+    DATA_SCOPE;
     char folder[PATH_BYTES];
     char path[PATH_BYTES + 32];
     tern_tensor *images[TRAIN_FILES];

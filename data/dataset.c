@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "data/fail.h"
+#include "data/scope.h"
 #include "tern/ops.h"
 
 /* ---- life ------------------------------------------------------------------------------------- */
@@ -94,7 +95,7 @@ static tern_shape_t without_first(tern_shape_t shape)
 
 static bool share_tensor(data_part *part, tern_tensor *t, data_conversion_t conversion)
 {
-    TERN_SCOPE;
+    DATA_SCOPE;
     tern_tensor *shared = tern_contiguous(tern_cpu(tern_detach(t)));
     void *bytes = shared && tern_numel(shared) > 0 ? tern_data(shared) : NULL;
     if (tern_failed()) {

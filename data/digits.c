@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "data/fail.h"
+#include "data/scope.h"
 
 enum { SPAN_STEPS = 5, FIELD_SIDE = 3, NOISE_SPECKS = 6 };
 
@@ -246,7 +247,7 @@ int data_digit_draw(uint64_t seed, uint64_t index, uint8_t *pixels)
 
 static tern_dataset *draw_all(int64_t count, uint64_t seed)
 {
-    TERN_SCOPE;
+    DATA_SCOPE;
     tern_tensor *x = tern_empty(TERN_SHAPE(count, 1, DIGIT_SIDE, DIGIT_SIDE), .dtype = TERN_U8,
                                 .device = TERN_CPU);
     tern_tensor *y = tern_empty(TERN_SHAPE(count), .dtype = TERN_U8, .device = TERN_CPU);

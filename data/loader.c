@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "data/fail.h"
+#include "data/scope.h"
 #include "data/order.h"
 #include "data/pool.h"
 #include "data/prefetch.h"
@@ -269,7 +270,7 @@ static data_buffer *next_buffer(tern_loader *loader)
 
 static bool make_batch(tern_loader *loader, tern_batch *batch)
 {
-    TERN_SCOPE;
+    DATA_SCOPE;
     data_buffer *buffer = next_buffer(loader);
     if (!buffer) {
         return false;

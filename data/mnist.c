@@ -4,6 +4,7 @@
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/fail.h"
+#include "data/scope.h"
 #include "data/idx.h"
 #include "tern/ops.h"
 
@@ -60,7 +61,7 @@ static bool check_labels(tern_tensor *labels, const char *path)
 
 static tern_dataset *read_split(const char *folder, tern_split_t split)
 {
-    TERN_SCOPE;
+    DATA_SCOPE;
     const char *prefix = split == TERN_TRAIN ? "train" : "t10k";
     char name[64];
     char path[PATH_BYTES];

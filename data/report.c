@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/fail.h"
+#include "data/scope.h"
 #include "tern/ops.h"
 
 static const char what[] = "loader_report";
@@ -40,16 +41,20 @@ static void add_value(data_report *report, double value)
     report->count++;
 }
 
+/* What cannot be read while an error is pending waits on. */
 static void read_waiting(data_report *report)
 {
-    for (int i = 0; i < report->waiting_count; i++) {
-        double value = tern_item(report->waiting[i]);
+    int read = 0;
+    while (read < report->waiting_count && !tern_failed()) {
+        double value = tern_item(report->waiting[read]);
         if (!tern_failed()) {
             add_value(report, value);
         }
-        tern_release(report->waiting[i]);
+        tern_release(report->waiting[read++]);
     }
-    report->waiting_count = 0;
+    report->waiting_count -= read;
+    memmove(report->waiting, report->waiting + read,
+            (size_t)report->waiting_count * sizeof *report->waiting);
 }
 
 void data_reports_add(data_reports *reports, const char *name, tern_tensor *value)
@@ -75,9 +80,9 @@ void data_reports_add(data_reports *reports, const char *name, tern_tensor *valu
     if (report->waiting_count == REPORT_WAITING) {
         read_waiting(report);
     }
-    TERN_SCOPE;
+    DATA_SCOPE;
     tern_tensor *detached = tern_detach(value);
-    if (detached) {
+    if (detached && report->waiting_count < REPORT_WAITING) {
         report->waiting[report->waiting_count++] = tern_retain(detached);
     }
 }

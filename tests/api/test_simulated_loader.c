@@ -110,12 +110,38 @@ static void test_batches_go_on_after_a_full_device(void **state)
     tern_dataset_free(data);
 }
 
+/* What was reported waits on the device until it can be read: not while an error is pending. */
+static void test_reports_outlive_a_pending_error(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_dev_t dev = TERN_CUDA(0);
+    tern_dataset *data = tern_dataset_from_tensors(tern_ones(TERN_SHAPE(8, 4)));
+    tern_loader *loader = tern_loader_open(data, .batch = 1, .device = dev);
+    tern_batch b;
+    while (tern_loader_next(loader, &b)) {
+        TERN_SCOPE;
+        const double value = b.index < 4 ? 100 : 0;
+        tern_loader_report(loader, "loss", tern_full(value, TERN_SCALAR_SHAPE, .device = dev));
+        if (b.index == 3) {
+            (void)tern_matmul(b.x, b.x);
+            assert_true(tern_failed());
+            (void)tern_loader_mean(loader, "loss");
+            tern_error_clear();
+        }
+    }
+    assert_close(tern_loader_mean(loader, "loss"), 50, 0);
+    tern_loader_close(loader);
+    tern_dataset_free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_batches_arrive_without_waiting, reset),
         cmocka_unit_test_setup(test_batches_on_the_cpu_are_pinned_when_asked, reset),
         cmocka_unit_test_setup(test_batches_go_on_after_a_full_device, reset),
+        cmocka_unit_test_setup(test_reports_outlive_a_pending_error, reset),
     };
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
     (void)setenv("TERN_SIM_MEMORY", "64M", 1);
