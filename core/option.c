@@ -11,6 +11,7 @@ bool core_check_switch(tern_site_t site, const char *what, const char *option, i
         return true;
     (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                        "%s = %lld counts only beside %s = true\n  try .%s = %lld, .%s = true",
-                       option, (long long)index, name, option, (long long)index, name);
+                       option, (long long)core_index_meant(index), name, option,
+                       (long long)core_index_meant(index), name);
     return false;
 }

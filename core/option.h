@@ -35,13 +35,17 @@ static inline double core_given(double option, double otherwise)
 
 /* An index that counts only beside its switch, which alone can say that 0 is meant: one that is given without it is
  * an error, since it was meant, but for 0 and what holds `otherwise`. */
+static inline int64_t core_index_meant(int64_t index)
+{
+    return index == TERN_ZERO ? 0 : index;
+}
 bool core_check_switch(tern_site_t site, const char *what, const char *option, int64_t index,
                        const char *name, bool on, int64_t otherwise);
 enum { CORE_IGNORED = -100 };
 /* The target that does not count: PyTorch's default where none is named. */
 static inline int64_t core_ignored(bool named, int64_t index)
 {
-    return !named ? CORE_IGNORED : index == TERN_ZERO ? 0 : index;
+    return !named ? CORE_IGNORED : core_index_meant(index);
 }
 
 #endif

@@ -44,6 +44,7 @@ tern_module *tern_embedding_layer_at(tern_site_t site, const tern_embedding_laye
     if (!args_given || !nn_require_positive(site, "embedding_layer", "rows", args.rows) ||
         !nn_require_positive(site, "embedding_layer", "size", args.size))
         return NULL;
+    args.padding_idx = args.padding_idx == TERN_ZERO ? 0 : args.padding_idx;
     if (!args.padding && args.padding_idx != 0) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "embedding_layer",
                      "padding_idx = %lld counts only beside padding = true",

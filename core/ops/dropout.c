@@ -3,10 +3,11 @@
 
 #include "core/compose.h"
 #include "core/op_table.h"
+#include "core/option.h"
 
-static tern_tensor *dropout_draw(tern_site_t site, const tern_dropout_args *args)
+static tern_tensor *dropout_draw(tern_site_t site, const tern_dropout_args *args, double p)
 {
-    tern_attr_dropout attr = { .p = args->p };
+    tern_attr_dropout attr = { .p = p };
     uint64_t next = 0;
     tern_generator_state(args->generator, &attr.seed, &next);
     attr.call = tern_generator_next(args->generator);
@@ -25,14 +26,15 @@ tern_tensor *tern_dropout_at(tern_site_t site, const tern_dropout_args *args)
                      "x is missing\n  try tern_dropout(x, .p = 0.5)");
         return NULL;
     }
-    if (!(args->p >= 0.0 && args->p <= 1.0)) {
+    const double p = core_given(args->p, 0);
+    if (!(p >= 0.0 && p <= 1.0)) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "dropout",
-                     "p is %g; the chance that an element becomes 0 lies in [0, 1]", args->p);
+                     "p is %g; the chance that an element becomes 0 lies in [0, 1]", p);
         return NULL;
     }
-    if (args->evaluating || args->p == 0.0)
+    if (args->evaluating || p == 0.0)
         return core_same(core_self(), args->x);
-    return dropout_draw(site, args);
+    return dropout_draw(site, args, p);
 }
 
 bool rule_dropout(core_call *call)

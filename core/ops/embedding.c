@@ -9,7 +9,8 @@ static int64_t padding_of(const tern_embedding_args *args)
     const int64_t rows = ndim > 0 ? tern_size(args->weight, 0) : 0;
     if (!args->padding || ndim == 0)
         return -1;
-    const int64_t row = args->padding_idx < 0 ? args->padding_idx + rows : args->padding_idx;
+    const int64_t index = core_index_meant(args->padding_idx),
+                  row = index < 0 ? index + rows : index;
     return row >= 0 && row < rows ? row : -2;
 }
 

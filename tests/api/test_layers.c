@@ -38,6 +38,8 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),
                      "batch_norm1d(features=3, eps=0, momentum=0)");
     assert_described(tern_embedding_layer(5, 6), "embedding(rows=5, size=6)");
+    assert_described(tern_embedding_layer(5, 6, .padding_idx = TERN_ZERO, .padding = true),
+                     "embedding(rows=5, size=6, padding_idx=0)");
     assert_described(tern_embedding_layer(5, 6, .padding_idx = -5, .padding = true),
                      "embedding(rows=5, size=6, padding_idx=0)");
     assert_described(tern_dropout_layer(0.25), "dropout(p=0.25)");

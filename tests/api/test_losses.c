@@ -305,6 +305,10 @@ static void test_wrong_options_are_explained(void **state)
     assert_error(TERN_ERR_ARGUMENT, "ignore_index = 2 counts only beside ignore = true");
     assert_null(tern_embedding(tern_ones(TERN_SHAPE(3, 2)), target(), .padding_idx = 1));
     assert_error(TERN_ERR_ARGUMENT, "padding_idx = 1 counts only beside padding = true");
+    assert_null(tern_embedding(tern_ones(TERN_SHAPE(3, 2)), target(), .padding_idx = TERN_ZERO));
+    assert_error(TERN_ERR_ARGUMENT, "padding_idx = 0 counts only beside padding = true");
+    assert_non_null(tern_embedding(tern_ones(TERN_SHAPE(3, 2)), target(), .padding_idx = TERN_ZERO,
+                                   .padding = true));
     assert_null(tern_embedding_layer(3, 2, .padding_idx = 1));
     assert_error(TERN_ERR_ARGUMENT, "padding_idx = 1 counts only beside padding = true");
     tern_tensor *zeroth = tern_cross_entropy(logits(), target(), .ignore = true);

@@ -438,6 +438,9 @@ static void test_owned_mode_gives_one_reference(void **state)
     same = tern_dropout(x, .p = 0.5, .evaluating = true);
     assert_ptr_equal(same, x);
     tern_release(same);
+    same = tern_dropout(x, .p = TERN_ZERO);
+    assert_ptr_equal(same, x);
+    tern_release(same);
     assert_int_equal(tern_live_tensors(), 1);
     tern_release(x);
     assert_int_equal(tern_live_tensors(), 0);
