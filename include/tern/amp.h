@@ -4,7 +4,10 @@
  *         TERN_AUTOCAST(dev, TERN_BF16);
  *         loss = tern_cross_entropy(tern_forward(net, x), y);
  *     }
- *     tern_backward(loss); */
+ *     tern_backward(loss);
+ *
+ * "With a warning" below means in the log, which goes nowhere until TERN_LOG_FILE=/dev/stderr or a callback says
+ * where (tern/error.h). */
 #ifndef TERN_AMP_H
 #define TERN_AMP_H
 

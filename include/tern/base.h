@@ -2,12 +2,11 @@
  *
  * Conventions of the whole API, said once here:
  * - value types end in _t and are passed by value; objects do not and are passed by pointer;
- * - every public call is a macro over an `_at` function that also takes the caller's site; bindings
- *   call the `_at` functions, options by pointer in a struct that begins with its size; NULL is a struct
- *   of zeros;
- * - in an option struct zero means "not given", so enums of things that can be chosen start at 1; a
- *   zero that is meant, where that is something else, is TERN_ZERO (in a double also -0.0); a number that
- *   names none of an enum's values is an error;
+ * - a public call is a macro over an `_at` function that also takes the caller's site, but for simple ones
+ *   (getters, switches, what frees), which are functions; bindings call the `_at` functions, options by
+ *   pointer in a struct that begins with its size; NULL is a struct of zeros;
+ * - in options 0 means "not given", so enums start at 1; where 0 differs from the default, write TERN_ZERO
+ *   (in a double -0.0 works, too); a number that is no value of its enum is an error;
  * - NULL for what a call needs is an error (TERN_ERR_ARGUMENT); a call without a site does nothing then;
  * - a call that returns a tensor returns NULL on failure and records the error (tern/error.h); the
  *   tensor belongs to the innermost open scope (tern/tensor.h);
@@ -163,7 +162,8 @@ static inline bool tern_shape_is_bare_(const tern_shape_t *shape)
 #define TERN_COUNT_(...) (sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
 #define TERN_SHAPE(...) \
     ((tern_shape_t){ TERN_GIVEN_, (int32_t)TERN_COUNT_(__VA_ARGS__), { __VA_ARGS__ } })
-#define TERN_SCALAR_SHAPE ((tern_shape_t){ TERN_GIVEN_, 0, { 0 } }) /* its ndim and dims may be set */
+#define TERN_SCALAR_SHAPE \
+    ((tern_shape_t){ TERN_GIVEN_, 0, { 0 } }) /* its ndim and dims may be set */
 
 /* A list of dimensions, for reductions and the like; (tern_dims_t){ 0 } is one that is not given. Same layout. */
 typedef tern_shape_t tern_dims_t;

@@ -2,7 +2,8 @@
  *
  * A thread keeps its first failure until tern_error_clear(): code, text, site. While one is pending
  * every op returns NULL without running, numbers read as NaN, loaders end, and nothing is half
- * updated. The library never aborts, exits or prints, but for the one line of a device fallback. */
+ * updated. The library never aborts or exits, and prints nothing but what it is asked to (tern_print,
+ * tern_finish's report, a loader's progress) and the one line of a device fallback. */
 #ifndef TERN_ERROR_H
 #define TERN_ERROR_H
 

@@ -25,8 +25,9 @@ typedef struct tern_conv2d_args {
     int64_t groups;                             /* default 1 */
 } tern_conv2d_args;
 /* -> [N, out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, of x's dtype: floats and,
- * on the CPU, integers, which wrap. The result is channels_last on the CPU where that is faster; shape and
- * values do not differ. */
+ * on the CPU, integers, which wrap. Of a contiguous x, too, the result is channels_last on the CPU where that is
+ * faster; shape and values do not differ, but strides may: tern_reshape, not tern_view; tern_contiguous before
+ * tern_data. */
 TERN_API tern_tensor *tern_conv2d_at(tern_site_t, const tern_conv2d_args *args);
 #define tern_conv2d(...) tern_conv2d_at(TERN_HERE, TERN_OPTIONS_(tern_conv2d_args, __VA_ARGS__))
 

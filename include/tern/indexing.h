@@ -21,7 +21,8 @@ typedef struct tern_embedding_args {
     size_t size_;
     tern_tensor *weight;  /* [rows, ...] */
     tern_tensor *indices; /* i64 or i32, any shape */
-    int64_t padding_idx;  /* used when `padding` is set: a row whose gradient is 0; from the end where negative */
+    int64_t padding_idx;  /* a row whose gradient is 0; from the end where negative. Read only with `.padding = true`,
+                           * so that 0 can be named; alone, 0 does nothing and another value is an error */
     bool padding;
 } tern_embedding_args;
 /* Rows of weight by their numbers: [indices..., ...]. torch.nn.functional.embedding. */

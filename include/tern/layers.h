@@ -167,11 +167,12 @@ typedef struct tern_embedding_layer_args {
     tern_dev_t device;
     tern_dtype_t dtype;
     tern_generator *generator;
-    int64_t padding_idx; /* used when `padding` is set; from the end where negative */
+    int64_t padding_idx; /* read only with `padding`; from the end where negative */
     bool padding;
 } tern_embedding_layer_args;
 /* Indices (i64, i32) of any shape -> [..., size]. weight [rows, size] from N(0, 1). The row of padding
- * begins as zeros and gets no gradient. torch.nn.Embedding. */
+ * begins as zeros and gets no gradient. padding_idx is read only with `.padding = true`, so that 0 can be
+ * named; alone, 0 does nothing and another value is an error. torch.nn.Embedding. */
 TERN_API tern_module *tern_embedding_layer_at(tern_site_t site,
                                               const tern_embedding_layer_args *args);
 #define tern_embedding_layer(...) TERN_LAYER_(embedding, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* Losses. A reduction is TERN_MEAN (what 0 stands for), TERN_SUM or TERN_NONE (one loss per element).
- * Operands of losses by element broadcast; half types are rounded after each step, as other ops of
- * several steps are. */
+ * Operands of losses by element broadcast: [N, 1] against [N] is N x N losses, without the warning that
+ * PyTorch gives. Half types are rounded after each step, as other ops of several steps are. */
 #ifndef TERN_LOSS_H
 #define TERN_LOSS_H
 
@@ -27,8 +27,9 @@ typedef struct tern_cross_entropy_args {
     int reduction;        /* default TERN_MEAN: over the weights of the targets that count; of probabilities, over
                            * all places */
     double label_smoothing;
-    int64_t ignore_index; /* the target that does not count, where `ignore` is set, 0 too; without it -100. Not for
-                           * probabilities */
+    int64_t ignore_index; /* the target that does not count. Read only with `.ignore = true`, so that 0 can be named;
+                           * alone, 0 does nothing and another value than -100 is an error. Without `.ignore`, -100
+                           * is ignored. Not for probabilities */
     bool ignore;
 } tern_cross_entropy_args;
 /* -log of softmax(logits) along C at the target: torch.nn.functional.cross_entropy. A target outside of
@@ -45,7 +46,7 @@ typedef struct tern_nll_loss_args {
     tern_tensor *target;  /* i64 or u8 class numbers: [] or [N] or [N, ...] */
     tern_tensor *weight;  /* [C] or NULL; a constant */
     int reduction;        /* mean: over the weights of the targets that count */
-    int64_t ignore_index; /* the target that does not count, where `ignore` is set, 0 too; without it -100 */
+    int64_t ignore_index; /* as cross_entropy's: read only with `.ignore = true`; without it -100 is ignored */
     bool ignore;
 } tern_nll_loss_args;
 TERN_API tern_tensor *tern_nll_loss_at(tern_site_t, const tern_nll_loss_args *args);

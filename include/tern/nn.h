@@ -4,9 +4,21 @@
  * struct whose first member is `tern_module base`:
  *
  *   typedef struct { tern_module base; tern_module *up, *down; } mlp;
- *   mlp *m = TERN_MODULE(mlp, mlp_forward);
- *   TERN_CHILD(m, up, tern_linear_layer(d, 4 * d));      names "up.weight", "up.bias"
- *   return &m->base;
+ *   static tern_tensor *mlp_forward(tern_module *self, tern_tensor *x)
+ *   {
+ *       mlp *m = (mlp *)self;
+ *       return tern_forward(m->down, tern_relu(tern_forward(m->up, x)));
+ *   }
+ *   static tern_module *make_mlp(int64_t d)
+ *   {
+ *       mlp *m = TERN_MODULE(mlp, mlp_forward);
+ *       TERN_CHILD(m, up, tern_linear_layer(d, 4 * d));      names "up.weight", "up.bias"
+ *       TERN_CHILD(m, down, tern_linear_layer(4 * d, d));
+ *       return m ? &m->base : NULL;
+ *   }
+ *
+ * A tensor that forward stores in the struct is released when tern_forward returns (see there); what else is
+ * to come out goes through tern_args.
  *
  * Ownership: a module owns its parameters, buffers and children; what has no parent lives until
  * tern_module_free or tern_finish. A tensor or child that is added in two places is shared: counted,

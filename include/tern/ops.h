@@ -31,7 +31,8 @@ TERN_API tern_tensor *tern_log_softmax_at(tern_site_t, tern_tensor *x, int dim);
 typedef struct tern_dropout_args {
     size_t size_;
     tern_tensor *x;
-    double p;        /* chance of becoming 0, in [0, 1] */
+    double p;        /* required: chance of becoming 0, in [0, 1]. 0, also not given, returns x itself, where
+                      * PyTorch's default is 0.5 */
     bool evaluating; /* then x itself */
     struct tern_generator *generator;
 } tern_dropout_args;

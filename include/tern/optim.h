@@ -1,6 +1,7 @@
 /* Optimizers, clipping, schedules.
  *
- * Numbers whose default is not zero: 0 means "not given"; TERN_ZERO or -0.0 is a real zero. */
+ * Numbers whose default is not zero: 0 means "not given"; TERN_ZERO or -0.0 is a real zero. In a group of
+ * parameters (tern_add_group) 0 means "as the optimizer", so "no decay" is .weight_decay = TERN_ZERO. */
 #ifndef TERN_OPTIM_H
 #define TERN_OPTIM_H
 
@@ -65,8 +66,9 @@ TERN_API tern_optimizer *tern_lion_at(tern_site_t site, const tern_optimizer_arg
 /* Freed in tern_finish, or here; what refers to it (a schedule) keeps it. NULL is fine. */
 TERN_API void tern_optimizer_free(tern_optimizer *opt);
 
-/* Parameters with options of their own; what is not given is the optimizer's. A parameter may be in
- * one group only. Groups count from 0, the one that the optimizer was made with. */
+/* Parameters with options of their own; what is not given, so what is 0, is the optimizer's, and a switch that
+ * is on there is on here: tern_add_group(opt, tern_parameters(norms), .weight_decay = TERN_ZERO). A parameter may
+ * be in one group only. Groups count from 0, the one that the optimizer was made with. */
 TERN_API tern_status_t tern_add_group_at(tern_site_t site, tern_optimizer *opt,
                                          const tern_optimizer_args *args);
 #define tern_add_group(opt, ...) \

@@ -126,8 +126,9 @@ TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_n
     tern_randperm_at(TERN_HERE, n, \
                      TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
 
-/* Copies numel elements of args->dtype (default f32) from `data`, row-major; bools are 0 or not 0. An array that is
- * written on the spot wants parentheses around it, for its commas: tern_from_data(((float[]){ 1, 2 }), TERN_SHAPE(2)). */
+/* Copies numel elements of args->dtype from `data`, row-major; bools are 0 or not 0. The dtype has to be the array's:
+ * a double[] wants .dtype = TERN_F64; default f32. An array that is written on the spot wants parentheses around it,
+ * for its commas: tern_from_data(((float[]){ 1, 2 }), TERN_SHAPE(2)). */
 TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
                                         const tern_new_args *args);
 #define tern_from_data(data, ...) \
@@ -173,9 +174,10 @@ TERN_API double tern_item_at(tern_site_t site, tern_tensor *t);
 /* The same as an integer, floats cut towards zero; 0 where tern_item is NaN. */
 TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
 #define tern_item_int(t) tern_item_int_at(TERN_HERE, t)
-/* First element of a CPU tensor; NULL with an error that names tern_cpu for one on a device. What is
- * written through it does not count as an in-place change: backward will not notice that a tensor it
- * needs was changed so. */
+/* First element of a CPU tensor; the others lie in the order of its strides: tern_contiguous(t) first, or
+ * tern_read, for row-major. NULL with an error that names tern_cpu for one on a device. What is written
+ * through it does not count as an in-place change: backward will not notice that a tensor it needs was
+ * changed so. */
 TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
 #define tern_data(t) tern_data_at(TERN_HERE, t)
 /* Address of the first element where the tensor lies, for kernels and libraries of one's own; work on it
@@ -289,9 +291,12 @@ TERN_API int tern_finish(void);
 
 /* ---- random numbers --------------------------------------------------------------------------
  * Philox 4x32-10; a draw is keyed by (seed, call number, element), so the same program draws the
- * same numbers on every device and with any number of threads. One default generator per thread. */
+ * same numbers on every device and with any number of threads. One default generator per thread: without
+ * tern_seed each begins with seed 0, so every run, and every thread, draws the same numbers. (PyTorch begins
+ * with a random seed, and its threads share one generator.) */
 typedef struct tern_generator tern_generator;
-TERN_API void tern_seed(uint64_t seed); /* the calling thread's default generator; call number 0 */
+/* The calling thread's default generator, no other's; call number 0. */
+TERN_API void tern_seed(uint64_t seed);
 /* NULL without memory; the caller's, for tern_generator_free, which takes NULL. */
 TERN_API tern_generator *tern_generator_create(uint64_t seed);
 TERN_API void tern_generator_free(tern_generator *generator);
