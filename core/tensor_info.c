@@ -34,7 +34,8 @@ int64_t tern_numel(const tern_tensor *t)
 
 tern_shape_t tern_shape(const tern_tensor *t)
 {
-    tern_shape_t shape = { .set_ = t != NULL ? TERN_GIVEN_ : 0, .ndim = t == NULL ? 0 : t->view.ndim };
+    tern_shape_t shape = { .set_ = t != NULL ? TERN_GIVEN_ : 0,
+                           .ndim = t == NULL ? 0 : t->view.ndim };
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = t->view.shape[d];
     return shape;

@@ -190,18 +190,18 @@ static tern_optimizer *adamw(tern_module *net)
 }
 
 static const bench_model models[] = {
-    { "mlp1", make_mlp1, sgd, { 1, 2, { 64, 784 } }, 10 },
-    { "mlp2", make_mlp2, adam, { 1, 2, { 128, 784 } }, 10 },
-    { "lenet", make_lenet, momentum, { 1, 4, { 64, 1, 28, 28 } }, 10 },
-    { "cnn", make_cnn, adam, { 1, 4, { 64, 1, 28, 28 } }, 10 },
-    { "tiny", make_tiny, sgd, { 1, 2, { 8, 4 } }, 4 },
-    { "resnet20", make_resnet20, momentum, { 1, 4, { 128, 3, 32, 32 } }, 10 },
-    { "gpt", make_gpt, adamw, { 1, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
-    { "gpt1024", make_gpt1024, adamw, { 1, 2, { 16, LARGE_LENGTH } }, GPT_SYMBOLS },
-    { "wide", make_wide, sgd, { 1, 2, { 256, 1024 } }, 1024 },
-    { "lstm", make_lstm, adam, { 1, 3, { 32, 64, 128 } }, 10 },
-    { "gru", make_gru, adam, { 1, 3, { 32, 64, 128 } }, 10 },
-    { "regression", make_regression, adam, { 1, 2, { 200, 1 } }, 1 },
+    { "mlp1", make_mlp1, sgd, { TERN_GIVEN_, 2, { 64, 784 } }, 10 },
+    { "mlp2", make_mlp2, adam, { TERN_GIVEN_, 2, { 128, 784 } }, 10 },
+    { "lenet", make_lenet, momentum, { TERN_GIVEN_, 4, { 64, 1, 28, 28 } }, 10 },
+    { "cnn", make_cnn, adam, { TERN_GIVEN_, 4, { 64, 1, 28, 28 } }, 10 },
+    { "tiny", make_tiny, sgd, { TERN_GIVEN_, 2, { 8, 4 } }, 4 },
+    { "resnet20", make_resnet20, momentum, { TERN_GIVEN_, 4, { 128, 3, 32, 32 } }, 10 },
+    { "gpt", make_gpt, adamw, { TERN_GIVEN_, 2, { 16, GPT_LENGTH } }, GPT_SYMBOLS },
+    { "gpt1024", make_gpt1024, adamw, { TERN_GIVEN_, 2, { 16, LARGE_LENGTH } }, GPT_SYMBOLS },
+    { "wide", make_wide, sgd, { TERN_GIVEN_, 2, { 256, 1024 } }, 1024 },
+    { "lstm", make_lstm, adam, { TERN_GIVEN_, 3, { 32, 64, 128 } }, 10 },
+    { "gru", make_gru, adam, { TERN_GIVEN_, 3, { 32, 64, 128 } }, 10 },
+    { "regression", make_regression, adam, { TERN_GIVEN_, 2, { 200, 1 } }, 1 },
 };
 
 const bench_model *bench_model_of(const char *name)

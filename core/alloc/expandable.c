@@ -61,9 +61,7 @@ static tern_status_t new_segment(core_alloc *a, shard *s, int kind, int64_t size
     const int64_t device = device_total(a);
     const int64_t memory = device > 0 ? device / 8 * 9 : INT64_C(1) << UNKNOWN_TOTAL_SHIFT;
     const int64_t pages = round_up(memory, page) / page;
-    if (size >
-        pages *
-            page) /* its range of addresses would be kept, and fit no other request of the kind */
+    if (size > pages * page) /* its addresses would be kept, and be of use to no other request */
         return TERN_ERR_OOM;
     if (!shard_reserve(s, 2) || !segment_reserve(s))
         return TERN_ERR_OOM;

@@ -174,7 +174,9 @@ static tern_tensor *each_soft_loss(core_call *call, double smoothing)
         target = tern_add(tern_mul(target, 1 - smoothing), smoothing / (double)classes);
     tern_tensor *loss = tern_mul(tern_neg(tern_log_softmax(x, dim)), target);
     if (call->n_in == 3) {
-        tern_shape_t column = { .set_ = TERN_GIVEN_, .ndim = x->view.ndim - dim, .dims = { classes } };
+        tern_shape_t column = { .set_ = TERN_GIVEN_,
+                                .ndim = x->view.ndim - dim,
+                                .dims = { classes } };
         for (int d = 1; d < column.ndim; d++)
             column.dims[d] = 1;
         loss = tern_mul(loss, tern_reshape(call->in[2], column));

@@ -76,7 +76,7 @@ static model_block *new_range(model *m, const model_request *r)
 {
     const int64_t page = page_of(m, r->small);
     const int64_t bytes = (m->total + m->total / 8 + page - 1) / page * page;
-    const uint64_t address = raw_reserve(m->raw, bytes);
+    const uint64_t address = r->size > bytes ? 0 : raw_reserve(m->raw, bytes);
     if (address == 0)
         return NULL;
     const model_block all = { .expandable = true,

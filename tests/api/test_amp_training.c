@@ -49,9 +49,9 @@ static tern_module *make_transformer(void)
 }
 
 static const lesson tasks[] = {
-    { "mlp", make_mlp, { 1, 2, { ROWS, FEATURES } } },
-    { "cnn", make_cnn, { 1, 4, { 8, 1, 6, 6 } } },
-    { "transformer", make_transformer, { 1, 3, { 12, 4, 8 } } },
+    { "mlp", make_mlp, { TERN_GIVEN_, 2, { ROWS, FEATURES } } },
+    { "cnn", make_cnn, { TERN_GIVEN_, 4, { 8, 1, 6, 6 } } },
+    { "transformer", make_transformer, { TERN_GIVEN_, 3, { 12, 4, 8 } } },
 };
 enum { TASKS = sizeof tasks / sizeof *tasks };
 
