@@ -55,17 +55,21 @@ static void store_parameter_grad(const cpu_norm_job *job, int output, int64_t ch
     cpu_store_f64((char *)view->data + channel * cpu_dtype_size(view->dtype), view->dtype, value);
 }
 
-/* Gradients of the parameters, and what `grad` needs. */
+/* Gradients of the parameters, and what x's needs: evaluating, that is the gradient's scale alone, also
+ * where x or a sum is not finite, and `apply` computes it. */
 static void settle_gradient(cpu_norm_job *job, int64_t channel, const grad_sums *all)
 {
     const double rstd = cpu_stat_at(job->rstd, job->dtype, channel);
     const double weight = job->weight != NULL ? cpu_stat_at(job->weight, job->dtype, channel) : 1;
     const double scale = rstd * weight;
-    const double share = job->attr->training ? scale / (double)job->count : 0;
+    const double share = scale / (double)job->count;
+    const bool training = job->attr->training;
     store_parameter_grad(job, 1, channel, all->product * rstd);
     store_parameter_grad(job, 2, channel, all->sum);
     cpu_norm_set_stat(job, job->scale, channel, scale);
-    cpu_norm_set_stat(job, job->shift, channel, share * all->sum);
+    if (!training)
+        cpu_norm_set_stat(job, job->mean, channel, 0);
+    cpu_norm_set_stat(job, job->shift, channel, training ? share * all->sum : -0.0);
     cpu_norm_set_stat(job, job->slope, channel, share * all->product * rstd * rstd);
 }
 
@@ -75,8 +79,13 @@ static void run_plane_grads(void *context, int64_t begin, int64_t end)
     for (int64_t channel = begin; channel < end; channel++) {
         const grad_sums all = plane_sums(job, channel);
         settle_gradient(job, channel, &all);
-        const cpu_norm_block block = cpu_norm_channel(job, channel);
-        CPU_ISA_PICK(cpu_planes_grad)(&block);
+        cpu_norm_block block = cpu_norm_channel(job, channel);
+        if (job->attr->training) {
+            CPU_ISA_PICK(cpu_planes_grad)(&block);
+        } else {
+            block.x = block.grad;
+            CPU_ISA_PICK(cpu_planes_apply)(&block);
+        }
     }
     if (job->stream)
         cpu_stream_end();
@@ -86,8 +95,13 @@ static void run_column_grads(void *context, int64_t begin, int64_t end)
 {
     const cpu_norm_job *job = context;
     for (int64_t slab = begin; slab < end; slab++) {
-        const cpu_norm_block block = cpu_norm_slab(job, slab);
-        CPU_ISA_PICK(cpu_columns_grad)(&block);
+        cpu_norm_block block = cpu_norm_slab(job, slab);
+        if (job->attr->training) {
+            CPU_ISA_PICK(cpu_columns_grad)(&block);
+        } else {
+            block.x = block.grad;
+            CPU_ISA_PICK(cpu_columns_apply)(&block);
+        }
     }
     if (job->stream)
         cpu_stream_end();

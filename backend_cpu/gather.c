@@ -246,6 +246,14 @@ static void set_walk(gather_job *job, int dim, const tern_view *index, const ter
     walk->stride[FAR][dim] = 0;
 }
 
+static tern_status_t refuse(const tern_call *call, int64_t k, int64_t position, int dim,
+                            int64_t size)
+{
+    return call->host->fail(TERN_ERR_INDEX,
+                            "index %lld at position %lld is outside dimension %d, which has %lld",
+                            (long long)k, (long long)position, dim, (long long)size);
+}
+
 static tern_status_t bad_number(const tern_call *call, const gather_walk *walk, int dim)
 {
     int64_t at[TERN_MAX_DIMS] = { 0 };
@@ -260,9 +268,7 @@ static tern_status_t bad_number(const tern_call *call, const gather_walk *walk, 
         for (int d = walk->ndim - 1; d >= 0 && ++at[d] == walk->shape[d]; d--)
             at[d] = 0;
     }
-    return call->host->fail(TERN_ERR_INDEX,
-                            "index %lld at position %lld is outside dimension %d, which has %lld",
-                            (long long)k, (long long)position, dim, (long long)walk->far_size);
+    return refuse(call, k, position, dim, walk->far_size);
 }
 
 static tern_status_t run(const tern_call *call, gather_job *job, int dim, int64_t numel)
@@ -290,6 +296,21 @@ tern_status_t cpu_gather(const tern_call *call)
     return run(call, &job, dim, call->in[1]->numel);
 }
 
+/* The index of an empty result, which takes nothing from x, fits all the same. */
+static tern_status_t check_unused(const tern_call *call, int dim)
+{
+    const tern_view *x = call->in[0], *index = call->in[1];
+    const int64_t step = index->ndim > 0 ? index->stride[0] : 0;
+    const int64_t size = x->ndim > 0 ? x->shape[dim] : 1;
+    for (int64_t i = 0; i < index->numel; i++) {
+        int64_t k;
+        memcpy(&k, (const char *)index->data + i * step * (int64_t)sizeof k, sizeof k);
+        if ((uint64_t)k >= (uint64_t)size)
+            return refuse(call, k, i, dim, size);
+    }
+    return TERN_OK;
+}
+
 /* The index as gather wants it: of the result's shape, repeated along all dimensions but its own. */
 tern_status_t cpu_index_select(const tern_call *call)
 {
@@ -303,6 +324,8 @@ tern_status_t cpu_index_select(const tern_call *call)
         index.shape[d] = out->shape[d];
         index.stride[d] = d == dim ? step : 0;
     }
+    if (out->numel == 0)
+        return check_unused(call, dim);
     set_walk(&job, dim, &index, out, call->in[0]);
     return run(call, &job, dim, out->numel);
 }

@@ -59,13 +59,15 @@ RESAMPLE_FN resample_cells resample_linear(const resample_axis *a, int32_t i)
     const float narrow_place = (float)step * ((float)i + (float)shift) - (float)shift;
     double place = a->narrow ? (double)narrow_place : step * (i + shift) - shift;
     resample_cells cells;
-    if (a->in == a->out) /* a step that was given does not count */
+    const bool stays = a->in == a->out; /* neither a given step nor the next cell counts */
+    if (stays)
         place = i;
     if (place < 0)
         place = 0;
     cells.begin = place < a->in ? (int32_t)place : a->in - 1;
-    cells.end = cells.begin + 1 < a->in ? cells.begin + 2 : cells.begin + 1;
-    cells.second = cells.end - cells.begin == 2 ? place - cells.begin : 1;
+    const bool two = !stays && cells.begin + 1 < a->in;
+    cells.end = cells.begin + 1 + two;
+    cells.second = two ? place - cells.begin : 1;
     return cells;
 }
 

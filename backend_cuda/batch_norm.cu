@@ -157,13 +157,13 @@ __global__ void __launch_bounds__(BLOCK)
 {
     using T = real<S>;
     const int64_t count = s.n * s.c * s.inner;
-    const T share = s.training ? (T)1 / (T)(s.n * s.inner) : (T)0;
+    const T share = (T)1 / (T)(s.n * s.inner);
     for (int64_t e = first_item(); e < count; e += item_step()) {
         const norm_place at = place_of(s, e);
         const int64_t c = at.c;
         const T normal = (widen(x[e]) - mean[c]) * rstd[c];
         const T g = widen(grad[at_of(s, s.grad_last, at.n, c, at.i)]);
-        const T rest = share * (sums[2 * c] + normal * sums[2 * c + 1]);
+        const T rest = s.training ? share * (sums[2 * c] + normal * sums[2 * c + 1]) : (T)0;
         out[e] = narrow<S>((g - rest) * (rstd[c] * parameter<S>(weight, s.wide, c, 1)));
     }
 }

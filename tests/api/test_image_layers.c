@@ -112,6 +112,33 @@ static void test_images_come_to_a_size(void **state)
                  TERN_SHAPE(2, 4, 18, 14));
 }
 
+/* Along a dimension whose size stays, a cell is itself: infinities stay where they are, of gradients, too. */
+static void test_cells_that_stay_take_nothing_from_others(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float far = INFINITY, line[] = { 1, 2, far, 4 }, twice[] = { 2, 4, far, 8 };
+    const tern_dev_t device = tern_default_device();
+    tern_tensor *x = tern_from_data(line, TERN_SHAPE(1, 1, 4), .device = device);
+    tern_set_requires_grad(x, true);
+    tern_tensor *y = tern_interpolate(x, { 4 }, .mode = TERN_LINEAR);
+    tern_backward(y, .gradient = tern_detach(x));
+    tern_tensor *of_x = tern_grad_of(x);
+    tern_tensor *z =
+        tern_set_requires_grad(tern_reshape(tern_detach(x), TERN_SHAPE(1, 1, 1, 4)), true);
+    tern_tensor *two = tern_interpolate(z, { 2, 4 }, .mode = TERN_BILINEAR);
+    tern_backward(two, .gradient = tern_detach(two));
+    assert_no_error();
+    float got[5][4];
+    tern_read(y, TERN_F32, got[0], sizeof got[0]);
+    tern_read(of_x, TERN_F32, got[1], sizeof got[1]);
+    tern_read(two, TERN_F32, got[2], 2 * sizeof got[2]);
+    tern_read(tern_grad_of(z), TERN_F32, got[4], sizeof got[4]);
+    assert_no_error();
+    for (int i = 0; i < 20; i++)
+        assert_true(got[i / 4][i % 4] == (i < 16 ? line : twice)[i % 4]);
+}
+
 /* In evaluation a layer with running statistics uses them. */
 static void test_instance_norm_keeps_statistics_when_asked(void **state)
 {
@@ -229,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_initial_values_have_the_bounds_of_pytorch),
         cmocka_unit_test(test_a_network_of_them_learns),
         cmocka_unit_test(test_images_come_to_a_size),
+        cmocka_unit_test(test_cells_that_stay_take_nothing_from_others),
         cmocka_unit_test(test_instance_norm_keeps_statistics_when_asked),
         cmocka_unit_test(test_layers_describe_themselves),
         cmocka_unit_test(test_options_that_make_images_huge),

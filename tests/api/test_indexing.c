@@ -208,6 +208,13 @@ static void test_index_select(void **state)
     assert_outside("index 2 at position 0 is outside");
     assert_refused(tern_index_select(x, 0, tern_neg(tern_ones(TERN_SHAPE(2), TERN_I64))));
     assert_outside("index -1 at position 0");
+    if (tern_device(x).kind ==
+        TERN_KIND_CPU) { /* also of nothing; a device launches nothing then */
+        assert_null(tern_index_select(tern_zeros(TERN_SHAPE(2, 0, 2)), 2, index));
+        assert_error(TERN_ERR_INDEX, "index 2 at position 0 is outside dimension 2, which has 2");
+    }
+    tern_tensor *empty = tern_index_select(tern_zeros(TERN_SHAPE(0, 3)), 1, index);
+    assert_int_equal(tern_size(empty, 1), 2);
     assert_null(tern_index_select(x, 0, indices_2x2()));
     assert_error(TERN_ERR_SHAPE, "1-D or 0-dim");
     assert_null(tern_index_select(x, 0, tern_ones(TERN_SHAPE(1))));

@@ -58,6 +58,27 @@ static void test_evaluating_leaves_the_versions_of_running_statistics(void **sta
                  2 * (6 - 2) / 4.0 + 0.5, 1e-5);
 }
 
+/* Evaluating, one x or gradient that is not finite leaves the others alone: of columns and of planes. */
+static void test_evaluating_gradients_do_not_look_at_x(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float xs[] = { 1, 2, INFINITY, 3, NAN, -1 }, gs[] = { 1, 2, 3, INFINITY, -0.0f, -4 };
+    const tern_shape_t shapes[] = { TERN_SHAPE(3, 2), TERN_SHAPE(1, 2, 3) };
+    for (int k = 0; k < 2; k++) {
+        tern_tensor *x = tern_from_data(xs, shapes[k], .requires_grad = true);
+        tern_tensor *y =
+            tern_batch_norm(x, .running_mean = tern_zeros(TERN_SHAPE(2)),
+                            .running_var = tern_full(4, TERN_SHAPE(2)), .eps = TERN_ZERO);
+        tern_backward(y, .gradient = tern_from_data(gs, shapes[k]));
+        float got[6];
+        tern_read(tern_grad_of(x), TERN_F32, got, sizeof got);
+        assert_no_error();
+        for (int i = 0; i < 6; i++)
+            assert_true(got[i] == gs[i] / 2 && signbit(got[i]) == signbit(gs[i]));
+    }
+}
+
 static void test_images_keep_their_memory_format(void **state)
 {
     (void)state;
@@ -489,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_training_normalises_and_updates_running_statistics),
         cmocka_unit_test(test_evaluating_uses_running_statistics_and_keeps_them),
         cmocka_unit_test(test_evaluating_leaves_the_versions_of_running_statistics),
+        cmocka_unit_test(test_evaluating_gradients_do_not_look_at_x),
         cmocka_unit_test(test_images_keep_their_memory_format),
         cmocka_unit_test(test_sums_over_many_rows),
         cmocka_unit_test(test_batch_norm_explains_mistakes),
