@@ -20,6 +20,11 @@ extern const struct core_no_options {
          : (__typeof__(args))(const void *)((const char *)&core_no_options + \
                                             0 * sizeof(char[sizeof *(args) <= 256 ? 1 : -1])))
 
+/* The same where a tensor among them is required: a struct of an older header, which ends before ours does,
+ * stands for none, too, and the tensor is missing. */
+#define core_whole_options(args) \
+    core_options((args) != NULL && (args)->size_ >= sizeof *(args) ? (args) : NULL)
+
 /* Zeros that are meant (tern/base.h). */
 static inline bool core_zero_meant(double option)
 {

@@ -6,6 +6,8 @@
  * record owns, and a 0-dim operand stays as it is. */
 #include "core/rules.h"
 
+#include <stdio.h>
+
 #include "core/promote.h"
 
 /* ---- geometry --------------------------------------------------------------------------------- */
@@ -275,13 +277,13 @@ static bool out_elementwise(core_call *call, tern_dtype_t dtype, int ndim, const
 }
 
 /* What operand i becomes before the kernel: the dtype in which the operands meet, but f32 for the plain
- * scalar that a half tensor is multiplied or divided by, or that lerp weighs with. That is PyTorch's rule on the CPU: the
- * arithmetic is in f32, and the scalar is not rounded before it. */
+ * scalar that a half tensor is multiplied or divided by (floor_div, too), or that lerp weighs with. That is
+ * PyTorch's rule on the CPU: the arithmetic is in f32, and the scalar is not rounded before it. */
 static tern_dtype_t operand_dtype(const core_call *call, int i, tern_dtype_t dtype)
 {
     const int id = call->op->id_;
-    const bool scales =
-        ((id == TERN_OP_mul || id == TERN_OP_div) && i == 1) || (id == TERN_OP_lerp && i == 2);
+    const bool second = id == TERN_OP_mul || id == TERN_OP_div || id == TERN_OP_floor_div;
+    const bool scales = (second && i == 1) || (id == TERN_OP_lerp && i == 2);
     return scales && (dtype == TERN_F16 || dtype == TERN_BF16) &&
                    core_is_host_scalar(call->in[i]) && !core_input_needs_grad(call, i)
                ? TERN_F32
@@ -376,12 +378,28 @@ __attribute__((always_inline)) static inline bool binary_at_once(core_call *call
     return true;
 }
 
+bool core_check_subtracted(core_call *call)
+{
+    for (int i = 0; call->op->id_ == TERN_OP_sub && i < 2; i++) {
+        char name[CORE_OPERAND_BYTES], advice[128];
+        if (core_view(call, i)->dtype != TERN_BOOL)
+            continue;
+        core_operand_name(call->op, i, name);
+        (void)snprintf(advice, sizeof advice,
+                       "tern_logical_xor or tern_logical_not, or tern_cast(%s, TERN_F32)", name);
+        return core_fail(call, TERN_ERR_DTYPE, advice,
+                         "%s is bool, of which there is no difference", name);
+    }
+    return true;
+}
+
 /* `dtype` is where the operands meet; NONE as out_dtype means the same. */
 static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t out_dtype)
 {
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];
-    if (!core_broadcast(call, core_view(call, 0), core_view(call, 1), &ndim, dims))
+    if (!core_check_subtracted(call) ||
+        !core_broadcast(call, core_view(call, 0), core_view(call, 1), &ndim, dims))
         return false;
     if (call->preset && !prepare_inplace(call, &dtype, ndim, dims))
         return false;

@@ -23,14 +23,18 @@ static bool makes_floats(tern_op_id id)
     return core_op_table[id].rule == rule_binary_float;
 }
 
-/* An operand as a tensor. A number that scales a half tensor stays f32 (see operand_dtype in rules.c),
- * and one beside integers that become floats is not wrapped into their dtype first. */
+/* An operand as a tensor. A number that scales a half tensor, which is the `second` operand then, stays f32
+ * (see operand_dtype in rules.c), and one beside integers that become floats is not wrapped into their dtype
+ * first. */
 static tern_tensor *begin_operand(tern_thread *self, tern_op_id id, tern_site_t site,
-                                  tern_operand operand, tern_operand other)
+                                  tern_operand operand, tern_operand other, bool second)
 {
     const tern_tensor *t = other.kind_ == 0 ? other.value_.tensor : NULL;
-    if (operand.kind_ != 0 && (id == TERN_OP_mul || id == TERN_OP_div) && is_half(t))
+    const bool scales = id == TERN_OP_mul || id == TERN_OP_div || id == TERN_OP_floor_div;
+    if (operand.kind_ != 0 && second && scales && is_half(t))
         return core_number_new(self, site, operand, TERN_F32);
+    if (operand.kind_ == TERN_NUMBER_BOOL && id == TERN_OP_sub) /* refused */
+        return core_number_new(self, site, operand, TERN_BOOL);
     if (operand.kind_ == TERN_NUMBER_INT && makes_floats(id) && t != NULL &&
         !tern_dtype_is_float((tern_dtype_t)t->view.dtype))
         return core_number_new(self, site, operand, TERN_I64);
@@ -45,11 +49,11 @@ static bool is_widened(tern_op_id id, const tern_tensor *t)
 
 /* The same for a call that makes its result, which autocast looks at: a number comes as it will be read. */
 static tern_tensor *begin_cast_operand(tern_thread *self, tern_op_id id, tern_site_t site,
-                                       tern_operand operand, tern_operand other)
+                                       tern_operand operand, tern_operand other, bool second)
 {
     if (operand.kind_ != 0 && other.kind_ == 0 && is_widened(id, other.value_.tensor))
         return core_number_new(self, site, operand, TERN_F32);
-    return begin_operand(self, id, site, operand, other);
+    return begin_operand(self, id, site, operand, other, second);
 }
 
 /* A number over a half tensor. Kernels take an f32 scalar beside it as their second operand only, so the
@@ -79,8 +83,8 @@ static __attribute__((noinline)) tern_tensor *with_numbers(tern_op_id id, tern_s
     }
     if (id == TERN_OP_div && a.kind_ != 0 && b.kind_ == 0 && is_half(b.value_.tensor))
         return divide_number(site, a, b.value_.tensor);
-    tern_tensor *x = begin_cast_operand(self, id, site, a, b);
-    tern_tensor *y = begin_cast_operand(self, id, site, b, a);
+    tern_tensor *x = begin_cast_operand(self, id, site, a, b, false);
+    tern_tensor *y = begin_cast_operand(self, id, site, b, a, true);
     tern_tensor *out = core_op2(id, site, NULL, x, y);
     core_operand_end(self, a, x);
     core_operand_end(self, b, y);
@@ -162,7 +166,7 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, tern_tensor *a, ter
     tern_thread *self = core_self();
     if (self->error_code != TERN_OK)
         return NULL;
-    tern_tensor *y = begin_operand(self, id, site, b, tern_operand_tensor(a));
+    tern_tensor *y = begin_operand(self, id, site, b, tern_operand_tensor(a), true);
     tern_tensor *out = core_op_inplace(id, site, NULL, a, y);
     core_operand_end(self, b, y);
     return out;
@@ -401,16 +405,28 @@ void back_minimum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
         grad_in[1] = winner_grad(grad, equal, tern_lt(a, b));
 }
 
-/* y = a - q b of a whole q, which is flat: the gradient of b is -q = (y - a) / b. */
+/* y = a - q b of a whole q, which is flat: the gradient of b is -q = (y - a) / b, or PyTorch's -q where that
+ * is not finite, as by 0 and by infinity. */
+static tern_tensor *quotient_grad(tern_op_ctx *ctx, tern_tensor *grad, bool floored)
+{
+    tern_tensor *a = tern_detach(core_saved_in(ctx, 0)), *b = tern_detach(core_saved_in(ctx, 1));
+    tern_tensor *by_rest = tern_div(tern_sub(tern_detach(core_saved_out(ctx, 0)), a), b);
+    tern_tensor *whole = floored ? tern_floor_div(a, b) : tern_trunc(tern_div(a, b));
+    return tern_mul(grad, tern_where(tern_isfinite(by_rest), by_rest, tern_neg(whole)));
+}
+
 void back_remainder(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     grad_in[0] = grad;
-    if (tern_needs_grad(ctx, 1)) {
-        tern_tensor *rest = core_saved_out(ctx, 0);
-        tern_tensor *quotient =
-            tern_div(tern_sub(rest, core_saved_in(ctx, 0)), core_saved_in(ctx, 1));
-        grad_in[1] = tern_mul(grad, tern_detach(quotient));
-    }
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = quotient_grad(ctx, grad, true);
+}
+
+void back_fmod(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = grad;
+    if (tern_needs_grad(ctx, 1))
+        grad_in[1] = quotient_grad(ctx, grad, false);
 }
 
 /* grad (x, -y) / (x^2 + y^2), and 0 at the origin, which has no angle: PyTorch's choice. */

@@ -85,7 +85,7 @@ static tern_tensor *run(tern_op_id id, tern_site_t site, const tern_binary_cross
 tern_tensor *tern_binary_cross_entropy_at(tern_site_t site,
                                           const tern_binary_cross_entropy_args *args)
 {
-    args = core_options(args);
+    args = core_whole_options(args);
     if (args->pos_weight != NULL) {
         (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "binary_cross_entropy",
                            "pos_weight belongs to logits\n  try "
@@ -98,5 +98,5 @@ tern_tensor *tern_binary_cross_entropy_at(tern_site_t site,
 tern_tensor *tern_binary_cross_entropy_with_logits_at(tern_site_t site,
                                                       const tern_binary_cross_entropy_args *args)
 {
-    return run(TERN_OP_binary_cross_entropy_with_logits, site, core_options(args));
+    return run(TERN_OP_binary_cross_entropy_with_logits, site, core_whole_options(args));
 }

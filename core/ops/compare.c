@@ -34,6 +34,8 @@ static tern_tensor *close_to(tern_tensor *x, tern_tensor *y, double rtol, double
         return close;
     if (!tern_dtype_is_float(tern_dtype(y)))
         y = tern_cast(y, tern_default_dtype());
+    if (tern_dtype(x) == TERN_BOOL) /* which has no difference */
+        x = tern_cast(x, tern_dtype(y));
     tern_tensor *apart = tern_abs(tern_sub(x, y));
     tern_tensor *allowed = tern_add(tern_abs(tern_mul(y, rtol)), atol);
     tern_tensor *within = tern_logical_and(tern_isfinite(apart), tern_le(apart, allowed));

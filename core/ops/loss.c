@@ -68,6 +68,18 @@ tern_tensor *core_widened(tern_tensor *t)
 
 typedef tern_tensor *(*loss_fn)(tern_tensor *x, tern_tensor *y, double option);
 
+/* PyTorch broadcasts first: a 0-dim operand counts as any other where dtypes meet. Truth, which has no
+ * difference, does for losses that are no difference alone. */
+static bool meet(core_call *call)
+{
+    const tern_dtype_t a = tern_dtype(call->in[0]), b = tern_dtype(call->in[1]);
+    const bool truth = a == TERN_BOOL || b == TERN_BOOL;
+    if (a == b || (truth && call->op->id_ == TERN_OP_l1_loss))
+        return true;
+    const tern_dtype_t dtype = tern_promote(a, b);
+    return core_cast_input(call, 0, dtype) && core_cast_input(call, 1, dtype);
+}
+
 /* A loss by element of two operands, which autocast has seen. */
 static tern_tensor *of_pairs(tern_op_id id, tern_site_t site, tern_tensor *x, tern_tensor *y,
                              int reduction, loss_fn loss, double option)
@@ -76,12 +88,17 @@ static tern_tensor *of_pairs(tern_op_id id, tern_site_t site, tern_tensor *x, te
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];
     core_compose_begin(&frame, id, site, 2, (tern_tensor *[]){ x, y });
+    core_call *call = &frame.call;
     tern_tensor *out = NULL;
-    if (core_compose_check(&frame) && core_check_reduction(&frame.call, reduction, TERN_NONE) &&
+    if (core_compose_check(&frame) && core_check_reduction(call, reduction, TERN_NONE) &&
         core_compose_cast(&frame) &&
-        core_broadcast(&frame.call, core_view(&frame.call, 0), core_view(&frame.call, 1), &ndim,
-                       dims))
-        out = core_reduce_loss(loss(frame.call.in[0], frame.call.in[1], option), reduction);
+        core_broadcast(call, core_view(call, 0), core_view(call, 1), &ndim, dims)) {
+        const tern_dtype_t of_x = tern_dtype(call->in[0]);
+        tern_tensor *each = meet(call) ? loss(call->in[0], call->in[1], option) : NULL;
+        if (id == TERN_OP_huber_loss && each != NULL && tern_dtype_is_float(of_x))
+            each = tern_cast(each, of_x); /* as PyTorch's */
+        out = core_reduce_loss(each, reduction);
+    }
     return core_compose_end(&frame, out);
 }
 
@@ -151,7 +168,7 @@ tern_tensor *tern_l1_loss_at(tern_site_t site, tern_tensor *x, tern_tensor *y, i
 
 tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_args *args)
 {
-    tern_smooth_l1_loss_args a = *core_options(args);
+    tern_smooth_l1_loss_args a = *core_whole_options(args);
     a.beta = core_given(a.beta, 1);
     if (!(a.beta >= 0)) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "smooth_l1_loss",
@@ -163,7 +180,7 @@ tern_tensor *tern_smooth_l1_loss_at(tern_site_t site, const tern_smooth_l1_loss_
 
 tern_tensor *tern_huber_loss_at(tern_site_t site, const tern_huber_loss_args *args)
 {
-    tern_huber_loss_args a = *core_options(args);
+    tern_huber_loss_args a = *core_whole_options(args);
     a.delta = core_given(a.delta, 1);
     if (!(a.delta > 0)) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, "huber_loss",
@@ -203,7 +220,7 @@ static tern_tensor *divergence(core_frame *frame, const tern_kl_div_args *args)
 tern_tensor *tern_kl_div_at(tern_site_t site, const tern_kl_div_args *args)
 {
     core_frame frame;
-    tern_kl_div_args a = *core_options(args);
+    tern_kl_div_args a = *core_whole_options(args);
     core_compose_begin(&frame, TERN_OP_kl_div, site, 2, (tern_tensor *[]){ a.x, a.target });
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) &&

@@ -33,6 +33,7 @@ static tern_tensor *losses(core_call *call, int64_t ignored, int reduction)
     tern_tensor *mass = tern_cast(counts, tern_dtype(each));
     if (weight != NULL) {
         tern_tensor *of_target = tern_embedding(core_widened(tern_detach(weight)), classes);
+        of_target = tern_where(counts, of_target, 0.0);
         each = tern_mul(each, of_target);
         mass = tern_mul(mass, of_target);
     }
@@ -47,7 +48,7 @@ static tern_tensor *losses(core_call *call, int64_t ignored, int reduction)
 tern_tensor *tern_nll_loss_at(tern_site_t site, const tern_nll_loss_args *args)
 {
     core_frame frame;
-    tern_nll_loss_args a = *core_options(args);
+    tern_nll_loss_args a = *core_whole_options(args);
     core_compose_begin(&frame, TERN_OP_nll_loss, site, 3,
                        (tern_tensor *[]){ a.x, a.target, a.weight });
     tern_tensor *out = NULL;

@@ -149,7 +149,7 @@ static tern_dtype_t computed_in(tern_op_id id, tern_dtype_t from, tern_dtype_t t
 static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
                               const tern_reduce_args *args)
 {
-    args = core_options(args);
+    args = core_whole_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_reduce attr = { .keepdim = args->keepdim, .correction = args->correction };
     if (id == TERN_OP_var || id == TERN_OP_std)

@@ -51,7 +51,8 @@ void back_mean(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_view *x = core_input_view(ctx, 0);
     const uint32_t reduced = core_ctx_attr(ctx, tern_attr_reduce).dims;
-    tern_tensor *share = tern_div(grad, (double)reduce_count(x, reduced));
+    const int64_t count = reduce_count(x, reduced);
+    tern_tensor *share = count > 0 ? tern_div(grad, (double)count) : grad; /* of none: no 1 / 0 */
     grad_in[0] = tern_expand(reduce_with_dims(share, x, reduced), whole_shape(x));
 }
 

@@ -25,7 +25,7 @@ static bool check_p(core_call *call, double p)
 
 tern_tensor *tern_norm_at(tern_site_t site, const tern_norm_args *args)
 {
-    args = core_options(args);
+    args = core_whole_options(args);
     tern_tensor *x = args->x, *out = NULL;
     tern_attr_vector_norm attr = { .keepdim = args->keepdim };
     attr.p = core_given(args->p, 2);

@@ -249,7 +249,8 @@ TERN_DECLARE_WITH_OPTIONS_(hardtanh)
 /* x cut to [min, max]; max where min is above it; NaN stays, and a limit that is NaN makes everything NaN.
  * Limits promote as in binary ops. No gradient at limits that are numbers. Limits that are tensors
  * broadcast, get gradients, and share that of an element that is equal to them. A limit that is a NULL
- * tensor is none; without any the call is an error. */
+ * tensor is none; without any the call is an error. A bare NULL is the number 0: tern_clamp_max, or
+ * (tern_tensor *)NULL. */
 TERN_API tern_tensor *tern_clamp_at(tern_site_t, tern_tensor *x, tern_operand min, tern_operand max);
 TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_operand min,
                                             tern_operand max);
@@ -266,8 +267,8 @@ TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_op
 #define TERN_NO_LIMIT_ tern_operand_tensor(NULL)
 
 /* ---- elementwise, two operands ----------------------------------------------------------------
- * add sub mul pow maximum minimum: promoted dtype; div: true division, integers become the default
- * float; comparisons: bool, not differentiable. In-place forms need the first operand to hold the
+ * add sub mul pow maximum minimum: promoted dtype, but no sub of bool; div: true division, integers become the
+ * default float; comparisons: bool, not differentiable. In-place forms need the first operand to hold the
  * result's shape and category (those of comparisons write 0 and 1); they compute where the operands meet
  * and round once.
  * floor_div remainder: as Python's // and %; fmod: as C's. Integers divided by 0 are an error on the
@@ -276,10 +277,10 @@ TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_op
  * logical_*: bool, of any dtypes, NaN is true. bitwise_*: integers, and, or and xor bool, too; shifts by
  * less than 0 or by the width or more leave nothing but the copies of the sign that come from the right.
  * None of floor_div, logical_* and bitwise_* is differentiable.
- * Beside f16 and bf16 a number is rounded first, but in mul and div, which keep it in f32. Beside integers a
- * whole number wraps into their dtype, but in div and atan2, which make floats of both. A number to which
- * integers or half types are raised has to fit their dtype, and integers have no negative integer powers; truth to
- * the power of a bool is truth, of two bool tensors there is no pow. */
+ * Beside f16 and bf16 a number is rounded first, but in mul, and as a divisor in div and floor_div, which keep
+ * it in f32. Beside integers a whole number wraps into their dtype, but in div and atan2, which make floats of
+ * both. A number to which integers or half types are raised has to fit their dtype, and integers have no negative
+ * integer powers; truth to the power of a bool is truth, of two bool tensors there is no pow. */
 #define TERN_DECLARE_BINARY_(name) \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_operand a, tern_operand b);
 #define TERN_DECLARE_INPLACE_(name) \

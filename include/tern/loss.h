@@ -86,7 +86,7 @@ TERN_API tern_tensor *tern_l1_loss_at(tern_site_t, tern_tensor *x, tern_tensor *
 #define tern_l1_loss(x, y, reduction) tern_l1_loss_at(TERN_HERE, x, y, reduction)
 
 /* With d = |x - target|. smooth_l1: d^2 / (2 beta) below beta, d - beta / 2 from there on. huber: delta
- * times that, with delta for beta. torch.nn.functional.smooth_l1_loss and huber_loss. */
+ * times that, with delta for beta, in x's dtype. torch.nn.functional.smooth_l1_loss and huber_loss. */
 typedef struct tern_smooth_l1_loss_args {
     size_t size_;
     tern_tensor *x, *target; /* required */

@@ -274,6 +274,32 @@ static void test_a_number_over_half_types_stays_f32(void **state)
     assert_error(TERN_ERR_ARGUMENT, "div: b is NULL");
 }
 
+static void expect_half(tern_tensor *t, const float *want)
+{
+    assert_no_error();
+    assert_int_equal(tern_dtype_size(tern_dtype(t)), 2);
+    check_elements(tern_cast(t, TERN_F32), want, 3);
+}
+
+/* 0.1 is no half number: quotients by its rounded self may be whole where these are below. */
+static void test_a_divisor_of_whole_quotients_stays_f32(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float values[] = { 1, 3, 7 }, want[] = { 9, 29, 69 };
+    for (int k = 0; k < 2; k++) {
+        tern_tensor *h = tern_cast(real(values, 3), k == 0 ? TERN_F16 : TERN_BF16);
+        tern_tensor *tenth = tern_full(0.1, TERN_SCALAR_SHAPE, .device = { TERN_KIND_CPU });
+        expect_half(tern_floor_div(h, 0.1), want);
+        expect_half(tern_floor_div(h, tenth), want);
+        expect_half(tern_floor_div(h, tern_cast(tenth, TERN_F64)), want);
+        expect_half(tern_floor_div_(tern_clone(h), 0.1), want);
+        expect_half(tern_floor_div_(tern_clone(h), tenth), want);
+        expect_half(tern_floor_div(h, 70000), (const float[]){ 0, 0, 0 });
+        expect_half(tern_floor_div(7.5, h), (const float[]){ 7, 2, 1 });
+    }
+}
+
 /* ---- three operands ----------------------------------------------------------------------------- */
 
 static tern_tensor *ones(tern_dtype_t dtype)
@@ -388,6 +414,29 @@ static void test_the_gradient_of_an_angle_at_the_origin(void **state)
         assert_close(slope[i], want_y[i], 1e-7);
 }
 
+/* PyTorch's gradients of the divisor: by infinities and by 0. */
+static void test_the_gradient_of_a_divisor_at_the_ends(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    enum { N = 8 };
+    const float far = INFINITY, x[N] = { -1, 1, 5, -5, -5, 0, 7, -7 };
+    const float y[N] = { far, -far, 0, 0, -0.0f, 0, 2, 2 };
+    const float want[2][N] = { { 1, 1, -far, far, -far, NAN, -3, 4 },
+                               { 0, 0, -far, far, -far, NAN, -3, 3 } };
+    for (int k = 0; k < 2; k++) {
+        tern_tensor *b = tern_set_requires_grad(real(y, N), true);
+        tern_tensor *rest = k == 0 ? tern_remainder(real(x, N), b) : tern_fmod(real(x, N), b);
+        tern_backward(rest, .gradient = tern_ones_like(rest));
+        float got[N];
+        tern_read(tern_grad_of(b), TERN_F32, got, sizeof got);
+        assert_no_error();
+        for (int i = 0; i < N; i++)
+            if (isnan(want[k][i]) ? !isnan(got[i]) : got[i] != want[k][i])
+                fail_msg("%d: %g of %g by %g", k, (double)got[i], (double)x[i], (double)y[i]);
+    }
+}
+
 static void test_masked_fill_and_its_mistakes(void **state)
 {
     (void)state;
@@ -488,11 +537,13 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_held_in_place),
         cmocka_unit_test(test_numbers_are_not_wrapped_where_floats_are_made),
         cmocka_unit_test(test_a_number_over_half_types_stays_f32),
+        cmocka_unit_test(test_a_divisor_of_whole_quotients_stays_f32),
         cmocka_unit_test(test_three_operands_meet_at_once),
         cmocka_unit_test(test_half_types_are_weighed_in_f32),
         cmocka_unit_test(test_three_operands_in_place),
         cmocka_unit_test(test_gradients_through_what_is_written),
         cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
+        cmocka_unit_test(test_the_gradient_of_a_divisor_at_the_ends),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),
         cmocka_unit_test(test_numbers_that_no_element_can_be),
         cmocka_unit_test(test_nothing_is_owned_twice),

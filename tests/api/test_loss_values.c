@@ -122,6 +122,65 @@ static void test_distances_of_any_size_and_width(void **state)
     assert_no_error();
 }
 
+/* PyTorch's: of operands of several dtypes, one of which is 0-dim, and of truth. */
+static void test_dtypes_of_distances(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_dtype_t dtypes[] = { TERN_BF16, TERN_F32, TERN_F64, TERN_BOOL };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 4; j++)
+            for (int flat = 0; flat < 3; flat++) {
+                tern_tensor *x = tern_ones(flat == 1 ? TERN_SCALAR_SHAPE : TERN_SHAPE(3), dtypes[i],
+                                           tern_default_device());
+                tern_tensor *y = tern_zeros(flat == 2 ? TERN_SCALAR_SHAPE : TERN_SHAPE(3),
+                                            dtypes[j], tern_default_device());
+                tern_set_requires_grad(x, true);
+                const tern_dtype_t meet = tern_promote(dtypes[i], dtypes[j]);
+                tern_tensor *squares = tern_mse_loss(x, y, TERN_MEAN),
+                            *huber = tern_huber_loss(x, y);
+                tern_tensor *smooth = tern_smooth_l1_loss(x, y);
+                assert_no_error();
+                assert_int_equal(tern_dtype(squares), meet);
+                assert_int_equal(tern_dtype(smooth), meet);
+                assert_int_equal(tern_dtype(huber), dtypes[i]);
+                assert_close(tern_item(huber), 0.5, 0);
+                tern_tensor *lines = tern_l1_loss(x, y, TERN_MEAN);
+                if (dtypes[j] == TERN_BOOL) {
+                    assert_error(TERN_ERR_DTYPE, "is bool");
+                    continue;
+                }
+                assert_int_equal(tern_dtype(lines), meet);
+                tern_backward(lines);
+                assert_close(tern_item(tern_sum(tern_grad_of(x))), 1, 1e-2);
+            }
+}
+
+/* ---- classes ----------------------------------------------------------------------------------- */
+
+/* A weight of class 0 that is not finite is not that of an ignored target. */
+static void test_ignored_targets_take_no_weight(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_dev_t device = tern_default_device();
+    const double weights[] = { (double)INFINITY, (double)NAN };
+    for (int i = 0; i < 2; i++) {
+        const float logs[] = { -1, -2, -1, -2 }, both[] = { (float)weights[i], 3 };
+        tern_tensor *x = tern_from_data(logs, TERN_SHAPE(2, 2), .device = device);
+        tern_tensor *weight = tern_from_data(both, TERN_SHAPE(2), .device = device);
+        tern_tensor *target =
+            tern_from_data(((int64_t[]){ 1, -100 }), TERN_SHAPE(2), TERN_I64, .device = device);
+        tern_set_requires_grad(x, true);
+        tern_tensor *loss = tern_nll_loss(x, target, weight, TERN_SUM);
+        assert_close(tern_item(loss), 6, 0);
+        tern_backward(loss);
+        assert_no_error();
+        check_elements(tern_grad_of(x), (float[]){ 0, -3, 0, 0 }, 4);
+        assert_close(tern_item(tern_nll_loss(x, target, weight)), 2, 0);
+    }
+}
+
 /* ---- angles ------------------------------------------------------------------------------------ */
 
 /* Rows of two, f64 on their way in. */
@@ -196,6 +255,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_no_probability_is_refused),
         cmocka_unit_test(test_distances_of_any_size_and_width),
+        cmocka_unit_test(test_dtypes_of_distances),
+        cmocka_unit_test(test_ignored_targets_take_no_weight),
         cmocka_unit_test(test_angles_of_vectors_of_any_length),
     };
     return check_run(tests, NULL, NULL);

@@ -213,6 +213,18 @@ static void test_reductions_choose_their_dtype(void **state)
     assert_values(tern_mean(ROW(257, 259, 252), .dtype = TERN_BF16), 256);
 }
 
+/* The mean of nothing passes nothing on, and nothing comes back to its gradient: 0, not NaN. */
+static void test_second_derivatives_of_the_mean_of_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_zeros(TERN_SHAPE(2, 0), .requires_grad = true), *of_x, *of_go;
+    tern_tensor *go = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    tern_grad(tern_mean(x, TERN_DIMS(1)), &x, 1, &of_x, .gradient = go, .create_graph = true);
+    tern_grad(of_x, &go, 1, &of_go, .gradient = tern_zeros(TERN_SHAPE(2, 0)));
+    assert_values(of_go, 0, 0);
+}
+
 static void test_reductions_of_nothing(void **state)
 {
     (void)state;
@@ -459,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_new_values_stop_the_gradient),
         cmocka_unit_test(test_reductions_over_any_dimensions),
         cmocka_unit_test(test_reductions_choose_their_dtype),
+        cmocka_unit_test(test_second_derivatives_of_the_mean_of_nothing),
         cmocka_unit_test(test_reductions_of_nothing),
         cmocka_unit_test(test_ties_share_or_the_first_wins),
         cmocka_unit_test(test_ties_at_infinity_and_nan_share_the_middle),

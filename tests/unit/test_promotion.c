@@ -119,6 +119,31 @@ static bool same(tern_tensor *a, tern_tensor *b)
 }
 
 /* What PyTorch 2.15's pow does with numbers, for each dtype. */
+static void test_no_difference_of_bool(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2)), *truth = tern_gt(x, 0), *one = tern_any(truth);
+    const bool yes = true;
+#define NO_DIFFERENCE(call, name)                                                               \
+    do {                                                                                        \
+        assert_null(call);                                                                      \
+        assert_error(TERN_ERR_DTYPE, "sub: " name " is bool, of which there is no difference"); \
+    } while (0)
+    NO_DIFFERENCE(tern_sub(truth, truth), "a");
+    NO_DIFFERENCE(tern_sub(truth, x), "a");
+    NO_DIFFERENCE(tern_sub(x, truth), "b");
+    NO_DIFFERENCE(tern_sub(x, one), "b");
+    NO_DIFFERENCE(tern_sub(1, truth), "b");
+    NO_DIFFERENCE(tern_sub(truth, 1.5), "a");
+    NO_DIFFERENCE(tern_sub(truth, yes), "a");
+    NO_DIFFERENCE(tern_sub(x, yes), "b");
+    NO_DIFFERENCE(tern_sub_(x, truth), "b");
+    NO_DIFFERENCE(tern_sub_(x, yes), "b");
+#undef NO_DIFFERENCE
+    assert_close(tern_item(tern_sum(tern_sub(x, 1))), 0, 0);
+}
+
 static void test_powers_by_numbers(void **state)
 {
     (void)state;
@@ -263,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_a_number_changes_the_kind_only),
         cmocka_unit_test(test_numbers_take_the_default_float),
         cmocka_unit_test(test_division_is_true_and_comparisons_are_bool),
+        cmocka_unit_test(test_no_difference_of_bool),
         cmocka_unit_test(test_powers_by_numbers),
         cmocka_unit_test(test_a_number_is_at_most_the_greatest_of_a_float_dtype),
         cmocka_unit_test(test_in_place_needs_a_kind_that_holds_the_result),
