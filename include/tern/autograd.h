@@ -107,7 +107,7 @@ TERN_API tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tenso
 /* What a forward or backward function of an op may ask. In backward, saved tensors are checked: one
  * that was changed in place since is an error that names the op and the site. */
 typedef struct tern_op_ctx tern_op_ctx; /* NULL is an error, as is a question that forward cannot answer */
-TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only */
+TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only; retains t */
 /* Backward: the i-th that tern_save was given, of an op with a rule the i-th that `save` and then `save_out`
  * name; borrowed. In grad mode inputs and the result have their history. */
 TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i);
