@@ -32,7 +32,7 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_layer_norm_layer(7), "layer_norm(size=7, eps=1e-05)");
     assert_described(tern_rms_norm_layer(7), "rms_norm(size=7)");
     assert_described(tern_rms_norm_layer(7, .eps = -0.0), "rms_norm(size=7, eps=0)");
-    assert_null(tern_layer_norm_layer(.shape = { 7, 7 }));
+    assert_null(tern_layer_norm_layer(.shape = { 7, 7, { 0 } }));
     assert_error(TERN_ERR_ARGUMENT, "layer_norm_layer: 'shape' is bare numbers");
     assert_described(tern_layer_norm_layer(7, .eps = -0.0), "layer_norm(size=7, eps=0)");
     assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),

@@ -186,9 +186,9 @@ static void test_reductions_over_any_dimensions(void **state)
                   1.25);
     assert_null(tern_sum(x, TERN_DIMS(1, -2)));
     assert_error(TERN_ERR_ARGUMENT, "sum: dimension 1 is named twice");
-    assert_null(tern_sum(x, .dims = { 1, true })); /* as tern_sum(x, 1, true) */
+    assert_null(tern_sum(x, .dims = { 1, true, { 0 } })); /* as tern_sum(x, 1, true) */
     assert_error(TERN_ERR_ARGUMENT, "sum: bare numbers are no list of dimensions");
-    assert_null(tern_norm(x, .dims = { -1 }));
+    assert_null(tern_norm(x, .dims = { -1, 0, { 0 } }));
     assert_error(TERN_ERR_ARGUMENT, "norm: bare numbers are no list of dimensions");
     assert_null(tern_sum(x, TERN_DIMS(3)));
     assert_error(TERN_ERR_ARGUMENT, "dimension 3 is outside -3 .. 2");

@@ -399,7 +399,7 @@ static void test_bad_callbacks_are_refused(void **state)
     expect_error(TERN_ERR_ARGUMENT, "count is 0");
     assert_null(tern_dataset_from_callback(4, fetch_square));
     expect_error(TERN_ERR_ARGUMENT, "x_shape is missing");
-    assert_null(tern_dataset_from_callback(4, fetch_square, .x_shape = { 28, 28 }));
+    assert_null(tern_dataset_from_callback(4, fetch_square, .x_shape = { 28, 28, { 0 } }));
     expect_error(TERN_ERR_ARGUMENT, "a shape is bare numbers");
     assert_null(tern_dataset_from_callback(4, fetch_square, TERN_SHAPE(1LL << 62, 8)));
     expect_error(TERN_ERR_SHAPE, "cannot have that shape");
