@@ -289,7 +289,7 @@ static void test_a_divisor_of_whole_quotients_stays_f32(void **state)
     const float values[] = { 1, 3, 7 }, want[] = { 9, 29, 69 };
     for (int k = 0; k < 2; k++) {
         tern_tensor *h = tern_cast(real(values, 3), k == 0 ? TERN_F16 : TERN_BF16);
-        tern_tensor *tenth = tern_full(0.1, TERN_SCALAR_SHAPE, .device = { TERN_KIND_CPU });
+        tern_tensor *tenth = tern_full(0.1, TERN_SCALAR_SHAPE, .device = TERN_CPU);
         expect_half(tern_floor_div(h, 0.1), want);
         expect_half(tern_floor_div(h, tenth), want);
         expect_half(tern_floor_div(h, tern_cast(tenth, TERN_F64)), want);
