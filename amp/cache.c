@@ -103,8 +103,8 @@ bool amp_cast_weight(core_call *call, int i, tern_dtype_t dtype, bool *out_made)
         return core_replace_input(call, i, core_retain(place->cast));
     if (!cast_recorded(call, i, dtype))
         return false;
-    place = find_place(
-        self, weight); /* running out of memory asks the program, which may empty the cache */
+    /* again: running out of memory asks the program, which may have emptied the cache */
+    place = find_place(self, weight);
     if (place == NULL)
         return true;
     if (place->source != NULL) {

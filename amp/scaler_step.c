@@ -48,41 +48,41 @@ static int place_of(pass *u, tern_dev_t dev)
     return u->devices++;
 }
 
-static bool refuse_f16(tern_site_t site, tern_tensors_t params)
+static const char *name_of(tern_tensors_t params, int64_t i)
 {
-    for (int64_t i = 0; i < params.count; i++) {
-        tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        if (grad == NULL || tern_dtype(grad) != TERN_F16)
-            continue;
-        (void)tern_fail_at(site, TERN_ERR_DTYPE, "scaler_unscale",
-                           "attempting to unscale f16 gradients: that of parameter '%s'\n  try f32 "
-                           "parameters: autocast makes what is computed f16, not what is trained",
-                           params.names != NULL && params.names[i] != NULL ? params.names[i] : "?");
-        return false;
-    }
-    return true;
+    return params.names != NULL && params.names[i] != NULL ? params.names[i] : "?";
 }
 
 /* Everything that may be refused is before the first gradient is divided: none is divided twice when the call is
  * repeated. */
-static bool prepare(pass *u, tern_site_t site, tern_tensors_t params)
+static bool can_unscale(tern_site_t site, tern_tensors_t params)
 {
-    for (int64_t i = 0; i < params.count; i++) {
+    static const char what[] = "scaler_unscale";
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        if (grad == NULL)
-            continue;
-        if (place_of(u, tern_device(grad)) < 0)
-            return false;
-        if (u->unscales && tern_overlaps_itself(grad)) {
-            (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "scaler_unscale",
+        if (grad != NULL && tern_dtype(grad) == TERN_F16)
+            (void)tern_fail_at(
+                site, TERN_ERR_DTYPE, what,
+                "attempting to unscale f16 gradients: that of parameter '%s'\n  try f32 "
+                "parameters: autocast makes what is computed f16, not what is trained",
+                name_of(params, i));
+        else if (grad != NULL && tern_overlaps_itself(grad))
+            (void)tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                                "several elements of the gradient of parameter '%s', which is "
                                "written, share one place in memory\n  try tern_contiguous first",
-                               params.names != NULL && params.names[i] != NULL ? params.names[i]
-                                                                               : "?");
-            return false;
-        }
+                               name_of(params, i));
     }
     return !tern_failed();
+}
+
+/* Flags on all devices where there are gradients, before one is divided. */
+static void make_places(pass *u, tern_tensors_t params)
+{
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
+        tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        if (grad != NULL)
+            (void)place_of(u, tern_device(grad));
+    }
 }
 
 /* Fills the entry's flags and causes. */
@@ -93,8 +93,8 @@ static bool run_pass(tern_site_t site, tern_grad_scaler *scaler, const tern_opti
     const int64_t first = amp_first_number(scaler, opt);
     amp_frame frame = amp_enter(site, false);
     pass u = { .scaler = scaler, .unscales = unscales };
-    const bool ready = prepare(&u, site, params);
-    for (int64_t i = 0; ready && i < params.count && !tern_failed(); i++) {
+    make_places(&u, params);
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
         const int d = grad != NULL ? place_of(&u, tern_device(grad)) : -1;
         if (d >= 0)
@@ -148,7 +148,7 @@ tern_status_t tern_scaler_unscale_at(tern_site_t site, tern_grad_scaler *scaler,
     if (entry->stage == AMP_STEPPED)
         return tern_fail_at(site, TERN_ERR_STATE, what,
                             "is called after the step of this optimizer");
-    if (refuse_f16(site, tern_optimizer_params(opt, -1)) &&
+    if (can_unscale(site, tern_optimizer_params(opt, -1)) &&
         run_pass(site, scaler, opt, entry, true))
         entry->stage = AMP_UNSCALED;
     return tern_error_code();

@@ -182,19 +182,18 @@ tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const t
 {
     const tern_thread *self = core_self();
     const core_storage *host = out->view.dev.kind == TERN_KIND_CPU ? out->storage : in->storage;
-    transfer t = {
-        .site = site,
-        .to = out->view.dev,
-        .from = in->view.dev,
-        .dst = out->view.data,
-        .src = in->view.data,
-        .bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype),
-        .to_stream = core_stream_on(self, out->view.dev),
-        .from_stream = core_stream_on(self, in->view.dev),
-        /* when others' memory is free again is theirs to know: it may be page-locked, too */
-        .non_blocking = non_blocking && host->release == NULL,
-        .pinned = host->cache_class == CORE_CACHE_PINNED ? host : NULL
-    };
+    /* when others' memory is free again is theirs to know: it may be page-locked, too */
+    const bool may_queue = non_blocking && host->release == NULL;
+    transfer t = { .site = site,
+                   .to = out->view.dev,
+                   .from = in->view.dev,
+                   .dst = out->view.data,
+                   .src = in->view.data,
+                   .bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype),
+                   .to_stream = core_stream_on(self, out->view.dev),
+                   .from_stream = core_stream_on(self, in->view.dev),
+                   .non_blocking = may_queue,
+                   .pinned = host->cache_class == CORE_CACHE_PINNED ? host : NULL };
     const tern_status_t code = run(&t);
     *out_waited = t.waited;
     return code;

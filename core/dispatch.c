@@ -360,8 +360,6 @@ static __attribute__((noinline, cold)) bool takes_here(core_call *call, tern_dty
     const bool on_cpu = call->dev.kind == TERN_KIND_CPU;
     if (op->dtypes_cpu & B(dtype))
         return on_cpu || unsupported(call);
-    if (!core_check_subtracted(call))
-        return false;
     if (call->n_in > 0)
         return core_check_dtype(call, 0, op->dtypes | (on_cpu ? op->dtypes_cpu : 0));
     return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s", tern_dtype_name(dtype));

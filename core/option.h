@@ -38,12 +38,14 @@ static inline double core_given(double option, double otherwise)
     return core_zero_meant(option) ? 0 : option != 0 ? option : otherwise;
 }
 
-/* An index that counts only beside its switch, which alone can say that 0 is meant: one that is given without it is
- * an error, since it was meant, but for 0 and what holds `otherwise`. */
+/* An index that is given, of options where 0 is one. */
 static inline int64_t core_index_meant(int64_t index)
 {
     return index == TERN_ZERO ? 0 : index;
 }
+
+/* An index that counts only beside its switch, which alone can say that 0 is meant: one that is given without it is
+ * an error, since it was meant, but for 0 and what holds `otherwise`. */
 bool core_check_switch(tern_site_t site, const char *what, const char *option, int64_t index,
                        const char *name, bool on, int64_t otherwise);
 enum { CORE_IGNORED = -100 };

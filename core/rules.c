@@ -6,8 +6,6 @@
  * record owns, and a 0-dim operand stays as it is. */
 #include "core/rules.h"
 
-#include <stdio.h>
-
 #include "core/promote.h"
 
 /* ---- geometry --------------------------------------------------------------------------------- */
@@ -378,19 +376,11 @@ __attribute__((always_inline)) static inline bool binary_at_once(core_call *call
     return true;
 }
 
-bool core_check_subtracted(core_call *call)
+/* Of bool there is no difference, beside another dtype either, as in PyTorch. */
+static bool check_subtracted(core_call *call)
 {
-    for (int i = 0; call->op->id_ == TERN_OP_sub && i < 2; i++) {
-        char name[CORE_OPERAND_BYTES], advice[128];
-        if (core_view(call, i)->dtype != TERN_BOOL)
-            continue;
-        core_operand_name(call->op, i, name);
-        (void)snprintf(advice, sizeof advice,
-                       "tern_logical_xor or tern_logical_not, or tern_cast(%s, TERN_F32)", name);
-        return core_fail(call, TERN_ERR_DTYPE, advice,
-                         "%s is bool, of which there is no difference", name);
-    }
-    return true;
+    return call->op->id_ != TERN_OP_sub || (core_check_dtype(call, 0, call->op->dtypes) &&
+                                            core_check_dtype(call, 1, call->op->dtypes));
 }
 
 /* `dtype` is where the operands meet; NONE as out_dtype means the same. */
@@ -398,7 +388,7 @@ static bool binary_by_steps(core_call *call, tern_dtype_t dtype, tern_dtype_t ou
 {
     int32_t ndim;
     int64_t dims[TERN_MAX_DIMS];
-    if (!core_check_subtracted(call) ||
+    if (!check_subtracted(call) ||
         !core_broadcast(call, core_view(call, 0), core_view(call, 1), &ndim, dims))
         return false;
     if (call->preset && !prepare_inplace(call, &dtype, ndim, dims))

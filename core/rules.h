@@ -16,8 +16,6 @@ bool core_unary_as(core_call *call, tern_dtype_t dtype);
 bool core_keep_first(core_call *call);
 /* The error of a result in `dtype` that the output cannot take; returns false. */
 bool core_cannot_hold(core_call *call, tern_dtype_t dtype);
-/* The error of a difference of bool, also beside another dtype, as in PyTorch. */
-bool core_check_subtracted(core_call *call);
 /* Preset outputs: does some element of the output lie under several indices? */
 bool core_view_overlaps_itself(const tern_view *v);
 /* Preset outputs: an input that reaches into the output's memory is copied first, for rows that read it

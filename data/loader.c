@@ -6,12 +6,12 @@
 #include <time.h>
 
 #include "data/fail.h"
-#include "data/scope.h"
 #include "data/order.h"
 #include "data/pool.h"
 #include "data/prefetch.h"
 #include "data/progress.h"
 #include "data/report.h"
+#include "data/scope.h"
 #include "tern/autograd.h"
 #include "tern/device.h"
 #include "tern/memory.h"

@@ -4,8 +4,8 @@
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/fail.h"
-#include "data/scope.h"
 #include "data/idx.h"
+#include "data/scope.h"
 #include "tern/ops.h"
 
 static const char what[] = "mnist";
