@@ -189,7 +189,7 @@ tern_status_t core_copy_across(tern_site_t site, const tern_tensor *out, const t
                    .from = in->view.dev,
                    .dst = out->view.data,
                    .src = in->view.data,
-                   .bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype),
+                   .bytes = core_view_bytes(&in->view),
                    .to_stream = core_stream_on(self, out->view.dev),
                    .from_stream = core_stream_on(self, in->view.dev),
                    .non_blocking = may_queue,

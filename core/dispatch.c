@@ -135,7 +135,7 @@ static inline tern_kernel find_kernel(core_call *call)
 static bool move_bytes(core_call *call, const tern_tensor *out, const tern_tensor *in)
 {
     const tern_attr_copy *attr = call->attr;
-    const int64_t bytes = in->view.numel * tern_dtype_size((tern_dtype_t)in->view.dtype);
+    const int64_t bytes = core_view_bytes(&in->view);
     bool waited = false;
     const tern_status_t code =
         core_copy_across(call->site, out, in, attr != NULL && attr->non_blocking, &waited);

@@ -190,7 +190,8 @@ static __attribute__((noinline, no_sanitize("thread"))) void look(const volatile
     out->site = t->site;
     out->device.kind = t->view.dev.kind;
     out->device.index = t->view.dev.index;
-    out->bytes = t->view.numel * (int64_t)tern_dtype_size((tern_dtype_t)t->view.dtype);
+    const tern_view view = { .numel = t->view.numel, .dtype = t->view.dtype };
+    out->bytes = core_view_bytes(&view);
     out->requires_grad = t->requires_grad;
 }
 

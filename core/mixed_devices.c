@@ -93,7 +93,7 @@ static void add_device(core_text *text, tern_dev_t dev)
 static void add_advice(core_text *text, const core_call *call, int moved, tern_dev_t target)
 {
     const tern_view *view = &call->in[moved]->view;
-    const int64_t bytes = view->numel * tern_dtype_size((tern_dtype_t)view->dtype);
+    const int64_t bytes = core_view_bytes(view);
     char operand[CORE_OPERAND_BYTES], name[TERN_DEV_NAME_BYTES];
     search s = { call, view, target, NULL };
     core_operand_name(call->op, moved, operand);

@@ -249,7 +249,7 @@ static tern_tensor *pinned_copy(tern_thread *self, core_pinned *p, tern_site_t s
             (void)core_backend_failed(self, site, code, "pin");
         else if (!tern_failed())
             core_error(self, site, TERN_ERR_OOM, "pin", "no page-locked memory for %lld bytes",
-                       (long long)(v->numel * tern_dtype_size((tern_dtype_t)v->dtype)));
+                       (long long)core_view_bytes(v));
         self->message_code = TERN_OK;
         return NULL;
     }

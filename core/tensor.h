@@ -57,6 +57,15 @@ _Static_assert(sizeof(tern_tensor) <= CORE_TENSOR_BYTES, "a tensor fits its plac
 void core_tensor_free(tern_thread *self, tern_tensor *t);
 void core_storage_free(tern_thread *self, core_storage *s);
 
+/* Of all elements, as dense memory would hold them; expanded ones may be more than there are numbers for
+ * (then INT64_MAX). */
+static inline int64_t core_view_bytes(const tern_view *view)
+{
+    int64_t bytes;
+    const int64_t size = tern_dtype_size((tern_dtype_t)view->dtype);
+    return __builtin_mul_overflow(view->numel, size, &bytes) ? INT64_MAX : bytes;
+}
+
 static inline tern_tensor *core_retain(tern_tensor *t)
 {
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);

@@ -136,6 +136,10 @@ static void test_mixed_devices_name_both(void **state) /* T033, T034, T037, T040
     assert_null(tern_add(tern_ones(TERN_SHAPE(3), .device = dev0),
                          tern_ones(TERN_SHAPE(3), .device = dev1)));
     assert_error(TERN_ERR_DEVICE, name1);
+    tern_tensor *many = tern_expand(tern_ones(TERN_SHAPE(1), .dtype = TERN_F64),
+                                    TERN_SHAPE(INT64_C(1) << 62)); /* bytes beyond i64 */
+    assert_null(tern_add(many, tern_ones(TERN_SHAPE(1), .device = dev0)));
+    assert_error(TERN_ERR_DEVICE, "would move 9007199254740991 KiB each time");
 }
 
 static void test_a_host_scalar_may_meet_a_device_tensor(void **state) /* T035, T038 */
