@@ -24,7 +24,17 @@ rm -rf "$results"
 mkdir -p "$results"
 broken=0
 
-note() { printf '\n== %s\n' "$*"; }
+# Of each stage its name now, and what it took at the end, where CI's log of the last lines has it.
+stage=
+end_stage() {
+    [ -z "$stage" ] || echo "$(($(date +%s) - begun)) s  $stage" >>"$results/times"
+}
+note() {
+    end_stage
+    stage=$*
+    begun=$(date +%s)
+    printf '\n== %s\n' "$stage"
+}
 
 # Something that is no test is wrong: said here, and once more before the total.
 wrong() {
@@ -77,13 +87,11 @@ build_cuda() {
     note "release: CUDA backend"
     archs=90
     [ "$mode" != full ] || archs='75;80;86;89;90'
-    begun=$(date +%s)
     if ! cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null ||
         ! cmake --build build/release -j "$jobs" --target tern_cuda; then
         wrong "libtern_cuda.so does not build"
         return 0
     fi
-    echo "libtern_cuda.so for sm_$archs took $(($(date +%s) - begun)) s"
     python3 tools/cuda/budget.py build/release || wrong "a CUDA kernel is above its budget of registers"
 }
 
@@ -132,6 +140,7 @@ fi
 run_lint
 
 note "total after $((($(date +%s) - started) / 60)) min"
+cat "$results/times"
 [ ! -f "$results/wrong" ] || sed 's/^/FAILED   /' "$results/wrong"
 exec python3 tools/run/sum_tests.py --extra-passed "$lint_passed" --extra-failed "$broken" \
     "$results"/*.xml
