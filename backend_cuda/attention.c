@@ -91,7 +91,7 @@ static bool by_halves(const tern_call *call, const cuda_attention_args *a)
         wide > CUDA_ATTENTION_HALF_WIDEST)
         return false;
     const cuda_device *d = cuda_device_enter(call->dev.index);
-    return d != NULL && cuda_attention_half_runs(d->capability) != 0;
+    return d != NULL && d->has_mma;
 }
 
 tern_status_t cuda_scaled_dot_product_attention(const tern_call *call)

@@ -1,10 +1,13 @@
 /* Attention of half types by tensor cores: attention.cu's tiles, but a warp has 16 rows of a block's 64, and scores
  * stay in registers, where the layout of a product's result is that of the next one's operand. Sums are f32;
  * weights and slopes are rounded to the half type before they are multiplied. Features are 0 up to W. */
+#include <stdlib.h>
+#include <string.h>
 #include <type_traits>
 
 #include "backend_cuda/attention_score.cuh"
 #include "backend_cuda/mma.cuh"
+#include "core/cuda/code.h"
 
 using namespace cuda;
 
@@ -441,10 +444,13 @@ static cudaError_t launch(const cuda_attention_args *a, int64_t heads, int64_t r
 
 extern "C" int cuda_attention_half_runs(int capability)
 {
-#ifdef __CUDA_ARCH_LIST__ /* of PTX there is only that for 7.5 (cmake/cuda.cmake): code is of a generation */
+#ifdef __CUDA_ARCH_LIST__ /* of PTX there is only that for 7.5 (cmake/cuda.cmake) */
     static const int archs[] = { __CUDA_ARCH_LIST__ };
+    const char *from_ptx = getenv("CUDA_FORCE_PTX_JIT");
+    if (from_ptx != nullptr && strcmp(from_ptx, "1") == 0)
+        return 0;
     for (const int arch : archs)
-        if (arch >= 800 && arch <= 10 * capability && arch / 100 == capability / 10)
+        if (arch >= 800 && core_cuda_code_runs(arch / 10, capability))
             return 1;
     return 0;
 #else

@@ -63,7 +63,7 @@ static cublasStatus_t run(const cuda_blas_calls *blas, cuda_blas *b, const cuda_
 
 static bool wants_lt(const cuda_blas_plan *p)
 {
-    return p->bias != NULL || (!p->split && !p->bias_apart);
+    return p->bias != NULL || !p->split;
 }
 
 /* With the handle. *out_done false: neither library has this product. */
@@ -71,14 +71,15 @@ static tern_status_t by_library(const tern_call *call, const cuda_blas_calls *bl
                                 const cuda_gemm_args *g, const cuda_blas_plan *p, bool *out_done)
 {
     *out_done = false;
+    if (p->bias_apart)
+        CUDA_TRY(spread_bias(call, g));
     if (wants_lt(p))
         CUDA_TRY(cuda_lt_multiply(b, p, out_done));
     if (*out_done)
         return TERN_OK;
-    const bool bias = p->bias != NULL || p->bias_apart;
-    if (bias)
+    if (p->bias != NULL)
         CUDA_TRY(spread_bias(call, g));
-    const cublasStatus_t status = run(blas, b, p, bias);
+    const cublasStatus_t status = run(blas, b, p, p->bias != NULL || p->bias_apart);
     *out_done = !cuda_blas_refuses(status);
     return *out_done ? cuda_blas_check(b->index, status, "cublasGemmEx") : TERN_OK;
 }

@@ -226,7 +226,7 @@ static cublasStatus_t run(const cuda_lt_calls *lt, cuda_blas *b, const cuda_blas
                           const cuda_lt_entry *e)
 {
     const cuda_blas_scale alpha = cuda_blas_scale_of(p->scale_type, true);
-    const cuda_blas_scale beta = cuda_blas_scale_of(p->scale_type, false);
+    const cuda_blas_scale beta = cuda_blas_scale_of(p->scale_type, p->bias_apart);
     if (p->bias != NULL)
         LT_TRY(set_bias(lt, e, p->bias));
     return lt->cublasLtMatmul(b->lt, e->product, &alpha, p->a.data, e->a, p->b.data, e->b, &beta,

@@ -27,6 +27,10 @@ typedef struct cuda_fault_slot {
     long long value, position, limit;
 } cuda_fault_slot;
 
+/* The number of an index that was noted, which is no number of anything: what takes numbers passes over it, as over
+ * an index that is outside. */
+#define CUDA_NOWHERE INT64_MIN
+
 /* CHANCE: value is a double's bits. */
 enum {
     CUDA_FAULT_INDEX = 1,
@@ -41,6 +45,7 @@ typedef struct cuda_device {
     cuda_fault_slot *slot; /* pinned; NULL: not opened */
     int multiprocessors;
     int capability;      /* 90 */
+    bool has_mma;        /* cuda_attention_half_runs */
     bool reads_pageable; /* the host's memory by its own page tables (ATS, HMM) */
 } cuda_device;
 
@@ -48,8 +53,8 @@ typedef struct cuda_device {
  * error. */
 cuda_device *cuda_device_enter(int index);
 /* For calls of no device, as page-locked memory's, which would start the thread's current one: the first
- * that was opened becomes current, if there is one. */
-void cuda_enter_any(void);
+ * that was opened becomes current, if there is one. The device that is meant, then. */
+int cuda_enter_any(void);
 /* How many there are; 0 with *out_why set. Creates no context. */
 int cuda_device_count(const char **out_why);
 extern const tern_host *cuda_host;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend_cuda/launch.h"
+
 enum { MOST_DEVICES = 64 };
 
 static cuda_device devices[MOST_DEVICES];
@@ -49,6 +51,7 @@ static cudaError_t open_device(cuda_device *d, int index)
     memset(slot, 0, sizeof *d->slot);
     d->multiprocessors = prop.multiProcessorCount;
     d->capability = 10 * prop.major + prop.minor;
+    d->has_mma = cuda_attention_half_runs(d->capability) != 0;
     d->reads_pageable = prop.pageableMemoryAccess != 0;
     __atomic_store_n(&d->slot, slot, __ATOMIC_RELEASE);
     int none = -1;
@@ -70,11 +73,12 @@ cuda_device *cuda_device_enter(int index)
     return cuda_check(index, code, "opening the device") == TERN_OK ? d : NULL;
 }
 
-void cuda_enter_any(void)
+int cuda_enter_any(void)
 {
     const int index = __atomic_load_n(&first_open, __ATOMIC_ACQUIRE);
     if (index >= 0 && cudaSetDevice(index) != cudaSuccess)
         (void)cudaGetLastError();
+    return index >= 0 ? index : 0;
 }
 
 tern_status_t cuda_enter(const tern_call *call, cudaStream_t *out_stream)

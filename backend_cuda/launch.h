@@ -198,7 +198,7 @@ typedef struct cuda_nonzero_args {
 /* starts: chunks + 1 numbers. */
 cudaError_t cuda_launch_nonzero_starts(const cuda_nonzero_args *a, cudaStream_t stream);
 cudaError_t cuda_launch_nonzero(const cuda_nonzero_args *a, cudaStream_t stream);
-/* out = sum (NULL: 0) size + index; one outside its dimension is noted and becomes 0. */
+/* out = sum (NULL: 0) size + index; one outside its dimension is noted and becomes CUDA_NOWHERE. */
 cudaError_t cuda_launch_index_offset(int64_t *out, const int64_t *index, const int64_t *sum,
                                      int64_t size, int64_t n, cuda_fault_slot *slot,
                                      cudaStream_t stream);
@@ -255,7 +255,8 @@ cudaError_t cuda_launch_attention_grad_kv(const cuda_attention_args *a, int64_t 
 
 /* ---- attention_half.cu: the same by tensor cores, of half types ---- */
 enum { CUDA_ATTENTION_HALF_WIDEST = 128 };
-/* Whether the plugin was compiled for a device of that capability with tensor cores that take all half types. */
+/* Whether the plugin has code for a device of that capability with tensor cores that take all half types; not where
+ * CUDA_FORCE_PTX_JIT=1 leaves nothing but PTX. */
 int cuda_attention_half_runs(int capability);
 cudaError_t cuda_launch_attention_half(const cuda_attention_args *a, cudaStream_t stream);
 cudaError_t cuda_launch_attention_half_grad_q(const cuda_attention_args *a, cudaStream_t stream);

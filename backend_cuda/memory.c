@@ -1,18 +1,23 @@
 /* Raw device memory. */
 #include "backend_cuda/cuda.h"
 
+/* What was asked for. Out of memory is no error here: NULL says it. */
+static void *given(int index, cudaError_t code, void *const *data, const char *what)
+{
+    if (code == cudaErrorMemoryAllocation)
+        (void)cudaGetLastError();
+    else if (code != cudaSuccess)
+        (void)cuda_check(index, code, what);
+    return code == cudaSuccess ? *data : NULL;
+}
+
 static void *device_alloc(void *context, int index, int64_t bytes, void *stream)
 {
     (void)context, (void)stream;
     void *data = NULL;
     if (cuda_device_enter(index) == NULL)
         return NULL;
-    const cudaError_t code = cudaMalloc(&data, (size_t)bytes);
-    if (code == cudaErrorMemoryAllocation)
-        (void)cudaGetLastError(); /* no error: NULL says it */
-    else if (code != cudaSuccess)
-        (void)cuda_check(index, code, "cudaMalloc");
-    return code == cudaSuccess ? data : NULL;
+    return given(index, cudaMalloc(&data, (size_t)bytes), &data, "cudaMalloc");
 }
 
 /* cudaFree waits for the device, so that nothing still uses what is given back. */
@@ -35,16 +40,13 @@ static tern_status_t device_info(void *context, int index, int64_t *out_free, in
     return TERN_OK;
 }
 
-/* Of no device: a failure is the caller's out of memory. */
 static void *host_alloc(void *context, int64_t bytes)
 {
     (void)context;
     void *data = NULL;
-    cuda_enter_any();
-    const cudaError_t code = cudaHostAlloc(&data, (size_t)bytes, cudaHostAllocPortable);
-    if (code != cudaSuccess)
-        (void)cudaGetLastError();
-    return code == cudaSuccess ? data : NULL;
+    const int index = cuda_enter_any();
+    return given(index, cudaHostAlloc(&data, (size_t)bytes, cudaHostAllocPortable), &data,
+                 "cudaHostAlloc");
 }
 
 static void host_free(void *context, void *data, int64_t bytes)

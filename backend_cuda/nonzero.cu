@@ -120,12 +120,12 @@ __global__ void __launch_bounds__(BLOCK)
                    cuda_fault_slot *slot)
 {
     for (int64_t i = first_item(); i < n; i += item_step()) {
-        int64_t k = index[i] < 0 ? index[i] + size : index[i];
-        if (k < 0 || k >= size) {
+        const int64_t k = index[i] < 0 ? index[i] + size : index[i];
+        const int64_t before = sum != nullptr ? sum[i] : 0;
+        const bool bad = k < 0 || k >= size;
+        if (bad)
             note_fault(slot, CUDA_FAULT_INDEX, index[i], i, size);
-            k = 0;
-        }
-        out[i] = (sum != nullptr ? sum[i] * size : 0) + k;
+        out[i] = bad || before < 0 ? CUDA_NOWHERE : before * size + k;
     }
 }
 

@@ -44,6 +44,9 @@ static tern_status_t report_slot(int index, cuda_fault_slot *slot)
         return report_chance(index, &f);
     if (f.kind >= sizeof texts / sizeof *texts)
         return TERN_OK;
+    if (f.kind == CUDA_FAULT_INDEX && f.value == CUDA_NOWHERE) /* told when it was numbered */
+        return cuda_host->fail(TERN_ERR_INDEX,
+                               "the index at position %lld was outside its dimension", f.position);
     char text[160];
     (void)snprintf(text, sizeof text, texts[f.kind], f.value, f.position, f.limit);
     return cuda_host->fail(TERN_ERR_INDEX, "%s (a kernel on cuda:%d%s found it earlier)", text,

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/option.h"
+#include "core/stream.h"
 
 /* NULL after recording an error. */
 static core_alloc *allocator_for(tern_thread *self, tern_site_t site, const char *what,
@@ -75,9 +76,11 @@ void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void
         return NULL;
     if (bytes < 0)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "%lld bytes", (long long)bytes);
-    if (bytes <= 0)
+    tern_stream_t on = { dev, stream };
+    if (bytes <= 0 || !core_stream_name(self, site, what, &on))
         return NULL;
-    core_alloc_block *block = core_device_malloc(self, core_site(self, site), dev, bytes, stream);
+    core_alloc_block *block =
+        core_device_malloc(self, core_site(self, site), dev, bytes, on.handle);
     if (block == NULL)
         (void)core_oom_error(self, site, dev, bytes);
     return block != NULL ? block->data : NULL;

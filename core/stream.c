@@ -159,23 +159,30 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
  * each thread, so that memory and work space would pass between streams that nobody orders. */
 enum { CUDA_STREAM_LEGACY = 1, CUDA_STREAM_PER_THREAD = 2 };
 
+bool core_stream_name(tern_thread *self, tern_site_t site, const char *what, tern_stream_t *stream)
+{
+    const bool is_cuda = stream->device.kind == TERN_KIND_CUDA;
+    if (is_cuda && stream->handle == (void *)(uintptr_t)CUDA_STREAM_PER_THREAD) {
+        core_error(
+            self, site, TERN_ERR_ARGUMENT, what,
+            "cudaStreamPerThread is another stream in each thread\n  try a stream of its own: "
+            "cudaStreamCreate, tern_stream_from_pool");
+        return false;
+    }
+    if (stream->device.kind == TERN_KIND_CPU ||
+        (is_cuda && stream->handle == (void *)(uintptr_t)CUDA_STREAM_LEGACY))
+        stream->handle = NULL;
+    return true;
+}
+
 tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle)
 {
     static const char what[] = "stream_external";
+    tern_thread *self = core_self();
     tern_stream_t stream = { .handle = handle };
-    if (!core_dev_resolve(core_self(), site, what, dev, &stream.device))
+    if (!core_dev_resolve(self, site, what, dev, &stream.device) ||
+        !core_stream_name(self, site, what, &stream))
         return no_stream;
-    const bool is_cuda = stream.device.kind == TERN_KIND_CUDA;
-    if (is_cuda && handle == (void *)(uintptr_t)CUDA_STREAM_PER_THREAD) {
-        core_error(
-            core_self(), site, TERN_ERR_ARGUMENT, what,
-            "cudaStreamPerThread is another stream in each thread\n  try a stream of its own: "
-            "cudaStreamCreate, tern_stream_from_pool");
-        return no_stream;
-    }
-    if (stream.device.kind == TERN_KIND_CPU ||
-        (is_cuda && handle == (void *)(uintptr_t)CUDA_STREAM_LEGACY))
-        stream.handle = NULL;
     return stream;
 }
 

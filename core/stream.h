@@ -20,6 +20,9 @@ static inline void *core_stream_on(const tern_thread *self, tern_dev_t dev)
     return core_streams[self->streams[dev.kind][dev.index]].handle;
 }
 
+/* Other libraries' handles: of the names of a default stream NULL stands for all. False after recording an error:
+ * a handle that means another stream in each thread. */
+bool core_stream_name(tern_thread *self, tern_site_t site, const char *what, tern_stream_t *stream);
 /* The backend of a stream's device; NULL for the CPU. False after recording an error. */
 bool core_stream_check(tern_thread *self, tern_site_t site, const char *what, tern_stream_t stream,
                        const tern_backend **out_backend);

@@ -23,7 +23,8 @@ TERN_API int tern_dev_count(int kind);
 TERN_API bool tern_dev_available(tern_dev_t dev);
 
 /* The calling thread's current index for dev's kind becomes dev's (D016-D020). The CPU, to which a request may
- * have resolved, changes nothing. */
+ * have resolved, changes nothing. CUDA's own current device of the thread is another thing: each call of tern's that
+ * reaches a device sets it to that one, and leaves it, so a program with calls of CUDA's runtime sets it before them. */
 TERN_API tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev);
 #define tern_dev_set(dev) tern_dev_set_at(TERN_HERE, dev)
 /* The calling thread's current device of a kind; TERN_CPU for a kind that there is not. */
@@ -79,7 +80,8 @@ typedef struct tern_best_args {
 } tern_best_args;
 /* tern_dev_best(bytes) or tern_dev_best(bytes, .why = &why): the visible CUDA device with the most free
  * memory of those that have `bytes` free (the first of equals; a device that cannot tell counts as one
- * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. */
+ * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. It asks each visible device, which
+ * starts a context on it that stays: CUDA_VISIBLE_DEVICES leaves those out that belong to others. */
 TERN_API tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args);
 #define tern_dev_best(...) tern_dev_best_at(TERN_HERE, TERN_OPTIONS_(tern_best_args, __VA_ARGS__))
 

@@ -166,7 +166,8 @@ TERN_API tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t de
 #define tern_set_raw_allocator(dev, ...) \
     tern_set_raw_allocator_at(TERN_HERE, dev, TERN_OPTIONS_(tern_raw_allocator_t, __VA_ARGS__))
 
-/* Bytes of a device for other libraries, counted like tensors; `stream` NULL is the default stream. */
+/* Bytes of a device for other libraries, counted like tensors; `stream` NULL or cudaStreamLegacy is the default stream,
+ * cudaStreamPerThread is an error. */
 TERN_API void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void *stream);
 #define tern_memory_alloc(dev, bytes, stream) tern_memory_alloc_at(TERN_HERE, dev, bytes, stream)
 /* NULL is fine; memory that tern_memory_alloc did not give is an error. */

@@ -40,7 +40,9 @@ TERN_API bool tern_cudnn_allow_tf32(void);
 typedef struct tern_reduction_args {
     size_t size_;
     bool allow;
-    bool no_splitk; /* with allow = false: nor may a product be split along k at all */
+    bool
+        no_splitk; /* with allow = false: nor may cuBLASLt split a product along k at all; cuBLAS, which computes
+                     * where cuBLASLt is missing or refuses, may */
 } tern_reduction_args;
 /* May partial sums of a product that is split along k be added in the half type? At first they
  * may: tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false) sums in f32

@@ -102,7 +102,8 @@ TERN_API tern_status_t tern_stream_wait_event_at(tern_site_t site, tern_stream_t
 /* Has the mark been reached? True without a record (S018), and after an error. */
 TERN_API bool tern_event_query_at(tern_site_t site, tern_event *event);
 #define tern_event_query(event) tern_event_query_at(TERN_HERE, event)
-/* Waits until the mark is reached; at once without a record (S019). */
+/* Waits until the mark is reached; at once without a record (S019). What a kernel found in its data, as an index
+ * outside, is told by a wait for a stream, a device or a copy to the CPU, not here. */
 TERN_API tern_status_t tern_event_synchronize_at(tern_site_t site, tern_event *event);
 #define tern_event_synchronize(event) tern_event_synchronize_at(TERN_HERE, event)
 /* Milliseconds from one mark to the other; both made with .timing, recorded and reached (S020), else

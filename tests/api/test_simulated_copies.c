@@ -299,6 +299,12 @@ static void test_a_stream_of_another_library(void **state) /* S008 */
     }
     assert_no_error();
     assert_null(tern_stream_external(dev0, (void *)(uintptr_t)1).handle); /* cudaStreamLegacy */
+    void *data = tern_memory_alloc(dev0, 1000, (void *)(uintptr_t)1);
+    (void)tern_memory_free(dev0, data);
+    assert_ptr_equal(tern_memory_alloc(dev0, 1000, NULL), data); /* the same stream's */
+    (void)tern_memory_free(dev0, data);
+    assert_null(tern_memory_alloc(dev0, 1000, (void *)(uintptr_t)2));
+    assert_error(TERN_ERR_ARGUMENT, "memory_alloc: cudaStreamPerThread");
     (void)tern_stream_external(dev0, (void *)(uintptr_t)2);
     assert_error(TERN_ERR_ARGUMENT, "cudaStreamPerThread is another stream in each thread");
     tern_stream_t gone = tern_stream_external(dev0, (void *)(uintptr_t)64);
@@ -354,6 +360,18 @@ static void hear(tern_log_level_t level, tern_site_t site, const char *text, voi
         return;
     (void)snprintf(warning, sizeof warning, "%s", text);
     (void)snprintf(warned_at, sizeof warned_at, "%s", site != NULL ? site : "nowhere");
+}
+
+/* Only memory that is missing is out of memory. */
+static void test_why_nothing_can_be_pinned(void **state) /* T064 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_host_empty_cache();
+    simulator_set("FAIL", "cudaHostAlloc@1=46,cudaHostAlloc@2=46");
+    assert_null(tern_pin(tern_ones(TERN_SHAPE(100000))));
+    simulator_set("FAIL", "");
+    assert_error(TERN_ERR_BACKEND, "cudaErrorDevicesUnavailable");
 }
 
 static void test_the_end_of_an_event_only_warns(void **state) /* S022 */
@@ -447,6 +465,7 @@ int main(int argc, char **argv)
         TEST(test_a_stream_of_another_library),
         TEST(test_synchronize_waits_for_every_stream),
         TEST(test_writing_needs_a_wait_as_well),
+        TEST(test_why_nothing_can_be_pinned),
         TEST(test_the_end_of_an_event_only_warns),
         TEST(test_a_warning_names_the_line_that_waits),
         TEST(test_waits_can_be_errors),

@@ -298,6 +298,27 @@ static void test_a_fault_inside_loses_the_device(void **state)
     assert_true(in_child("launch:cublasGemmEx_64@1=700", lost_device_is_said, NULL));
 }
 
+/* A bias whose address keeps it out of cuBLASLt's pass is added there all the same. */
+static void a_bias_apart_leaves_k_whole(void)
+{
+    TERN_SCOPE;
+    tern_cuda_matmul_set_allow_fp16_reduced_precision_reduction(false, .no_splitk = true);
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 512), .dtype = TERN_F16, .device = TERN_CUDA(0));
+    tern_tensor *w = tern_ones(TERN_SHAPE(4, 512), .dtype = TERN_F16, .device = TERN_CUDA(0));
+    tern_tensor *b = tern_full(3, TERN_SHAPE(5), .dtype = TERN_F16, .device = TERN_CUDA(0));
+    tern_tensor *y = tern_linear(x, w, tern_slice(b, 0, 1));
+    EXPECT(tern_item(tern_amax(y)) == 515 && tern_item(tern_amin(y)) == 515);
+    EXPECT(!tern_failed());
+}
+
+static void test_no_splitk_holds_with_a_bias_apart(void **state) /* R031 */
+{
+    (void)state;
+    (void)setenv("TERN_SIM_DEVICES", "1", 1);
+    assert_in_child(a_bias_apart_leaves_k_whole, .fail = "cublasGemmEx_64@1=13");
+    assert_in_child(a_bias_apart_leaves_k_whole, .absent = "cublasLt");
+}
+
 /* ---- the workspace's size ---------------------------------------------------------------------- */
 
 typedef struct workspace_case {
@@ -412,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_no_room_for_the_workspace),
         cmocka_unit_test(test_a_full_device_makes_room_for_a_handle),
         cmocka_unit_test(test_a_fault_inside_loses_the_device),
+        cmocka_unit_test(test_no_splitk_holds_with_a_bias_apart),
         cmocka_unit_test(test_the_workspace_is_as_it_is_configured),
         cmocka_unit_test(test_why_a_library_is_not_used_is_said_once),
         cmocka_unit_test(test_a_callback_of_the_log_may_use_the_device),

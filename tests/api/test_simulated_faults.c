@@ -63,6 +63,41 @@ static void test_many_bad_indices_are_noted_once(void **state)
     assert_noted_once(before, TERN_ERR_ARGUMENT, "2 at position 0 is no probability in [0, 1]");
 }
 
+/* What is damaged by an index outside: nothing, as on the CPU. */
+static void assert_passed_over(tern_tensor *t, double sum)
+{
+    assert_int_equal(tern_dev_synchronize(dev), TERN_ERR_INDEX);
+    tern_error_clear();
+    const double found = tern_item(tern_sum(t));
+    tern_error_clear(); /* the kernels of a gradient note it again */
+    assert_close(found, sum, 0);
+}
+
+static void test_an_index_outside_writes_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t rows[] = { 9, 2 }, columns[] = { 1, -7 };
+    tern_tensor *i = tern_to(tern_from_data(rows, TERN_SHAPE(2)), dev);
+    tern_tensor *j = tern_to(tern_from_data(columns, TERN_SHAPE(2)), dev);
+    for (int adds = 0; adds < 2; adds++) {
+        tern_tensor *x = tern_zeros(TERN_SHAPE(4), .device = dev);
+        tern_index_put_(x, 7, adds != 0, i);
+        assert_passed_over(x, 7); /* of the index 2 */
+        tern_tensor *square = tern_zeros(TERN_SHAPE(3, 2), .device = dev);
+        tern_index_put_(square, 7, adds != 0, i, j); /* outside in the first, in the second */
+        assert_passed_over(square, 0);
+    }
+    tern_tensor *x = tern_ones(TERN_SHAPE(4), .device = dev, .requires_grad = true);
+    tern_tensor *y = tern_index(x, i);
+    assert_int_equal(tern_dev_synchronize(dev), TERN_ERR_INDEX);
+    tern_error_clear();
+    tern_backward(tern_sum(tern_mul(y, 5)));
+    assert_int_equal(tern_dev_synchronize(dev), TERN_ERR_INDEX);
+    assert_error(TERN_ERR_INDEX, "the index at position 0 was outside its dimension");
+    assert_close(tern_item(tern_sum(tern_grad_of(x))), 5, 0);
+}
+
 /* ---- a slot that is being written -------------------------------------------------------------- */
 
 /* As kernels write it. */
@@ -115,9 +150,8 @@ int main(void)
     (void)setenv("TERN_SIM_DEVICES", "1", 1);
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
-        TEST(test_many_bad_targets_are_noted_once),
-        TEST(test_many_bad_rows_are_noted_once),
-        TEST(test_many_bad_indices_are_noted_once),
+        TEST(test_many_bad_targets_are_noted_once),   TEST(test_many_bad_rows_are_noted_once),
+        TEST(test_many_bad_indices_are_noted_once),   TEST(test_an_index_outside_writes_nothing),
         TEST(test_what_is_not_whole_is_not_reported),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
