@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -88,6 +89,20 @@ static void write_line(int fd, tern_log_level_t level, tern_site_t site, const c
     write_parts(fd, parts, sizeof parts / sizeof *parts);
 }
 
+/* A file that is this process's own stderr or stdout ("/dev/stderr") is written at their place in it: opened anew it
+ * would have a place of its own, and each would write over the other. */
+static int open_path(const char *path)
+{
+    static const int outputs[] = { STDERR_FILENO, STDOUT_FILENO };
+    struct stat named, own;
+    const bool is_there = stat(path, &named) == 0;
+    for (size_t i = 0; is_there && i < sizeof outputs / sizeof *outputs; i++)
+        if (fstat(outputs[i], &own) == 0 && own.st_dev == named.st_dev &&
+            own.st_ino == named.st_ino && (fcntl(outputs[i], F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return fcntl(outputs[i], F_DUPFD_CLOEXEC, 0);
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+}
+
 /* TERN_LOG_FILE's, opened at the first call, of threads that come at once one's is taken; -1: there is
  * none, or it cannot be opened, and there is nowhere to say so but a callback's own file. */
 static int opened_file(void)
@@ -97,7 +112,7 @@ static int opened_file(void)
     core_lock_end(CORE_LOCK_LOG);
     if (file >= 0 || path == NULL)
         return file;
-    const int fresh = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const int fresh = open_path(path);
     core_lock_take(CORE_LOCK_LOG);
     const bool first = file < 0;
     if (first)

@@ -11,6 +11,7 @@
 #include "core/numeral.h"
 #include "core/target.h"
 #include "core/thread_cache.h"
+#include "core/utf8.h"
 
 typedef struct writer {
     FILE *file;
@@ -31,14 +32,15 @@ static void comma(writer *w)
 static void put_text(writer *w, const char *text, size_t length)
 {
     fputc('"', w->file);
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0, bytes; i<length; i += bytes> 0 ? bytes : 1) {
         const unsigned char c = (unsigned char)text[i];
+        bytes = core_utf8_bytes(text + i, length - i);
         if (c == '"' || c == '\\')
             fprintf(w->file, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(w->file, "\\u%04x", c);
+        else if (c < 0x20 || bytes == 0)
+            fprintf(w->file, "\\u%04x", bytes == 0 ? 0xfffd : c);
         else
-            fputc(c, w->file);
+            fwrite(text + i, 1, bytes, w->file);
     }
     fputc('"', w->file);
 }

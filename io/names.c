@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
 #include "io/internal.h"
 
 /* FNV-1a, 64 bits. */
@@ -80,49 +81,12 @@ void io_names_clear(io_names *set)
     *set = (io_names){ 0 };
 }
 
-/* Bytes that follow the first byte of a sequence, and the least code point that needs them. */
-static int sequence_length(unsigned char first, uint32_t *out_bits, uint32_t *out_least)
-{
-    if (first >= 0xc2 && first < 0xe0) {
-        *out_bits = first & 0x1fu;
-        *out_least = 0x80;
-        return 1;
-    }
-    if (first >= 0xe0 && first < 0xf0) {
-        *out_bits = first & 0x0fu;
-        *out_least = 0x800;
-        return 2;
-    }
-    if (first >= 0xf0 && first < 0xf5) {
-        *out_bits = first & 0x07u;
-        *out_least = 0x10000;
-        return 3;
-    }
-    return -1;
-}
-
 bool io_is_utf8(const unsigned char *text, size_t bytes)
 {
-    for (size_t i = 0; i < bytes;) {
-        const unsigned char first = text[i++];
-        if (first == 0)
-            return false;
-        if (first < 0x80)
-            continue;
-        uint32_t code = 0;
-        uint32_t least = 0;
-        const int more = sequence_length(first, &code, &least);
-        if (more < 0 || bytes - i < (size_t)more)
-            return false;
-        for (int k = 0; k < more; k++, i++) {
-            if ((text[i] & 0xc0u) != 0x80u)
-                return false;
-            code = code << 6 | (text[i] & 0x3fu);
-        }
-        if (code < least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return false;
-    }
-    return true;
+    size_t i = 0, next = 1;
+    for (; i < bytes && next > 0; i += next)
+        next = core_utf8_bytes((const char *)text + i, bytes - i);
+    return next > 0;
 }
 
 char *io_copy_text(tern_site_t site, const char *what, const char *text)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cuda/code.h"
 #include "core/lock.h"
 #include "core/numeral.h"
 #include "core/plugin.h"
@@ -137,7 +138,7 @@ static bool is_there(const char *path, void *user)
 static bool has_code(const tern_backend_needs *needs, int capability)
 {
     for (int i = 0; i < needs->code_count; i++)
-        if (needs->code[i] / 10 == capability / 10 && needs->code[i] <= capability)
+        if (core_cuda_code_runs(needs->code[i], capability))
             return true;
     return false;
 }
@@ -220,14 +221,16 @@ static core_reason check_needs(const tern_backend_needs *needs)
                 p->capability[0] % 10);
 }
 
-/* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start. */
+/* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start; but for "invalid
+ * value", which simulated devices say of their settings. */
 static core_reason did_not_start(const char *path, const char *why)
 {
     const char *number = strstr(why, " (");
     const int code = strncmp(why, "cudaError", 9) == 0 && number != NULL ? atoi(number + 2) : 0;
-    if (code == 0)
+    if (code == 0 || (code == 1 && state.simulated))
         return says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
-    const bool mixed = code == 35 || code == 36; /* "too old", which was asked before */
+    /* "too old", which was asked before, unless no child could be made */
+    const bool mixed = (code == 35 || code == 36) && state.probe.outcome == CORE_PROBE_ANSWERED;
     const char *library = state.probe.library[0] != '\0' ? state.probe.library : "libcuda.so.1";
     return says(code == 100 ? CORE_REASON_NO_DEVICE : CORE_REASON_INIT_FAILED,
                 "the CUDA runtime did not start: %s%s%s", why,
@@ -257,6 +260,8 @@ static bool load(const char *path, void *user)
         *reason = did_not_start(path, why);
         return *reason != CORE_REASON_PLUGIN_BROKEN;
     }
+    if (*reason == CORE_REASON_PLUGIN_BROKEN) /* one in an earlier folder */
+        warn("%.400s; %.300s is taken in its stead", state.text, path);
     (void)snprintf(state.plugin, sizeof state.plugin, "%s", path);
     *reason = CORE_REASON_NONE;
     state.text[0] = '\0';
@@ -348,7 +353,14 @@ static core_reason load_plugin_or_ask(void)
     const core_reason reason = load_plugin();
     const bool failed = reason == CORE_REASON_PLUGIN_BROKEN || reason == CORE_REASON_INIT_FAILED ||
                         reason == CORE_REASON_NO_DEVICE;
-    if (!failed || state.simulated || state.probe.outcome != CORE_PROBE_SKIPPED)
+    if (!failed || state.simulated)
+        return reason;
+    core_probe here;
+    if (state.probe.outcome == CORE_PROBE_IMPOSSIBLE && !core_probe_opens(&here)) {
+        state.probe = here;
+        return core_probe_reason(&state.probe, state.text);
+    }
+    if (state.probe.outcome != CORE_PROBE_SKIPPED)
         return reason;
     const core_reason drivers = ask_driver_for((int64_t)DEFAULT_PROBE_SECONDS * 1000);
     if (drivers != CORE_REASON_NONE)

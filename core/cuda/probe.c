@@ -52,13 +52,11 @@ static void copy_text(char text[CORE_PROBE_TEXT], const char *from)
     (void)snprintf(text, CORE_PROBE_TEXT, "%s", from != NULL ? from : "");
 }
 
-static bool open_driver(int to, core_probe *p, driver *out_driver)
+static bool find_driver(core_probe *p, driver *out_driver)
 {
-    tell(to, p, CORE_PROBE_OPEN, 0);
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         copy_text(p->words, dlerror());
-        tell(to, p, CORE_PROBE_OPEN, 1);
         return false;
     }
     find(library, "cuInit", &out_driver->init);
@@ -67,8 +65,8 @@ static bool open_driver(int to, core_probe *p, driver *out_driver)
     find(library, "cuDeviceGet", &out_driver->get);
     find(library, "cuDeviceGetAttribute", &out_driver->attribute);
     if (out_driver->init == NULL || out_driver->count == NULL) {
-        copy_text(p->words, "libcuda.so.1: undefined symbol: cuInit or cuDeviceGetCount");
-        tell(to, p, CORE_PROBE_OPEN, 1);
+        (void)snprintf(p->words, sizeof p->words, "libcuda.so.1: undefined symbol: %s",
+                       out_driver->init == NULL ? "cuInit" : "cuDeviceGetCount");
         return false;
     }
     Dl_info info;
@@ -80,6 +78,23 @@ static bool open_driver(int to, core_probe *p, driver *out_driver)
         free(real);
     }
     return true;
+}
+
+static bool open_driver(int to, core_probe *p, driver *out_driver)
+{
+    tell(to, p, CORE_PROBE_OPEN, 0);
+    const bool found = find_driver(p, out_driver);
+    if (!found)
+        tell(to, p, CORE_PROBE_OPEN, 1);
+    return found;
+}
+
+bool core_probe_opens(core_probe *out_probe)
+{
+    driver d;
+    *out_probe =
+        (core_probe){ .outcome = CORE_PROBE_ANSWERED, .stage = CORE_PROBE_OPEN, .code = 1 };
+    return find_driver(out_probe, &d);
 }
 
 static void ask_devices(const driver *d, core_probe *p)

@@ -50,6 +50,10 @@ typedef struct core_probe {
  * CUDA_VISIBLE_DEVICES first. */
 void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe);
 
+/* Opens the driver's library in this process, which asks the driver nothing; false: it is not there, and the probe
+ * says so. For when no child can be made, and the runtime has tried to open it. */
+bool core_probe_opens(core_probe *out_probe);
+
 /* The reason for what a probe found, NONE when devices are usable; `text` says it. */
 core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYTES]);
 
@@ -63,8 +67,9 @@ const char *core_probe_stage_name(int stage);
 core_reason core_probe_nodes(const char *library, char text[CORE_REASON_BYTES]);
 /* What the system says of a driver whose library is not there: "this is WSL, ..."; "" for nothing. */
 void core_probe_system(char text[CORE_PROBE_TEXT]);
-/* Where a libcuda.so.1 lies that the loader did not take, and what is wrong with it; "" for nowhere. */
-void core_probe_stray_library(char text[CORE_PROBE_TEXT]);
+/* Where a libcuda.so.1 lies that was not taken, and what is wrong with it; "" for nowhere. `found`: the loader did
+ * find one. */
+void core_probe_stray_library(bool found, char text[CORE_PROBE_TEXT]);
 /* Version of the loaded kernel driver ("580.95.05"), "" for none. */
 void core_probe_kernel_driver(char version[32]);
 /* A loaded kernel driver, or a node of NVIDIA's, of WSL's or of a Tegra: a GPU that the PCI bus need not show. */

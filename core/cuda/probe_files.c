@@ -183,14 +183,16 @@ void core_probe_system(char text[CORE_PROBE_TEXT])
 
 /* ---- libraries ---------------------------------------------------------------------------------- */
 
-static bool describe_stray(const char *folder, size_t length, char text[CORE_PROBE_TEXT])
+static bool describe_stray(bool found, const char *folder, size_t length,
+                           char text[CORE_PROBE_TEXT])
 {
     char path[PATH_MAX];
     struct stat status;
     const int n = snprintf(path, sizeof path, "%.*s/libcuda.so.1", (int)length, folder);
     if (length == 0 || n < 0 || n >= (int)sizeof path || lstat(path, &status) != 0)
         return false;
-    const char *fault = "is there, where the loader does not look or does not take it";
+    const char *fault = found ? "is what the loader finds"
+                              : "is there, where the loader does not look or does not take it";
     if (stat(path, &status) != 0)
         fault = "is a link to nothing";
     else if (access(path, R_OK) != 0)
@@ -201,7 +203,7 @@ static bool describe_stray(const char *folder, size_t length, char text[CORE_PRO
     return true;
 }
 
-void core_probe_stray_library(char text[CORE_PROBE_TEXT])
+void core_probe_stray_library(bool found, char text[CORE_PROBE_TEXT])
 {
     static const char usual[] =
         "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/lib/wsl/lib:"
@@ -212,7 +214,7 @@ void core_probe_stray_library(char text[CORE_PROBE_TEXT])
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const char *at = lists[i]; at != NULL && *at != '\0';) {
             const size_t length = strcspn(at, ":");
-            if (describe_stray(at, length, text))
+            if (describe_stray(found, at, length, text))
                 return;
             at += length + (at[length] == ':');
         }

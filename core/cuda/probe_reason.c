@@ -70,7 +70,7 @@ const char *core_probe_stage_name(int stage)
 static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
 {
     char stray[CORE_PROBE_TEXT], system[CORE_PROBE_TEXT], cards[CORE_PROBE_TEXT];
-    core_probe_stray_library(stray);
+    core_probe_stray_library(strstr(p->words, "No such file") == NULL, stray);
     core_probe_system(system);
     if (core_probe_cards(cards) == CORE_CARDS_NONE && stray[0] == '\0') {
         (void)snprintf(text, CORE_REASON_BYTES, "%s", cards);

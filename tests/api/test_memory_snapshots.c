@@ -52,6 +52,23 @@ static void assert_segments_ascend(const char *text)
     assert_true(before > 0);
 }
 
+static void test_a_source_file_whose_name_is_no_utf8(void **state)
+{
+    (void)state;
+    assert_int_equal(tern_memory_record_history(dev0, 100), TERN_OK);
+    void *data = tern_memory_alloc_at("l\xe4t\xc3\xa4.c:7", dev0, 1000, NULL);
+    const char *path = file_path("snapshot.json");
+    assert_int_equal(tern_memory_snapshot(dev0, path), TERN_OK);
+    assert_int_equal(tern_memory_free(dev0, data), TERN_OK);
+    file_bytes content = file_read(path);
+    const char end = '\0';
+    file_bytes_add(&content, &end, 1);
+    assert_non_null(
+        strstr((const char *)content.data, "\"filename\": \"l\\ufffdt\xc3\xa4.c\", \"line\": 7"));
+    file_bytes_free(&content);
+    assert_int_equal(tern_memory_record_history(dev0, 0), TERN_OK);
+}
+
 static void test_a_snapshot_is_json(void **state) /* M068 M069 M070 M072 M073 */
 {
     (void)state;
@@ -163,6 +180,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
     const struct CMUnitTest tests[] = {
         TEST(test_a_snapshot_is_json),
+        TEST(test_a_source_file_whose_name_is_no_utf8),
         TEST(test_a_snapshot_is_written_through_a_link),
         TEST(test_history_is_a_ring),
     };

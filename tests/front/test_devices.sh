@@ -62,6 +62,16 @@ expect 0 "CUDA is not used: CUDA_VISIBLE_DEVICES is empty [hidden-by-empty-list]
     env CUDA_VISIBLE_DEVICES= "$tern" devices
 expect 0 '"reason":	"hidden-by-bad-list"' env CUDA_VISIBLE_DEVICES=x "$tern" devices --json
 expect 0 '"visible_devices":	"x"' env CUDA_VISIBLE_DEVICES=x "$tern" env --json
+no_utf8=$(printf 'a\344\303\244b')
+for command in env devices; do
+    expect 0 "hidden-by-bad-list" env "CUDA_VISIBLE_DEVICES=$no_utf8" "$tern" $command --json
+    iconv -f UTF-8 -t UTF-8 output >/dev/null 2>&1 || wrong "tern $command --json is no UTF-8:"
+done
+env "CUDA_VISIBLE_DEVICES=$no_utf8" "$tern" env --json >output
+grep -qF "$(printf '"a\357\277\275\303\244b"')" output || wrong "what is no UTF-8 is not replaced:"
+# What tern itself sets is not the user's.
+env -u OPENBLAS_CORETYPE "$tern" env --json >output
+if grep -q OPENBLAS_CORETYPE output; then wrong "a variable that nobody set:"; fi
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
 expect 0 "some/lib: relative folders are not searched" \
     env TERN_PLUGIN_PATH=some/lib TERN_SIM_DEVICES= CUDA_VISIBLE_DEVICES=0 "$tern" env
@@ -92,6 +102,7 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     for setting in MEMORY=x FAIL=cudaMalloc RACES=0 CAPABILITY=99.9 PROCESSES=x ORDER=random:x; do
         expect 0 "TERN_SIM_$setting is not understood" env TERN_SIM_DEVICES=1 "TERN_SIM_$setting" \
             "$tern" devices
+        grep -qF "[plugin-broken]" output || wrong "the reason is another one:"
     done
     expect 0 "compute capability 9.0" env TERN_SIM_DEVICES=1 "$tern" devices
     # A device that is there and cannot be opened, here both times that it is asked for.

@@ -23,6 +23,13 @@ static void test_a_driver_that_cannot_be_asked_beforehand(void **state)
 {
     (void)state;
     fallback_expect_usable(PLUGIN "TEST_FEW_FILES=1");
+    /* the runtime's word for what it cannot know */
+    fallback_expect(PLUGIN "TEST_FEW_FILES=1 FAKE_BACKEND='cudaErrorInsufficientDriver (35): old'",
+                    "init-failed", "cudaErrorInsufficientDriver (35): old");
+    assert_null(strstr(fallback_answer, "several versions"));
+    if (dlopen("libcuda.so.1", RTLD_LAZY) == NULL)
+        fallback_expect("TEST_FEW_FILES=1 FAKE_BACKEND='cudaErrorInsufficientDriver (35): old'",
+                        "no-driver-library", "libcuda.so.1: cannot open shared object file");
 }
 
 static void test_a_plugin_that_is_cut(void **state)

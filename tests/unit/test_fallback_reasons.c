@@ -46,6 +46,11 @@ static void test_a_bad_list(void **state)
                     "CUDA_VISIBLE_DEVICES=x\\r ends before its first device: 'x' is none");
     fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=\"$(printf 'x\\ny\\t\\033')\"",
                     "hidden-by-bad-list", "x\\ny\\t\\x1b ends");
+    /* no UTF-8, UTF-8, and that cut where 200 bytes of it are shown */
+    fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=\"$(printf 'x\377\303\244')\"",
+                    "hidden-by-bad-list", "x\\xff\303\244 ends");
+    fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=\"$(printf 'x%0198d\303\244' 0)\"",
+                    "hidden-by-bad-list", "0\\xc3 ends");
     fallback_expect(PLUGIN "CUDA_VISIBLE_DEVICES=0,0", "hidden-by-bad-list", "a device twice");
     expect_no_cuda_mapped();
     /* only the driver knows that there is no device 5; it is asked in a child */
@@ -145,6 +150,17 @@ static void test_a_broken_plugin(void **state)
                     "told to refuse");
 }
 
+/* Of several folders the next is looked at; that a file was passed over is said. */
+static void test_a_broken_plugin_before_another(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/short:$PWD/plugin\" "
+                                  "TERN_LOG_FILE=passed.txt");
+    fallback_read("passed.txt", fallback_said);
+    assert_non_null(strstr(fallback_said, "/short/libtern_cuda.so: "));
+    assert_non_null(strstr(fallback_said, "libtern_cuda.so is taken in its stead"));
+}
+
 static void test_no_driver_library(void **state)
 {
     (void)state;
@@ -156,7 +172,9 @@ static void test_no_driver_library(void **state)
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/short\"", "no-driver-library", "file too short");
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/dangling\"", "no-driver-library",
                     "is a link to nothing");
-    fallback_expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library", "cuInit");
+    fallback_expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library",
+                    "libcuda.so.1: undefined symbol: cuInit; ");
+    assert_non_null(strstr(fallback_answer, "/other/libcuda.so.1 is what the loader finds"));
     /* asked afterwards, too: the runtime would call it an old driver */
     fallback_expect("TERN_PROBE_SECONDS=0 FAKE_BACKEND=refuse", "no-driver-library",
                     "libcuda.so.1: cannot open shared object file");
@@ -358,6 +376,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_seconds_that_cannot_be_read_are_logged),
         cmocka_unit_test(test_no_plugin),
         cmocka_unit_test(test_a_broken_plugin),
+        cmocka_unit_test(test_a_broken_plugin_before_another),
         cmocka_unit_test(test_no_driver_library),
         cmocka_unit_test(test_an_old_driver),
         cmocka_unit_test(test_no_device_node),

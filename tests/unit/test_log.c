@@ -82,6 +82,16 @@ static int log_to_a_pipe(bool full)
     return pthread_join(thread, NULL) == 0 && lines_written == 1 ? 0 : 6;
 }
 
+/* In turns with what the program itself writes on stderr. */
+static int log_between(void)
+{
+    tern_log_write(TERN_LOG_WARNING, NULL, "one");
+    (void)fputs("two\n", stderr);
+    tern_log_write(TERN_LOG_WARNING, NULL, "three");
+    (void)fputs("four\n", stderr);
+    return 0;
+}
+
 enum { WRITERS = 4, LINES = 300 };
 
 static void *write_lines(void *user)
@@ -203,6 +213,24 @@ static void test_the_file_grows(void **state)
     }
 }
 
+static void test_a_file_that_is_stderr_too(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "/dev/stderr", "/proc/self/fd/2", "said" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char command[1024], said[128];
+        (void)snprintf(said, sizeof said, "%s", file_path("said"));
+        (void)snprintf(command, sizeof command, "TERN_LOG_FILE='%s' exec '%s' between 2>'%s'",
+                       names[i][0] == '/' ? names[i] : said, self, said);
+        assert_int_equal(system(command), 0);
+        file_bytes all = file_read(said);
+        static const char wanted[] = "tern warning: one\ntwo\ntern warning: three\nfour\n";
+        assert_int_equal(all.count, sizeof wanted - 1);
+        assert_memory_equal(all.data, wanted, sizeof wanted - 1);
+        file_bytes_free(&all);
+    }
+}
+
 static int status_of(const char *mode)
 {
     pid_t child;
@@ -301,6 +329,8 @@ static void test_a_callback_hears_events_of_the_level(void **state)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "between") == 0)
+        return log_between();
     if (strcmp(mode, "threads") == 0)
         return log_from_threads();
     if (strcmp(mode, "full") == 0 || strcmp(mode, "unread") == 0)
@@ -318,6 +348,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_may_raise_the_level),
         cmocka_unit_test(test_a_level_that_is_none_is_said_once),
         cmocka_unit_test(test_the_file_grows),
+        cmocka_unit_test(test_a_file_that_is_stderr_too),
         cmocka_unit_test(test_who_waits_for_a_pipe_has_no_lock),
         cmocka_unit_test(test_lines_of_threads_do_not_mix),
     };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <tern/tern.h>
 
+#include "core/utf8.h"
 #include "tools/tern/command.h"
 #include "tools/tern/facts.h"
 #include "tools/tern/text.h"
@@ -23,12 +24,20 @@ static int wants_json(const char *name, int argc, char **argv)
     return -1;
 }
 
+/* What is no UTF-8 in a variable or a path becomes U+FFFD. */
 static int put_json(const char *name, cJSON *root)
 {
     char *json = cJSON_Print(root);
     if (json == NULL)
         return command_fail(name, "not enough memory");
-    puts(json);
+    for (size_t left = strlen(json), at = 0; left > 0;) {
+        const size_t bytes = core_utf8_bytes(json + at, left);
+        (void)fputs(bytes == 0 ? "\xef\xbf\xbd" : "", stdout);
+        (void)fwrite(json + at, 1, bytes, stdout);
+        at += bytes > 0 ? bytes : 1;
+        left -= bytes > 0 ? bytes : 1;
+    }
+    (void)putchar('\n');
     cJSON_free(json);
     return COMMAND_OK;
 }
@@ -179,12 +188,13 @@ static int env(int argc, char **argv)
     if (json < 0)
         return COMMAND_USAGE;
     listen(argv[0]);
-    cJSON *root = cJSON_CreateObject();
+    cJSON *root = cJSON_CreateObject(),
+          *environment = facts_environment(); /* before tern adds to it */
     cJSON_AddNumberToObject(root, "schema", 1);
     cJSON_AddItemToObject(root, "system", facts_system());
     cJSON_AddItemToObject(root, "cuda", facts_cuda());
     cJSON_AddItemToObject(root, "devices", facts_devices());
-    cJSON_AddItemToObject(root, "environment", facts_environment());
+    cJSON_AddItemToObject(root, "environment", environment);
     int status = COMMAND_OK;
     if (json > 0)
         status = put_json(argv[0], root);
