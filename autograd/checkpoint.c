@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/autocast.h"
 #include "core/option.h"
@@ -33,6 +34,7 @@ typedef struct core_checkpoint {
     uint64_t epoch;
     struct tern_generator generator;
     uint32_t autocast;
+    uint16_t streams[TERN_KINDS][CORE_MAX_DEVICES]; /* forward's current ones */
 } core_checkpoint;
 
 static uint32_t version_of(const tern_tensor *t)
@@ -120,6 +122,7 @@ static core_checkpoint *create(tern_thread *self, tern_site_t site,
     c->site = site;
     c->generator = self->generator;
     c->autocast = core_autocast_state(self);
+    memcpy(c->streams, self->streams, sizeof c->streams);
     if (keep_inputs(self, c))
         return c;
     c->args.count = 0; /* inputs that were not reached hold nothing */
@@ -278,6 +281,9 @@ static bool run_again(tern_thread *self, core_checkpoint *c, tern_tensor *const 
     const struct tern_generator generator = self->generator;
     const bool grad_mode = self->grad_mode, in_backward = self->in_backward;
     const tern_site_t site = self->site;
+    uint16_t streams[TERN_KINDS][CORE_MAX_DEVICES];
+    memcpy(streams, self->streams, sizeof streams);
+    memcpy(self->streams, c->streams, sizeof streams);
     if (!c->args.no_rng)
         self->generator = c->generator;
     const uint32_t autocast = core_autocast_replay_begin(self, c->autocast);
@@ -295,6 +301,7 @@ static bool run_again(tern_thread *self, core_checkpoint *c, tern_tensor *const 
     core_autocast_replay_end(self, autocast);
     if (!c->args.no_rng)
         self->generator = generator;
+    memcpy(self->streams, streams, sizeof streams);
     return self->error_code == TERN_OK && (mode.stopped || check_count(self, c, mode.next));
 }
 
@@ -435,6 +442,8 @@ tern_tensor *tern_checkpoint_at(tern_site_t site, const tern_checkpoint_args *ar
     }
     struct core_checkpoint_mode mode = { .checkpoint = c };
     tern_tensor *y = run(self, c, args->inputs, self->grad_mode ? &mode : self->checkpoint);
+    if (y == NULL && self->error_code == TERN_OK)
+        core_error(self, here, TERN_ERR_STATE, "checkpoint", "the function returned NULL");
     c->complete = true;
     c->args.inputs = NULL; /* the caller's list */
     if (y != NULL && y->scope_slot < 0)

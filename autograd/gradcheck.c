@@ -32,6 +32,8 @@ static tern_tensor *evaluate(const check_run *run, tern_tensor *const *in, int o
 {
     const tern_gradcheck_args *args = run->args;
     tern_tensor *value = args->fn(in, args->user);
+    if (value == NULL && !tern_failed())
+        tern_fail_at(run->site, TERN_ERR_STATE, "gradcheck", "the function returned NULL");
     if (value == NULL)
         return NULL;
     tern_tensor *s = weighted_sum(value, 17);
@@ -78,6 +80,8 @@ typedef struct checked_input {
 
 static bool differ(const check_run *run, double analytic, double numeric)
 {
+    if (!isfinite(analytic) || !isfinite(numeric)) /* a bound would be infinite, too */
+        return analytic != numeric && !tern_failed();
     const double bound = run->tolerance * fmax(1.0, fmax(fabs(numeric), fabs(analytic)));
     return !(fabs(numeric - analytic) <= bound) && !tern_failed();
 }

@@ -342,6 +342,24 @@ static void test_an_error_of_either_call_is_the_callers(void **state)
     assert_error(TERN_ERR_SHAPE, "inner sizes differ");
 }
 
+static tern_tensor *gives_nothing(tern_tensor *const *in, int64_t count, void *user)
+{
+    (void)in, (void)count, (void)user;
+    return NULL;
+}
+
+static void test_a_function_without_a_result_is_an_error(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = input();
+    assert_null(tern_checkpoint(gives_nothing, &x, 1));
+    assert_error(TERN_ERR_STATE, "checkpoint: the function returned NULL");
+    TERN_NO_GRAD;
+    assert_null(tern_checkpoint(gives_nothing, &x, 1));
+    assert_error(TERN_ERR_STATE, "checkpoint: the function returned NULL");
+}
+
 /* ---- modules ------------------------------------------------------------------------------------- */
 
 static int forwards[5];
@@ -395,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup(test_nothing_recorded_nothing_kept, clear),
         cmocka_unit_test_setup(test_a_changed_input_is_an_error, clear),
         cmocka_unit_test_setup(test_an_error_of_either_call_is_the_callers, clear),
+        cmocka_unit_test_setup(test_a_function_without_a_result_is_an_error, clear),
         cmocka_unit_test_setup(test_a_sequential_in_segments, clear),
     };
     return check_run(tests, NULL, NULL);

@@ -174,6 +174,43 @@ static void test_over_two_devices(void **state) /* T025 T060 */
     assert_no_error();
 }
 
+static tern_tensor *over_both(tern_tensor *const *in, int64_t count, void *user)
+{
+    (void)count;
+    (void)user;
+    return tern_tanh(tern_mul(tern_to(tern_tanh(tern_mul(in[0], in[1])), dev1), in[2]));
+}
+
+/* The second run of a checkpoint has forward's streams, which its inputs were made on. */
+static void test_a_checkpoint_runs_again_on_its_streams(void **state) /* T060 */
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w[] = { leaf(1000),
+                         tern_ones(TERN_SHAPE(1000), .device = dev1, .requires_grad = true) };
+    tern_stream_t far = tern_stream_from_pool(dev1);
+    double sums[2][2];
+    for (int again = 0; again < 2; again++) {
+        follow(side, tern_default_stream(dev0));
+        follow(far, tern_default_stream(dev1));
+        TERN_STREAM(side);
+        TERN_STREAM(far);
+        tern_tensor *x = tern_mul(tern_full(0.5, TERN_SHAPE(1000), .device = dev0), 0.7);
+        tern_tensor *in[] = { x, w[0], w[1] };
+        tern_tensor *y = again == 0 ? over_both(in, 3, NULL)
+                                    : tern_checkpoint(over_both, .inputs = in, .count = 3);
+        assert_int_equal(tern_backward(tern_sum(y)), TERN_OK);
+        for (int i = 0; i < 2; i++) {
+            sums[again][i] = sum_of(tern_grad_of(w[i]));
+            tern_set_grad(w[i], NULL);
+        }
+    }
+    assert_no_error();
+    for (int i = 0; i < 2; i++)
+        assert_close(sums[1][i], sums[0][i], 0);
+    assert_true(sums[0][0] > 250 && sums[0][1] > 250);
+}
+
 /* Memory that a gradient leaves is not given out while another stream reads it. */
 static void test_gradients_outlive_their_readers(void **state) /* T060 S025 */
 {
@@ -210,6 +247,7 @@ int main(void)
         TEST(test_a_first_gradient_of_another_stream),
         TEST(test_chosen_gradients_come_to_the_caller),
         TEST(test_over_two_devices),
+        TEST(test_a_checkpoint_runs_again_on_its_streams),
         TEST(test_gradients_outlive_their_readers),
     };
     const int failed = cmocka_run_group_tests(tests, setup, NULL);

@@ -275,6 +275,37 @@ static tern_tensor *apply_wrong(tern_tensor *const *in, void *user)
     return tern_apply(&op, in[0]);
 }
 
+static void infinite_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)tern_saved(ctx, 0);
+    grad_in[0] = tern_mul(grad, (double)INFINITY);
+}
+static tern_tensor *apply_infinite(tern_tensor *const *in, void *user)
+{
+    (void)user;
+    static const tern_op op = { "infinite", .inputs = 1, .forward = wrong_square_forward,
+                                .backward = infinite_backward };
+    return tern_apply(&op, in[0]);
+}
+static tern_tensor *apply_nothing(tern_tensor *const *in, void *user)
+{
+    (void)in, (void)user;
+    return NULL;
+}
+
+static void test_gradcheck_takes_no_infinity_and_no_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *in[] = { leaf(3) };
+    for (int fast = 0; fast < 2; fast++) {
+        tern_gradcheck(apply_infinite, in, 1, .fast_mode = fast != 0);
+        assert_error(TERN_ERR_GRAD, fast != 0 ? "along a random direction" : "backward gives inf");
+        tern_gradcheck(apply_nothing, in, 1, .fast_mode = fast != 0);
+        assert_error(TERN_ERR_STATE, "gradcheck: the function returned NULL");
+    }
+}
+
 static void test_gradcheck_finds_a_wrong_gradient(void **state)
 {
     (void)state;
@@ -445,6 +476,7 @@ int main(void)
         TEST(test_roots_are_checked),
         TEST(test_a_buffer_written_again_has_the_history_of_before),
         TEST(test_gradcheck_finds_a_wrong_gradient),
+        TEST(test_gradcheck_takes_no_infinity_and_no_nothing),
         TEST(test_gradcheck_leaves_nothing_in_owned_mode),
         TEST(test_gradcheck_along_one_direction),
         TEST(test_a_gradient_of_another_shape_is_an_error),
