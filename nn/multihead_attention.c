@@ -167,7 +167,7 @@ static bool check_options(tern_site_t site, const tern_multihead_attention_layer
                      (long long)args->heads, (long long)args->width);
     if (args->key_width < 0 || args->value_width < 0)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "a width is negative");
-    if (!(args->dropout >= 0 && args->dropout <= 1))
+    if (!(nn_option(args->dropout, 0) >= 0 && args->dropout <= 1))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "dropout = %g is not in [0, 1]", args->dropout);
     return !tern_failed();
 }
@@ -185,7 +185,7 @@ tern_module *tern_multihead_attention_layer_at(tern_site_t site,
         layer->base.describe = describe;
         layer->width = args.width;
         layer->heads = args.heads;
-        layer->dropout = args.dropout;
+        layer->dropout = nn_option(args.dropout, 0);
         layer->causal = args.causal;
         layer->generator = args.generator;
         add_parameters(layer, &args);

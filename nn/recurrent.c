@@ -227,7 +227,7 @@ static bool check_args(tern_site_t site, const char *what, const tern_rnn_layer_
     if (args->layers < 0 || args->layers > MOST_LAYERS)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "layers = %lld is not in [1, %d]",
                      (long long)args->layers, MOST_LAYERS);
-    else if (!(args->dropout >= 0 && args->dropout <= 1))
+    else if (!(nn_option(args->dropout, 0) >= 0 && args->dropout <= 1))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "dropout = %g is not in [0, 1]", args->dropout);
     return !tern_failed();
 }
@@ -251,7 +251,7 @@ static tern_module *make(tern_site_t site, const char *type, rnn_mode m,
         layer->layers = args.layers ? args.layers : 1;
         layer->directions = args.bidirectional ? 2 : 1;
         layer->batch_first = args.batch_first;
-        layer->dropout = args.dropout;
+        layer->dropout = nn_option(args.dropout, 0);
         layer->generator = args.generator;
         layer->parameters = nn_alloc(site, what, layer->layers * layer->directions * RNN_PARAMETERS,
                                      sizeof *layer->parameters);

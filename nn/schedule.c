@@ -136,10 +136,10 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
 {
     if (!args->opt)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the optimizer is NULL");
-    if (!(args->min_lr >= 0 && args->min_lr <= DBL_MAX && args->gamma >= 0 &&
-          args->gamma <= DBL_MAX))
+    const double min_lr = nn_option(args->min_lr, 0);
+    if (!(min_lr >= 0 && min_lr <= DBL_MAX && args->gamma >= 0 && args->gamma <= DBL_MAX))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                     "min_lr = %g and gamma = %g must be finite, and not be negative", args->min_lr,
+                     "min_lr = %g and gamma = %g must be finite, and not be negative", min_lr,
                      args->gamma);
     if (tern_failed())
         return NULL;
@@ -147,6 +147,7 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
     if (!s)
         return NULL;
     s->args = *args;
+    s->args.min_lr = min_lr;
     s->rate = rate;
     s->also = also;
     const bool ready = rate != multistep_rate || copy_milestones(site, what, s);
@@ -230,6 +231,7 @@ tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_arg
     NN_ARGS(site, "warmup_schedule", tern_schedule_args, args, given);
     if (!args_given || !nn_require_positive(site, "warmup_schedule", "steps", args.steps))
         return NULL;
+    args.warmup = nn_given(args.warmup, 0);
     if (args.warmup < 0 || args.warmup > args.steps)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "warmup_schedule",
                      "warmup = %lld is not in [0, %lld], the steps in total",

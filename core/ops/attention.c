@@ -69,16 +69,19 @@ static bool take_mask(core_call *call, int i, const tern_view *q, const tern_vie
     return core_expand_input(call, i, 4, dims);
 }
 
-/* Output i: dims [4] with dimensions in the order in which those of `like` lie in memory. */
+/* Output i: dims [4], rows of features without gaps, which kernels write as one; they lie in the order in which those
+ * of `like` do. */
 static bool out_as(core_call *call, int i, const tern_view *like, const int64_t *dims)
 {
-    tern_view wanted = *like;
+    tern_view rows = *like;
     int64_t strides[TERN_MAX_DIMS];
     if (call->preset || (like->flags & TERN_VIEW_CONTIGUOUS) || core_numel(4, dims) <= 0)
         return core_out(call, i, (tern_dtype_t)like->dtype, 4, dims);
-    wanted.shape[3] = dims[3];
-    wanted.stride[3] = 1;
-    core_dense_strides(&wanted, strides);
+    rows.ndim = 3;
+    core_dense_strides(&rows, strides);
+    for (int d = 0; d < 3; d++)
+        strides[d] *= dims[3];
+    strides[3] = 1;
     return core_out_strided(call, i, (tern_dtype_t)like->dtype, 4, dims, strides);
 }
 

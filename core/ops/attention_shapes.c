@@ -13,7 +13,7 @@ static bool check_options(tern_site_t site, const tern_scaled_dot_product_attent
         return tern_fail_at(site, TERN_ERR_ARGUMENT, name,
                             "q, k and v are missing\n  try tern_scaled_dot_product_attention(q, k, "
                             "v)") == TERN_OK;
-    if (!(args->dropout >= 0.0 && args->dropout <= 1.0))
+    if (!(core_given(args->dropout, 0) >= 0.0 && args->dropout <= 1.0))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, name,
                             "dropout is %g; the chance that a weight becomes 0 lies in [0, 1]",
                             args->dropout) == TERN_OK;

@@ -335,16 +335,17 @@ tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args)
 {
     core_maker m;
     args = core_options(args);
-    const double step = core_given(args->step, 1);
-    const bool whole = is_whole(args->start) && is_whole(args->end) && is_whole(step);
+    const double step = core_given(args->step, 1), first = core_given(args->start, 0),
+                 last = core_given(args->end, 0);
+    const bool whole = is_whole(first) && is_whole(last) && is_whole(step);
     tern_new_args as_new = {
         .size_ = sizeof as_new, .shape = TERN_SHAPE(0), .dtype = args->dtype, .device = args->device
     };
     if (!core_maker_begin(&m, site, "arange", &as_new, whole ? TERN_I64 : TERN_DTYPE_NONE))
         return NULL;
     const bool cut = !tern_dtype_is_float(m.dtype); /* integers count in whole numbers */
-    const double start = cut ? trunc(args->start) : args->start;
-    const double end = cut ? trunc(args->end) : args->end;
+    const double start = cut ? trunc(first) : first;
+    const double end = cut ? trunc(last) : last;
     const double by = cut ? trunc(step) : step;
     if (by == 0) {
         core_maker_refuse(&m, TERN_ERR_ARGUMENT, "the step is 0 as an integer");
@@ -381,8 +382,9 @@ tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
         return NULL;
     }
     const bool cut = !tern_dtype_is_float(m.dtype);
-    tern_attr_linspace attr = { .start = cut ? trunc(args->start) : args->start,
-                                .end = cut ? trunc(args->end) : args->end,
+    const double start = core_given(args->start, 0), end = core_given(args->end, 0);
+    tern_attr_linspace attr = { .start = cut ? trunc(start) : start,
+                                .end = cut ? trunc(end) : end,
                                 .steps = args->steps };
     if (cut && !(fabs(attr.start) < 0x1p63 && fabs(attr.end) < 0x1p63)) {
         core_maker_refuse(&m, TERN_ERR_ARGUMENT,

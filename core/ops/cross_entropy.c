@@ -205,7 +205,7 @@ static tern_tensor *soft_cross_entropy(tern_site_t site, const tern_cross_entrop
 
 static bool fill_attr(tern_site_t site, const tern_cross_entropy_args *args, tern_attr_loss *attr)
 {
-    const double smoothing = args->label_smoothing;
+    const double smoothing = core_given(args->label_smoothing, 0);
     attr->reduction = args->reduction == 0 ? TERN_REDUCTION_MEAN : args->reduction;
     attr->reserved = 0;
     attr->label_smoothing = smoothing;

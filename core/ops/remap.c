@@ -203,15 +203,17 @@ static bool pad_dim(core_call *call, const tern_pad_args *args, int d, int64_t e
 static bool pad_attr(core_call *call, const tern_pad_args *args, tern_attr_remap *attr)
 {
     const tern_view *x = core_view(call, 0);
+    const double value =
+        args->value == (double)TERN_ZERO ? 0 : args->value; /* of -0.0 the sign stays */
     *attr = identity(x);
-    attr->value = core_fill_attr(args->value).value;
+    attr->value = core_fill_attr(value).value;
     if (args->mode < TERN_PAD_CONSTANT || args->mode > TERN_PAD_CIRCULAR)
         return core_fail(call, TERN_ERR_ARGUMENT,
                          "TERN_PAD_CONSTANT, _REFLECT, _REPLICATE, _CIRCULAR", "%d is no mode",
                          args->mode);
     if (args->mode == TERN_PAD_CONSTANT &&
-        !core_require_number(call->self, call->site, call->op->name,
-                             tern_operand_float(args->value), (tern_dtype_t)x->dtype))
+        !core_require_number(call->self, call->site, call->op->name, tern_operand_float(value),
+                             (tern_dtype_t)x->dtype))
         return false;
     for (int d = 0; d < x->ndim; d++)
         if (!pad_dim(call, args, d, x->shape[d], attr))

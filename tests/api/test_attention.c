@@ -141,6 +141,39 @@ static void test_result_lies_as_the_queries_do(void **state)
     assert_no_error();
 }
 
+/* in[i] as it lies and without gaps are the same to the result and to gradients. */
+static void expect_layout_is_no_matter(tern_tensor *const in[3])
+{
+    tern_tensor *close[3], *y, *z, *here[3], *there[3];
+    for (int i = 0; i < 3; i++)
+        close[i] = tern_set_requires_grad(tern_contiguous(tern_detach(in[i])), true);
+    y = tern_scaled_dot_product_attention(in[0], in[1], in[2]);
+    z = tern_scaled_dot_product_attention(close[0], close[1], close[2]);
+    expect_near(y, z, 1e-5);
+    tern_tensor *g = tern_randn(tern_shape(z));
+    tern_grad(y, in, 3, here, g);
+    tern_grad(z, close, 3, there, g);
+    for (int i = 0; i < 3; i++)
+        expect_near(here[i], there[i], 1e-5);
+}
+
+/* Rows of features are written as one, wherever another dimension has the stride 1. */
+static void test_another_dimension_may_have_the_stride_1(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *q = tern_transpose(draw(TERN_SHAPE(2, 5, 3, 1), TERN_F32), 1, 2);
+    tern_tensor *k = draw(TERN_SHAPE(2, 3, 4, 1), TERN_F32);
+    tern_tensor *v = draw(TERN_SHAPE(2, 3, 4, 4), TERN_F32);
+    expect_layout_is_no_matter((tern_tensor *const[]){ q, k, v });
+    tern_tensor *wide = draw(TERN_SHAPE(1, 1, 5, 8), TERN_F32);
+    tern_tensor *windows = tern_unfold(draw(TERN_SHAPE(1, 1, 14), TERN_F32), 2, 8, 1);
+    tern_tensor *seven = draw(TERN_SHAPE(1, 1, 7, 8), TERN_F32);
+    expect_layout_is_no_matter((tern_tensor *const[]){ wide, windows, seven });
+    expect_layout_is_no_matter((tern_tensor *const[]){ windows, seven, windows });
+    expect_layout_is_no_matter((tern_tensor *const[]){ wide, seven, windows });
+}
+
 static void test_scores_are_not_held_in_memory(void **state)
 {
     (void)state;
@@ -291,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_queries_that_see_nothing_give_zeros),
         cmocka_unit_test(test_no_keys_give_zeros),
         cmocka_unit_test(test_result_lies_as_the_queries_do),
+        cmocka_unit_test(test_another_dimension_may_have_the_stride_1),
         cmocka_unit_test(test_scores_are_not_held_in_memory),
         cmocka_unit_test(test_gradients_of_large_scores),
         cmocka_unit_test(test_mistakes_are_named),

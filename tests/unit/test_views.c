@@ -220,6 +220,29 @@ static void test_parts_of_a_result_add_up_their_gradients(void **state)
 }
 
 /* A gradient on its way through another shape is still nobody else's: gelu's goes into its memory. */
+/* What reshape copied is nobody's view: written through a view of its own, it keeps its place in the graph. */
+static void test_a_reshape_that_copies_owns_its_memory(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3, 4), .requires_grad = true), *grad;
+    tern_tensor *y = tern_reshape(tern_transpose(tern_mul(x, 2), 0, 1), TERN_SHAPE(-1));
+    tern_tensor *v = tern_slice(y, .end = 3);
+    tern_mul_(v, 3);
+    assert_int_equal(tern_grad(tern_sum(v), &y, 1, &grad), TERN_OK);
+    assert_close(tern_item(tern_sum(grad)), 3, 0);
+    tern_backward(tern_sum(y));
+    assert_close(tern_item(tern_sum(tern_grad_of(x))), 3 * 6 + 9 * 2, 0);
+    tern_tensor *z;
+    {
+        TERN_NO_GRAD;
+        z = tern_reshape(tern_transpose(x, 0, 1), TERN_SHAPE(-1));
+    }
+    tern_mul_(z, tern_slice(y, .end = 1)); /* no view that was made without a record */
+    assert_no_error();
+    assert_true(tern_requires_grad(z));
+}
+
 static void test_a_gradient_keeps_its_memory_through_a_view(void **state)
 {
     (void)state;
@@ -291,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_dense_strides_keep_the_order_of_dimensions),
         cmocka_unit_test(test_detach_shares_data_but_no_history),
         cmocka_unit_test(test_parts_of_a_result_add_up_their_gradients),
+        cmocka_unit_test(test_a_reshape_that_copies_owns_its_memory),
         cmocka_unit_test(test_history_that_came_through_other_tensors),
         cmocka_unit_test(test_a_gradient_keeps_its_memory_through_a_view),
     };
