@@ -68,9 +68,9 @@ const char *cpu_isa_name(int isa);
 /* ---- denormals ------------------------------------------------------------------------------- */
 
 /* While a big kernel runs, denormal operands and results count as zero (one is up to 200 times
- * slower). Returns what cpu_flush_end restores. cpu_parallel does this in every thread; kernels of
- * a few hundred elements do not, since it would cost more than they do: whether denormals survive
- * is the one thing in which results may depend on size. */
+ * slower). Returns what cpu_flush_end restores. cpu_parallel does this in every thread; loops over a few
+ * hundred elements that lie side by side do not, since it would cost more than they do: whether denormals
+ * survive is the one thing in which results may depend on size and layout (tern/ops.h). */
 static inline uint32_t cpu_flush_begin(void)
 {
 #if defined(__SSE2__)

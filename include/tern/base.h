@@ -159,11 +159,24 @@ static inline bool tern_shape_is_bare_(const tern_shape_t *shape)
     return shape->set_ != TERN_GIVEN_ && (shape->set_ != 0 || shape->ndim != 0);
 }
 
+#ifdef __cplusplus
+extern "C++" {
+template <typename... Sizes> constexpr tern_shape_t tern_shape_of_(Sizes... sizes)
+{
+    return tern_shape_t{ TERN_GIVEN_,
+                         static_cast<int32_t>(sizeof...(Sizes)),
+                         { static_cast<int64_t>(sizes)... } };
+}
+}
+#define TERN_SHAPE(...) tern_shape_of_(__VA_ARGS__)
+#define TERN_SCALAR_SHAPE tern_shape_of_()
+#else
 #define TERN_COUNT_(...) (sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
 #define TERN_SHAPE(...) \
     ((tern_shape_t){ TERN_GIVEN_, (int32_t)TERN_COUNT_(__VA_ARGS__), { __VA_ARGS__ } })
 #define TERN_SCALAR_SHAPE \
     ((tern_shape_t){ TERN_GIVEN_, 0, { 0 } }) /* its ndim and dims may be set */
+#endif
 
 /* A list of dimensions, for reductions and the like; (tern_dims_t){ 0 } is one that is not given. Same layout. */
 typedef tern_shape_t tern_dims_t;

@@ -6,7 +6,10 @@
  *   their first operand, count as a change of its version, and return it;
  * - dimensions may be negative (from the end); empty and 0-dim tensors are fine;
  * - every op is differentiable where its mathematics is, unless it says otherwise;
- * - f16 and bf16 accumulate in f32. */
+ * - f16 and bf16 accumulate in f32;
+ * - on the CPU denormal operands and results (f32 below 1.18e-38) may count as 0, in casts, comparisons and extremes,
+ *   too, as after torch.set_flush_denormal(True): they do in calls of more than some hundred elements and wherever
+ *   elements do not lie side by side. Devices keep them. */
 #ifndef TERN_OPS_H
 #define TERN_OPS_H
 

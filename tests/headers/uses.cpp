@@ -18,9 +18,11 @@ int main()
     TERN_NO_GRAD;
     tern_new_args args{};
     args.size_ = sizeof args;
-    args.shape.set_ = 1;
-    args.shape.ndim = 1;
-    args.shape.dims[0] = 3;
+    const int rows = 1;
+    args.shape = rows == 1 ? TERN_SHAPE(rows, 3u) : TERN_SCALAR_SHAPE;
+    static const tern_dims_t last = TERN_DIMS(-1);
+    if (last.ndim != 1 || args.shape.dims[1] != 3)
+        return 1;
     tern_tensor *x = tern_relu(tern_ones_at(TERN_HERE, &args));
     if (!tern_dev_equal(tern_device(x), TERN_CPU) || tern_dev_equal(TERN_CUDA(0), TERN_EXT(0)))
         return 1;
