@@ -134,8 +134,17 @@ int example_finish(example *run, tern_module *net, tern_dataset *test);
 
 /* Fills run from the command line; ends the program on a bad one. */
 void example_parse(example *run, int argc, char **argv);
-/* Ends the program where the end of the run would write over what it reads. */
+/* A wrong command line: ends the program with "--option wants this, not that" and 2. */
+_Noreturn void example_refuse(const example *run, const char *option, const char *wanted,
+                              const char *text);
+/* Ends the program where the end of the run could not write this file, or replace it. */
+void example_check_target(const example *run, const char *option, const char *path,
+                          bool is_replaced);
+/* Ends the program where the end of the run would write over what it reads; a stored run alone may be replaced by
+ * its own continuation. Once more when the data are known, which no option may have named. */
 void example_check_targets(const example *run);
+/* Names of the files of a set of images below its folder, up to NULL; none of a text, which is a file itself. */
+const char *const *example_data_files(example_kind kind);
 /* Notes what the text is known by; another than the loaded run's ends the program with a message and 2. */
 void example_know_text(example *run, tern_text *text);
 /* Puts it into what --save stores. */

@@ -23,19 +23,48 @@ static bool is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-static bool has_file(const char *folder, const char *name, const char *ending)
+/* As tern_mnist finds them: each as such or packed, those to train on first. */
+static const char *const mnist_files[] = {
+    "train-images-idx3-ubyte",    "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
+    "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte",     "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte",     "t10k-labels-idx1-ubyte.gz",  NULL
+};
+enum { MNIST_FILES = sizeof mnist_files / sizeof *mnist_files - 1 };
+
+/* As tern_cifar10 finds them. */
+#define CIFAR_BELOW "cifar-10-batches-bin/"
+#define CIFAR_TEST "test_batch.bin"
+static const char *const cifar_files[] = { "data_batch_1.bin",
+                                           "data_batch_2.bin",
+                                           "data_batch_3.bin",
+                                           "data_batch_4.bin",
+                                           "data_batch_5.bin",
+                                           CIFAR_TEST,
+                                           CIFAR_BELOW "data_batch_1.bin",
+                                           CIFAR_BELOW "data_batch_2.bin",
+                                           CIFAR_BELOW "data_batch_3.bin",
+                                           CIFAR_BELOW "data_batch_4.bin",
+                                           CIFAR_BELOW "data_batch_5.bin",
+                                           CIFAR_BELOW CIFAR_TEST,
+                                           NULL };
+
+const char *const *example_data_files(example_kind kind)
+{
+    static const char *const none[] = { NULL };
+    return kind == EXAMPLE_TEXT ? none : kind == EXAMPLE_PICTURES ? cifar_files : mnist_files;
+}
+
+static bool has_file(const char *folder, const char *name)
 {
     char path[2 * EXAMPLE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     return is_file(path);
 }
 
 static bool has_mnist(const char *folder)
 {
-    const char *names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
-    for (int i = 0; i < 4; i++) {
-        if (!has_file(folder, names[i], "") && !has_file(folder, names[i], ".gz")) {
+    for (int i = 0; i < MNIST_FILES; i += 2) {
+        if (!has_file(folder, mnist_files[i]) && !has_file(folder, mnist_files[i + 1])) {
             return false;
         }
     }
@@ -44,8 +73,7 @@ static bool has_mnist(const char *folder)
 
 static bool has_cifar(const char *folder)
 {
-    return has_file(folder, "test_batch", ".bin") ||
-           has_file(folder, "cifar-10-batches-bin/test_batch", ".bin");
+    return has_file(folder, CIFAR_TEST) || has_file(folder, CIFAR_BELOW CIFAR_TEST);
 }
 
 static bool has_data(const example *run)
@@ -107,6 +135,14 @@ static void find_data(example *run)
             "%s: no %s in data/%s, $TERN_DATA/%s or ~/.cache/tern/%s: using drawn %s\n"
             "  try --data DIR%s\n",
             run->program, set.name, set.folder, set.folder, set.folder, set.drawn, set.advice);
+}
+
+/* A stored run, or where data are usually kept, may have named what no option did. */
+static void check_found(const example *run, bool is_drawn)
+{
+    if (!is_drawn && !tern_failed()) {
+        example_check_targets(run);
+    }
 }
 
 static void say_data(const example *run)
@@ -173,10 +209,12 @@ tern_dataset *example_data(example *run, tern_split_t split)
     if (!run->data) {
         find_data(run);
     }
+    const bool is_drawn = strcmp(run->data, set_of(run).drawn) == 0;
     if (trains) {
+        check_found(run, is_drawn);
         say_data(run);
     }
-    if (strcmp(run->data, set_of(run).drawn) != 0) {
+    if (!is_drawn) {
         return read_images(run, split);
     }
     return has_colour ? example_pictures(trains ? TRAIN_PICTURES : TEST_PICTURES, seed)
@@ -198,9 +236,7 @@ tern_text *example_text(example *run)
         }
     }
     const bool is_drawn = strcmp(run->data, "tales") == 0;
-    if (!is_drawn) {
-        example_check_targets(run); /* a stored run, or a folder, may have named the file */
-    }
+    check_found(run, is_drawn);
     if (!run->quiet && !tern_failed()) {
         printf("data: %s\n", is_drawn ? "the built-in made-up tales" : run->data);
     }

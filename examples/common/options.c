@@ -1,16 +1,12 @@
 /* The command line of the examples. */
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common.h"
-#include "output.h"
 
 enum {
     IMAGES = 1 << EXAMPLE_IMAGES,
@@ -42,7 +38,6 @@ typedef struct option_row {
 } option_row;
 #define MEMBER(name) offsetof(example, name)
 #define MANY (INT64_C(1) << 40)
-enum { BESIDE_BYTES = 24 }; /* ".tmp-", a process's number, an attempt's */
 
 static const option_row options[] = {
     { IMAGES, "data", "DIR|digits", "folder with MNIST's files, or the built-in drawn digits",
@@ -99,9 +94,8 @@ static void print_usage(const example *run, FILE *stream)
     }
 }
 
-/* A wrong command line ends the program with 2, as its usage says. */
-static _Noreturn void refuse(const example *run, const char *option, const char *wanted,
-                             const char *text)
+_Noreturn void example_refuse(const example *run, const char *option, const char *wanted,
+                              const char *text)
 {
     fprintf(stderr, "%s: --%s wants %s, not '%s'\n", run->program, option, wanted, text);
     exit(2);
@@ -117,7 +111,7 @@ static int64_t read_int(const example *run, const char *option, const char *text
     if (errno != 0 || end == text || *end != '\0' || value < least || value > most) {
         snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)least,
                  (long long)most);
-        refuse(run, option, wanted, text);
+        example_refuse(run, option, wanted, text);
     }
     return value;
 }
@@ -127,7 +121,7 @@ static double read_rate(const example *run, const char *option, const char *text
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(value) || value <= 0) {
-        refuse(run, option, "a number above 0", text);
+        example_refuse(run, option, "a number above 0", text);
     }
     return value;
 }
@@ -135,7 +129,7 @@ static double read_rate(const example *run, const char *option, const char *text
 static const char *read_amp(const example *run, const char *option, const char *text)
 {
     if (strcmp(text, "off") != 0 && strcmp(text, "bf16") != 0 && strcmp(text, "fp16") != 0) {
-        refuse(run, option, "off, bf16 or fp16", text);
+        example_refuse(run, option, "off, bf16 or fp16", text);
     }
     return text;
 }
@@ -147,86 +141,9 @@ static tern_dev_t read_device(const example *run, const char *text)
         return tern_dev_auto();
     }
     if (tern_dev_parse(text, &device) != TERN_OK) {
-        refuse(run, "device", "auto, cpu, cuda or cuda:N", text);
+        example_refuse(run, "device", "auto, cpu, cuda or cuda:N", text);
     }
     return device;
-}
-
-/* The folder of a file; its name begins where the result says. */
-static const char *folder_of(const char *path, char folder[PATH_MAX])
-{
-    const char *slash = strrchr(path, '/');
-    const int length = slash ? (int)(slash - path) + 1 : 0;
-    snprintf(folder, PATH_MAX, "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
-    return path + length;
-}
-
-/* The one name of a file that need not be there yet. */
-static bool real_path(const char *path, char real[PATH_MAX])
-{
-    char folder[PATH_MAX];
-    if (realpath(path, real)) {
-        return true;
-    }
-    const char *name = folder_of(path, folder);
-    if (!realpath(folder, real)) {
-        return false;
-    }
-    const size_t length = strlen(real), rest = PATH_MAX - length;
-    return snprintf(real + length, rest, "/%s", name) < (int)rest;
-}
-
-/* However they are spelled. */
-static bool is_one_file(const char *path, const char *other)
-{
-    char one[PATH_MAX], two[PATH_MAX];
-    return real_path(path, one) && real_path(other, two) && strcmp(one, two) == 0;
-}
-
-/* Whether a file can be made, replaced or, where it is a pipe or stdout's, written to. */
-static bool can_write(const option_row *o, const char *path)
-{
-    char folder[PATH_MAX];
-    struct stat info;
-    const bool is_there = stat(path, &info) == 0;
-    if (path[0] == '\0' || (is_there && S_ISDIR(info.st_mode))) {
-        return false;
-    }
-    if (o->type == OPTION_TARGET && is_there && output_is_open(path)) {
-        return true;
-    }
-    if (o->type == OPTION_TARGET && is_there && !S_ISREG(info.st_mode)) {
-        return access(path, W_OK) == 0;
-    }
-    (void)folder_of(path, folder);
-    return access(folder, W_OK) == 0;
-}
-
-/* Whether the folder can hold a file of that name and, until it is whole, of a longer one. */
-static bool is_short(const char *path)
-{
-    char folder[PATH_MAX];
-    const char *name = folder_of(path, folder);
-    const long most = pathconf(folder, _PC_NAME_MAX);
-    return strlen(path) + BESIDE_BYTES < PATH_MAX &&
-           (most < 0 || (long)strlen(name) + BESIDE_BYTES <= most);
-}
-
-/* A file that the end of a long run will write: found out before the run. */
-static const char *read_target(const example *run, const option_row *o, const char *text)
-{
-    struct stat info;
-    const bool is_there = stat(text, &info) == 0;
-    if (o->type == OPTION_STORE && is_there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
-        refuse(run, o->name, "a regular file, which it replaces", text);
-    }
-    if (!can_write(o, text)) {
-        refuse(run, o->name, "a file in a folder that can be written", text);
-    }
-    if ((!is_there || S_ISREG(info.st_mode)) && !is_short(text)) {
-        refuse(run, o->name, "a shorter name", text);
-    }
-    return text;
 }
 
 static void read_option(example *run, const option_row *o, const char *text)
@@ -253,32 +170,13 @@ static void read_option(example *run, const option_row *o, const char *text)
         run->amp = read_amp(run, o->name, text);
         break;
     case OPTION_TARGET:
-    case OPTION_STORE:
-        *(const char **)member = read_target(run, o, text);
+    case OPTION_STORE: /* found out before a long run, not at its end */
+        example_check_target(run, o->name, text, o->type == OPTION_STORE);
+        *(const char **)member = text;
         break;
     case OPTION_HELP:
         print_usage(run, stdout);
         exit(!example_arrived(run));
-    }
-}
-
-/* What the end of the run writes must not be what it reads; a stored run alone may be replaced by its
- * own continuation. */
-void example_check_targets(const example *run)
-{
-    struct stat info;
-    const bool is_file = run->data && stat(run->data, &info) == 0 && S_ISREG(info.st_mode);
-    if (run->save && is_file && is_one_file(run->save, run->data)) {
-        refuse(run, "save", "another file than the data", run->save);
-    }
-    if (run->json && is_file && is_one_file(run->json, run->data)) {
-        refuse(run, "json", "another file than the data", run->json);
-    }
-    if (run->json && run->load && is_one_file(run->json, run->load)) {
-        refuse(run, "json", "another file than --load", run->json);
-    }
-    if (run->json && run->save && is_one_file(run->json, run->save)) {
-        refuse(run, "json", "another file than --save", run->json);
     }
 }
 

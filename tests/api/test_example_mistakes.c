@@ -62,6 +62,39 @@ static void test_stored_text_is_not_written_over(void **state)
     in_folder("cmp lines.txt kept && rm lines.txt kept text.run");
 }
 
+/* A folder has files that no option names, packed or not; one that is missing would be read the next time. */
+static void test_images_are_not_written_over(void **state)
+{
+    (void)state;
+    const char *bad[][3] = {
+        { "mlp_mnist", "--data set --save set/train-images-idx3-ubyte",
+          "--save wants another file than the data, not 'set/train-images-idx3-ubyte'" },
+        { "mlp_mnist", "--data set --json \"$PWD/set/t10k-labels-idx1-ubyte.gz\"",
+          "--json wants another file than the data" },
+        { "cnn_mnist", "--data set --json link", "--json wants another file than the data" },
+        { "mlp_mnist", "--load set.run --save set/train-labels-idx1-ubyte",
+          "--save wants another file than the data" },
+        { "resnet_cifar", "--data set --save set/./data_batch_3.bin",
+          "--save wants another file than the data" },
+        { "resnet_cifar", "--data set --json set/cifar-10-batches-bin/test_batch.bin",
+          "--json wants another file than the data" },
+    };
+    in_folder("mkdir -p set/cifar-10-batches-bin && cp *-ubyte *.bin set && cp -r set kept && "
+              "ln -s set/t10k-images-idx3-ubyte link");
+    example_expect(0, "mlp_mnist", "--data set --steps 1 --batch 8 --quiet --save set.run");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char options[256];
+        (void)snprintf(options, sizeof options, "%s --steps 2 --quiet --no-test", bad[i][1]);
+        example_expect(2, bad[i][0], options);
+        example_says(example_err, bad[i][2]);
+    }
+    in_folder("mkdir data && mv set data/mnist"); /* where they are looked for */
+    example_expect(2, "mlp_mnist", "--steps 1 --quiet --save data/mnist/train-images-idx3-ubyte");
+    example_says(example_err, "--save wants another file than the data");
+    example_expect(0, "mlp_mnist", "--steps 1 --quiet --no-test --save data/mnist/a.run");
+    in_folder("rm data/mnist/a.run && diff -r data/mnist kept && rm -r data kept link set.run");
+}
+
 static void test_help_is_no_mistake(void **state)
 {
     (void)state;
@@ -189,6 +222,30 @@ static void test_what_cannot_be_written_is_found_out_first(void **state)
     example_says(example_err, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
 }
 
+/* The file that is written through a link is what must be there, or be made. */
+static void test_links_that_end_nowhere_are_found_out_first(void **state)
+{
+    (void)state;
+    in_folder(
+        "mkdir to && ln -s nowhere/a into && ln -s ../into to/further && ln -s round about && "
+        "ln -s about round && ln -s to/new new && ln -s ../a to/new");
+    const char *const names[] = { "into", "to/further", "round" };
+    for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        char options[128], words[128];
+        (void)snprintf(options, sizeof options, "--data . --steps 1 --quiet --%s %s",
+                       i % 2 ? "save" : "json", names[i / 2]);
+        (void)snprintf(words, sizeof words,
+                       "--%s wants a file in a folder that can be written, not '%s'",
+                       i % 2 ? "save" : "json", names[i / 2]);
+        example_expect(2, "mlp_mnist", options);
+        example_says(example_err, words);
+    }
+    example_expect(2, "mlp_mnist", "--data . --steps 1 --quiet --save new --json a");
+    example_says(example_err, "--json wants another file than --save, not 'a'");
+    example_expect(0, "mlp_mnist", "--data . --steps 1 --quiet --save new");
+    in_folder("test -f a && test -h new && test -h to/new && rm -r a to into new round about");
+}
+
 static void expect_text(const char *name, const char *wanted)
 {
     static char text[EXAMPLE_TEXT_BYTES];
@@ -292,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_options_end_with_2),
         cmocka_unit_test(test_stored_text_is_not_written_over),
+        cmocka_unit_test(test_images_are_not_written_over),
         cmocka_unit_test(test_help_is_no_mistake),
         cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
@@ -299,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_test_on_is_said),
         cmocka_unit_test(test_what_was_loaded_is_explained),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
+        cmocka_unit_test(test_links_that_end_nowhere_are_found_out_first),
         cmocka_unit_test(test_results_go_behind_what_an_open_file_has),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
         cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),
