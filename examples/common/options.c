@@ -137,8 +137,8 @@ static const char *read_amp(const example *run, const char *option, const char *
 static tern_dev_t read_device(const example *run, const char *text)
 {
     tern_dev_t device;
-    if (strcmp(text, "auto") == 0) {
-        return tern_dev_auto();
+    if (strcmp(text, "auto") == 0) { /* looked for when no later option says another */
+        return (tern_dev_t){ .kind = TERN_KIND_NONE };
     }
     if (tern_dev_parse(text, &device) != TERN_OK) {
         example_refuse(run, "device", "auto, cpu, cuda or cuda:N", text);
@@ -164,7 +164,7 @@ static void read_option(example *run, const option_row *o, const char *text)
         break;
     case OPTION_DEVICE:
         run->device = read_device(run, text);
-        run->cpu_asked = run->device.kind == TERN_KIND_CPU && strcmp(text, "auto") != 0;
+        run->cpu_asked = run->device.kind == TERN_KIND_CPU;
         break;
     case OPTION_AMP:
         run->amp = read_amp(run, o->name, text);

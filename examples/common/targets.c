@@ -110,6 +110,9 @@ void example_check_target(const example *run, const char *option, const char *pa
     if (is_replaced && is_there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
         example_refuse(run, option, "a regular file, which it replaces", path);
     }
+    if (is_replaced && output_is_open(path)) {
+        example_refuse(run, option, "a file of its own, which it replaces", path);
+    }
     if (!can_write(path, is_replaced)) {
         example_refuse(run, option, "a file in a folder that can be written", path);
     }

@@ -102,6 +102,21 @@ static void test_help_is_no_mistake(void **state)
     example_says(example_out, "--threads N");
 }
 
+/* Whoever adds to a command asks for what stands last. */
+static void test_last_device_is_the_one(void **state)
+{
+    (void)state;
+    const char *options = "--data . --steps 1 --quiet --json r.json --device";
+    char line[128];
+    (void)snprintf(line, sizeof line, "%s auto --device cpu", options);
+    example_expect(0, "mlp_mnist", line);
+    assert_string_equal(example_err, ""); /* nobody looked for a GPU */
+    in_folder("grep -q 'the CPU was asked for' r.json");
+    (void)snprintf(line, sizeof line, "%s cpu --device auto", options);
+    example_expect(0, "mlp_mnist", line);
+    in_folder("! grep 'the CPU was asked for' r.json && rm r.json");
+}
+
 /* Without its last line a run has no result, though it has stored itself. */
 static void test_results_that_do_not_arrive_are_an_error(void **state)
 {
@@ -270,6 +285,19 @@ static void test_results_go_behind_what_an_open_file_has(void **state)
                            "--data . --steps 1 --quiet --json /dev/stderr");
 }
 
+/* The results that stdout's file holds by then would be lost. */
+static void test_stored_run_wants_a_file_of_its_own(void **state)
+{
+    (void)state;
+    const char *const names[] = { "/dev/stdout", "out.txt", "/dev/stderr", "/dev/fd/2" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char options[128];
+        (void)snprintf(options, sizeof options, "--data . --steps 1 --quiet --save %s", names[i]);
+        example_expect(2, "mlp_mnist", options);
+        example_says(example_err, "--save wants a file of its own, which it replaces, not '");
+    }
+}
+
 /* A link to the old file still has the old results, so nothing was written over them. */
 static void test_results_are_written_beside_the_old_ones(void **state)
 {
@@ -351,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_stored_text_is_not_written_over),
         cmocka_unit_test(test_images_are_not_written_over),
         cmocka_unit_test(test_help_is_no_mistake),
+        cmocka_unit_test(test_last_device_is_the_one),
         cmocka_unit_test(test_results_that_do_not_arrive_are_an_error),
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_files_that_do_not_fit_end_with_1),
@@ -359,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_links_that_end_nowhere_are_found_out_first),
         cmocka_unit_test(test_results_go_behind_what_an_open_file_has),
+        cmocka_unit_test(test_stored_run_wants_a_file_of_its_own),
         cmocka_unit_test(test_results_are_written_beside_the_old_ones),
         cmocka_unit_test(test_results_that_cannot_be_written_leave_the_old_ones),
         cmocka_unit_test(test_without_mnist_digits_are_drawn_and_said),
