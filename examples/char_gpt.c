@@ -183,7 +183,7 @@ int main(int argc, char **argv)
         }
         example_end_epoch(&run, batches, net, test);
     }
-    if (run.sample > 0)
+    if (run.sample > 0 && !tern_failed())
         write_text(&run, net, text);
     return example_finish(&run, net, test);
 }

@@ -330,10 +330,12 @@ int example_finish(example *run, tern_module *net, tern_dataset *test)
                    tern_scaler_overflowed(run->scaler));
         }
         example_show(net, test, run->device, run->show);
-        is_written = !run->json || example_write_json(run);
     }
     if (run->save && !tern_failed()) {
         store_run(run);
+    }
+    if (run->json && !tern_failed()) { /* the old results stay when anything has failed */
+        is_written = example_write_json(run);
     }
     is_written = example_arrived(run) && is_written;
     return tern_finish() != 0 || !is_written;

@@ -342,7 +342,12 @@ static void test_results_that_cannot_be_written_leave_the_old_ones(void **state)
                      1);
     example_says(example_err, "mlp_mnist: --save failed after this epoch, the training goes on\n");
     example_says(example_out, "after 2 steps");
-    in_folder("test -z \"$(ls | grep -e tmp -e s.run)\" && rm -rf counts");
+    in_folder("test -z \"$(ls | grep -e tmp -e s.run)\" && rm -rf counts && echo old >r.json");
+    assert_int_equal(example_run("trap '' XFSZ; ulimit -f 2; GCOV_PREFIX=counts", "mlp_mnist",
+                                 "--data . --steps 1 --quiet --save s.run --json r.json"),
+                     1);
+    expect_text("r.json", "old\n"); /* its results are short enough, but no run went well */
+    in_folder("rm -rf counts r.json");
 }
 
 static void test_without_mnist_digits_are_drawn_and_said(void **state)

@@ -166,6 +166,10 @@ static void test_text_programs_have_options_of_their_own(void **state)
     example_says(example_err, "--temperature wants a number above 0, not '0'");
     example_expect(1, "char_gpt", "--data nowhere.txt --quiet");
     example_says(example_err, "nowhere.txt");
+    example_expect(1, "char_gpt", "--data nowhere.txt --quiet --prompt 'a cat' --sample 3");
+    assert_string_equal(example_out, ""); /* what was not written has no beginning */
+    example_expect(0, "char_gpt", "--help");
+    example_says(example_out, "below 1: likelier choices");
     example_expect(1, "char_gpt", "--data r.json --quiet");
     example_says(example_err, "do not fit in");
     const int status = example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "char_gpt",
