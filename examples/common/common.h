@@ -18,7 +18,13 @@
 
 #include <tern/tern.h>
 
-enum { EXAMPLE_EPOCHS_MAX = 1000, EXAMPLE_LABEL_BYTES = 64, EXAMPLE_PATH_BYTES = 1024 };
+enum {
+    EXAMPLE_EPOCHS_MAX = 1000,
+    EXAMPLE_BATCH_MAX = 1 << 20,
+    EXAMPLE_LABEL_BYTES = 64,
+    EXAMPLE_PATH_BYTES = 1024
+};
+#define EXAMPLE_STEPS_MAX (INT64_C(1) << 40)
 
 /* What a program trains on, which decides its options and what is measured: images (as MNIST's) and
  * pictures (as CIFAR-10's) by accuracy, text by the loss on a part that was held out. */
@@ -108,7 +114,8 @@ example example_start_with(int argc, char **argv, example_defaults defaults);
 #define example_start(argc, argv, ...) \
     example_start_with(argc, argv, (example_defaults){ __VA_ARGS__ })
 
-/* MNIST (CIFAR-10) of --data or where it is usually kept, else drawn digits (pictures); says which. */
+/* MNIST (CIFAR-10) of --data or where it is usually kept, else drawn digits (pictures); says which. NULL for a
+ * test that --no-test leaves out. */
 tern_dataset *example_data(example *run, tern_split_t split);
 
 /* The text of --data or where it is usually kept, else made-up tales; says which. */
@@ -134,6 +141,8 @@ int example_finish(example *run, tern_module *net, tern_dataset *test);
 
 /* Fills run from the command line; ends the program on a bad one. */
 void example_parse(example *run, int argc, char **argv);
+/* "off", "bf16" or "fp16". */
+bool example_is_amp(const char *text);
 /* A wrong command line: ends the program with "--option wants this, not that" and 2. */
 _Noreturn void example_refuse(const example *run, const char *option, const char *wanted,
                               const char *text);

@@ -37,7 +37,6 @@ typedef struct option_row {
     int64_t least, most;
 } option_row;
 #define MEMBER(name) offsetof(example, name)
-#define MANY (INT64_C(1) << 40)
 
 static const option_row options[] = {
     { IMAGES, "data", "DIR|digits", "folder with MNIST's files, or the built-in drawn digits",
@@ -51,8 +50,9 @@ static const option_row options[] = {
       0 },
     { ALL, "epochs", "N", "the plan; the learning rate falls as a cosine over it", OPTION_NUMBER,
       MEMBER(epochs), 1, EXAMPLE_EPOCHS_MAX },
-    { ALL, "steps", "N", "end after N steps in total", OPTION_NUMBER, MEMBER(steps), 1, MANY },
-    { ALL, "batch", "N", "samples of a step", OPTION_NUMBER, MEMBER(batch), 1, 1 << 20 },
+    { ALL, "steps", "N", "end after N steps in total", OPTION_NUMBER, MEMBER(steps), 1,
+      EXAMPLE_STEPS_MAX },
+    { ALL, "batch", "N", "samples of a step", OPTION_NUMBER, MEMBER(batch), 1, EXAMPLE_BATCH_MAX },
     { ALL, "lr", "X", "learning rate at the start", OPTION_RATE, MEMBER(lr), 0, 0 },
     { ALL, "seed", "N", "of weights and order", OPTION_NUMBER, MEMBER(seed), 0, INT64_MAX },
     { ALL, "threads", "N", "of the CPU", OPTION_NUMBER, MEMBER(threads), 1, 4096 },
@@ -126,9 +126,14 @@ static double read_rate(const example *run, const char *option, const char *text
     return value;
 }
 
+bool example_is_amp(const char *text)
+{
+    return strcmp(text, "off") == 0 || strcmp(text, "bf16") == 0 || strcmp(text, "fp16") == 0;
+}
+
 static const char *read_amp(const example *run, const char *option, const char *text)
 {
-    if (strcmp(text, "off") != 0 && strcmp(text, "bf16") != 0 && strcmp(text, "fp16") != 0) {
+    if (!example_is_amp(text)) {
         example_refuse(run, option, "off, bf16 or fp16", text);
     }
     return text;

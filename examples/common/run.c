@@ -1,6 +1,7 @@
 /* Running the plan: epochs, stopping after --steps, storing and loading the whole run. */
 #include "common.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,40 @@ static int64_t stored_int(const example *run, const char *name)
     int64_t value = 0;
     tern_state_get_int(run->loaded, name, &value);
     return value;
+}
+
+static void check_int(const example *run, const char *name, int64_t least, int64_t most)
+{
+    const int64_t value = stored_int(run, name);
+    if (!tern_failed() && (value < least || value > most)) {
+        tern_fail(TERN_ERR_FORMAT, "load", "'%s' holds no sound run: %s is %lld, not %lld to %lld",
+                  run->load, name, (long long)value, (long long)least, (long long)most);
+    }
+}
+
+/* No option could have had these values; a program that went on with its own instead would not say so. */
+static void check_stored(const example *run)
+{
+    double lr = 0;
+    check_int(run, "run.batch", 1, EXAMPLE_BATCH_MAX);
+    check_int(run, "run.seed", 0, INT64_MAX);
+    check_int(run, "run.epochs", 1, EXAMPLE_EPOCHS_MAX);
+    check_int(run, "run.is_cut", 0, 1);
+    check_int(run, "run.steps_done", 0, EXAMPLE_STEPS_MAX);
+    if (!tern_failed()) { /* one that is cut is not over */
+        check_int(run, "run.epoch", 0,
+                  stored_int(run, "run.epochs") - stored_int(run, "run.is_cut"));
+    }
+    if (tern_state_get_number(run->loaded, "run.lr", &lr) == TERN_OK && !(isfinite(lr) && lr > 0)) {
+        tern_fail(TERN_ERR_FORMAT, "load", "'%s' holds no sound run: run.lr is %g, not above 0",
+                  run->load, lr);
+    }
+    const char *amp = tern_state_text(run->loaded, "run.amp");
+    if (amp && !example_is_amp(amp) && !tern_failed()) {
+        tern_fail(TERN_ERR_FORMAT, "load",
+                  "'%s' holds no sound run: run.amp is '%s', not off, bf16 or fp16", run->load,
+                  amp);
+    }
 }
 
 /* A run is gone on with as it was begun: what was given must agree with what was stored. */
@@ -65,6 +100,10 @@ static void take_options(example *run)
 {
     double lr = 0;
     check_kind(run);
+    check_stored(run);
+    if (tern_failed()) {
+        return;
+    }
     take_int(run, "batch", 0, &run->batch);
     take_int(run, "seed", -1, &run->seed);
     take_int(run, "epochs", 0, &run->epochs);
@@ -127,11 +166,22 @@ static void take_entries(example *run)
     if (run->is_cut) {
         tern_position_restore(&run->cut, run->loaded, "loader");
     }
+    if (tern_failed()) {
+        return;
+    }
+    const int64_t whole = run->epoch * run->pass_steps;
+    const bool is_in_pass = run->cut.step >= 0 && run->cut.step <= run->pass_steps;
+    if (!is_in_pass || run->steps_done != whole + run->cut.step) {
+        tern_fail(TERN_ERR_FORMAT, "load",
+                  "'%s' holds no sound run: run.steps_done is %lld, with %lld epochs of %lld steps "
+                  "and %lld of the next",
+                  run->load, (long long)run->steps_done, (long long)run->epoch,
+                  (long long)run->pass_steps, (long long)run->cut.step);
+        return;
+    }
     tern_tensor *entries = tern_state_get(run->loaded, "run.entries");
-    int64_t count = example_entries(run);
-    bool is_sound = run->epoch >= 0 && count <= EXAMPLE_EPOCHS_MAX && run->epochs >= 1 &&
-                    run->epochs <= EXAMPLE_EPOCHS_MAX && run->batch >= 1;
-    if (!is_sound || !entries || tern_numel(entries) != 3 * count) {
+    const int64_t count = example_entries(run);
+    if (!entries || tern_numel(entries) != 3 * count) {
         tern_fail(TERN_ERR_FORMAT, "load", "'%s' does not hold the entries of %lld epochs",
                   run->load, (long long)count);
         return;

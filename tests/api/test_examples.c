@@ -1,5 +1,5 @@
 /* The examples as a user runs them: results, stopping and going on. What mistakes say:
- * test_example_mistakes.c. */
+ * test_example_mistakes.c; what a loaded run refuses: test_example_loads.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,7 +170,8 @@ static void test_text_programs_have_options_of_their_own(void **state)
     assert_string_equal(example_out, ""); /* what was not written has no beginning */
     example_expect(0, "char_gpt", "--help");
     example_says(example_out, "below 1: likelier choices");
-    example_expect(1, "char_gpt", "--data r.json --quiet");
+    example_put("short.txt", "a line of a text\n", 30);
+    example_expect(1, "char_gpt", "--data short.txt --quiet"); /* its last tenth */
     example_says(example_err, "do not fit in");
     const int status = example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "char_gpt",
                                    "--steps 1 --no-test --batch 2");
@@ -180,15 +181,6 @@ static void test_text_programs_have_options_of_their_own(void **state)
 }
 
 /* ---- stopping and going on ---- */
-
-static tern_state *load(const char *name)
-{
-    char path[2 * FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", file_folder(), name);
-    tern_state *state = tern_state_load(path);
-    assert_non_null(state);
-    return state;
-}
 
 static bool is_timing(const char *name)
 {
@@ -217,7 +209,7 @@ static void expect_same_losses(tern_state *a, tern_state *b)
 /* Everything in the files but the times is the same, bit for bit. */
 static void expect_same_runs(const char *one, const char *other)
 {
-    tern_state *a = load(one), *b = load(other);
+    tern_state *a = example_load(one), *b = example_load(other);
     const tern_tensors_t list = tern_state_tensors(a);
     assert_true(list.count > 20);
     assert_int_equal(tern_state_tensors(b).count, list.count);
@@ -319,7 +311,7 @@ static void test_half_precision_goes_on_bit_for_bit(void **state)
         example_expect(0, "mlp_mnist", "--load part.run --threads 1 --quiet --save rest.run");
         expect_same_runs("whole.run", "rest.run");
     }
-    tern_state *run = load("whole.run");
+    tern_state *run = example_load("whole.run");
     assert_string_equal(tern_state_text(run, "run.amp"), "fp16");
     int64_t tracker = 0, steps = 0;
     double scale = 0;
@@ -368,7 +360,7 @@ static void test_killed_run_goes_on_bit_for_bit(void **state)
     snprintf(options, sizeof options, "%s --save k.run", plan);
     (void)example_run(killed, "mlp_mnist", options);
     int64_t epochs = 0;
-    tern_state *stopped = load("k.run");
+    tern_state *stopped = example_load("k.run");
     assert_int_equal(tern_state_get_int(stopped, "run.epoch", &epochs), TERN_OK);
     tern_state_free(stopped);
     assert_between(epochs, 1, planned - 1);
@@ -376,56 +368,6 @@ static void test_killed_run_goes_on_bit_for_bit(void **state)
     snprintf(options, sizeof options, "%s --save whole.run", plan);
     example_expect(0, "mlp_mnist", options);
     expect_same_runs("whole.run", "rest.run");
-}
-
-static void test_loaded_run_refuses_other_options(void **state)
-{
-    (void)state;
-    example_expect(0, "mlp_mnist", "--data . --epochs 1 --batch 30 --steps 2 --quiet --save c.run");
-    example_expect(2, "mlp_mnist", "--load c.run --batch 40");
-    example_says(example_err, "--batch 40 differs from the 30 of the run in 'c.run'");
-    example_expect(2, "mlp_mnist", "--load c.run --lr 0.5");
-    example_says(example_err, "--lr 0.5 differs");
-    example_expect(2, "mlp_mnist", "--load c.run --epochs 3"); /* the plan is the schedule's */
-    example_says(example_err, "--epochs 3 differs from the 1 of the run in 'c.run'");
-    example_expect(0, "mlp_mnist", "--load c.run --epochs 1 --quiet");
-    example_expect(2, "mlp_mnist", "--load c.run --data digits --quiet");
-    example_says(example_err, "'digits' has 60000 samples, the data of the run in 'c.run' ");
-    example_expect(1, "cnn_mnist", "--load c.run --quiet"); /* another model's */
-    example_says(example_err, "c.run");
-    example_expect(2, "char_gpt", "--load c.run --quiet");
-    example_says(example_err, "the run in 'c.run' is one on images; this program's are on text");
-}
-
-static void put(const char *name, const char *line, int count)
-{
-    file_bytes text = { NULL, 0 };
-    for (int i = 0; i < count; i++)
-        file_bytes_add(&text, line, strlen(line));
-    (void)file_write(name, text);
-}
-
-/* Its rows stand for other symbols, and its place in the data is none. */
-static void test_loaded_run_refuses_another_text(void **state)
-{
-    (void)state;
-    put("one.txt", "a cat sat\n", 100);
-    put("same.txt", "a cat sat\n", 100);
-    put("order.txt", "a sat cat\n", 100);
-    put("longer.txt", "a cat sat\n", 200);
-    put("kinds.txt", "a dog sat\n", 100);
-    put("other.txt", "a bat sat\n", 100);
-    example_expect(0, "char_gpt", "--data one.txt --steps 1 --batch 2 --quiet --save t.run");
-    example_expect(2, "char_gpt", "--load t.run --data order.txt --quiet");
-    example_says(example_err, "'order.txt' is another text than that of the run in 't.run': 1000 "
-                              "characters of 6 kinds, and that had 1000 of 6");
-    example_expect(2, "char_gpt", "--load t.run --data longer.txt --quiet");
-    example_says(example_err, ": 2000 characters of 6 kinds, and that had 1000 of 6");
-    example_expect(2, "char_gpt", "--load t.run --data kinds.txt --quiet");
-    example_says(example_err, "of 8 kinds, which the model does not know, and that had 1000 of 6");
-    example_expect(2, "char_gpt", "--load t.run --data other.txt --quiet");
-    example_says(example_err, "of 6 kinds, which the model does not know, and that had 1000 of 6");
-    example_expect(0, "char_gpt", "--load t.run --data same.txt --steps 2 --quiet"); /* moved */
 }
 
 static void test_show_prints_digits_with_answers(void **state)
@@ -458,8 +400,6 @@ int main(void)
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
         cmocka_unit_test(test_killed_run_goes_on_bit_for_bit),
-        cmocka_unit_test(test_loaded_run_refuses_other_options),
-        cmocka_unit_test(test_loaded_run_refuses_another_text),
         cmocka_unit_test(test_show_prints_digits_with_answers),
     };
     return cmocka_run_group_tests(tests, example_make_data, NULL);

@@ -22,6 +22,23 @@ void example_read(const char *name, char text[EXAMPLE_TEXT_BYTES])
     fclose(stream);
 }
 
+void example_put(const char *name, const char *line, int count)
+{
+    file_bytes text = { NULL, 0 };
+    for (int i = 0; i < count; i++)
+        file_bytes_add(&text, line, strlen(line));
+    (void)file_write(name, text);
+}
+
+tern_state *example_load(const char *name)
+{
+    char path[2 * FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", file_folder(), name);
+    tern_state *state = tern_state_load(path);
+    assert_non_null(state);
+    return state;
+}
+
 /* Runs "<prefix> <examples>/<program> <options>" in the test's folder; returns the exit status. */
 int example_run(const char *prefix, const char *program, const char *options)
 {

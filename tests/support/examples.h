@@ -2,6 +2,8 @@
 #ifndef TESTS_SUPPORT_EXAMPLES_H
 #define TESTS_SUPPORT_EXAMPLES_H
 
+#include <tern/io.h>
+
 enum { EXAMPLE_TEXT_BYTES = 1 << 16 };
 
 /* What the last program wrote to stdout and stderr. */
@@ -16,6 +18,9 @@ void example_expect(int wanted, const char *program, const char *options);
 void example_says(const char *text, const char *words);
 /* A file of the folder. */
 void example_read(const char *name, char text[EXAMPLE_TEXT_BYTES]);
+/* Makes one of so many lines; reads one of --save. */
+void example_put(const char *name, const char *line, int count);
+tern_state *example_load(const char *name);
 /* A group's setup: 600 images and 100 to test, whose class is a bright row; rhyme.txt; files as
  * CIFAR-10's. */
 int example_make_data(void **state);

@@ -1,0 +1,111 @@
+/* What a loaded run refuses: other options, other data, and values that no run could have stored. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tern/tern.h>
+
+#include "tests/support/check.h"
+#include "tests/support/examples.h"
+#include "tests/support/files.h"
+
+static void test_loaded_run_refuses_other_options(void **state)
+{
+    (void)state;
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --batch 30 --steps 2 --quiet --save c.run");
+    example_expect(2, "mlp_mnist", "--load c.run --batch 40");
+    example_says(example_err, "--batch 40 differs from the 30 of the run in 'c.run'");
+    example_expect(2, "mlp_mnist", "--load c.run --lr 0.5");
+    example_says(example_err, "--lr 0.5 differs");
+    example_expect(2, "mlp_mnist", "--load c.run --epochs 3"); /* the plan is the schedule's */
+    example_says(example_err, "--epochs 3 differs from the 1 of the run in 'c.run'");
+    example_expect(0, "mlp_mnist", "--load c.run --epochs 1 --quiet");
+    example_expect(2, "mlp_mnist", "--load c.run --data digits --quiet");
+    example_says(example_err, "'digits' has 60000 samples, the data of the run in 'c.run' ");
+    example_expect(1, "cnn_mnist", "--load c.run --quiet"); /* another model's */
+    example_says(example_err, "c.run");
+    example_expect(2, "char_gpt", "--load c.run --quiet");
+    example_says(example_err, "the run in 'c.run' is one on images; this program's are on text");
+}
+
+/* Its rows stand for other symbols, and its place in the data is none. */
+static void test_loaded_run_refuses_another_text(void **state)
+{
+    (void)state;
+    example_put("one.txt", "a cat sat\n", 100);
+    example_put("same.txt", "a cat sat\n", 100);
+    example_put("order.txt", "a sat cat\n", 100);
+    example_put("longer.txt", "a cat sat\n", 200);
+    example_put("kinds.txt", "a dog sat\n", 100);
+    example_put("other.txt", "a bat sat\n", 100);
+    example_expect(0, "char_gpt", "--data one.txt --steps 1 --batch 2 --quiet --save t.run");
+    example_expect(2, "char_gpt", "--load t.run --data order.txt --quiet");
+    example_says(example_err, "'order.txt' is another text than that of the run in 't.run': 1000 "
+                              "characters of 6 kinds, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data longer.txt --quiet");
+    example_says(example_err, ": 2000 characters of 6 kinds, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data kinds.txt --quiet");
+    example_says(example_err, "of 8 kinds, which the model does not know, and that had 1000 of 6");
+    example_expect(2, "char_gpt", "--load t.run --data other.txt --quiet");
+    example_says(example_err, "of 6 kinds, which the model does not know, and that had 1000 of 6");
+    example_expect(0, "char_gpt", "--load t.run --data same.txt --steps 2 --quiet"); /* moved */
+}
+
+/* a.run with one value of another, as bad.run. */
+static void expect_unsound(const char *program, tern_state *bad, const char *words)
+{
+    char path[2 * FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/bad.run", file_folder());
+    assert_int_equal(tern_state_save(bad, path), TERN_OK);
+    tern_state_free(bad);
+    example_expect(1, program, "--load bad.run --quiet --no-test");
+    example_says(example_err, words);
+    assert_string_equal(example_out, "");
+}
+
+/* They were replaced by the program's own, or counted with. */
+static void test_values_that_no_run_has_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        int64_t value;
+        const char *words;
+    } bad[] = { { "run.batch", 0, "'bad.run' holds no sound run: run.batch is 0, not 1 to" },
+                { "run.batch", -1, "run.batch is -1, not 1 to" },
+                { "run.seed", -2, "run.seed is -2, not 0 to" },
+                { "run.epochs", 0, "run.epochs is 0, not 1 to 1000" },
+                { "run.epochs", -5, "run.epochs is -5, not 1 to 1000" },
+                { "run.epoch", INT64_MAX, "run.epoch is 9223372036854775807, not 0 to 1" },
+                { "run.epoch", 2, "run.epoch is 2, not 0 to 1" },
+                { "run.is_cut", INT64_MIN, "run.is_cut is -9223372036854775808, not 0 to 1" },
+                { "run.steps_done", -1, "run.steps_done is -1, not 0 to" },
+                { "run.steps_done", 3, "run.steps_done is 3, with 0 epochs of 20 steps and 2 of" },
+                { "loader.step", INT64_MAX,
+                  "with 0 epochs of 20 steps and 9223372036854775807 of" } };
+    const double rates[] = { 0, -1, (double)NAN, (double)INFINITY };
+    example_expect(0, "mlp_mnist", "--data . --epochs 2 --batch 30 --steps 2 --quiet --save a.run");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tern_state *run = example_load("a.run");
+        tern_state_set_int(run, bad[i].name, bad[i].value);
+        expect_unsound("mlp_mnist", run, bad[i].words);
+    }
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        tern_state *run = example_load("a.run");
+        tern_state_set_number(run, "run.lr", rates[i]);
+        expect_unsound("mlp_mnist", run, "'bad.run' holds no sound run: run.lr is ");
+    }
+    tern_state *run = example_load("a.run");
+    tern_state_set_text(run, "run.amp", "int4");
+    expect_unsound("mlp_mnist", run, "run.amp is 'int4', not off, bf16 or fp16");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loaded_run_refuses_other_options),
+        cmocka_unit_test(test_loaded_run_refuses_another_text),
+        cmocka_unit_test(test_values_that_no_run_has_are_refused),
+    };
+    return cmocka_run_group_tests(tests, example_make_data, NULL);
+}
