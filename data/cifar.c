@@ -55,21 +55,22 @@ static bool read_file(const char *path, tern_tensor **out_images, tern_tensor **
     return done;
 }
 
-static bool find_folder(char found[PATH_BYTES], const char *folder)
+/* The first file of each split; one that is not asked for need not be there. */
+static bool find_folder(char found[PATH_BYTES], const char *folder, tern_split_t split)
 {
+    const char *name = split == TERN_TRAIN ? "data_batch_1.bin" : "test_batch.bin";
     const char *below[] = { "", "/cifar-10-batches-bin" };
     for (int i = 0; i < 2; i++) {
         char path[PATH_BYTES + 32];
         int length = snprintf(found, PATH_BYTES, "%s%s", folder, below[i]);
-        snprintf(path, sizeof path, "%s/test_batch.bin", found);
+        snprintf(path, sizeof path, "%s/%s", found, name);
         if (length >= 0 && length < PATH_BYTES && data_file_exists(path)) {
             return true;
         }
     }
     char problem[DATA_PROBLEM_BYTES];
-    DATA_FAIL(TERN_ERR_IO, what,
-              "'%s' holds no test_batch.bin, and no cifar-10-batches-bin with it%s", folder,
-              data_folder_problem(folder, problem));
+    DATA_FAIL(TERN_ERR_IO, what, "'%s' holds no %s, and no cifar-10-batches-bin with it%s", folder,
+              name, data_folder_problem(folder, problem));
     return false;
 }
 
@@ -80,7 +81,7 @@ static tern_dataset *read_split(const char *given, tern_split_t split)
     char path[PATH_BYTES + 32];
     tern_tensor *images[TRAIN_FILES];
     tern_tensor *labels[TRAIN_FILES];
-    if (!find_folder(folder, given)) {
+    if (!find_folder(folder, given, split)) {
         return NULL;
     }
     int files = split == TERN_TRAIN ? TRAIN_FILES : 1;

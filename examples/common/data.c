@@ -33,14 +33,15 @@ enum { MNIST_FILES = sizeof mnist_files / sizeof *mnist_files - 1 };
 
 /* As tern_cifar10 finds them. */
 #define CIFAR_BELOW "cifar-10-batches-bin/"
+#define CIFAR_TRAIN "data_batch_1.bin"
 #define CIFAR_TEST "test_batch.bin"
-static const char *const cifar_files[] = { "data_batch_1.bin",
+static const char *const cifar_files[] = { CIFAR_TRAIN,
                                            "data_batch_2.bin",
                                            "data_batch_3.bin",
                                            "data_batch_4.bin",
                                            "data_batch_5.bin",
                                            CIFAR_TEST,
-                                           CIFAR_BELOW "data_batch_1.bin",
+                                           CIFAR_BELOW CIFAR_TRAIN,
                                            CIFAR_BELOW "data_batch_2.bin",
                                            CIFAR_BELOW "data_batch_3.bin",
                                            CIFAR_BELOW "data_batch_4.bin",
@@ -61,9 +62,15 @@ static bool has_file(const char *folder, const char *name)
     return is_file(path);
 }
 
-static bool has_mnist(const char *folder)
+/* --show shows test images, whether they are counted or not. */
+static bool needs_test(const example *run)
 {
-    for (int i = 0; i < MNIST_FILES; i += 2) {
+    return !run->no_test || run->show > 0;
+}
+
+static bool has_mnist(const char *folder, bool with_test)
+{
+    for (int i = 0; i < (with_test ? MNIST_FILES : MNIST_FILES / 2); i += 2) {
         if (!has_file(folder, mnist_files[i]) && !has_file(folder, mnist_files[i + 1])) {
             return false;
         }
@@ -71,9 +78,10 @@ static bool has_mnist(const char *folder)
     return true;
 }
 
-static bool has_cifar(const char *folder)
+static bool has_cifar(const char *folder, bool with_test)
 {
-    return has_file(folder, CIFAR_TEST) || has_file(folder, CIFAR_BELOW CIFAR_TEST);
+    return with_test ? has_file(folder, CIFAR_TEST) || has_file(folder, CIFAR_BELOW CIFAR_TEST)
+                     : has_file(folder, CIFAR_TRAIN) || has_file(folder, CIFAR_BELOW CIFAR_TRAIN);
 }
 
 static bool has_data(const example *run)
@@ -82,9 +90,9 @@ static bool has_data(const example *run)
     case EXAMPLE_TEXT:
         return is_file(run->found);
     case EXAMPLE_PICTURES:
-        return has_cifar(run->found);
+        return has_cifar(run->found, needs_test(run));
     default:
-        return has_mnist(run->found);
+        return has_mnist(run->found, needs_test(run));
     }
 }
 
@@ -213,6 +221,9 @@ tern_dataset *example_data(example *run, tern_split_t split)
     if (trains) {
         check_found(run, is_drawn);
         say_data(run);
+    }
+    if (!trains && !needs_test(run)) {
+        return NULL;
     }
     if (!is_drawn) {
         return read_images(run, split);

@@ -187,6 +187,27 @@ static void test_nothing_to_test_on_is_said(void **state)
     in_folder("rm -r few");
 }
 
+/* Nor need there be anything to test on then, but for --show. */
+static void test_no_test_needs_nothing_to_test_on(void **state)
+{
+    (void)state;
+    in_folder("mkdir -p data/mnist && cp train-* data_batch_* data/mnist && "
+              "yes 'a line of a text' | head -c 100 >short.txt");
+    example_expect(0, "mlp_mnist", "--data data/mnist --steps 1 --no-test --quiet");
+    example_expect(0, "mlp_mnist", "--steps 1 --no-test");
+    example_says(example_out, "data: MNIST in data/mnist\n");
+    example_expect(1, "mlp_mnist", "--data data/mnist --steps 1 --no-test --show 2 --quiet");
+    example_says(example_err, "'data/mnist' holds neither t10k-images-idx3-ubyte nor");
+    example_expect(1, "mlp_mnist", "--data data/mnist --steps 1 --quiet");
+    in_folder("mv data/mnist data/cifar10");
+    example_expect(0, "resnet_cifar", "--steps 1 --batch 4 --no-test");
+    example_says(example_out, "data: CIFAR-10 in data/cifar10\n");
+    example_expect(0, "char_gpt", "--data short.txt --steps 1 --batch 2 --no-test --quiet");
+    example_expect(1, "char_gpt", "--data short.txt --steps 1 --batch 2 --quiet");
+    example_says(example_err, "do not fit in 10 bytes");
+    in_folder("rm -r data short.txt");
+}
+
 /* What --load finds is not what was meant: a file of another origin, data that was moved, a run that is over. */
 static void test_what_was_loaded_is_explained(void **state)
 {
@@ -389,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_bad_files_end_with_1_and_their_path),
         cmocka_unit_test(test_files_that_do_not_fit_end_with_1),
         cmocka_unit_test(test_nothing_to_test_on_is_said),
+        cmocka_unit_test(test_no_test_needs_nothing_to_test_on),
         cmocka_unit_test(test_what_was_loaded_is_explained),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
         cmocka_unit_test(test_links_that_end_nowhere_are_found_out_first),

@@ -203,9 +203,24 @@ static void test_cifar_says_what_is_wrong(void **state)
     assert_null(tern_cifar10(file_folder(), TERN_TEST));
     expect_error(TERN_ERR_FORMAT, "10 bytes: not a whole number of 3073 byte records");
     assert_null(tern_cifar10(file_folder(), TERN_TRAIN));
-    expect_error(TERN_ERR_IO, "data_batch_1.bin': No such file");
-    assert_null(tern_cifar10("/nowhere", TERN_TRAIN));
+    expect_error(TERN_ERR_IO, "holds no data_batch_1.bin, and no cifar-10-batches-bin with it");
+    assert_null(tern_cifar10("/nowhere", TERN_TEST));
     expect_error(TERN_ERR_IO, "'/nowhere' holds no test_batch.bin");
+}
+
+static void test_cifar_to_train_on_needs_no_test(void **state)
+{
+    (void)state;
+    char name[2 * FILE_PATH_BYTES];
+    for (int i = 1; i <= 5; i++) {
+        (void)snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        write_cifar(name, 9);
+    }
+    (void)snprintf(name, sizeof name, "%s/test_batch.bin", file_folder());
+    (void)remove(name);
+    tern_dataset *dataset = tern_cifar10(file_folder(), TERN_TRAIN);
+    assert_int_equal(tern_dataset_count(dataset), 10);
+    tern_dataset_free(dataset);
 }
 
 /* ---- one's own ---- */
@@ -428,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_real_mnist_is_what_it_is_known_to_be),
         cmocka_unit_test(test_cifar_is_split_into_planes),
         cmocka_unit_test(test_cifar_says_what_is_wrong),
+        cmocka_unit_test(test_cifar_to_train_on_needs_no_test),
         cmocka_unit_test(test_tensors_keep_dtype_but_class_numbers_widen),
         cmocka_unit_test(test_class_numbers_of_every_width),
         cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
