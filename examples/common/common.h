@@ -40,10 +40,10 @@ typedef struct example_epoch {
     double samples_per_second;
 } example_epoch;
 
-/* What a text is known by when a run goes on, wherever its file lies now. */
+/* What the data are known by when a run goes on, wherever they lie now; of images the sum alone. */
 typedef struct example_print {
     int64_t count; /* characters */
-    int64_t sum;   /* of them in their order */
+    int64_t sum;   /* of all in their order */
     int64_t symbols;
     unsigned char symbol[256]; /* the different ones, ascending */
 } example_print;
@@ -87,7 +87,7 @@ typedef struct example {
     char found[EXAMPLE_PATH_BYTES];
     tern_state *loaded;  /* of --load */
     int64_t samples;     /* to train on */
-    example_print print; /* of the text */
+    example_print print; /* of the data, with --save or --load */
     int64_t pass_steps;  /* of a whole epoch; before the plan is made: at most, 0: no limit */
     int64_t epoch;       /* that is on, from 0 */
     int64_t steps_done;  /* in all epochs */
@@ -122,7 +122,7 @@ tern_dataset *example_data(example *run, tern_split_t split);
 tern_text *example_text(example *run);
 
 /* Steps of the whole plan: what the schedule is made for. */
-int64_t example_planned_steps(example *run, const tern_dataset *train);
+int64_t example_planned_steps(example *run, tern_dataset *train);
 
 /* Registers what --save stores, and with --load takes it over from the file. */
 void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_schedule *rate);
@@ -156,6 +156,8 @@ void example_check_targets(const example *run);
 const char *const *example_data_files(example_kind kind);
 /* Notes what the text is known by; another than the loaded run's ends the program with a message and 2. */
 void example_know_text(example *run, tern_text *text);
+/* The same of images to train on. */
+void example_know_images(example *run, tern_dataset *train);
 /* Puts it into what --save stores. */
 void example_store_print(const example *run, tern_state *state);
 /* Accuracy, or for text the mean loss, on the test data. */

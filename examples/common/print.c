@@ -1,33 +1,65 @@
-/* What a stored run knows its text by: the model's rows stand for the symbols of that text, and the
- * place in the data is one in it. */
+/* What a stored run knows its data by, wherever they lie now: the place in the data is one in them, and the model's
+ * rows stand for the symbols of a text. */
 #include "common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRINT_LENGTH = 64, PRINT_BATCH = 256 };
+#define IMAGES_SUM "run.images_sum"
 
-/* FNV-1a of the windows one after the other; the last few characters of a text count in its length. */
-static int64_t sum_of(tern_text *text)
+enum {
+    PRINT_LENGTH = 64,
+    PRINT_BATCH = 256,
+    PRINT_STRIDE = 13 /* of the pixels that count: other columns in the next line */
+};
+
+static uint64_t add_symbols(uint64_t sum, tern_tensor *t)
+{
+    const int64_t *symbols = tern_data(t);
+    for (int64_t i = 0; i < tern_numel(t); i++) {
+        sum = (sum ^ (uint64_t)symbols[i]) * 1099511628211u;
+    }
+    return sum;
+}
+
+/* Pixels are the same bits on every machine (data/gather.c). */
+static uint64_t add_pixels(uint64_t sum, tern_tensor *t)
+{
+    const float *pixels = tern_data(t);
+    for (int64_t i = 0; i < tern_numel(t); i += PRINT_STRIDE) {
+        uint32_t bits;
+        memcpy(&bits, &pixels[i], sizeof bits);
+        sum = (sum ^ bits) * 1099511628211u;
+    }
+    return sum;
+}
+
+/* FNV-1a of all samples one after the other: symbols, or labels and some of the pixels. */
+static int64_t sum_of(tern_dataset *all)
 {
     TERN_SCOPE;
     uint64_t sum = 14695981039346656037u;
-    int64_t length = tern_text_count(text) - 1;
-    length = length < PRINT_LENGTH ? length : PRINT_LENGTH;
-    tern_dataset *all = tern_text_windows(text, length, .stride = length);
     tern_loader *batches =
         tern_loader_open(all, .batch = PRINT_BATCH, .device = TERN_CPU, .quiet = true);
     tern_batch b;
     while (tern_loader_next(batches, &b)) {
-        const int64_t *symbols = tern_data(b.x);
-        for (int64_t i = 0; i < tern_numel(b.x); i++) {
-            sum = (sum ^ (uint64_t)symbols[i]) * 1099511628211u;
-        }
+        const bool is_text = tern_dtype(b.x) == TERN_I64;
+        sum = is_text ? add_symbols(sum, b.x) : add_symbols(add_pixels(sum, b.x), b.y);
     }
     tern_loader_close(batches);
-    tern_dataset_free(all);
     return (int64_t)(sum >> 1);
+}
+
+/* The last few characters of a text count in its length. */
+static int64_t sum_of_text(tern_text *text)
+{
+    int64_t length = tern_text_count(text) - 1;
+    length = length < PRINT_LENGTH ? length : PRINT_LENGTH;
+    tern_dataset *all = tern_text_windows(text, length, .stride = length);
+    const int64_t sum = sum_of(all);
+    tern_dataset_free(all);
+    return sum;
 }
 
 static bool has_same_symbols(const example_print *print, tern_tensor *stored)
@@ -70,7 +102,7 @@ void example_know_text(example *run, tern_text *text)
         return;
     }
     print->count = tern_text_count(text);
-    print->sum = sum_of(text);
+    print->sum = sum_of_text(text);
     print->symbols = tern_text_symbols(text);
     for (int64_t i = 0; i < print->symbols; i++) {
         print->symbol[i] = (unsigned char)tern_text_byte(text, i);
@@ -80,9 +112,30 @@ void example_know_text(example *run, tern_text *text)
     }
 }
 
+void example_know_images(example *run, tern_dataset *train)
+{
+    int64_t stored = 0;
+    if (!train || (!run->save && !run->load)) {
+        return;
+    }
+    run->print.sum = sum_of(train);
+    if (!run->loaded || !tern_state_get(run->loaded, IMAGES_SUM) ||
+        tern_state_get_int(run->loaded, IMAGES_SUM, &stored) != TERN_OK ||
+        stored == run->print.sum) {
+        return;
+    }
+    fprintf(stderr, "%s: '%s' has other images or labels than the data of the run in '%s'\n",
+            run->program, run->data, run->load);
+    exit(2);
+}
+
 void example_store_print(const example *run, tern_state *state)
 {
     const example_print *print = &run->print;
+    if (run->kind != EXAMPLE_TEXT) {
+        tern_state_set_int(state, IMAGES_SUM, print->sum);
+        return;
+    }
     tern_state_set_bytes(state, "run.symbols", print->symbol, print->symbols);
     tern_state_set_int(state, "run.text_bytes", print->count);
     tern_state_set_int(state, "run.text_sum", print->sum);

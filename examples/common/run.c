@@ -242,9 +242,7 @@ static void store_run(const example *run)
     if (run->kind == EXAMPLE_PICTURES) {
         tern_state_set_int(state, "run.augment", run->augment);
     }
-    if (run->kind == EXAMPLE_TEXT) {
-        example_store_print(run, state);
-    }
+    example_store_print(run, state);
     tern_state_set_int(state, "run.samples", run->samples);
     tern_state_set_number(state, "run.lr", run->lr);
     tern_state_set_text(state, "run.data", run->data);
@@ -275,7 +273,7 @@ static void check_samples(const example *run)
     }
 }
 
-int64_t example_planned_steps(example *run, const tern_dataset *train)
+int64_t example_planned_steps(example *run, tern_dataset *train)
 {
     const int64_t count = tern_dataset_count(train);
     const int64_t all = (count + run->batch - 1) / run->batch;
@@ -284,6 +282,9 @@ int64_t example_planned_steps(example *run, const tern_dataset *train)
     }
     run->samples = count;
     check_samples(run);
+    if (run->kind != EXAMPLE_TEXT) {
+        example_know_images(run, train);
+    }
     run->pass_steps = run->pass_steps > 0 && run->pass_steps < all ? run->pass_steps : all;
     return run->epochs * run->pass_steps;
 }

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tern/tern.h>
 
@@ -51,13 +52,74 @@ static void test_loaded_run_refuses_another_text(void **state)
     example_expect(0, "char_gpt", "--load t.run --data same.txt --steps 2 --quiet"); /* moved */
 }
 
+static void save(tern_state *run, const char *name)
+{
+    char path[2 * FILE_PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/%s", file_folder(), name);
+    assert_int_equal(tern_state_save(run, path), TERN_OK);
+    tern_state_free(run);
+}
+
+/* Copies of the images under another name, in which one byte of a file is another. */
+static void make_other(const char *folder, const char *file, int place)
+{
+    char command[4 * FILE_PATH_BYTES];
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && mkdir %s && cp *-ubyte *.bin %s && printf '\\5' | "
+                   "dd of=%s/%s bs=1 seek=%d conv=notrunc 2>dd.txt",
+                   file_folder(), folder, folder, folder, file, place);
+    assert_int_equal(system(command), 0);
+}
+
+/* The same number of samples is not the same data. */
+static void test_loaded_run_refuses_other_images(void **state)
+{
+    (void)state;
+    make_other("pixels", "train-images-idx3-ubyte", 16);
+    make_other("labels", "train-labels-idx1-ubyte", 8 + 599);
+    make_other("colours", "data_batch_5.bin", 0);
+    make_other("tests", "t10k-images-idx3-ubyte", 16); /* the run has no place in these */
+    example_expect(0, "mlp_mnist", "--data . --batch 30 --steps 2 --quiet --save i.run");
+    example_expect(2, "mlp_mnist", "--load i.run --data pixels --quiet");
+    example_says(example_err, "'pixels' has other images or labels than the data of the run in "
+                              "'i.run'");
+    example_expect(2, "mlp_mnist", "--load i.run --data labels --quiet");
+    example_expect(0, "mlp_mnist", "--load i.run --data tests --steps 3 --quiet");
+    example_expect(0, "resnet_cifar", "--data . --batch 8 --steps 1 --quiet --save c.run");
+    example_expect(2, "resnet_cifar", "--load c.run --data colours --quiet");
+    example_expect(0, "resnet_cifar", "--load c.run --data pixels --steps 2 --quiet");
+}
+
+/* Files of before have nothing to compare with. */
+static void test_runs_without_a_sum_of_images_go_on(void **state)
+{
+    (void)state;
+    example_expect(0, "mlp_mnist", "--data . --batch 30 --steps 2 --quiet --save new.run");
+    tern_state *run = example_load("new.run"), *old = tern_state_create();
+    const tern_tensors_t list = tern_state_tensors(run);
+    const tern_names_t keys = tern_state_text_keys(run);
+    int left_out = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        if (strcmp(list.names[i], "run.images_sum") == 0)
+            left_out++;
+        else
+            tern_state_set(old, list.names[i], list.tensors[i]);
+    }
+    for (int64_t i = 0; i < keys.count; i++)
+        tern_state_set_text(old, keys.names[i], tern_state_text(run, keys.names[i]));
+    assert_int_equal(left_out, 1);
+    save(old, "old.run");
+    tern_state_free(run);
+    example_expect(0, "mlp_mnist", "--load old.run --steps 3 --quiet --save again.run");
+    run = example_load("again.run");
+    assert_non_null(tern_state_get(run, "run.images_sum"));
+    tern_state_free(run);
+}
+
 /* a.run with one value of another, as bad.run. */
 static void expect_unsound(const char *program, tern_state *bad, const char *words)
 {
-    char path[2 * FILE_PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s/bad.run", file_folder());
-    assert_int_equal(tern_state_save(bad, path), TERN_OK);
-    tern_state_free(bad);
+    save(bad, "bad.run");
     example_expect(1, program, "--load bad.run --quiet --no-test");
     example_says(example_err, words);
     assert_string_equal(example_out, "");
@@ -105,6 +167,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loaded_run_refuses_other_options),
         cmocka_unit_test(test_loaded_run_refuses_another_text),
+        cmocka_unit_test(test_loaded_run_refuses_other_images),
+        cmocka_unit_test(test_runs_without_a_sum_of_images_go_on),
         cmocka_unit_test(test_values_that_no_run_has_are_refused),
     };
     return cmocka_run_group_tests(tests, example_make_data, NULL);
