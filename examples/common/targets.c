@@ -141,8 +141,21 @@ static bool is_data(const example *run, const char *path)
     return false;
 }
 
+/* A stored run names its data, in a file whose texts are UTF-8. */
+static bool can_be_stored(const char *name)
+{
+    tern_state *state = tern_state_create();
+    const bool can = tern_state_set_text(state, "data", name) == TERN_OK;
+    tern_error_clear();
+    tern_state_free(state);
+    return can;
+}
+
 void example_check_targets(const example *run)
 {
+    if (run->save && run->data && !can_be_stored(run->data)) {
+        example_refuse(run, "data", "a name in UTF-8 for --save", run->data);
+    }
     if (run->save && is_data(run, run->save)) {
         example_refuse(run, "save", "another file than the data", run->save);
     }

@@ -258,6 +258,24 @@ static void test_what_cannot_be_written_is_found_out_first(void **state)
     example_says(example_err, "--device wants auto, cpu, cuda or cuda:N, not 'gpu'");
 }
 
+/* The stored run names its data. */
+static void test_names_that_cannot_be_stored_are_found_out_first(void **state)
+{
+    (void)state;
+    in_folder("name=$(printf 'd\\377') && mkdir -p \"$name/mnist\" && cp *-ubyte \"$name\" && "
+              "cp *-ubyte \"$name/mnist\"");
+    const char *options = "--data \"$(printf 'd\\377')\" --steps 1 --quiet";
+    char line[128];
+    (void)snprintf(line, sizeof line, "%s --save a.run", options);
+    example_expect(2, "mlp_mnist", line);
+    example_says(example_err, "--data wants a name in UTF-8 for --save, not 'd\377'");
+    example_expect(0, "mlp_mnist", options);
+    const char *found = "TERN_DATA=\"$(printf 'd\\377')\"";
+    assert_int_equal(example_run(found, "mlp_mnist", "--steps 1 --quiet --save a.run"), 2);
+    example_says(example_err, "--data wants a name in UTF-8 for --save, not 'd\377/mnist'");
+    in_folder("rm -r \"$(printf 'd\\377')\"");
+}
+
 /* The file that is written through a link is what must be there, or be made. */
 static void test_links_that_end_nowhere_are_found_out_first(void **state)
 {
@@ -413,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_no_test_needs_nothing_to_test_on),
         cmocka_unit_test(test_what_was_loaded_is_explained),
         cmocka_unit_test(test_what_cannot_be_written_is_found_out_first),
+        cmocka_unit_test(test_names_that_cannot_be_stored_are_found_out_first),
         cmocka_unit_test(test_links_that_end_nowhere_are_found_out_first),
         cmocka_unit_test(test_results_go_behind_what_an_open_file_has),
         cmocka_unit_test(test_stored_run_wants_a_file_of_its_own),
