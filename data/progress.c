@@ -60,7 +60,10 @@ static void add_numbers(progress_line *line, const data_progress_state *state,
                         data_reports *reports, const char *separator)
 {
     add_means(line, reports, separator);
-    add(line, "%s%.0f samples/s%s", separator, state->samples_per_second, separator);
+    if (state->samples_per_second > 0) { /* nothing is measured where a stored pass goes on */
+        add(line, "%s%.0f samples/s", separator, state->samples_per_second);
+    }
+    add(line, "%s", separator);
     if (state->step == state->steps || state->seconds_left < 0) {
         add_time(line, state->seconds);
     } else {

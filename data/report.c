@@ -100,7 +100,8 @@ double data_reports_mean(data_reports *reports, const char *name)
     if (report) {
         read_waiting(report);
     }
-    return report && report->count > 0 ? report->sum / (double)report->count : NAN;
+    const double mean = report && report->count > 0 ? report->sum / (double)report->count : NAN;
+    return isnan(mean) ? NAN : mean; /* without its sign, which printf would show: -nan */
 }
 
 void data_reports_clear(data_reports *reports)

@@ -1,4 +1,5 @@
 /* The first program: two random matrices and their product, on the GPU where there is one. */
+#include <stdio.h>
 #include <tern/tern.h>
 
 int main(void)
@@ -7,6 +8,7 @@ int main(void)
     tern_tensor *a = tern_randn(TERN_SHAPE(1000, 1000), .device = dev);
     tern_tensor *b = tern_randn(TERN_SHAPE(1000, 1000), .device = dev);
     tern_tensor *c = tern_matmul(a, b);
-    tern_print(c);        /* shape, dtype, device, a few values: the copy to the CPU is its own */
-    return tern_finish(); /* releases all, reports a pending error or a leak */
+    tern_print(c); /* shape, dtype, device, a few values: the copy to the CPU is its own */
+    /* releases all, reports a pending error or a leak; a full disk is no run that went well either */
+    return tern_finish() != 0 || fflush(stdout) != 0;
 }

@@ -50,5 +50,5 @@ int main(void)
     watch("a tensor as sum", wrong_step);
     tern_release(total);
     watch("a number as sum", right_step);
-    return tern_finish();
+    return tern_finish() != 0 || fflush(stdout) != 0;
 }

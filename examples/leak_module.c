@@ -40,5 +40,5 @@ int main(void)
 {
     watch("made in the loop", wrong_step, NULL);
     watch("made before the loop", predict, make_model());
-    return tern_finish();
+    return tern_finish() != 0 || fflush(stdout) != 0;
 }

@@ -44,5 +44,5 @@ int main(int argc, char **argv)
         printf("largest difference from PyTorch's logits: %.1e\n", largest);
     }
     tern_state_free(sample);
-    return tern_finish() != 0 || !(largest < 1e-5);
+    return tern_finish() != 0 || !(largest < 1e-5) || fflush(stdout) != 0;
 }

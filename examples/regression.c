@@ -38,5 +38,5 @@ int main(void)
     if (!tern_failed()) {
         example_plot(&(example_plot_data){ POINTS, xs, ys, fit, "regression.svg" });
     }
-    return tern_finish();
+    return tern_finish() != 0 || fflush(stdout) != 0;
 }

@@ -1,4 +1,5 @@
 /* How good a model is on data that it was not trained on. */
+#include <math.h>
 #include <stdio.h>
 
 #include "common.h"
@@ -22,7 +23,8 @@ static double mean_loss(const example *run, tern_module *net, tern_dataset *test
     }
     tern_train(net);
     tern_loader_close(batches);
-    return tern_item(sum) / (double)count;
+    const double mean = tern_item(sum) / (double)count;
+    return isnan(mean) ? NAN : mean; /* printf would show its sign: -nan */
 }
 
 double example_score(const example *run, tern_module *net, tern_dataset *test)

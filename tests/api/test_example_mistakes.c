@@ -128,6 +128,9 @@ static void test_results_that_do_not_arrive_are_an_error(void **state)
     assert_int_equal(example_run(closed, "mlp_mnist", "--data . --steps 1 --quiet"), 1);
     example_says(example_err, "mlp_mnist: cannot write to stdout: Bad file descriptor");
     assert_int_equal(example_run(full, "cnn_mnist", "--help"), 1);
+    const char *const small[] = { "hello", "custom_op", "regression", "leak_loss", "leak_module" };
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        assert_int_equal(example_run(full, small[i], ""), 1);
     example_expect(0, "mlp_mnist", "--load a.run --steps 1 --quiet");
 }
 

@@ -56,6 +56,8 @@ static void test_weights_of_pytorch_give_its_logits(void **state)
                    source, source);
     example_expect(0, "load_from_pytorch", options);
     example_says(example_out, "largest difference from PyTorch's logits: ");
+    const char *full = "sh -c 'exec \"$@\" >/dev/full' sh";
+    assert_int_equal(example_run(full, "load_from_pytorch", options), 1);
     example_expect(2, "load_from_pytorch", "");
     example_expect(1, "load_from_pytorch", "nowhere.safetensors nowhere.safetensors");
     example_says(example_err, "nowhere.safetensors");
@@ -69,6 +71,17 @@ static void test_training_prints_epochs_and_accuracy(void **state)
     example_says(example_out, "epoch 3/3: loss ");
     example_says(example_out, "test accuracy 100.00 % after 90 steps");
     example_says(example_err, "epoch 1/3: 10%, step 3 of 30, loss ");
+}
+
+/* Too high a rate; what is no number has a sign, too, which says nothing. */
+static void test_loss_that_is_no_number_has_no_sign(void **state)
+{
+    (void)state;
+    example_expect(0, "mlp_mnist", "--data . --lr 1e30 --epochs 1 --batch 20 --device cpu");
+    example_says(example_out, "epoch 1/1: loss nan, accuracy ");
+    example_says(example_err, ", loss nan, ");
+    example_expect(0, "char_gpt", "--data rhyme.txt --lr 1e30 --steps 4 --batch 4 --device cpu");
+    example_says(example_out, ": loss nan, test loss nan, ");
 }
 
 static void test_json_holds_what_was_promised(void **state)
@@ -330,6 +343,17 @@ static void test_run_cut_between_epochs_goes_on_bit_for_bit(void **state)
     stop_and_go_on("mlp_mnist", ".", 1, "20", "");
 }
 
+/* Its first line is said before anything was measured. */
+static void test_run_that_goes_on_has_no_speed_at_first(void **state)
+{
+    (void)state;
+    example_expect(0, "mlp_mnist", "--data . --epochs 1 --batch 30 --steps 7 --quiet --save f.run");
+    example_expect(0, "mlp_mnist", "--load f.run");
+    example_says(example_err, "epoch 1/1: 35%, step 7 of 20, loss ");
+    example_says(example_err, " samples/s, ");
+    assert_null(strstr(example_err, " 0 samples/s"));
+}
+
 static void test_run_may_be_cut_twice_in_one_epoch(void **state)
 {
     (void)state;
@@ -388,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_regression_draws_its_fit),
         cmocka_unit_test(test_weights_of_pytorch_give_its_logits),
         cmocka_unit_test(test_training_prints_epochs_and_accuracy),
+        cmocka_unit_test(test_loss_that_is_no_number_has_no_sign),
         cmocka_unit_test(test_json_holds_what_was_promised),
         cmocka_unit_test(test_text_is_learnt_and_gone_on_with),
         cmocka_unit_test(test_text_and_digits_take_half_types),
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_images_that_are_moved_go_on_bit_for_bit),
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
+        cmocka_unit_test(test_run_that_goes_on_has_no_speed_at_first),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
         cmocka_unit_test(test_killed_run_goes_on_bit_for_bit),
         cmocka_unit_test(test_show_prints_digits_with_answers),

@@ -368,6 +368,9 @@ static void test_reports_are_means_by_name(void **state)
     }
     assert_true(tern_loader_mean(loader, "loss") == 2.5);
     assert_true(tern_loader_mean(loader, "norm") == 25);
+    tern_loader_report(loader, "c", tern_full(-(double)NAN, TERN_SCALAR_SHAPE));
+    const double lost = tern_loader_mean(loader, "c");
+    assert_true(isnan(lost) && !signbit(lost)); /* printf shows a sign */
     tern_loader_report(loader, "", tern_ones(TERN_SCALAR_SHAPE));
     assert_non_null(strstr(tern_error_text(), "a name has 1 to"));
     tern_error_clear();

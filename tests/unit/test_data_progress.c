@@ -173,6 +173,23 @@ static void test_dumb_terminal_gets_plain_lines(void **state)
                         "epoch 1/3: 100%, step 100 of 100, loss 1.0000, 987 samples/s, 7.2 s");
 }
 
+/* A pass that goes on where another stopped has measured nothing at first. */
+static void test_speed_that_is_not_known_is_left_out(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    terminal t;
+    data_progress progress;
+    data_reports reports = { 0 };
+    terminal_open(&t, 100, "dumb", "C");
+    data_progress_start(&progress, true, "epoch 1/3");
+    data_reports_add(&reports, "loss", tern_full(1.25, TERN_SCALAR_SHAPE));
+    const data_progress_state begun = { 12, 100, 0, 4, -1 };
+    data_progress_draw(&progress, &begun, &reports, 1);
+    terminal_close(&t);
+    assert_string_equal(t.rows[0], "epoch 1/3: 12%, step 12 of 100, loss 1.2500, 4.0 s");
+}
+
 static void test_line_is_due_ten_times_a_second_and_at_the_end(void **state)
 {
     (void)state;
@@ -220,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_bar_is_of_rules_where_they_can_be_shown),
         cmocka_unit_test(test_line_fits_any_terminal),
         cmocka_unit_test(test_dumb_terminal_gets_plain_lines),
+        cmocka_unit_test(test_speed_that_is_not_known_is_left_out),
         cmocka_unit_test(test_line_is_due_ten_times_a_second_and_at_the_end),
         cmocka_unit_test(test_pass_of_a_loader_ends_its_line),
     };
