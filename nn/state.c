@@ -79,9 +79,10 @@ typedef struct restore {
     const nn_index *index;
     const tern_state *state;
     const char *prefix;
-    tern_tensor **sources; /* per entry; NULL: missing, unread, or an alias */
-    bool *unread;          /* per entry: under one of its names is what tern does not read */
-    const char **names;    /* missing, then unexpected ones */
+    tern_tensor **sources; /* per entry, under its own name; NULL: missing or unread */
+    bool *found;        /* per entry that is no alias: there is a source under one of its names */
+    bool *unread;       /* the same: what tern does not read is under one of them */
+    const char **names; /* missing, then unexpected ones */
     int64_t missing, unexpected;
 } restore;
 
@@ -94,11 +95,18 @@ static const char *strip(const char *prefix, const char *name)
     return !strncmp(name, prefix, bytes) && name[bytes] == '.' ? name + bytes + 1 : NULL;
 }
 
-static void find_source(restore *r, int64_t target, const char *name)
+static int64_t target_of(const restore *r, int64_t i)
 {
-    char *full = nn_join(r->site, r->prefix, NULL, name);
-    if (!r->sources[target])
-        r->sources[target] = full ? tern_state_get(r->state, full) : NULL;
+    const int64_t alias_of = r->index->entries[i].alias_of;
+    return alias_of >= 0 ? alias_of : i;
+}
+
+static void find_source(restore *r, int64_t i)
+{
+    const int64_t target = target_of(r, i);
+    char *full = nn_join(r->site, r->prefix, NULL, r->index->entries[i].name);
+    r->sources[i] = full ? tern_state_get(r->state, full) : NULL;
+    r->found[target] |= r->sources[i] != NULL;
     r->unread[target] |= tern_state_unread_dtype(r->state, full) != NULL;
     free(full);
 }
@@ -111,16 +119,15 @@ static bool may_lack(const nn_entry *entry)
     return entry->buffer && strcmp(dot ? dot + 1 : entry->name, "num_batches_tracked") == 0;
 }
 
-/* A shared tensor may come under any of its names. One that cannot be read is not missing. */
+/* A shared tensor may come under any of its names; of several the last is written last, as in PyTorch. One
+ * that cannot be read is not missing. */
 static void find_sources(restore *r)
 {
+    for (int64_t i = 0; i < r->index->count; i++)
+        find_source(r, i);
     for (int64_t i = 0; i < r->index->count; i++) {
         const nn_entry *entry = &r->index->entries[i];
-        find_source(r, entry->alias_of >= 0 ? entry->alias_of : i, entry->name);
-    }
-    for (int64_t i = 0; i < r->index->count; i++) {
-        const nn_entry *entry = &r->index->entries[i];
-        if (entry->alias_of < 0 && !r->sources[i] && !r->unread[i] && !may_lack(entry))
+        if (entry->alias_of < 0 && !r->found[i] && !r->unread[i] && !may_lack(entry))
             r->names[r->missing++] = entry->name;
     }
 }
@@ -226,11 +233,10 @@ static bool same_shape(const tern_tensor *a, const tern_tensor *b)
 static void check_read(const restore *r)
 {
     for (int64_t i = 0; i < r->index->count && !tern_failed(); i++) {
-        const nn_entry *entry = &r->index->entries[i];
-        const int64_t target = entry->alias_of >= 0 ? entry->alias_of : i;
-        if (r->sources[target] || !r->unread[target])
+        const int64_t target = target_of(r, i);
+        if (r->found[target] || !r->unread[target])
             continue;
-        char *full = nn_join(r->site, r->prefix, NULL, entry->name);
+        char *full = nn_join(r->site, r->prefix, NULL, r->index->entries[i].name);
         nn_check_read(r->site, r->what, r->state, full);
         free(full);
     }
@@ -328,13 +334,16 @@ static tern_status_t restore_as(tern_site_t site, const char *what, tern_module 
     const nn_index *index = nn_module_index(site, what, m);
     if (!index)
         return tern_error_code();
-    restore r = { site, what, index, state, args->from, NULL, NULL, NULL, 0, 0 };
+    restore r = {
+        .site = site, .what = what, .index = index, .state = state, .prefix = args->from
+    };
     const int64_t names =
         index->count + tern_state_tensors(state).count + tern_state_unread(state).count;
     r.sources = nn_alloc(site, what, index->count, sizeof *r.sources);
-    r.unread = nn_alloc(site, what, index->count, sizeof *r.unread);
+    r.found = nn_alloc(site, what, index->count, 2 * sizeof *r.found);
+    r.unread = r.found ? r.found + index->count : NULL;
     r.names = nn_alloc(site, what, names, sizeof *r.names);
-    if (r.sources && r.unread && r.names) {
+    if (r.sources && r.found && r.names) {
         nn_frame frame = nn_enter(site);
         const bool recording = tern_set_grad_enabled(false);
         run(&r, m, args);
@@ -342,7 +351,7 @@ static tern_status_t restore_as(tern_site_t site, const char *what, tern_module 
         nn_leave(&frame);
     }
     free(r.sources);
-    free(r.unread);
+    free(r.found);
     free(r.names);
     return tern_error_code();
 }

@@ -186,7 +186,8 @@ typedef struct tern_restore_args {
 } tern_restore_args;
 /* Copies the values of a state into the parameters and buffers, which keep device and dtype. Names
  * and shapes must agree, dtypes in kind (float, integer, bool); all is checked, and brought to its
- * device, before the first write. As in PyTorch a buffer num_batches_tracked may be missing. */
+ * device, before the first write. As in PyTorch a buffer num_batches_tracked may be missing. A shared
+ * tensor needs one of its names; each that is there has to fit, and of several the last is taken. */
 TERN_API tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m,
                                               const tern_state *state,
                                               const tern_restore_args *args);

@@ -163,6 +163,32 @@ static void test_a_shared_parameter_is_saved_once(void **unused)
     tern_module_free(net);
 }
 
+/* As in PyTorch, which copies under each name in turn. */
+static void test_all_names_of_a_shared_parameter_are_read(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_module *layer = tern_linear_layer(2, 2, .no_bias = true);
+    tern_module *net = tern_sequential(layer, layer);
+    tern_tensor *weight = tern_module_tensor(net, "0.weight");
+    tern_state *state = tern_state_create();
+    tern_state_set(state, "1.weight", tern_full(5, TERN_SHAPE(2, 2)));
+    assert_int_equal(tern_module_restore(net, state), TERN_OK);
+    assert_true(tern_item(tern_sum(weight)) == 20);
+    tern_state_set(state, "0.weight", tern_full(1, TERN_SHAPE(2, 2)));
+    assert_int_equal(tern_module_restore(net, state), TERN_OK);
+    assert_true(tern_item(tern_sum(weight)) == 20);
+    tern_state_set(state, "1.weight", tern_full(3, TERN_SHAPE(2, 3)));
+    tern_module_restore(net, state);
+    assert_error(TERN_ERR_SHAPE, "'1.weight' does not fit\n    there   f32 [2, 3]");
+    tern_state_set(state, "1.weight", tern_full(3, TERN_SHAPE(2, 2), .dtype = TERN_I64));
+    tern_module_restore(net, state);
+    assert_error(TERN_ERR_DTYPE, "'1.weight' does not fit");
+    assert_true(tern_item(tern_sum(weight)) == 20);
+    tern_state_free(state);
+    tern_module_free(net);
+}
+
 /* ---- what does not fit ------------------------------------------------------------------------ */
 
 /* A file's tensor of a dtype that tern does not have is in the way only where it is wanted. */
@@ -431,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_all_but_a_count_has_to_be_there),
         cmocka_unit_test(test_values_take_the_dtype_of_the_module),
         cmocka_unit_test(test_a_shared_parameter_is_saved_once),
+        cmocka_unit_test(test_all_names_of_a_shared_parameter_are_read),
         cmocka_unit_test(test_what_cannot_be_read_may_be_left),
         cmocka_unit_test(test_names_must_agree_unless_partial),
         cmocka_unit_test(test_a_wrong_shape_changes_nothing),
