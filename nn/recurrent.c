@@ -218,7 +218,8 @@ static void add_parameters(recurrent *m, const tern_rnn_layer_args *args, int64_
     }
 }
 
-static bool check_args(tern_site_t site, const char *what, const tern_rnn_layer_args *args)
+static bool check_args(tern_site_t site, const char *what, rnn_mode mode,
+                       const tern_rnn_layer_args *args)
 {
     enum { MOST_LAYERS = 1000 };
     if (!nn_require_positive(site, what, "in", args->in) ||
@@ -229,6 +230,9 @@ static bool check_args(tern_site_t site, const char *what, const tern_rnn_layer_
                      (long long)args->layers, MOST_LAYERS);
     else if (!(nn_option(args->dropout, 0) >= 0 && args->dropout <= 1))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "dropout = %g is not in [0, 1]", args->dropout);
+    else if (args->relu && mode != RNN_TANH)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "relu is tern_rnn_layer's: gates have their own functions");
     return !tern_failed();
 }
 
@@ -238,7 +242,7 @@ static tern_module *make(tern_site_t site, const char *type, rnn_mode m,
     char what[32];
     (void)snprintf(what, sizeof what, "%s_layer", type);
     NN_ARGS(site, what, tern_rnn_layer_args, args, given);
-    if (!args_given || !check_args(site, what, &args))
+    if (!args_given || !check_args(site, what, m, &args))
         return NULL;
     nn_frame frame = nn_enter(site);
     recurrent *layer = (recurrent *)tern_module_create_args_at(site, sizeof *layer, type, forward);

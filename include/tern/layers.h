@@ -186,7 +186,7 @@ typedef struct tern_rnn_layer_args {
     bool bidirectional; /* a second direction from the end: results are 2 hidden wide */
     bool batch_first;   /* x and y are [N, L, ...]; states are not */
     bool no_bias;
-    bool relu; /* rnn: in place of tanh */
+    bool relu; /* rnn alone: in place of tanh */
     tern_dev_t device;
     tern_dtype_t dtype;
     tern_generator *generator; /* of the initial values, and of dropout */

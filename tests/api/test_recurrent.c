@@ -94,6 +94,10 @@ static void test_what_does_not_fit_is_refused(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "layers = -1");
     assert_null(tern_gru_layer(3, 4, .dropout = 2));
     assert_error(TERN_ERR_ARGUMENT, "dropout = 2");
+    assert_null(tern_lstm_layer(3, 4, .relu = true));
+    assert_error(TERN_ERR_ARGUMENT, "lstm_layer: relu is tern_rnn_layer's");
+    assert_null(tern_gru_layer(3, 4, .relu = true));
+    assert_error(TERN_ERR_ARGUMENT, "gru_layer: relu is tern_rnn_layer's");
     tern_module *m = tern_lstm_layer(3, 4);
     assert_null(tern_forward(m, tern_zeros(TERN_SHAPE(5, 2, 7))));
     assert_error(TERN_ERR_SHAPE, "the input has to be [L, N, features], or [L, 3]");
