@@ -91,6 +91,12 @@ static tern_tensor *group_norm(core_frame *frame, int64_t groups, double eps)
     if (x->numel == 0)
         return of_nothing(call);
     const int64_t rows = x->shape[0] * groups;
+    if (x->numel == groups) { /* as torch.nn.functional.group_norm, which counts over the batch */
+        core_fail(call, TERN_ERR_SHAPE, NULL,
+                  "expected more than one value per group, but got %s and groups=%lld",
+                  core_shape_text(x->ndim, x->shape, shape, sizeof shape), (long long)groups);
+        return NULL;
+    }
     tern_tensor *y = tern_reshape(widened(call->in[0]), TERN_SHAPE(rows, x->numel / rows));
     y = tern_reshape(tern_layer_norm(y, .eps = eps), tern_shape(call->in[0]));
     y = laid_as(y, x);

@@ -43,7 +43,8 @@ typedef struct tern_group_norm_args {
     tern_tensor *weight, *bias; /* [C] or NULL */
     double eps;                 /* default 1e-5 */
 } tern_group_norm_args;
-/* Each group of channels of each sample to mean 0 and deviation 1. */
+/* Each group of channels of each sample to mean 0 and deviation 1. As in PyTorch a batch of one sample with one
+ * value per group, of which nothing would be left, is an error. */
 TERN_API tern_tensor *tern_group_norm_at(tern_site_t, const tern_group_norm_args *args);
 #define tern_group_norm(...) \
     tern_group_norm_at(TERN_HERE, TERN_OPTIONS_(tern_group_norm_args, __VA_ARGS__))

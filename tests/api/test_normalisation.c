@@ -165,6 +165,28 @@ static void test_sums_over_many_rows(void **state)
     }
 }
 
+/* Where torch.nn.functional.group_norm 2.15 raises, and where it does not: the batch counts. */
+static void test_group_norm_needs_two_values_of_a_group(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    assert_null(tern_group_norm(tern_ones(TERN_SHAPE(1, 4)), 4));
+    assert_error(TERN_ERR_SHAPE,
+                 "expected more than one value per group, but got [1, 4] and groups=4");
+    assert_null(tern_group_norm(tern_ones(TERN_SHAPE(1, 4, 1, 1)), 4));
+    assert_error(TERN_ERR_SHAPE, "more than one value per group");
+    tern_module *layer = tern_group_norm_layer(1, 1);
+    tern_eval(layer);
+    assert_null(tern_forward(layer, tern_ones(TERN_SHAPE(1, 1))));
+    assert_error(TERN_ERR_SHAPE, "more than one value per group");
+    tern_module_free(layer);
+    assert_non_null(tern_group_norm(tern_ones(TERN_SHAPE(2, 4)), 4));
+    assert_non_null(tern_group_norm(tern_ones(TERN_SHAPE(1, 4)), 2));
+    assert_non_null(tern_group_norm(tern_ones(TERN_SHAPE(1, 4, 2)), 4));
+    assert_non_null(tern_group_norm(tern_ones(TERN_SHAPE(0, 4)), 4));
+    assert_no_error();
+}
+
 static void test_batch_norm_explains_mistakes(void **state)
 {
     (void)state;
@@ -513,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_evaluating_gradients_do_not_look_at_x),
         cmocka_unit_test(test_images_keep_their_memory_format),
         cmocka_unit_test(test_sums_over_many_rows),
+        cmocka_unit_test(test_group_norm_needs_two_values_of_a_group),
         cmocka_unit_test(test_batch_norm_explains_mistakes),
         cmocka_unit_test(test_layer_norm_over_last_dimensions),
         cmocka_unit_test(test_rows_of_equal_elements_become_zeros),
