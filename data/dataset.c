@@ -264,8 +264,10 @@ static int take_values(double *values)
 static bool take_deviations(double *values, int *out_count, const char *what)
 {
     for (int c = 0; c < TERN_MAX_CHANNELS; c++) {
-        if (is_zero_meant(values[c])) {
-            DATA_FAIL(TERN_ERR_ARGUMENT, what, "the deviation of channel %d is 0", c);
+        const double value = is_zero_meant(values[c]) ? 0.0 : values[c];
+        if (is_zero_meant(values[c]) || value < 0) {
+            DATA_FAIL(TERN_ERR_ARGUMENT, what, "the deviation of channel %d is %g, not above 0", c,
+                      value);
             return false;
         }
     }
@@ -280,6 +282,20 @@ static bool take_deviations(double *values, int *out_count, const char *what)
 static double for_channel(const double *values, int count, int64_t channel)
 {
     return values[count == 1 ? 0 : channel];
+}
+
+/* None, one or all: what a caller leaves out of three is more likely forgotten than meant. */
+static bool check_counts(int means, int deviations, int64_t channels, const char *what)
+{
+    const bool fit =
+        (means <= 1 || means == channels) && (deviations <= 1 || deviations == channels);
+    if (!fit) {
+        DATA_FAIL(TERN_ERR_SHAPE, what,
+                  "%d means and %d deviations for %lld channels; one serves all\n  try TERN_ZERO "
+                  "for a mean of 0, and 1 for a deviation",
+                  means, deviations, (long long)channels);
+    }
+    return fit;
 }
 
 static bool check_finite(const tern_normalize_args *args, const char *what)
@@ -309,12 +325,7 @@ static tern_dataset *normalize(tern_normalize_args *args, const char *what)
     if (!take_deviations(args->deviation, &deviations, what)) {
         return NULL;
     }
-    if (means > dataset->channels || deviations > dataset->channels) {
-        DATA_FAIL(TERN_ERR_SHAPE, what, "%d means and %d deviations for %lld channels", means,
-                  deviations, (long long)dataset->channels);
-        return NULL;
-    }
-    if (!check_finite(args, what)) {
+    if (!check_counts(means, deviations, dataset->channels, what) || !check_finite(args, what)) {
         return NULL;
     }
     const double scale = is_zero_meant(args->scale) ? 0.0

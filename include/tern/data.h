@@ -129,8 +129,9 @@ TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
     tern_dataset_from_callback_at(TERN_HERE, TERN_OPTIONS_(tern_callback_args, __VA_ARGS__))
 
 /* Images of u8 become (value * scale - mean[c]) / deviation[c] for channel c. `scale` 0 is 1/255.
- * The channels are the first dimension of a sample; one given value serves all (means of m, 0
- * and 0 are { m, TERN_ZERO, TERN_ZERO }). All of them are finite. Returns the dataset. */
+ * The channels are the first dimension of a sample; one given value serves all, else there is one for
+ * each (means of m, 0 and 0 are { m, TERN_ZERO, TERN_ZERO }). All of them are finite, and deviations
+ * above 0. Returns the dataset. */
 typedef struct tern_normalize_args {
     size_t size_;
     tern_dataset *dataset; /* required, with u8 images */

@@ -322,6 +322,15 @@ static void test_images_are_normalised_by_zeros(void **state)
     expect_error(TERN_ERR_SHAPE, "4 means and 0 deviations for 3 channels");
     assert_null(tern_dataset_normalize(dataset, .deviation = { 1, TERN_ZERO }));
     expect_error(TERN_ERR_ARGUMENT, "the deviation of channel 1 is 0");
+    assert_null(tern_dataset_normalize(dataset, .deviation = { 1, 1, -0.5 }));
+    expect_error(TERN_ERR_ARGUMENT, "the deviation of channel 2 is -0.5");
+    assert_null(tern_dataset_normalize(dataset, .mean = { 0.4, 0.5 }, .deviation = { 0.2, 0.3 }));
+    expect_error(TERN_ERR_SHAPE, "2 means and 2 deviations for 3 channels; one serves all");
+    assert_null(tern_dataset_normalize(dataset, .mean = { 0.4 }, .deviation = { 0.2, 0.3 }));
+    expect_error(TERN_ERR_SHAPE, "1 means and 2 deviations for 3 channels");
+    first_batch(dataset, 1, &b);
+    expect_near((double)((float *)tern_data(b.x))[0], 3, 0); /* as it was */
+    let_go(&b);
     tern_dataset_free(dataset);
 }
 
