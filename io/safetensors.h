@@ -19,4 +19,8 @@ struct tern_safetensors {
 /* "F32" and the like; NULL for a dtype that files do not know. */
 const char *io_dtype_text(tern_dtype_t dtype);
 
+/* False for a text that is no JSON although the parser would take it. Numbers in it that are not written as whole
+ * ones become -1. */
+bool io_json_is_strict(char *text);
+
 #endif

@@ -68,19 +68,19 @@ static bool whole(const cJSON *item, int64_t *out)
     return (double)*out == item->valuedouble;
 }
 
-/* The one member of a name; NULL when there is none, or more than one: readers differ in which of
- * them they take. */
-static const cJSON *only_member(const cJSON *object, const char *name)
+/* Of members that are there twice readers differ in which they take. */
+static bool check_members(tern_site_t site, const tern_safetensors *file, const cJSON *entry)
 {
-    const cJSON *found = NULL;
-    for (const cJSON *item = object->child; item; item = item->next) {
-        if (!item->string || strcmp(item->string, name) != 0)
-            continue;
-        if (found)
-            return NULL;
-        found = item;
-    }
-    return found;
+    static const char *const members[][2] = { { "dtype", "dtype is there twice for" },
+                                              { "shape", "shape is there twice for" },
+                                              { "data_offsets",
+                                                "data_offsets is there twice for" } };
+    int count[3] = { 0 };
+    for (const cJSON *item = entry->child; item; item = item->next)
+        for (int i = 0; i < 3; i++)
+            if (item->string && strcmp(item->string, members[i][0]) == 0 && ++count[i] > 1)
+                return bad(site, file, members[i][1], entry->string);
+    return true;
 }
 
 static bool read_shape(const cJSON *list, tern_shape_t *out, int64_t *out_numel)
@@ -108,14 +108,16 @@ static bool read_entry(tern_site_t site, const tern_safetensors *file, const cJS
                        int64_t data_bytes, tern_safetensors_info_t *out)
 {
     int64_t numel, end, size;
-    const cJSON *dtype = only_member(item, "dtype");
-    const cJSON *offsets = only_member(item, "data_offsets");
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
     out->name = item->string;
+    if (!check_members(site, file, item))
+        return false;
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype))
         return bad(site, file, "no dtype for the tensor", item->string);
     out->dtype_text = dtype->valuestring;
     out->dtype = dtype_of(dtype->valuestring); /* NONE is an error for who reads the tensor */
-    if (!read_shape(only_member(item, "shape"), &out->shape, &numel))
+    if (!read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), &out->shape, &numel))
         return bad(site, file, "no shape of at most 8 whole numbers for", item->string);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !whole(offsets->child, &out->offset_bytes) || !whole(offsets->child->next, &end))
@@ -215,29 +217,13 @@ static bool read_entries(tern_site_t site, tern_safetensors *file)
     return check_cover(site, file, data_bytes);
 }
 
-/* cJSON takes \u0000 and even \uZZZZ for the end of a text, which would cut a name short. */
-static bool escapes_are_characters(const char *text)
-{
-    for (const char *at = strchr(text, '\\'); at; at = strchr(at, '\\')) {
-        at++;
-        if (*at != 'u') {
-            at += *at != '\0';
-            continue;
-        }
-        at++;
-        if (strspn(at, "0123456789abcdefABCDEF") < 4 || strncmp(at, "0000", 4) == 0)
-            return false;
-    }
-    return true;
-}
-
 /* The header of a text; NULL when it is not one JSON object with blanks behind it at most, or, with
  * errno ENOMEM, without memory: the parser itself tells these apart as little as its error place does. */
-static cJSON *parse(const char *text, size_t length)
+static cJSON *parse(char *text, size_t length)
 {
     errno = 0;
     if (text[0] != '{' || !io_is_utf8((const unsigned char *)text, length) ||
-        !escapes_are_characters(text))
+        !io_json_is_strict(text))
         return NULL;
     const char *end = NULL;
     core_lock_take(CORE_LOCK_JSON); /* the place of its last error is one for all threads */

@@ -329,6 +329,27 @@ static void test_headers_that_are_not_json_are_refused(void **unused)
     expect_refused(zero, "not JSON in UTF-8");
 }
 
+/* JSON has them escaped; what the escapes and numbers of other members are is theirs. */
+static void test_control_characters_are_refused(void **unused)
+{
+    (void)unused;
+    static const char rest[] = "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]";
+    char header[160];
+    for (char c = 1; c < ' '; c++) {
+        snprintf(header, sizeof header, "{\"a%cb\":%s}}", c, rest);
+        refuse(header, 0, "not JSON");
+    }
+    snprintf(header, sizeof header, "{\"\\u0001\\\"\\\\\x7f\":\t%s,\r\n\"more\":[-1.5e+3,0.25]}}",
+             rest);
+    file_bytes fine = with_header(header, 0);
+    tern_safetensors *file =
+        tern_safetensors_open_memory_at(TERN_HERE, fine.data, fine.count, "fine");
+    assert_no_error();
+    assert_string_equal(tern_safetensors_entry(file, 0)->name, "\x01\"\\\x7f");
+    tern_safetensors_close(file);
+    file_bytes_free(&fine);
+}
+
 /* The parser would end the text there, and "a\u0000b" be the same as "a". */
 static void test_escapes_that_are_no_characters_are_refused(void **unused)
 {
@@ -368,7 +389,9 @@ static void test_entries_that_lack_something_are_refused(void **unused)
     refuse("{\"a\":{\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "no dtype");
     refuse("{\"a\":{\"dtype\":1,\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "no dtype");
     refuse("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0,
-           "no dtype");
+           "dtype is there twice for: 'a'");
+    refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0],\"shape\":[0]}}", 0,
+           "shape is there twice for: 'a'");
     refuse("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,0]}}", 0, "no shape");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}", 0, "no pair of data_offsets");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0]}}", 0, "no pair");
@@ -379,6 +402,10 @@ static void test_numbers_that_are_not_whole_or_too_large_are_refused(void **unus
 {
     (void)unused;
     static const char *const shapes[] = { "-1",
+                                          "-0",
+                                          "1.0",
+                                          "1e0",
+                                          "10E-1",
                                           "1.5",
                                           "\"1\"",
                                           "null",
@@ -396,6 +423,15 @@ static void test_numbers_that_are_not_whole_or_too_large_are_refused(void **unus
     }
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, "no pair");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1.5]}}", 1, "no pair");
+    refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1.0]}}", 1, "no pair");
+    static const char *const no_json[] = {
+        "01", "00", "1.", "-", "-01", "1e", "1.e0", "1e+", "1\f"
+    };
+    for (size_t i = 0; i < sizeof no_json / sizeof *no_json; i++) {
+        snprintf(header, sizeof header,
+                 "{\"a\":{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[0,1]}}", no_json[i]);
+        refuse(header, 1, "not JSON");
+    }
 }
 
 static void test_data_that_does_not_add_up_is_refused(void **unused)
@@ -481,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_a_file_that_is_cut_short_is_refused),
         cmocka_unit_test(test_a_giant_header_is_refused_before_memory_is_asked_for),
         cmocka_unit_test(test_headers_that_are_not_json_are_refused),
+        cmocka_unit_test(test_control_characters_are_refused),
         cmocka_unit_test(test_escapes_that_are_no_characters_are_refused),
         cmocka_unit_test(test_names_that_are_empty_or_twice_are_refused),
         cmocka_unit_test(test_entries_that_lack_something_are_refused),
