@@ -81,7 +81,7 @@ static tern_module *make(tern_site_t site, const char *type, int images,
     NN_ARGS(site, what, tern_batch_norm_layer_args, args, given);
     if (!args_given || !nn_require_positive(site, what, "features", args.features))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     batch_norm_layer *layer =
         (batch_norm_layer *)tern_module_create_at(site, sizeof *layer, type, forward);
     if (layer) {

@@ -106,7 +106,7 @@ tern_module *tern_conv1d_layer_at(tern_site_t site, const tern_conv1d_layer_args
                        args.dilation, 0,        args.groups, false };
     if (!args_given || !check(site, "conv1d_layer", &o))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "conv1d_layer");
     conv1d_layer *layer =
         (conv1d_layer *)tern_module_create_at(site, sizeof *layer, "conv1d", forward);
     if (layer) {
@@ -156,7 +156,7 @@ static tern_module *make_transposed(tern_site_t site, const char *type, int dims
                        true };
     if (!args_given || !check(site, what, &o))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     conv_transpose_layer *layer = (conv_transpose_layer *)tern_module_create_at(
         site, sizeof *layer, type, dims == 2 ? forward_image : forward_line);
     if (layer) {

@@ -83,7 +83,7 @@ tern_module *tern_conv2d_layer_at(tern_site_t site, const tern_conv2d_layer_args
     NN_ARGS(site, "conv2d_layer", tern_conv2d_layer_args, args, given);
     if (!args_given || !check(site, &args))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "conv2d_layer");
     conv2d_layer *layer =
         (conv2d_layer *)tern_module_create_at(site, sizeof *layer, "conv2d", forward);
     if (layer) {

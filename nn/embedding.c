@@ -59,7 +59,7 @@ tern_module *tern_embedding_layer_at(tern_site_t site, const tern_embedding_laye
                      (long long)args.padding_idx, (long long)args.rows);
         return NULL;
     }
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "embedding_layer");
     embedding_layer *layer =
         (embedding_layer *)tern_module_create_at(site, sizeof *layer, "embedding", forward);
     if (layer) {

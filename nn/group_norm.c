@@ -55,7 +55,7 @@ tern_module *tern_group_norm_layer_at(tern_site_t site, const tern_group_norm_la
                      (long long)args.groups, (long long)args.channels);
         return NULL;
     }
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     group_norm_layer *layer =
         (group_norm_layer *)tern_module_create_at(site, sizeof *layer, "group_norm", forward_group);
     if (layer) {
@@ -105,7 +105,7 @@ tern_module *tern_instance_norm_layer_at(tern_site_t site,
     NN_ARGS(site, what, tern_instance_norm_layer_args, args, given);
     if (!args_given || !nn_require_positive(site, what, "features", args.features))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     instance_norm_layer *layer = (instance_norm_layer *)tern_module_create_at(
         site, sizeof *layer, "instance_norm", forward_instance);
     if (layer) {

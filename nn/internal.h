@@ -13,7 +13,8 @@
 typedef struct nn_frame {
     tern_site_t site;
     tern_scope scope;
-    bool owned; /* a binding's thread: results go to the caller without a scope */
+    bool owned;          /* a binding's thread: results go to the caller without a scope */
+    const char *calling; /* of a layer's constructor: what errors named before */
 } nn_frame;
 
 static inline nn_frame nn_enter(tern_site_t site)
@@ -22,6 +23,7 @@ static inline nn_frame nn_enter(tern_site_t site)
     frame.site = tern_site_begin(site);
     frame.owned = tern_set_owned_mode(false);
     frame.scope = tern_scope_begin();
+    frame.calling = NULL;
     return frame;
 }
 
@@ -145,6 +147,8 @@ typedef struct nn_statistics {
 } nn_statistics;
 void nn_add_statistics(tern_module *m, int64_t features, nn_origin origin, bool affine,
                        bool running, nn_statistics fields);
+/* What begins a constructor: errors name `what` for what fails inside. */
+nn_frame nn_layer_begin(tern_site_t site, const char *what);
 /* What ends a constructor: m, or NULL after a failure, when m is freed. */
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m);
 /* Appends to what a module says of itself, as far as there is room. */

@@ -34,12 +34,20 @@ tern_tensor *nn_constant_parameter(tern_module *m, const char *name, tern_shape_
     return t ? tern_init_constant(t, value) : NULL;
 }
 
+nn_frame nn_layer_begin(tern_site_t site, const char *what)
+{
+    nn_frame frame = nn_enter(site);
+    frame.calling = tern_calling_begin(what);
+    return frame;
+}
+
 tern_module *nn_layer_done(nn_frame *frame, tern_module *m)
 {
     if (m && tern_failed()) {
         nn_module_destroy(m);
         m = NULL;
     }
+    tern_calling_end(frame->calling);
     nn_leave(frame);
     return m;
 }

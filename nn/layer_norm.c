@@ -85,7 +85,7 @@ tern_module *tern_layer_norm_layer_at(tern_site_t site, const tern_layer_norm_la
     NN_ARGS(site, "layer_norm_layer", tern_layer_norm_layer_args, args, given);
     if (!args_given || !take_shape(site, "layer_norm_layer", args.size, &args.shape))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "layer_norm_layer");
     layer_norm_layer *layer =
         (layer_norm_layer *)tern_module_create_at(site, sizeof *layer, "layer_norm", forward);
     if (layer) {
@@ -112,7 +112,7 @@ tern_module *tern_rms_norm_layer_at(tern_site_t site, const tern_rms_norm_layer_
     NN_ARGS(site, "rms_norm_layer", tern_rms_norm_layer_args, args, given);
     if (!args_given || !take_shape(site, "rms_norm_layer", args.size, &args.shape))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "rms_norm_layer");
     layer_norm_layer *layer =
         (layer_norm_layer *)tern_module_create_at(site, sizeof *layer, "rms_norm", forward_rms);
     if (layer) {

@@ -29,7 +29,7 @@ tern_module *tern_linear_layer_at(tern_site_t site, const tern_linear_layer_args
     if (!args_given || !nn_require_positive(site, "linear_layer", "in", args.in) ||
         !nn_require_positive(site, "linear_layer", "out", args.out))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "linear_layer");
     linear_layer *layer =
         (linear_layer *)tern_module_create_at(site, sizeof *layer, "linear", forward);
     if (layer) {

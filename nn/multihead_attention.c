@@ -178,7 +178,7 @@ tern_module *tern_multihead_attention_layer_at(tern_site_t site,
     NN_ARGS(site, what, tern_multihead_attention_layer_args, args, given);
     if (!args_given || !check_options(site, &args))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     attention_layer *layer = (attention_layer *)tern_module_create_args_at(
         site, sizeof *layer, "multihead_attention", forward);
     if (layer) {

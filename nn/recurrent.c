@@ -244,7 +244,7 @@ static tern_module *make(tern_site_t site, const char *type, rnn_mode m,
     NN_ARGS(site, what, tern_rnn_layer_args, args, given);
     if (!args_given || !check_args(site, what, m, &args))
         return NULL;
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     recurrent *layer = (recurrent *)tern_module_create_args_at(site, sizeof *layer, type, forward);
     if (layer) {
         layer->base.describe = describe;

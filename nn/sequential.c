@@ -68,7 +68,7 @@ tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential, c
 
 tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules, int64_t count)
 {
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, "sequential");
     tern_module *m = tern_module_create_at(site, sizeof *m, "sequential", forward);
     if (m && count > 0 && !modules)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "sequential", "the list of modules is NULL");

@@ -116,7 +116,7 @@ static tern_module *make(tern_site_t site, const tern_transformer_layer_args *gi
         return NULL;
     args.hidden = nn_given(args.hidden, 2048);
     args.dropout = nn_option(args.dropout, 0.1);
-    nn_frame frame = nn_enter(site);
+    nn_frame frame = nn_layer_begin(site, what);
     transformer_layer *layer = (transformer_layer *)tern_module_create_args_at(
         site, sizeof *layer, decoder ? "transformer_decoder" : "transformer_encoder",
         decoder ? decode : encode);

@@ -128,6 +128,10 @@ static void test_what_is_too_large_names_its_call(void **state)
     tern_tensor *many = tern_expand(ONES(1, 1), TERN_SHAPE(1, INT64_C(1) << 62));
     SAYS(tern_zeros(TERN_SHAPE(far, far)), ": zeros: a tensor cannot have the shape [", __FILE__);
     SAYS(tern_empty(TERN_SHAPE(-1)), ": empty: a tensor cannot have the shape [-1]", __FILE__);
+    SAYS(tern_linear_layer(far, far), ": linear_layer: a tensor cannot", __FILE__);
+    SAYS(tern_embedding_layer(far, far), ": embedding_layer: a tensor cannot", __FILE__);
+    SAYS(tern_lstm_layer(far, far), ": lstm_layer: a tensor cannot", __FILE__);
+    SAYS(tern_transformer_encoder_layer(far, 1), ": transformer_encoder_layer: a tensor", __FILE__);
     SAYS(tern_randperm(-1), ": randperm: a tensor cannot have the shape [-1]", __FILE__);
     SAYS(tern_rand(TERN_SHAPE(16 * far)), ": rand: out of memory on cpu: ", __FILE__);
     SAYS(tern_relu(row), ": relu: out of memory on cpu: ", __FILE__);
