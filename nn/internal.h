@@ -62,6 +62,8 @@ void *nn_alloc(tern_site_t site, const char *what, int64_t count, size_t bytes);
 /* A copy of a text; NULL, with an error, without memory. */
 char *nn_copy_text(tern_site_t site, const char *what, const char *text);
 
+bool nn_same_shape(const tern_tensor *a, const tern_tensor *b);
+
 /* "f32 [10, 20] on cuda:0, made at train.c:12", for errors: without values, which would have to be read. */
 const char *nn_summary(const tern_tensor *t, char *text, size_t bytes);
 

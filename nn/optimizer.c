@@ -79,9 +79,9 @@ static int64_t find_param(const tern_optimizer *opt, const tern_tensor *t)
     return -1;
 }
 
-static bool check_params(tern_site_t site, const tern_optimizer *opt, tern_tensors_t params)
+static bool check_params(tern_site_t site, const char *what, const tern_optimizer *opt,
+                         tern_tensors_t params)
 {
-    const char *what = opt->kind->name;
     if (params.count <= 0 || !params.tensors)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of parameters is empty");
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
@@ -114,14 +114,14 @@ static bool name_is_taken(const tern_optimizer *opt, const char *name)
 
 /* The parameter's name in the list, or its place. A name that another group has already (two modules
  * may both have a "0.weight") becomes "0.weight~2". */
-static char *make_name(tern_site_t site, const tern_optimizer *opt, tern_tensors_t params,
-                       int64_t i)
+static char *make_name(tern_site_t site, const char *what, const tern_optimizer *opt,
+                       tern_tensors_t params, int64_t i)
 {
     char place[24];
     snprintf(place, sizeof place, "%lld", (long long)opt->count);
     const char *base = params.names && params.names[i] ? params.names[i] : place;
     const size_t bytes = strlen(base) + 24;
-    char *name = nn_alloc(site, opt->kind->name, 1, bytes);
+    char *name = nn_alloc(site, what, 1, bytes);
     if (!name)
         return NULL;
     memcpy(name, base, strlen(base) + 1);
@@ -144,9 +144,8 @@ static bool grow(tern_site_t site, const char *what, void *list, int64_t count, 
     return true;
 }
 
-static bool reserve(tern_site_t site, tern_optimizer *opt, int64_t more)
+static bool reserve(tern_site_t site, const char *what, tern_optimizer *opt, int64_t more)
 {
-    const char *what = opt->kind->name;
     const int64_t count = opt->count + more;
     return grow(site, what, &opt->params, count, sizeof *opt->params) &&
            grow(site, what, &opt->names, count, sizeof *opt->names) &&
@@ -167,14 +166,15 @@ static void take_off(tern_optimizer *opt, int64_t more)
     }
 }
 
-static bool add_group(tern_site_t site, tern_optimizer *opt, tern_tensors_t params,
-                      const nn_options *options)
+/* `what` is the function that was called. */
+static bool add_group(tern_site_t site, const char *what, tern_optimizer *opt,
+                      tern_tensors_t params, const nn_options *options)
 {
-    if (!check_params(site, opt, params) || !reserve(site, opt, params.count))
+    if (!check_params(site, what, opt, params) || !reserve(site, what, opt, params.count))
         return false;
     const int64_t first = opt->count;
     for (int64_t i = 0; i < params.count; i++) {
-        char *name = make_name(site, opt, params, i);
+        char *name = make_name(site, what, opt, params, i);
         if (!name) {
             take_off(opt, i);
             return false;
@@ -233,7 +233,7 @@ tern_optimizer *nn_optimizer_create(tern_site_t site, const nn_kind *kind,
     if (!opt)
         return NULL;
     *opt = (tern_optimizer){ .kind = kind, .defaults = options, .owners = 1 };
-    bool fine = add_group(site, opt, args.params, &options);
+    bool fine = add_group(site, kind->name, opt, args.params, &options);
     if (fine && !tern_at_finish(release_at_finish, opt)) {
         tern_fail_at(site, TERN_ERR_OOM, kind->name, "no memory");
         fine = false;
@@ -255,12 +255,13 @@ static bool check_object(tern_site_t site, const char *what, const tern_optimize
 tern_status_t tern_add_group_at(tern_site_t site, tern_optimizer *opt,
                                 const tern_optimizer_args *given)
 {
-    NN_ARGS(site, "add_group", tern_optimizer_args, args, given);
-    if (!args_given || !check_object(site, "add_group", opt))
+    static const char what[] = "add_group";
+    NN_ARGS(site, what, tern_optimizer_args, args, given);
+    if (!args_given || !check_object(site, what, opt))
         return tern_error_code();
     const nn_options options = resolve(&args, &opt->defaults);
-    if (nn_check_options(site, opt->kind->name, opt->kind, &options))
-        add_group(site, opt, args.params, &options);
+    if (nn_check_options(site, what, opt->kind, &options))
+        add_group(site, what, opt, args.params, &options);
     return tern_error_code();
 }
 

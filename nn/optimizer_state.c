@@ -149,10 +149,11 @@ static void check_kind(const restore *r)
 {
     char *name = nn_join(r->site, r->prefix, NULL, "kind");
     const char *kind = name ? tern_state_text(r->state, name) : NULL;
-    if (name && (!kind || strcmp(kind, r->opt->kind->name) != 0))
+    if (name && !kind)
+        fail_format(r, name, "is missing: no optimizer is stored under that prefix");
+    else if (name && strcmp(kind, r->opt->kind->name) != 0)
         tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore", "%s: '%s' is %s, not %s",
-                     tern_state_source(r->state), name, kind ? kind : "missing",
-                     r->opt->kind->name);
+                     tern_state_source(r->state), name, kind, r->opt->kind->name);
     free(name);
 }
 
@@ -203,14 +204,6 @@ static void check_group_count(const restore *r)
     free(name);
 }
 
-static bool same_shape(const tern_tensor *a, const tern_tensor *b)
-{
-    bool same = tern_ndim(a) == tern_ndim(b);
-    for (int i = 0; same && i < tern_ndim(a); i++)
-        same = tern_size(a, i) == tern_size(b, i);
-    return same;
-}
-
 /* A copy of its own, where and as the parameter is. */
 static tern_tensor *copy_state(const restore *r, tern_tensor *source, const tern_tensor *p)
 {
@@ -229,7 +222,7 @@ static tern_tensor *read_tensor(const restore *r, const char *name, int64_t i)
         return NULL;
     if (!source)
         fail_format(r, name, "is missing");
-    else if (!same_shape(source, r->opt->params[i]))
+    else if (!nn_same_shape(source, r->opt->params[i]))
         tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
                      "%s: '%s' has another shape than its parameter\n    there      %s\n"
                      "    parameter  %s",

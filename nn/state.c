@@ -221,14 +221,6 @@ static int kind_of(tern_dtype_t dtype)
     return tern_dtype_is_float(dtype) ? 2 : tern_dtype_is_int(dtype) ? 1 : 0;
 }
 
-static bool same_shape(const tern_tensor *a, const tern_tensor *b)
-{
-    bool same = tern_ndim(a) == tern_ndim(b);
-    for (int i = 0; same && i < tern_ndim(a); i++)
-        same = tern_size(a, i) == tern_size(b, i);
-    return same;
-}
-
 /* What is wanted has to be read, also where not all has to be there. */
 static void check_read(const restore *r)
 {
@@ -249,7 +241,7 @@ static void check_tensors(const restore *r)
         tern_tensor *source = r->sources[i];
         if (!source)
             continue;
-        const bool shapes = same_shape(source, entry->tensor);
+        const bool shapes = nn_same_shape(source, entry->tensor);
         if (shapes && kind_of(tern_dtype(source)) == kind_of(tern_dtype(entry->tensor)))
             continue;
         char there[512], here[512];

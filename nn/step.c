@@ -8,11 +8,7 @@
 
 bool nn_state_fits(const tern_tensor *state, const tern_tensor *p)
 {
-    const int ndim = tern_ndim(p);
-    bool same = tern_ndim(state) == ndim;
-    for (int d = 0; d < ndim && same; d++)
-        same = tern_size(state, d) == tern_size(p, d);
-    return same && tern_dtype(state) == tern_dtype(p) &&
+    return nn_same_shape(state, p) && tern_dtype(state) == tern_dtype(p) &&
            tern_dev_equal(tern_device(state), tern_device(p));
 }
 
@@ -62,17 +58,17 @@ static bool make_state(tern_site_t site, tern_optimizer *opt, int64_t i)
 static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 {
     for (int s = 0; s < opt->kind->states; s++) {
-        if (!opt->kind->has_state(options_of(opt, i), s) ||
-            nn_state_fits(opt->slots[i].state[s], opt->params[i]))
+        const tern_tensor *state = opt->slots[i].state[s], *p = opt->params[i];
+        if (!opt->kind->has_state(options_of(opt, i), s) || nn_state_fits(state, p))
             continue;
-        char state[512];
-        char param[512];
+        char ours[512], theirs[512];
         tern_fail_at(site, TERN_ERR_STATE, "step",
-                     "%s of parameter '%s' does not fit it\n    state      %s\n    parameter  %s\n"
-                     "  try tern_optimizer_move(opt) after the module has moved",
-                     opt->kind->state_names[s], opt->names[i],
-                     nn_summary(opt->slots[i].state[s], state, sizeof state),
-                     nn_summary(opt->params[i], param, sizeof param));
+                     "%s of parameter '%s' does not fit it\n    state      %s\n    parameter  %s%s",
+                     opt->kind->state_names[s], opt->names[i], nn_summary(state, ours, sizeof ours),
+                     nn_summary(p, theirs, sizeof theirs),
+                     nn_same_shape(state, p)
+                         ? "\n  try tern_optimizer_move(opt) after the module has moved"
+                         : ""); /* no move brings another shape */
         return false;
     }
     return true;

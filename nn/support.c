@@ -45,6 +45,14 @@ char *nn_copy_text(tern_site_t site, const char *what, const char *text)
     return copy;
 }
 
+bool nn_same_shape(const tern_tensor *a, const tern_tensor *b)
+{
+    bool same = tern_ndim(a) == tern_ndim(b);
+    for (int d = 0; same && d < tern_ndim(a); d++)
+        same = tern_size(a, d) == tern_size(b, d);
+    return same;
+}
+
 const char *nn_summary(const tern_tensor *t, char *text, size_t bytes)
 {
     const tern_shape_t shape = tern_shape(t);

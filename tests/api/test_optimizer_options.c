@@ -43,7 +43,9 @@ static void test_options_and_parameters_are_checked(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "list of parameters is empty");
     tern_optimizer *opt = tern_sgd(TERN_TENSORS(p));
     tern_add_group(opt, TERN_TENSORS(p));
-    assert_error(TERN_ERR_ARGUMENT, "parameter 0 is there twice");
+    assert_error(TERN_ERR_ARGUMENT, "add_group: parameter 0 is there twice");
+    tern_add_group(opt, TERN_TENSORS(tern_ones_like(p)), .weight_decay = -1);
+    assert_error(TERN_ERR_ARGUMENT, "add_group: weight_decay = -1");
     tern_set_lr(opt, 1, 0.1);
     assert_error(TERN_ERR_INDEX, "group 1 of 1");
     tern_set_lr(opt, 0, INFINITY);
