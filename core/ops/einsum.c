@@ -376,6 +376,14 @@ static bool dtypes_meet(const einsum *e, const tern_tensor *a, const tern_tensor
 {
     if (a->view.dtype == b->view.dtype || (gemm_casts(e->call, a) && gemm_casts(e->call, b)))
         return true;
+    const tern_dtype_t given = (tern_dtype_t)core_view(e->call, 0)->dtype;
+    if (given == (tern_dtype_t)core_view(e->call, 1)->dtype)
+        return core_fail(
+            e->call, TERN_ERR_DTYPE, "tern_cast(.., TERN_I64) for both",
+            "\"%s\": of two operands of %s one is summed before they are multiplied, "
+            "and sums of it are %s",
+            e->equation, tern_dtype_name(given),
+            tern_dtype_name((tern_dtype_t)(a->view.dtype != given ? a : b)->view.dtype));
     return core_fail(
         e->call, TERN_ERR_DTYPE, "tern_cast for one of them",
         "\"%s\": operands that are multiplied and summed have different dtypes: %s and %s",

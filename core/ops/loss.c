@@ -33,10 +33,14 @@ bool core_check_class_shape(core_call *call)
 {
     const tern_view *x = core_view(call, 0), *target = core_view(call, 1);
     char of_x[160], of_target[160], name[CORE_OPERAND_BYTES], text[160];
-    tern_shape_t wanted = { .ndim = x->ndim > 0 ? x->ndim - 1 : 0 };
+    if (x->ndim == 0)
+        return core_fail(call, TERN_ERR_SHAPE, NULL,
+                         "%s has no dimensions; it has to be [classes] or [N, classes, ...]",
+                         core_operand_name(call->op, 0, name));
+    tern_shape_t wanted = { .ndim = x->ndim - 1 };
     for (int d = 0; d < wanted.ndim; d++)
         wanted.dims[d] = x->shape[d == 0 ? 0 : d + 1];
-    bool fits = x->ndim > 0 && target->ndim == wanted.ndim;
+    bool fits = target->ndim == wanted.ndim;
     for (int d = 0; fits && d < target->ndim; d++)
         fits = target->shape[d] == wanted.dims[d];
     if (fits)

@@ -16,8 +16,8 @@ static bool read_pixels(core_call *call, int64_t factor, pixels *p)
         return core_fail(call, TERN_ERR_SHAPE, "tern_unsqueeze(x, 0)",
                          "x has %d dimensions; at least 3 are needed, [C, H, W]", x->ndim);
     if (factor < 1 || factor > INT32_MAX)
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the factor is %lld; it has to be positive",
-                         (long long)factor);
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "the factor is %lld; it has to be %s",
+                         (long long)factor, factor < 1 ? "positive" : "below 2^31");
     const int64_t *last = x->shape + x->ndim - 3;
     *p = (pixels){ 1, last[0], last[1], last[2], factor };
     for (int d = 0; d < x->ndim - 3; d++)

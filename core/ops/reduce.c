@@ -124,11 +124,17 @@ bool reduce_mask(core_call *call, const tern_view *x, tern_dims_t dims, uint32_t
     return true;
 }
 
-static bool check_dtype(core_call *call, tern_dtype_t dtype)
+/* One that a row would refuse after the cast is refused before, where x is still the caller's. */
+static bool check_dtype(core_call *call, tern_op_id id, tern_dtype_t dtype)
 {
-    if ((int)dtype >= 0 && dtype < TERN_DTYPES)
+    if ((int)dtype < 0 || dtype >= TERN_DTYPES)
+        return core_fail(call, TERN_ERR_DTYPE, NULL, "%d is no dtype", (int)dtype);
+    const bool whole = id != TERN_OP_mean && id != TERN_OP_var && id != TERN_OP_std;
+    if (whole || dtype == TERN_DTYPE_NONE || tern_dtype_is_float(dtype))
         return true;
-    return core_fail(call, TERN_ERR_DTYPE, NULL, "%d is no dtype", (int)dtype);
+    return core_fail(call, TERN_ERR_DTYPE, ".dtype = TERN_F32",
+                     ".dtype is %s; floats are needed, since the result is not whole",
+                     tern_dtype_name(dtype));
 }
 
 typedef tern_tensor *(*compose_fn)(tern_op_id id, tern_site_t site, tern_attr_reduce *attr,
@@ -156,7 +162,7 @@ static tern_tensor *reduce_by(compose_fn run, tern_op_id id, tern_site_t site,
         attr.correction = args->no_correction ? 0 : core_given(args->correction, 1);
     core_frame frame;
     core_compose_begin(&frame, id, site, 1, &x);
-    if (core_compose_check(&frame) && check_dtype(&frame.call, args->dtype) &&
+    if (core_compose_check(&frame) && check_dtype(&frame.call, id, args->dtype) &&
         reduce_mask(&frame.call, &x->view, args->dims, &attr.dims)) {
         if (args->dtype != TERN_DTYPE_NONE)
             x = tern_cast(x, computed_in(id, tern_dtype(x), args->dtype));

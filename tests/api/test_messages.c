@@ -115,6 +115,8 @@ static void test_shapes_are_named(void **state)
     SAYS(tern_forward(norm, ONES(2, 4)), "are not those of the layer (1, the last of 8)",
          "    input      f32 [2, 4] on cpu");
     tern_module_free(norm);
+    SAYS(tern_nll_loss(tern_ones(TERN_SCALAR_SHAPE), OF(I64, 1)),
+         "nll_loss: x has no dimensions; it has to", "be [classes] or [N, classes, ...]");
     SAYS(tern_item(ONES(3)), "has not one element but 3", "tern_mean or tern_sum");
 }
 
@@ -145,6 +147,25 @@ static void test_what_is_too_large_names_its_call(void **state)
          "\n    b         f32  [4, 1]");
     SAYS(tern_matmul(tern_transpose(many, 0, 1), many), "a tensor cannot have the shape [",
          "\n    b         f32  [1, ");
+}
+
+/* Operands of ops inside are none that a caller could look for. */
+static void test_errors_are_of_what_was_given(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    SAYS(tern_mean(ONES(3), .dtype = TERN_I64), "mean: .dtype is i64; floats are needed",
+         "\n    x         f32  [3]");
+    SAYS(tern_std(ONES(3), .dtype = TERN_BOOL), "std: .dtype is bool", "try .dtype = TERN_F32");
+    SAYS(tern_mean(OF(I64, 3)), "mean: the input is i64; floats", "try tern_cast(x, TERN_F32)");
+    SAYS(tern_einsum("ad,d->", OF(U8, 3, 2), OF(U8, 2)),
+         "of two operands of u8 one is summed before they are multiplied, and sums of it are i64",
+         "try tern_cast(.., TERN_I64) for both");
+    SAYS(tern_einsum("ad,d->", OF(I64, 3, 2), OF(U8, 2)), "have different dtypes: i64 and u8",
+         "try tern_cast for one of them");
+    SAYS(tern_pixel_shuffle(ONES(1, 4, 2, 2), INT64_C(1) << 31),
+         "pixel_shuffle: the factor is 2147483648; it has to be below 2^31", "x         f32");
+    SAYS(tern_pixel_shuffle(ONES(1, 4, 2, 2), 0), "the factor is 0; it has to be positive", "");
 }
 
 static void test_gradients_are_shown_beside_what_they_are_of(void **state)
@@ -223,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_one_dtype_is_asked_for),
         cmocka_unit_test(test_shapes_are_named),
         cmocka_unit_test(test_what_is_too_large_names_its_call),
+        cmocka_unit_test(test_errors_are_of_what_was_given),
         cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
         cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
     };
