@@ -16,8 +16,9 @@ static bool check_input(const batch_norm_layer *layer, const tern_tensor *x)
     const int ndim = tern_ndim(x);
     const bool fine = layer->images == 2 ? ndim == 4 : ndim == 2 || ndim == 3;
     if (!fine)
-        tern_fail(TERN_ERR_SHAPE, layer->base.type, "an input of %d dimensions; %s", ndim,
-                  layer->images == 2 ? "it takes [N, C, H, W]" : "it takes [N, C] or [N, C, L]");
+        nn_fail_operand(
+            TERN_ERR_SHAPE, layer->base.type, "input", x, "an input of %d dimensions; %s", ndim,
+            layer->images == 2 ? "it takes [N, C, H, W]" : "it takes [N, C] or [N, C, L]");
     return fine;
 }
 

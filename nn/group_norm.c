@@ -19,7 +19,8 @@ static bool check_channels(const char *type, const tern_tensor *x, int64_t chann
 {
     if (tern_ndim(x) >= 2 && tern_size(x, 1) == channels)
         return true;
-    tern_fail(TERN_ERR_SHAPE, type, "the input is not [N, %lld, ...]", (long long)channels);
+    nn_fail_operand(TERN_ERR_SHAPE, type, "input", x, "the input is not [N, %lld, ...]",
+                    (long long)channels);
     return false;
 }
 

@@ -66,6 +66,9 @@ bool nn_same_shape(const tern_tensor *a, const tern_tensor *b);
 
 /* "f32 [10, 20] on cuda:0, made at train.c:12", for errors: without values, which would have to be read. */
 const char *nn_summary(const tern_tensor *t, char *text, size_t bytes);
+/* An error of a module's forward, with the operand that is not as it should be below. */
+void nn_fail_operand(tern_status_t code, const char *what, const char *name, const tern_tensor *t,
+                     const char *format, ...) TERN_PRINTF(5, 6);
 
 /* ---- modules ---------------------------------------------------------------------------------- */
 

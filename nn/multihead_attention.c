@@ -70,17 +70,17 @@ static bool check_operands(tern_tensor *const in[3], const tern_tensor *padding)
     static const char *const names[] = { "query", "key", "value" };
     for (int i = 0; i < 3; i++)
         if (tern_ndim(in[i]) != 3) {
-            tern_fail(TERN_ERR_SHAPE, "multihead_attention",
-                      "the %s has %d dimensions; it has to be [batch, places, width]", names[i],
-                      tern_ndim(in[i]));
+            nn_fail_operand(TERN_ERR_SHAPE, "multihead_attention", names[i], in[i],
+                            "the %s has %d dimensions; it has to be [batch, places, width]",
+                            names[i], tern_ndim(in[i]));
             return false;
         }
     if (padding && (tern_ndim(padding) != 2 || tern_dtype(padding) != TERN_BOOL ||
                     tern_size(padding, 0) != tern_size(in[1], 0) ||
                     tern_size(padding, 1) != tern_size(in[1], 1))) {
-        tern_fail(TERN_ERR_SHAPE, "multihead_attention",
-                  "the padding mask has to be bool [%lld, %lld], one for each key",
-                  (long long)tern_size(in[1], 0), (long long)tern_size(in[1], 1));
+        nn_fail_operand(TERN_ERR_SHAPE, "multihead_attention", "padding", padding,
+                        "the padding mask has to be bool [%lld, %lld], one for each key",
+                        (long long)tern_size(in[1], 0), (long long)tern_size(in[1], 1));
         return false;
     }
     return true;

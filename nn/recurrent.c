@@ -105,11 +105,10 @@ static bool check_input(const recurrent *m, const tern_tensor *x)
     if (!x)
         tern_fail(TERN_ERR_ARGUMENT, what, "the input is NULL");
     else if ((ndim != 2 && ndim != 3) || tern_size(x, -1) != m->in)
-        tern_fail(TERN_ERR_SHAPE, what,
-                  "the input has to be %s, or [L, %lld] for one sequence, with %lld features\n"
-                  "    input      %s",
-                  m->batch_first ? "[N, L, features]" : "[L, N, features]", (long long)m->in,
-                  (long long)m->in, nn_summary(x, text, sizeof text));
+        nn_fail_operand(TERN_ERR_SHAPE, what, "input", x,
+                        "the input has to be %s, or [L, %lld] for one sequence, with %lld features",
+                        m->batch_first ? "[N, L, features]" : "[L, N, features]", (long long)m->in,
+                        (long long)m->in);
     else if (!matches_weights(m, x))
         tern_fail(TERN_ERR_DTYPE, what,
                   "the input is %s, and the weights are %s\n    input      %s\n"
@@ -139,9 +138,9 @@ static tern_tensor *first_state(const recurrent *m, tern_tensor *given, const te
     if (tern_ndim(state) == 3 && tern_size(state, 0) == places && tern_size(state, 1) == batch &&
         tern_size(state, 2) == m->size)
         return state;
-    tern_fail(TERN_ERR_SHAPE, m->base.type,
-              "%s has to be [%lld, %lld, %lld]: layers, batch, hidden", name, (long long)places,
-              (long long)batch, (long long)m->size);
+    nn_fail_operand(TERN_ERR_SHAPE, m->base.type, name, given,
+                    "%s has to be [%lld, %lld, %lld]: layers, batch, hidden", name,
+                    (long long)places, (long long)batch, (long long)m->size);
     return NULL;
 }
 

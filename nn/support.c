@@ -1,5 +1,6 @@
 /* Small helps for the rest of nn/: option structs, memory. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -64,4 +65,16 @@ const char *nn_summary(const tern_tensor *t, char *text, size_t bytes)
     (void)snprintf(text, bytes, "%s [%s] on %s, made at %s", tern_dtype_name(tern_dtype(t)), dims,
                    tern_dev_name(tern_device(t), name), tern_site(t) ? tern_site(t) : "?");
     return text;
+}
+
+void nn_fail_operand(tern_status_t code, const char *what, const char *name, const tern_tensor *t,
+                     const char *format, ...)
+{
+    char problem[512], operand[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(problem, sizeof problem, format, arguments);
+    va_end(arguments);
+    tern_fail(code, what, "%s\n    %-9s  %s", problem, name,
+              nn_summary(t, operand, sizeof operand));
 }

@@ -304,9 +304,11 @@ static void test_mistakes_of_layers_are_named(void **state)
     tern_module *m = tern_multihead_attention_layer(8, 2);
     tern_tensor *x = tern_zeros(TERN_SHAPE(2, 3, 8));
     assert_null(tern_forward(m, tern_select(x, 0, 0)));
+    assert_non_null(strstr(tern_error_text(), "\n    query      f32 [3, 8] on "));
     assert_error(TERN_ERR_SHAPE, "the query has 2 dimensions");
     tern_args args = TERN_ARGS(x, NULL, NULL, NULL, tern_zeros(TERN_SHAPE(2, 3)));
     assert_null(tern_forward_args(m, &args));
+    assert_non_null(strstr(tern_error_text(), "\n    padding    f32 [2, 3] on "));
     assert_error(TERN_ERR_SHAPE, "the padding mask has to be bool [2, 3]");
     tern_module *decoder = tern_transformer_decoder_layer(8, 2);
     assert_null(tern_forward(decoder, x));

@@ -246,7 +246,11 @@ static void test_mistakes_are_explained(void **state)
     assert_null(tern_adaptive_avg_pool2d_layer(0, 1));
     assert_error(TERN_ERR_ARGUMENT, "extents are positive");
     assert_null(tern_forward(tern_group_norm_layer(2, 8), x));
-    assert_error(TERN_ERR_SHAPE, "the input is not [N, 8, ...]");
+    assert_error(TERN_ERR_SHAPE, "the input is not [N, 8, ...]\n    input      f32 [2, 4, 6] on ");
+    assert_null(tern_forward(tern_instance_norm_layer(8), x));
+    assert_error(TERN_ERR_SHAPE, "the input is not [N, 8, ...]\n    input      f32 [2, 4, 6] on ");
+    assert_null(tern_forward(tern_batch_norm2d_layer(4), x));
+    assert_error(TERN_ERR_SHAPE, "it takes [N, C, H, W]\n    input      f32 [2, 4, 6] on ");
 }
 
 int main(void)
