@@ -321,11 +321,14 @@ static tern_dataset *normalize(tern_normalize_args *args, const char *what)
                   tern_dtype_name(dataset->x.stored));
         return NULL;
     }
+    if (!check_finite(args, what)) {
+        return NULL;
+    }
     int means = take_values(args->mean), deviations = 0;
     if (!take_deviations(args->deviation, &deviations, what)) {
         return NULL;
     }
-    if (!check_counts(means, deviations, dataset->channels, what) || !check_finite(args, what)) {
+    if (!check_counts(means, deviations, dataset->channels, what)) {
         return NULL;
     }
     const double scale = is_zero_meant(args->scale) ? 0.0

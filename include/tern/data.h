@@ -38,8 +38,8 @@ TERN_API tern_dataset *tern_mnist_at(tern_site_t site, const char *folder, tern_
 #define tern_mnist(folder, split) tern_mnist_at(TERN_HERE, folder, split)
 
 /* CIFAR-10's binary version: data_batch_1.bin .. data_batch_5.bin and test_batch.bin in `folder` or
- * in cifar-10-batches-bin below it; a split needs its own files alone. x [3, 32, 32], normalised by the set's mean and deviation per
- * channel. */
+ * in cifar-10-batches-bin below it; a split needs its own files alone. x [3, 32, 32], normalised by the set's
+ * mean and deviation per channel. */
 TERN_API tern_dataset *tern_cifar10_at(tern_site_t site, const char *folder, tern_split_t split);
 #define tern_cifar10(folder, split) tern_cifar10_at(TERN_HERE, folder, split)
 

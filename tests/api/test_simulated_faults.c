@@ -78,8 +78,8 @@ static void test_an_index_outside_writes_nothing(void **state)
     (void)state;
     TERN_SCOPE;
     const int64_t rows[] = { 9, 2 }, columns[] = { 1, -7 };
-    tern_tensor *i = tern_to(tern_from_data(rows, TERN_SHAPE(2)), dev);
-    tern_tensor *j = tern_to(tern_from_data(columns, TERN_SHAPE(2)), dev);
+    tern_tensor *i = tern_to(tern_from_data(rows, TERN_SHAPE(2), TERN_I64), dev);
+    tern_tensor *j = tern_to(tern_from_data(columns, TERN_SHAPE(2), TERN_I64), dev);
     for (int adds = 0; adds < 2; adds++) {
         tern_tensor *x = tern_zeros(TERN_SHAPE(4), .device = dev);
         tern_index_put_(x, 7, adds != 0, i);
