@@ -166,12 +166,6 @@ static const uint8_t element_bytes[TERN_DTYPES] = {
     [TERN_I64] = 8,  [TERN_F16] = 2, [TERN_BF16] = 2, [TERN_F32] = 4, [TERN_F64] = 8
 };
 
-static inline int64_t bytes_of(int64_t numel, tern_dtype_t dtype)
-{
-    int64_t bytes;
-    return __builtin_mul_overflow(numel, (int64_t)element_bytes[dtype], &bytes) ? INT64_MAX : bytes;
-}
-
 static inline void set_type(tern_view *view, tern_dev_t dev, tern_dtype_t dtype)
 {
     view->dtype = (uint8_t)dtype;
@@ -197,7 +191,7 @@ static tern_tensor *attach_storage(tern_thread *self, tern_tensor *t, tern_dev_t
                                    tern_dtype_t dtype)
 {
     const tern_site_t site = t->site;
-    const int64_t bytes = bytes_of(t->view.numel, dtype);
+    const int64_t bytes = core_bytes(t->view.numel, element_bytes[dtype]);
     set_type(&t->view, dev, dtype);
     /* inline storage shares its tensor's end (free_tensor) */
     t->storage = dev.kind == TERN_KIND_CPU && bytes <= CORE_INLINE_BYTES && !keeps_released()
@@ -243,7 +237,7 @@ tern_tensor *core_tensor_new_like(tern_thread *self, tern_site_t site, tern_dev_
                                   tern_dtype_t dtype, const tern_view *like)
 {
     void *header, *data;
-    const int64_t bytes = bytes_of(like->numel, dtype);
+    const int64_t bytes = core_bytes(like->numel, element_bytes[dtype]);
     if (__builtin_expect(!tern_dev_equal(dev, TERN_CPU) || bytes <= 0 ||
                              bytes > CORE_INLINE_BYTES ||
                              self->blocks.small_epoch != core_cache_epoch() ||

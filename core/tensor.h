@@ -57,13 +57,17 @@ _Static_assert(sizeof(tern_tensor) <= CORE_TENSOR_BYTES, "a tensor fits its plac
 void core_tensor_free(tern_thread *self, tern_tensor *t);
 void core_storage_free(tern_thread *self, core_storage *s);
 
-/* Of all elements, as dense memory would hold them; expanded ones may be more than there are numbers for
- * (then INT64_MAX). */
-static inline int64_t core_view_bytes(const tern_view *view)
+/* INT64_MAX where there are more than numbers for them. */
+static inline int64_t core_bytes(int64_t numel, int64_t size)
 {
     int64_t bytes;
-    const int64_t size = tern_dtype_size((tern_dtype_t)view->dtype);
-    return __builtin_mul_overflow(view->numel, size, &bytes) ? INT64_MAX : bytes;
+    return __builtin_mul_overflow(numel, size, &bytes) ? INT64_MAX : bytes;
+}
+
+/* Of all elements, as dense memory would hold them; of expanded ones there may be too many. */
+static inline int64_t core_view_bytes(const tern_view *view)
+{
+    return core_bytes(view->numel, tern_dtype_size((tern_dtype_t)view->dtype));
 }
 
 static inline tern_tensor *core_retain(tern_tensor *t)

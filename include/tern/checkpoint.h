@@ -30,8 +30,8 @@ typedef struct tern_checkpoint_args {
     bool no_early_stop;          /* run fn to its end */
     bool unchecked; /* do not compare shapes, dtypes and devices of what is computed again */
 } tern_checkpoint_args;
-/* fn's result. What else fn made is let go. The thread's random numbers and autocast setting are those of
- * forward when fn is called again, and stay for the caller as they were. While nothing is recorded this
+/* fn's result. What else fn made is let go. The thread's random numbers, autocast setting and current streams are
+ * those of forward when fn is called again, and stay for the caller as they were. While nothing is recorded this
  * is a call of fn. A different number of saved tensors, or other shapes, dtypes or devices, are an error
  * of backward. */
 TERN_API tern_tensor *tern_checkpoint_at(tern_site_t site, const tern_checkpoint_args *args);

@@ -306,6 +306,10 @@ static void test_no_code_for_the_architecture(void **state)
     assert_non_null(
         strstr(fallback_answer, "-DTERN_CUDA_ARCHS="));  /* what cmake/cuda.cmake reads */
     fallback_expect_usable(PLUGIN "FAKE_CAPABILITY=86"); /* code for 8.0 runs on it */
+    fallback_expect(PLUGIN "FAKE_CAPABILITY=87",
+                    "no-code-for-architecture", /* a Tegra: not there */
+                    "compute capability 8.7");
+    fallback_expect_usable(PLUGIN "FAKE_CAPABILITY=87 FAKE_PTX=13000");
     fallback_expect_usable(PLUGIN "FAKE_CAPABILITY=120 FAKE_PTX=13000");
 }
 

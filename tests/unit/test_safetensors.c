@@ -329,6 +329,18 @@ static void test_headers_that_are_not_json_are_refused(void **unused)
     expect_refused(zero, "not JSON in UTF-8");
 }
 
+/* The first entry of a file that is read. */
+static void expect_name(const char *header, const char *name)
+{
+    file_bytes fine = with_header(header, 0);
+    tern_safetensors *file =
+        tern_safetensors_open_memory_at(TERN_HERE, fine.data, fine.count, "fine");
+    assert_no_error();
+    assert_string_equal(tern_safetensors_entry(file, 0)->name, name);
+    tern_safetensors_close(file);
+    file_bytes_free(&fine);
+}
+
 /* JSON has them escaped; what the escapes and numbers of other members are is theirs. */
 static void test_control_characters_are_refused(void **unused)
 {
@@ -341,13 +353,7 @@ static void test_control_characters_are_refused(void **unused)
     }
     snprintf(header, sizeof header, "{\"\\u0001\\\"\\\\\x7f\":\t%s,\r\n\"more\":[-1.5e+3,0.25]}}",
              rest);
-    file_bytes fine = with_header(header, 0);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, fine.data, fine.count, "fine");
-    assert_no_error();
-    assert_string_equal(tern_safetensors_entry(file, 0)->name, "\x01\"\\\x7f");
-    tern_safetensors_close(file);
-    file_bytes_free(&fine);
+    expect_name(header, "\x01\"\\\x7f");
 }
 
 /* The parser would end the text there, and "a\u0000b" be the same as "a". */
@@ -358,14 +364,8 @@ static void test_escapes_that_are_no_characters_are_refused(void **unused)
            "not JSON");
     refuse("{\"a\\uZZZZ\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "not JSON");
     refuse("{\"a\\udc00\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "not JSON");
-    file_bytes fine = with_header(
-        "{\"\\\\u0000\\u00e4\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, fine.data, fine.count, "fine");
-    assert_no_error();
-    assert_string_equal(tern_safetensors_entry(file, 0)->name, "\\u0000\xc3\xa4");
-    tern_safetensors_close(file);
-    file_bytes_free(&fine);
+    expect_name("{\"\\\\u0000\\u00e4\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                "\\u0000\xc3\xa4");
 }
 
 static void test_names_that_are_empty_or_twice_are_refused(void **unused)

@@ -26,11 +26,8 @@ broken=0
 
 # Of each stage its name now, and what it took at the end, where CI's log of the last lines has it.
 stage=
-end_stage() {
-    [ -z "$stage" ] || echo "$(($(date +%s) - begun)) s  $stage" >>"$results/times"
-}
 note() {
-    end_stage
+    [ -z "$stage" ] || echo "$(($(date +%s) - begun)) s  $stage" >>"$results/times"
     stage=$*
     begun=$(date +%s)
     printf '\n== %s\n' "$stage"
@@ -122,11 +119,6 @@ else
 fi
 if [ "$mode" = full ]; then
     run_preset asan-ubsan
-else
-    # the kernels of kernel_sizes in other orders of their threads, which release runs
-    run_preset asan-ubsan --exclude-regex '^ops/order_sizes_simulated$'
-fi
-if [ "$mode" = full ]; then
     run_preset minimal
     run_preset tsan
     run_preset debug
@@ -137,6 +129,8 @@ if [ "$mode" = full ]; then
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
     run_preset fuzz --label-regex '^fuzz$'
 else
+    # the kernels of kernel_sizes in other orders of their threads, which release runs
+    run_preset asan-ubsan --exclude-regex '^ops/order_sizes_simulated$'
     run_preset minimal --label-regex '^(ops|api|install)$'
     # but for kernels whose tests take half of the time there
     run_preset tsan --label-regex '^threads$' \
