@@ -113,11 +113,6 @@ build_preset release || true
 build_cuda
 if [ "$mode" = full ]; then
     run_preset release
-else
-    # a second device is another index, not another size
-    run_preset release --exclude-regex '^ops/(order|kernel|move)_sizes_simulated_two$'
-fi
-if [ "$mode" = full ]; then
     run_preset asan-ubsan
     run_preset minimal
     run_preset tsan
@@ -129,6 +124,8 @@ if [ "$mode" = full ]; then
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
     run_preset fuzz --label-regex '^fuzz$'
 else
+    # a second device is another index, not another size
+    run_preset release --exclude-regex '^ops/(order|kernel|move)_sizes_simulated_two$'
     # the kernels of kernel_sizes in other orders of their threads, which release runs
     run_preset asan-ubsan --exclude-regex '^ops/order_sizes_simulated$'
     run_preset minimal --label-regex '^(ops|api|install)$'
