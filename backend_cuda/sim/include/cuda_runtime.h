@@ -9,8 +9,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #define __global__
 #define __device__
@@ -146,14 +146,32 @@ template <typename T> static inline T __ldg(const T *at)
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-template <typename... P> struct sim_packed {
-    void (*kernel)(P...);
-    std::tuple<std::decay_t<P>...> args;
+/* Where each argument lies in the packed ones: known to the compiler, because every thread of a launch
+ * reads them, and where nothing is inlined (sanitizers, elementwise.cu) std::apply took longer than the kernels. */
+template <typename... P> struct sim_layout {
+    size_t at[sizeof...(P) + 1] = {}, bytes = 0;
 
+    constexpr sim_layout()
+    {
+        int i = 0;
+        ((at[i++] = bytes = (bytes + alignof(P) - 1) / alignof(P) * alignof(P), bytes += sizeof(P)),
+         ...);
+    }
+};
+
+template <typename... P> struct sim_packed {
+    static constexpr sim_layout<P...> layout{};
+
+    void (*kernel)(P...);
+    alignas(16) char values[layout.bytes + 1];
+
+    template <size_t... i> void call(std::index_sequence<i...>)
+    {
+        kernel(*(P *)(void *)(values + layout.at[i])...);
+    }
     static void run(void *packed)
     {
-        sim_packed *self = (sim_packed *)packed;
-        std::apply(self->kernel, self->args);
+        ((sim_packed *)packed)->call(std::index_sequence_for<P...>());
     }
 };
 
@@ -166,25 +184,26 @@ template <typename T> static constexpr uint16_t sim_kind_of()
 
 /* The standard launch (cuda_runtime.h since CUDA 11.8): arguments are converted to the kernel's
  * types, so that the simulator sees which pointers a kernel reads and which it may write. */
+template <typename P> static inline sim_arg sim_pack(char *packed, size_t at, P value)
+{
+    memcpy(packed + at, &value, sizeof value);
+    return { (uint16_t)at, (uint16_t)sizeof value, sim_kind_of<P>() };
+}
+
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
                                              A &&...args)
 {
-    static_assert((std::is_trivially_copyable<std::decay_t<P>>::value && ...),
+    static_assert((std::is_trivially_copyable<P>::value && ...),
                   "kernel arguments are copied as bytes");
-    sim_packed<P...> packed = { kernel, std::tuple<std::decay_t<P>...>((P)args...) };
-    sim_arg list[sizeof...(P) + 1] = {};
-    int count = 0;
-    std::apply(
-        [&](auto &...each) {
-            ((list[count++] = { (uint16_t)((char *)&each - (char *)&packed), (uint16_t)sizeof each,
-                                sim_kind_of<std::decay_t<decltype(each)>>() }),
-             ...);
-        },
-        packed.args);
-    const sim_launch launch = {
-        (const void *)kernel, sim_packed<P...>::run, &packed, sizeof packed, list, count
-    };
+    typedef sim_packed<P...> Packed;
+    Packed packed = { kernel, {} };
+    int i = 0;
+    const size_t values = offsetof(Packed, values);
+    const sim_arg list[sizeof...(P) + 1] = { sim_pack<P>(
+        (char *)&packed, values + Packed::layout.at[i++], (P)args)... };
+    const sim_launch launch = { (const void *)kernel, Packed::run, &packed,
+                                sizeof packed,        list,        (int)sizeof...(P) };
     return sim_enqueue_kernel(config, &launch);
 }
 
