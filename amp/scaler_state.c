@@ -196,7 +196,8 @@ static void read_log(const tern_grad_scaler *scaler, float log[AMP_LOG])
 {
     memset(log, 0, AMP_LOG * sizeof *log);
     if (scaler != NULL && scaler->log != NULL)
-        (void)tern_read_at(nowhere, scaler->log, TERN_F32, log, AMP_LOG * (int64_t)sizeof *log);
+        (void)tern_read_at(nowhere, scaler->log, TERN_F32, log, TERN_F32,
+                           AMP_LOG * (int64_t)sizeof *log);
 }
 
 int64_t tern_scaler_update_count(const tern_grad_scaler *scaler)

@@ -76,7 +76,7 @@ static bool write_tensor(tern_site_t site, core_target *target, tern_tensor *t)
     if (!data)
         return tern_fail_at(site, TERN_ERR_OOM, io_called(what),
                             "no memory for a copy of %lld bytes", (long long)bytes) == TERN_OK;
-    const bool fine = tern_read_at(site, t, tern_dtype(t), data, bytes) == TERN_OK;
+    const bool fine = tern_read_at(site, t, tern_dtype(t), data, TERN_DTYPE_NONE, bytes) == TERN_OK;
     if (fine)
         core_target_write(target, data, (size_t)bytes);
     free(data);

@@ -167,7 +167,7 @@ static tern_status_t set_data(tern_site_t site, tern_state *state, const char *n
         .size_ = sizeof args, .shape = shape, .dtype = dtype, .device = TERN_CPU
     };
     const bool owned = tern_set_owned_mode(false);
-    tern_tensor *t = tern_from_data_at(site, data, &args);
+    tern_tensor *t = tern_from_data_at(site, data, dtype, &args);
     tern_set_owned_mode(owned);
     return t ? tern_state_set_at(site, state, name, t) : tern_error_code();
 }
@@ -294,7 +294,7 @@ tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, c
     tern_tensor *t = find(site, called, state, name, 1, tern_dtype_is_int, "one whole number");
     int64_t value;
     if (t && has_place(site, called, out_value) &&
-        tern_read_at(site, t, TERN_I64, &value, sizeof value) == TERN_OK)
+        tern_read_at(site, t, TERN_I64, &value, TERN_I64, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }
@@ -306,7 +306,7 @@ tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state
     tern_tensor *t = find(site, called, state, name, 1, is_number, "one number");
     double value;
     if (t && has_place(site, called, out_value) &&
-        tern_read_at(site, t, TERN_F64, &value, sizeof value) == TERN_OK)
+        tern_read_at(site, t, TERN_F64, &value, TERN_F64, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }
@@ -317,7 +317,7 @@ tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state,
     static const char called[] = "state_get_bytes";
     tern_tensor *t =
         find(site, called, state, name, bytes, is_byte, "as many bytes as it should be");
-    return t ? tern_read_at(site, t, TERN_U8, out_data, bytes) : tern_error_code();
+    return t ? tern_read_at(site, t, TERN_U8, out_data, TERN_U8, bytes) : tern_error_code();
 }
 
 /* ---- generators ------------------------------------------------------------------------------- */

@@ -154,7 +154,7 @@ int64_t nn_slot_steps(tern_site_t site, const nn_slot *slot)
     int64_t counts[2] = { 0 };
     if (!slot->count)
         return slot->steps;
-    tern_read_at(site, slot->count, TERN_I64, counts, sizeof counts);
+    tern_read_at(site, slot->count, TERN_I64, counts, TERN_I64, sizeof counts);
     return counts[slot->steps & 1];
 }
 

@@ -89,7 +89,7 @@ _SIGNATURES = {  # name: (result, arguments); sites are strings that stay
     "tern_device": (Device, [_P]),
     "tern_to_at": (_P, [_S, _P, ctypes.POINTER(_ToArgs)]),
     "tern_detach_at": (_P, [_S, _P]),
-    "tern_read_at": (_I, [_S, _P, _I, _P, _L]),
+    "tern_read_at": (_I, [_S, _P, _I, _P, _I, _L]),
     "tern_describe_at": (_S, [_S, _P, ctypes.c_char_p, ctypes.c_size_t]),
     "tern_dev_parse_at": (_I, [_S, _S, ctypes.POINTER(Device)]),
     "tern_current_stream_at": (_Stream, [_S, Device]),
@@ -302,7 +302,7 @@ class Tensor:
                 "i": ctypes.c_int32, "q": ctypes.c_int64, "d": ctypes.c_double}[code]
         values = (kind * max(count, 1))()
         _lib.tern_read_at(_site(), self.handle, _lib.tern_dtype_parse(dtype.encode()),
-                          ctypes.byref(values), count * ctypes.sizeof(kind))
+                          ctypes.byref(values), 0, count * ctypes.sizeof(kind))
         _check()
         return _nested(list(values)[:count], self.shape)
 

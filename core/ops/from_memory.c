@@ -75,30 +75,57 @@ static bool read_data(const core_maker *m, tern_tensor *t, const void *data)
     return ok;
 }
 
-static bool check_data(const core_maker *m, const void *data)
+/* What the pointer's type says and what the arguments ask for have to be the same: nothing is converted. */
+static bool check_dtype(const core_maker *m, tern_dtype_t of)
 {
-    if (data != NULL || core_numel(m->args->shape.ndim, m->args->shape.dims) == 0)
+    if (of < TERN_DTYPE_NONE || of >= TERN_DTYPES)
+        return core_maker_refuse(m, TERN_ERR_DTYPE, "the data's dtype is none of tern's");
+    if (of == TERN_DTYPE_NONE) {
+        if (m->args->dtype != TERN_DTYPE_NONE)
+            return true;
+        return core_maker_refuse(m, TERN_ERR_DTYPE,
+                                 "the type of the pointer does not say which dtype the data have\n"
+                                 "  try .dtype = TERN_F32, or a pointer to what they are: float *");
+    }
+    if (of == m->dtype || tern_dtype_size(of) == 1)
         return true;
-    return core_maker_refuse(m, TERN_ERR_ARGUMENT, "the data is NULL");
+    core_error(m->self, m->site, TERN_ERR_DTYPE, m->what,
+               "the data are %s by their type, and %s is asked for: nothing is converted here\n"
+               "  try without that dtype, and tern_cast(t, dtype) afterwards",
+               tern_dtype_name(of), tern_dtype_name(m->dtype));
+    return false;
 }
 
-tern_tensor *tern_from_data_at(tern_site_t site, const void *data, const tern_new_args *args)
+static bool begin(core_maker *m, tern_site_t site, const char *what, const void *data,
+                  tern_dtype_t of, const tern_new_args *args)
+{
+    const bool named = of > TERN_DTYPE_NONE && of < TERN_DTYPES;
+    if (!core_maker_begin(m, site, what, args, named ? of : TERN_F32))
+        return false;
+    const bool empty = core_numel(m->args->shape.ndim, m->args->shape.dims) == 0;
+    if (data == NULL)
+        return empty || core_maker_refuse(m, TERN_ERR_ARGUMENT, "the data is NULL");
+    return check_dtype(m, of);
+}
+
+tern_tensor *tern_from_data_at(tern_site_t site, const void *data, tern_dtype_t of,
+                               const tern_new_args *args)
 {
     core_maker m;
-    if (!core_maker_begin(&m, site, "from_data", args, TERN_F32) || !check_data(&m, data))
+    if (!begin(&m, site, "from_data", data, of, args))
         return NULL;
     tern_tensor *t = core_maker_tensor(&m);
     return core_maker_end(&m, t, t != NULL && read_data(&m, t, data));
 }
 
-tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
-                                 void *user, const tern_new_args *args)
+tern_tensor *tern_from_memory_at(tern_site_t site, void *data, tern_dtype_t of,
+                                 void (*release)(void *user), void *user, const tern_new_args *args)
 {
     core_maker m;
     tern_new_args on_cpu = *core_options(args);
     if (on_cpu.device.kind == TERN_KIND_NONE)
         on_cpu.device = TERN_CPU;
-    if (!core_maker_begin(&m, site, "from_memory", &on_cpu, TERN_F32) || !check_data(&m, data))
+    if (!begin(&m, site, "from_memory", data, of, &on_cpu))
         return NULL;
     if (m.dev.kind != TERN_KIND_CPU) {
         core_maker_refuse(&m, TERN_ERR_DEVICE,

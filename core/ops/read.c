@@ -117,7 +117,7 @@ static bool copy_out(tern_thread *self, tern_site_t site, tern_tensor *t, tern_d
 }
 
 tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype, void *out_data,
-                           int64_t bytes)
+                           tern_dtype_t of, int64_t bytes)
 {
     tern_thread *self = core_self();
     if (!may_read(self, site, "read", t))
@@ -126,6 +126,13 @@ tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
     int64_t needed;
     if (tern_dtype_size(dtype) == 0)
         return core_error(self, site, TERN_ERR_DTYPE, "read", "%d is no dtype", (int)dtype);
+    if (of < TERN_DTYPE_NONE || of >= TERN_DTYPES)
+        return core_error(self, site, TERN_ERR_DTYPE, "read", "%d is no dtype", (int)of);
+    if (of != dtype && tern_dtype_size(of) > 1)
+        return core_error(self, site, TERN_ERR_DTYPE, "read",
+                          "the memory is for %s by its type, and elements of %s are asked for\n"
+                          "  try %s, which reading converts to, or memory of the other type",
+                          tern_dtype_name(of), tern_dtype_name(dtype), tern_dtype_name(of));
     /* an expanded tensor has more elements than memory can hold */
     if (__builtin_mul_overflow(t->view.numel, (int64_t)tern_dtype_size(dtype), &needed))
         needed = INT64_MAX;

@@ -8,6 +8,7 @@
 #define TERN_TENSOR_H
 
 #include "tern/base.h"
+#include "tern/dtype_of.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -126,20 +127,25 @@ TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_n
     tern_randperm_at(TERN_HERE, n, \
                      TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
 
-/* Copies numel elements of args->dtype from `data`, row-major; bools are 0 or not 0. The dtype has to be the array's:
- * a double[] wants .dtype = TERN_F64; default f32. An array that is written on the spot wants parentheses around it,
- * for its commas: tern_from_data(((float[]){ 1, 2 }), TERN_SHAPE(2)). */
-TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data,
+/* Copies numel elements from `data`, row-major; bools are 0 or not 0. They are of the type that the pointer has: a
+ * double[] makes an f64 tensor (TERN_DTYPE_OF). Nothing is converted: another .dtype is an error, but for arrays of
+ * bytes, which may hold anything. A pointer whose type says no dtype (void, uint16_t) wants a .dtype or .like; an
+ * error without. An array that is written on the spot wants parentheses around it, for its commas:
+ * tern_from_data(((float[]){ 1, 2 }), TERN_SHAPE(2)). `of`: TERN_DTYPE_OF(data), TERN_DTYPE_NONE for bytes. */
+TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data, tern_dtype_t of,
                                         const tern_new_args *args);
-#define tern_from_data(data, ...) \
-    tern_from_data_at(TERN_HERE, data, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+#define tern_from_data(data, ...)                           \
+    tern_from_data_at(TERN_HERE, data, TERN_DTYPE_OF(data), \
+                      TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
-/* A CPU tensor over the caller's memory, which must outlive it; `release(user)` is called once when
- * nothing refers to it any more (NULL: nothing to do). Its bools have to be 0 or 1. */
-TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, void (*release)(void *user),
-                                          void *user, const tern_new_args *args);
-#define tern_from_memory(data, release, user, ...) \
-    tern_from_memory_at(TERN_HERE, data, release, user, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+/* A CPU tensor over the caller's memory, which must outlive it, of the pointer's dtype as above; `release(user)` is
+ * called once when nothing refers to it any more (NULL: nothing to do). Its bools have to be 0 or 1. */
+TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, tern_dtype_t of,
+                                          void (*release)(void *user), void *user,
+                                          const tern_new_args *args);
+#define tern_from_memory(data, release, user, ...)                           \
+    tern_from_memory_at(TERN_HERE, data, TERN_DTYPE_OF(data), release, user, \
+                        TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
@@ -185,10 +191,12 @@ TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
  * an empty one, and while an error is pending. */
 TERN_API void *tern_data_ptr_at(tern_site_t site, tern_tensor *t);
 #define tern_data_ptr(t) tern_data_ptr_at(TERN_HERE, t)
-/* Copies all elements, row-major, converted to `dtype`, to host memory of `bytes` bytes. */
+/* Copies all elements, row-major, converted to `dtype`, to host memory of `bytes` bytes. An error where out_data's
+ * type says another dtype (TERN_F32 into a double[]); bytes take any. `of`: TERN_DTYPE_OF(out_data). */
 TERN_API tern_status_t tern_read_at(tern_site_t site, tern_tensor *t, tern_dtype_t dtype,
-                                    void *out_data, int64_t bytes);
-#define tern_read(t, dtype, out_data, bytes) tern_read_at(TERN_HERE, t, dtype, out_data, bytes)
+                                    void *out_data, tern_dtype_t of, int64_t bytes);
+#define tern_read(t, dtype, out_data, bytes) \
+    tern_read_at(TERN_HERE, t, dtype, out_data, TERN_DTYPE_OF(out_data), bytes)
 /* Shape, dtype, device and a few values on stdout, or as text (NUL-terminated, cut to `bytes`). */
 TERN_API void tern_print_at(tern_site_t site, tern_tensor *t);
 #define tern_print(t) tern_print_at(TERN_HERE, t)

@@ -246,6 +246,91 @@ static void test_bools_from_data_are_0_or_1(void **state)
     check_elements(tern_sum(image), (const float[]){ 3 }, 1);
 }
 
+#define MADE_OF(ctype, NAME)                                                        \
+    do {                                                                            \
+        ctype row[3] = { 1, 0, 1 };                                                 \
+        const ctype table[2][2] = { { 1, 0 }, { 0, 1 } };                           \
+        const ctype *at = row;                                                      \
+        check_made(tern_from_data(row, TERN_SHAPE(3)), NAME, 2);                    \
+        check_made(tern_from_data(at, TERN_SHAPE(3)), NAME, 2);                     \
+        check_made(tern_from_data(table, TERN_SHAPE(2, 2)), NAME, 2);               \
+        check_made(tern_from_data(&row[1], TERN_SCALAR_SHAPE), NAME, 0);            \
+        check_made(tern_from_memory(row, NULL, NULL, TERN_SHAPE(3)), NAME, 2);      \
+        check_made(tern_from_data(row, TERN_SHAPE(3), .dtype = NAME), NAME, 2);     \
+        check_made(tern_from_data((const void *)at, TERN_SHAPE(3), NAME), NAME, 2); \
+    } while (0)
+
+static void check_made(tern_tensor *t, tern_dtype_t dtype, double sum)
+{
+    assert_no_error();
+    assert_int_equal(tern_dtype(t), dtype);
+    assert_close(tern_item(tern_sum(t)), sum, 0);
+}
+
+static void test_data_have_the_dtype_of_their_array(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    MADE_OF(bool, TERN_BOOL);
+    MADE_OF(uint8_t, TERN_U8);
+    MADE_OF(int8_t, TERN_I8);
+    MADE_OF(int16_t, TERN_I16);
+    MADE_OF(int32_t, TERN_I32);
+    MADE_OF(int64_t, TERN_I64);
+    MADE_OF(long long, TERN_I64);
+    MADE_OF(float, TERN_F32);
+    MADE_OF(double, TERN_F64);
+    check_made(tern_from_data(NULL, TERN_SHAPE(0)), TERN_F32, 0);
+}
+
+static void check_no_data(const tern_tensor *t, const char *says)
+{
+    assert_null(t);
+    assert_error(TERN_ERR_DTYPE, says);
+}
+
+static void test_data_are_not_converted(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    double values[2] = { 1, 2 };
+    uint16_t bits[2] = { 0x3c00, 0 };
+    tern_tensor *single = tern_ones(TERN_SHAPE(2));
+    const char *differs = "the data are f64 by their type, and f32 is asked for";
+    check_no_data(tern_from_data(values, TERN_SHAPE(2), .dtype = TERN_F32), differs);
+    check_no_data(tern_from_data(values, .like = single), differs);
+    check_no_data(tern_from_memory(values, NULL, NULL, TERN_SHAPE(2), TERN_F32), differs);
+    /* what the type does not say, the call has to */
+    check_no_data(tern_from_data((void *)values, TERN_SHAPE(2)), "does not say which dtype");
+    check_no_data(tern_from_data(bits, TERN_SHAPE(2)), "does not say which dtype");
+    check_made(tern_from_data(bits, TERN_SHAPE(2), .dtype = TERN_F16), TERN_F16, 1);
+    check_made(tern_from_data((void *)values, TERN_SHAPE(1), .like = single), TERN_F32, 0);
+    /* bytes may be anything */
+    check_made(tern_from_data((const uint8_t *)values, TERN_SHAPE(2), .dtype = TERN_F64), TERN_F64,
+               3);
+    const tern_new_args pair = { .size_ = sizeof pair, .shape = TERN_SHAPE(2) };
+    check_no_data(tern_from_data_at(TERN_HERE, values, TERN_DTYPES, &pair), "none of tern's");
+}
+
+static void test_reading_agrees_with_the_type_of_the_memory(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2));
+    double wide[2] = { 7, 7 };
+    _Alignas(float) uint8_t bytes[8];
+    assert_int_equal(tern_read(x, TERN_F32, wide, sizeof wide), TERN_ERR_DTYPE);
+    assert_error(TERN_ERR_DTYPE,
+                 "the memory is for f64 by its type, and elements of f32 are asked for");
+    assert_close(wide[0], 7, 0);
+    assert_int_equal(tern_read(x, TERN_F64, wide, sizeof wide), TERN_OK);
+    assert_close(wide[1], 1, 0);
+    assert_int_equal(tern_read(x, TERN_F32, bytes, sizeof bytes), TERN_OK);
+    assert_int_equal(tern_read(x, TERN_F32, (void *)wide, sizeof wide), TERN_OK);
+    assert_int_equal(tern_read_at(TERN_HERE, x, TERN_F32, bytes, TERN_DTYPES, 8), TERN_ERR_DTYPE);
+    assert_error(TERN_ERR_DTYPE, "is no dtype");
+}
+
 static void test_bernoulli(void **state)
 {
     (void)state;
@@ -286,6 +371,9 @@ int main(void)
         cmocka_unit_test(test_randperm_gives_each_once),
         cmocka_unit_test(test_a_negative_zero_stays_one),
         cmocka_unit_test(test_bools_from_data_are_0_or_1),
+        cmocka_unit_test(test_data_have_the_dtype_of_their_array),
+        cmocka_unit_test(test_data_are_not_converted),
+        cmocka_unit_test(test_reading_agrees_with_the_type_of_the_memory),
         cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);

@@ -32,6 +32,8 @@ static void tensors(tern_dev_t dev, float *data)
     x = tern_randperm(5, .dtype = TERN_I32);
     x = tern_from_data(data, TERN_SHAPE(2));
     x = tern_from_data(data, TERN_SHAPE(2), .dtype = TERN_F32);
+    x = tern_from_data(((int64_t[]){ 1, 2 }), TERN_SHAPE(2));
+    x = tern_from_data(((const double[2][1]){ { 1 }, { 2 } }), TERN_SHAPE(2, 1));
     x = tern_from_memory(data, NULL, NULL, TERN_SHAPE(2));
     x = tern_to(x, dev);
     x = tern_to(x, dev, .non_blocking = true, .copy = true);

@@ -2,6 +2,24 @@
 // compiles this with g++ and clang++. It is never run.
 #include "tern/tern.h"
 
+// the dtype of an array is known from its type
+static_assert(TERN_DTYPE_OF((const float *)nullptr) == TERN_F32, "a pointer");
+static_assert(TERN_DTYPE_OF(nullptr) == TERN_DTYPE_NONE, "nothing");
+static_assert(TERN_DTYPE_OF((void *)nullptr) == TERN_DTYPE_NONE, "bytes");
+
+static tern_tensor *from_arrays()
+{
+    const double cube[2][1][2] = { { { 1, 2 } }, { { 3, 4 } } };
+    static const bool flags[2] = { true, false };
+    int64_t *const counts = nullptr;
+    static_assert(TERN_DTYPE_OF(cube) == TERN_F64 && TERN_DTYPE_OF(flags) == TERN_BOOL, "arrays");
+    static_assert(TERN_DTYPE_OF(counts) == TERN_I64 && TERN_DTYPE_OF(&cube) == TERN_F64, "others");
+    tern_new_args args{};
+    args.size_ = sizeof args;
+    args.shape = TERN_SHAPE(2, 1, 2);
+    return tern_from_data_at(TERN_HERE, cube, TERN_DTYPE_OF(cube), &args);
+}
+
 static tern_tensor *scaled(tern_tensor *x)
 {
     TERN_SCOPE;
@@ -28,5 +46,6 @@ int main()
         return 1;
     tern_print(tern_matmul(scaled(x), scaled(x)));
     tern_set_requires_grad(x, true);
+    tern_print(from_arrays());
     return tern_finish();
 }
