@@ -69,18 +69,35 @@ int64_t tern_item_int_at(tern_site_t site, tern_tensor *t)
 
 /* ---- all elements ------------------------------------------------------------------------------- */
 
-void *tern_data_at(tern_site_t site, tern_tensor *t)
+static void *data_of(tern_thread *self, tern_site_t site, const char *what, tern_tensor *t)
 {
-    tern_thread *self = core_self();
     char name[TERN_DEV_NAME_BYTES];
-    if (!may_read(self, site, "data", t))
+    if (!may_read(self, site, what, t))
         return NULL;
     if (t->view.dev.kind == TERN_KIND_CPU)
         return t->view.data;
-    core_error(self, core_site(self, site), TERN_ERR_DEVICE, "data",
+    core_error(self, core_site(self, site), TERN_ERR_DEVICE, what,
                "the tensor's elements lie on %s, where the host cannot reach them\n"
                "  try tern_data(tern_cpu(t)), or tern_read",
                tern_dev_name(t->view.dev, name));
+    return NULL;
+}
+
+void *tern_data_at(tern_site_t site, tern_tensor *t)
+{
+    return data_of(core_self(), site, "data", t);
+}
+
+void *tern_data_as_at(tern_site_t site, tern_tensor *t, tern_dtype_t of)
+{
+    tern_thread *self = core_self();
+    void *data = data_of(self, site, "data_as", t);
+    if (data == NULL || of == TERN_DTYPE_NONE || of == (tern_dtype_t)t->view.dtype)
+        return data;
+    core_error(self, core_site(self, site), TERN_ERR_DTYPE, "data_as",
+               "the elements are %s, and a pointer to %s is asked for\n"
+               "  try a pointer of that type, or tern_data_as of tern_cast(t, dtype)",
+               tern_dtype_name((tern_dtype_t)t->view.dtype), tern_dtype_name(of));
     return NULL;
 }
 

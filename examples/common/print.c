@@ -16,7 +16,7 @@ enum {
 
 static uint64_t add_symbols(uint64_t sum, tern_tensor *t)
 {
-    const int64_t *symbols = tern_data(t);
+    const int64_t *symbols = tern_data_as(int64_t, t);
     for (int64_t i = 0; i < tern_numel(t); i++) {
         sum = (sum ^ (uint64_t)symbols[i]) * 1099511628211u;
     }
@@ -26,7 +26,7 @@ static uint64_t add_symbols(uint64_t sum, tern_tensor *t)
 /* Pixels are the same bits on every machine (data/gather.c). */
 static uint64_t add_pixels(uint64_t sum, tern_tensor *t)
 {
-    const float *pixels = tern_data(t);
+    const float *pixels = tern_data_as(float, t);
     for (int64_t i = 0; i < tern_numel(t); i += PRINT_STRIDE) {
         uint32_t bits;
         memcpy(&bits, &pixels[i], sizeof bits);

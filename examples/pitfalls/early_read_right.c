@@ -15,7 +15,7 @@ int main(void)
     tern_tensor *z = tern_mul(y, x); /* the host goes on, and so does the device */
     tern_event_synchronize(copied);
     tern_event_release(copied);
-    const float *values = tern_data(back);
+    const float *values = tern_data_as(float, back);
     printf("3 * 3 = %g, 3 * 3 * 3 = %g\n", (double)values[0], tern_item(tern_mean(z)));
     return tern_finish();
 }

@@ -9,7 +9,7 @@ int main(void)
     tern_tensor *y = tern_mul(x, x);
 
     tern_tensor *back = tern_to(y, TERN_CPU, .non_blocking = true); /* only queued */
-    const float *values = tern_data(back);
+    const float *values = tern_data_as(float, back);
     printf("3 * 3 = %g\n", (double)values[0]);
     return tern_finish();
 }

@@ -186,6 +186,10 @@ TERN_API int64_t tern_item_int_at(tern_site_t site, tern_tensor *t);
  * changed so. */
 TERN_API void *tern_data_at(tern_site_t site, tern_tensor *t);
 #define tern_data(t) tern_data_at(TERN_HERE, t)
+/* The same as a pointer to what the elements are, tern_data_as(float, t): NULL with an error where they are of another
+ * dtype (C++ libtorch's data_ptr<float>()). A type that says no dtype (TERN_DTYPE_OF), as uint16_t for f16, is taken. */
+TERN_API void *tern_data_as_at(tern_site_t site, tern_tensor *t, tern_dtype_t of);
+#define tern_data_as(type, t) ((type *)tern_data_as_at(TERN_HERE, t, TERN_DTYPE_OF((type *)NULL)))
 /* Address of the first element where the tensor lies, for kernels and libraries of one's own; work on it
  * goes behind what is queued on the device. Of a tensor on a device the host must not read it. NULL for
  * an empty one, and while an error is pending. */

@@ -331,6 +331,21 @@ static void test_reading_agrees_with_the_type_of_the_memory(void **state)
     assert_error(TERN_ERR_DTYPE, "is no dtype");
 }
 
+static void test_a_pointer_is_to_what_the_elements_are(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .device = TERN_CPU);
+    const float *single = tern_data_as(float, x);
+    assert_ptr_equal(single, tern_data(x));
+    assert_ptr_equal(tern_data_as(const float, x), single);
+    assert_ptr_equal(tern_data_as(uint16_t, x), single);
+    assert_null(tern_data_as(double, x));
+    assert_error(TERN_ERR_DTYPE, "the elements are f32, and a pointer to f64 is asked for");
+    assert_null(tern_data_as(uint8_t, x));
+    assert_error(TERN_ERR_DTYPE, "a pointer to u8");
+}
+
 static void test_bernoulli(void **state)
 {
     (void)state;
@@ -374,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_data_have_the_dtype_of_their_array),
         cmocka_unit_test(test_data_are_not_converted),
         cmocka_unit_test(test_reading_agrees_with_the_type_of_the_memory),
+        cmocka_unit_test(test_a_pointer_is_to_what_the_elements_are),
         cmocka_unit_test(test_bernoulli),
     };
     return check_run(tests, NULL, NULL);

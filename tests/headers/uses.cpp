@@ -47,5 +47,7 @@ int main()
     tern_print(tern_matmul(scaled(x), scaled(x)));
     tern_set_requires_grad(x, true);
     tern_print(from_arrays());
+    const float *elements = tern_data_as(float, x);
+    tern_print(elements != nullptr ? x : nullptr);
     return tern_finish();
 }
