@@ -61,6 +61,9 @@ extern const tern_host *cuda_host;
 
 /* For reports: versions, and what each device is. */
 const tern_backend_info *cuda_info(void);
+/* As nvidia-smi writes it, without a context; false: the device cannot be asked. */
+enum { CUDA_UUID_BYTES = 48 };
+bool cuda_uuid(int index, char text[CUDA_UUID_BYTES]);
 
 /* The program asked for simulated devices. */
 bool cuda_is_simulated(void);

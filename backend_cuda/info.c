@@ -54,15 +54,22 @@ static tern_status_t describe(void *context, int index, tern_backend_device *out
     return TERN_OK;
 }
 
-static int list_processes(void *context, int index, tern_backend_process *out, int most)
+bool cuda_uuid(int index, char text[CUDA_UUID_BYTES])
 {
     struct cudaDeviceProp prop;
-    char uuid[48];
+    const bool known = cudaGetDeviceProperties(&prop, index) == cudaSuccess;
+    if (known)
+        write_uuid(&prop, text, CUDA_UUID_BYTES);
+    else
+        (void)cudaGetLastError();
+    return known;
+}
+
+static int list_processes(void *context, int index, tern_backend_process *out, int most)
+{
+    char uuid[CUDA_UUID_BYTES];
     (void)context;
-    if (cudaGetDeviceProperties(&prop, index) != cudaSuccess)
-        return -1;
-    write_uuid(&prop, uuid, sizeof uuid);
-    return cuda_nvml_processes(uuid, out, most);
+    return cuda_uuid(index, uuid) ? cuda_nvml_processes(uuid, out, most) : -1;
 }
 
 const tern_backend_info *cuda_info(void)

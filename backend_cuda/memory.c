@@ -1,5 +1,6 @@
 /* Raw device memory. */
 #include "backend_cuda/cuda.h"
+#include "backend_cuda/nvml.h"
 
 /* What was asked for. Out of memory is no error here: NULL says it. */
 static void *given(int index, cudaError_t code, void *const *data, const char *what)
@@ -40,6 +41,15 @@ static tern_status_t device_info(void *context, int index, int64_t *out_free, in
     return TERN_OK;
 }
 
+/* NVML's word, which takes no context. Of a device that is not open it counts what the context will take, too. */
+static tern_status_t device_peek(void *context, int index, int64_t *out_free, int64_t *out_total)
+{
+    char uuid[CUDA_UUID_BYTES];
+    (void)context;
+    const bool known = cuda_uuid(index, uuid) && cuda_nvml_memory(uuid, out_free, out_total);
+    return known ? TERN_OK : TERN_ERR_BACKEND;
+}
+
 static void *host_alloc(void *context, int64_t bytes)
 {
     (void)context;
@@ -61,4 +71,5 @@ const tern_backend_memory cuda_memory = { .size = sizeof cuda_memory,
                                           .free = device_free,
                                           .info = device_info,
                                           .host_alloc = host_alloc,
-                                          .host_free = host_free };
+                                          .host_free = host_free,
+                                          .peek = device_peek };

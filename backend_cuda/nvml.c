@@ -12,6 +12,7 @@ typedef struct nvml_calls {
     __typeof__(&nvmlInit_v2) init;
     __typeof__(&nvmlDeviceGetHandleByUUID) by_uuid;
     __typeof__(&nvmlDeviceGetUtilizationRates) utilization;
+    __typeof__(&nvmlDeviceGetMemoryInfo) memory;
     __typeof__(&nvmlDeviceGetTemperature) temperature;
     __typeof__(&nvmlDeviceGetClockInfo) clock;
     __typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) processes;
@@ -22,6 +23,7 @@ static const char *const files[] = { "libnvidia-ml.so.1", NULL };
 static const char *const symbols[] = { "nvmlInit_v2",
                                        "nvmlDeviceGetHandleByUUID",
                                        "nvmlDeviceGetUtilizationRates",
+                                       "nvmlDeviceGetMemoryInfo",
                                        "nvmlDeviceGetTemperature",
                                        "nvmlDeviceGetClockInfo",
                                        "nvmlDeviceGetComputeRunningProcesses_v3",
@@ -31,7 +33,8 @@ static cuda_library library = { .name = "NVML",
                                 .symbols = symbols,
                                 .functions = &calls,
                                 .bytes = sizeof calls,
-                                .without = "utilisation and processes of GPUs are not known" };
+                                .without = "utilisation and processes of GPUs are not known, and "
+                                           "tern_dev_best starts a context on each" };
 static bool started;
 
 static void start(void)
@@ -64,6 +67,17 @@ void cuda_nvml_describe(tern_backend_device *out)
         out->temperature = (int32_t)value;
     if (calls.clock(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
         out->clock_mhz = (int32_t)value;
+}
+
+bool cuda_nvml_memory(const char *uuid, int64_t *out_free, int64_t *out_total)
+{
+    nvmlDevice_t device = NULL;
+    nvmlMemory_t memory;
+    if (!find(uuid, &device) || calls.memory(device, &memory) != NVML_SUCCESS)
+        return false;
+    *out_free = (int64_t)memory.free;
+    *out_total = (int64_t)memory.total;
+    return true;
 }
 
 /* Of a device that a server shares out (MPS) there may be many; more may come while they are counted. */

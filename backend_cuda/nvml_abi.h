@@ -21,6 +21,10 @@ typedef struct nvmlUtilization_st {
     unsigned int gpu, memory; /* percent of the last sample's time */
 } nvmlUtilization_t;
 
+typedef struct nvmlMemory_st {
+    unsigned long long total, free, used; /* bytes */
+} nvmlMemory_t;
+
 typedef struct nvmlProcessInfo_st {
     unsigned int pid;
     unsigned long long usedGpuMemory; /* bytes, or NVML_VALUE_NOT_AVAILABLE */
@@ -30,6 +34,7 @@ typedef struct nvmlProcessInfo_st {
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization);
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned int *degrees);
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned int *mhz);
 /* *count: of what `infos` has room for, then of the processes; INSUFFICIENT_SIZE: more than it

@@ -114,8 +114,8 @@ static tern_status_t stream_synchronize(void *context, void *stream)
 
 static bool can_pin(const tern_backend *b)
 {
-    return b != NULL && b->memory->size >= sizeof *b->memory && b->memory->host_alloc != NULL &&
-           b->memory->host_free != NULL;
+    return b != NULL && CORE_HAS(b->memory, tern_backend_memory, host_alloc) &&
+           CORE_HAS(b->memory, tern_backend_memory, host_free);
 }
 
 /* NULL where no backend copies from such memory. */

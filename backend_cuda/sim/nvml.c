@@ -79,6 +79,17 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     return end(code);
 }
 
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+    const nvmlReturn_t code = begin("nvmlDeviceGetMemoryInfo");
+    if (code == NVML_SUCCESS) {
+        memory->total = (unsigned long long)sim_config.memory;
+        memory->used = (unsigned long long)sim_memory_used(device->index);
+        memory->free = memory->total - memory->used;
+    }
+    return end(code);
+}
+
 static nvmlReturn_t constant(const char *call, unsigned int *out, unsigned int value)
 {
     const nvmlReturn_t code = begin(call);
@@ -129,6 +140,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 const sim_function sim_nvml_functions[] = { FUNCTION(nvmlInit_v2),
                                             FUNCTION(nvmlDeviceGetHandleByUUID),
                                             FUNCTION(nvmlDeviceGetUtilizationRates),
+                                            FUNCTION(nvmlDeviceGetMemoryInfo),
                                             FUNCTION(nvmlDeviceGetTemperature),
                                             FUNCTION(nvmlDeviceGetClockInfo),
                                             FUNCTION(nvmlDeviceGetComputeRunningProcesses_v3),

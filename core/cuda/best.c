@@ -29,7 +29,7 @@ static int64_t free_bytes(const tern_backend *b, int index, int64_t *out_total)
 {
     int64_t free = -1, total = -1;
     *out_total = -1;
-    if (b->memory->size < sizeof *b->memory || b->memory->info == NULL ||
+    if (!CORE_HAS(b->memory, tern_backend_memory, info) ||
         b->memory->info(b->context, index, &free, &total) != TERN_OK) {
         core_self()->message_code = TERN_OK; /* words that nobody asks for */
         return -1;
@@ -38,26 +38,56 @@ static int64_t free_bytes(const tern_backend *b, int index, int64_t *out_total)
     return free;
 }
 
-/* Index of the device with the most free bytes of those with enough, -1 for none; *out_most is what
- * the best has. */
+/* Of each device: free bytes (-1: it cannot tell), and whether that was told without opening it. */
+typedef struct rooms {
+    int count;
+    int64_t free[CORE_MAX_DEVICES];
+    bool peeked[CORE_MAX_DEVICES];
+} rooms;
+
+static void look(rooms *r, const tern_backend *b, int index)
+{
+    int64_t total;
+    r->peeked[index] = CORE_HAS(b->memory, tern_backend_memory, peek) &&
+                       b->memory->peek(b->context, index, &r->free[index], &total) == TERN_OK;
+    if (!r->peeked[index])
+        r->free[index] = free_bytes(b, index, &total);
+}
+
+/* The device with the most free bytes of those with enough, the first of equals; -1 for none. */
+static int roomiest_of(const rooms *r, int64_t bytes_needed)
+{
+    int best = -1;
+    for (int i = 0; i < r->count; i++) {
+        if (lacks_code(i) || (r->free[i] >= 0 && r->free[i] < bytes_needed))
+            continue;
+        if (best < 0 || r->free[i] > r->free[best])
+            best = i;
+    }
+    return best;
+}
+
+/* Index of that device, opened, since what it takes to open it is no longer free then: the next best may have more.
+ * *out_most is what the best has. */
 static int roomiest(int64_t bytes_needed, int64_t *out_most)
 {
     const tern_backend *b = core_backend_of(TERN_KIND_CUDA);
-    int best = -1;
-    int64_t most = -1, total;
-    *out_most = -1;
-    for (int i = 0; i < tern_dev_count(TERN_KIND_CUDA); i++) {
-        if (lacks_code(i))
-            continue;
-        const int64_t free = free_bytes(b, i, &total);
-        *out_most = free > *out_most ? free : *out_most;
-        if (free >= 0 && free < bytes_needed)
-            continue;
-        if (best < 0 || free > most) {
-            best = i;
-            most = free;
-        }
+    rooms r = { .count = tern_dev_count(TERN_KIND_CUDA) };
+    int64_t total;
+    for (int i = 0; i < r.count; i++)
+        if (!lacks_code(i))
+            look(&r, b, i);
+    int best = roomiest_of(&r, bytes_needed);
+    while (best >= 0 && r.peeked[best]) {
+        r.free[best] = free_bytes(b, best, &total);
+        r.peeked[best] = false;
+        if (r.free[best] < bytes_needed)
+            best = roomiest_of(&r, bytes_needed);
     }
+    *out_most = -1;
+    for (int i = 0; i < r.count; i++)
+        if (!lacks_code(i) && r.free[i] > *out_most)
+            *out_most = r.free[i];
     return best;
 }
 

@@ -80,8 +80,8 @@ typedef struct tern_best_args {
 } tern_best_args;
 /* tern_dev_best(bytes) or tern_dev_best(bytes, .why = &why): the visible CUDA device with the most free
  * memory of those that have `bytes` free (the first of equals; a device that cannot tell counts as one
- * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. It asks each visible device, which
- * starts a context on it that stays: CUDA_VISIBLE_DEVICES leaves those out that belong to others. */
+ * that has them), else the CPU: said like any fallback, an error under TERN_REQUIRE. NVML tells what is free, and a
+ * context is started on the device that is chosen; without NVML on each visible device, where it stays. */
 TERN_API tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args);
 #define tern_dev_best(...) tern_dev_best_at(TERN_HERE, TERN_OPTIONS_(tern_best_args, __VA_ARGS__))
 

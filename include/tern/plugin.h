@@ -131,6 +131,9 @@ typedef struct tern_backend_memory {
     /* Optional, both or none: page-locked host memory that copies of this backend take as it is. */
     void *(*host_alloc)(void *context, int64_t bytes);
     void (*host_free)(void *context, void *data, int64_t bytes);
+    /* Optional: as info, but without starting anything on the device that stays; what a start would take may count as
+     * free. Anything but TERN_OK: not known, and no message needed. */
+    tern_status_t (*peek)(void *context, int index, int64_t *out_free, int64_t *out_total);
 } tern_backend_memory;
 
 /* Virtual memory, for expandable segments. Sizes are multiples of granularity(). TERN_ERR_OOM from

@@ -8,7 +8,8 @@
 
 static bool with_nvml(void)
 {
-    return getenv("TERN_SIM_ABSENT") == NULL;
+    const char *absent = getenv("TERN_SIM_ABSENT");
+    return absent == NULL || absent[0] == '\0';
 }
 
 static void test_properties(void **state)
@@ -63,6 +64,36 @@ static void test_parts_of_a_gpu(void **state)
     assert_in_child(look_at_one_part, .fail = NULL);
 }
 
+/* The third device that is opened cannot be: with NVML that is the last one used, without it the last one asked. */
+static void take_the_best(void)
+{
+    (void)tern_empty(TERN_SHAPE(1 << 20), .device = TERN_CUDA(0));
+    EXPECT(tern_dev_equal(tern_dev_best(), TERN_CUDA(1)));
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .device = TERN_CUDA(2));
+    EXPECT((x == NULL) == with_nvml());
+    EXPECT(x != NULL || strstr(tern_error_text(), "opening the device") != NULL);
+    tern_error_clear();
+}
+
+/* The roomiest cannot be opened. */
+static void take_the_next(void)
+{
+    (void)tern_empty(TERN_SHAPE(1 << 20), .device = TERN_CUDA(0));
+    EXPECT(tern_dev_equal(tern_dev_best(), TERN_CUDA(2)));
+    EXPECT(!tern_failed());
+}
+
+static void test_the_best_is_found_without_opening_the_others(void **state)
+{
+    (void)state;
+    (void)setenv("TERN_SIM_DEVICES", "3", 1);
+    assert_in_child(take_the_best, .fail = "cudaHostAlloc@3=46",
+                    .absent = getenv("TERN_SIM_ABSENT"));
+    assert_in_child(take_the_next, .fail = "cudaHostAlloc@2=46",
+                    .absent = getenv("TERN_SIM_ABSENT"));
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+}
+
 static void test_out_of_memory_names_processes(void **state) /* M037 */
 {
     (void)state;
@@ -90,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_a_gpu),
+        cmocka_unit_test(test_the_best_is_found_without_opening_the_others),
         cmocka_unit_test(test_properties),
         cmocka_unit_test(test_out_of_memory_names_processes),
     };
