@@ -213,6 +213,22 @@ static void test_the_default_device_is_for_factories(void **state) /* D015 D066 
     assert_no_error();
 }
 
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+static void test_memory_of_the_host_is_no_devices(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    float values[3] = { 1, 2, 3 };
+    int released = 0;
+    assert_null(tern_from_memory(values, count_release, &released, TERN_SHAPE(3), .device = dev1));
+    assert_error(TERN_ERR_DEVICE, "the memory is the host's\n  try tern_from_data, which copies");
+    assert_int_equal(released, 0); /* still the caller's */
+}
+
 static void *devices_of_a_thread(void *out)
 {
     tern_dev_t *theirs = out;
@@ -266,6 +282,7 @@ int main(void)
         TEST(test_a_device_without_index_is_the_current_one),
         TEST(test_a_default_without_index_follows),
         TEST(test_the_default_device_is_for_factories),
+        TEST(test_memory_of_the_host_is_no_devices),
         TEST(test_threads_have_their_own_devices),
         TEST(test_a_seed_draws_the_same_everywhere),
     };
