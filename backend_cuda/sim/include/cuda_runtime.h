@@ -182,14 +182,14 @@ template <typename T> static constexpr uint16_t sim_kind_of()
     return std::is_const<std::remove_pointer_t<T>>::value ? SIM_ARG_READ : SIM_ARG_WRITE;
 }
 
-/* The standard launch (cuda_runtime.h since CUDA 11.8): arguments are converted to the kernel's
- * types, so that the simulator sees which pointers a kernel reads and which it may write. */
 template <typename P> static inline sim_arg sim_pack(char *packed, size_t at, P value)
 {
     memcpy(packed + at, &value, sizeof value);
     return { (uint16_t)at, (uint16_t)sizeof value, sim_kind_of<P>() };
 }
 
+/* The standard launch (cuda_runtime.h since CUDA 11.8): arguments are converted to the kernel's
+ * types, so that the simulator sees which pointers a kernel reads and which it may write. */
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
                                              A &&...args)
