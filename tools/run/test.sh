@@ -131,7 +131,7 @@ else
     run_preset minimal --label-regex '^(ops|api|install)$'
     # but for kernels whose tests take half of the time there
     run_preset tsan --label-regex '^threads$' \
-        --exclude-regex '^unit/cpu_(gemm|norm|half_ways|steps|softmax)$'
+        --exclude-regex '^unit/(gemm_way|cpu_(gemm|norm|half_ways|steps|softmax))$'
 fi
 run_lint
 
