@@ -69,8 +69,8 @@ static bool take(tern_site_t site, tern_grad_scaler *scaler, double scale, int64
     if (scaler->scale == NULL)
         return true;
     amp_frame frame = amp_enter(site, false);
-    const bool done = tern_fill_at(site, scaler->scale, scale) != NULL &&
-                      tern_fill_at(site, scaler->tracker, (double)tracker) != NULL;
+    const bool done = tern_fill_at(site, scaler->scale, tern_operand_float(scale)) != NULL &&
+                      tern_fill_at(site, scaler->tracker, tern_operand_int(tracker)) != NULL;
     amp_leave(&frame);
     return done;
 }

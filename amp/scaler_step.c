@@ -216,7 +216,8 @@ static bool set_scale(tern_site_t site, tern_grad_scaler *scaler, const tern_sca
 {
     const tern_tensor *t = a->new_scale_tensor;
     if (t == NULL)
-        return tern_fill_at(site, scaler->scale, core_given(a->new_scale, 0)) != NULL;
+        return tern_fill_at(site, scaler->scale, tern_operand_float(core_given(a->new_scale, 0))) !=
+               NULL;
     if (tern_device(t).kind != tern_device(scaler->scale).kind || tern_numel(t) != 1 ||
         tern_requires_grad(t)) {
         (void)tern_fail_at(site, TERN_ERR_ARGUMENT, "scaler_update",

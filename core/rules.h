@@ -27,6 +27,9 @@ tern_tensor *core_copied(tern_thread *self, tern_site_t site, const char *what, 
                          tern_dev_t dev, tern_dtype_t dtype, int ndim, const int64_t *dims,
                          const int64_t *strides);
 tern_attr_fill core_fill_attr(double value);
+/* The same of what a user fills with; false with the error recorded for what is no number that the dtype holds. */
+bool core_fill_attr_of(tern_thread *self, tern_site_t site, const char *what, tern_operand value,
+                       tern_dtype_t dtype, tern_attr_fill *attr);
 /* Zeros of the view's shape, dtype and device; belongs to the innermost scope. */
 tern_tensor *core_zeros_like(const tern_view *v);
 /* A 0-dim tensor of x's dtype on its device; belongs to the innermost scope. */

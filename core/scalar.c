@@ -4,6 +4,7 @@
 #include "core/error.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { F16_BIAS_SHIFT = 112 }; /* 127 - 15 */
@@ -186,8 +187,12 @@ bool core_require_number(tern_thread *self, tern_site_t site, const char *what, 
 {
     if (number.kind_ == 0 || core_number_fits(number, dtype))
         return true;
-    const bool real = number.kind_ == TERN_NUMBER_FLOAT;
-    core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "%g is beyond what %s can be",
-               real ? number.value_.f : (double)number.value_.i, tern_dtype_name(dtype));
+    char text[32];
+    if (number.kind_ == TERN_NUMBER_FLOAT)
+        (void)snprintf(text, sizeof text, "%g", number.value_.f);
+    else
+        (void)snprintf(text, sizeof text, "%lld", (long long)number.value_.i);
+    core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "%s is beyond what %s can be",
+               text, tern_dtype_name(dtype));
     return false;
 }

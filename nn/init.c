@@ -123,7 +123,7 @@ tern_tensor *tern_init_constant_at(tern_site_t site, tern_tensor *t, double valu
     if (!check_target(site, "init_constant", t))
         return NULL;
     const bool recording = tern_set_grad_enabled(false);
-    tern_fill_at(site, t, value);
+    tern_fill_at(site, t, tern_operand_float(value));
     tern_set_grad_enabled(recording);
     return tern_failed() ? NULL : t;
 }

@@ -32,7 +32,8 @@ tern_tensor *nn_first_state(tern_site_t site, const tern_optimizer *opt, int64_t
                                  .device = tern_device(p),
                                  .format = tern_is_channels_last(p) ? TERN_FORMAT_CHANNELS_LAST
                                                                     : TERN_FORMAT_PRESERVE };
-    return value != 0 ? tern_full_at(site, value, &args) : tern_zeros_at(site, &args);
+    return value != 0 ? tern_full_at(site, tern_operand_float(value), &args)
+                      : tern_zeros_at(site, &args);
 }
 
 /* What is needed and not there: all of it before the first step, a momentum's when a schedule brings one. */
@@ -145,7 +146,7 @@ static bool make_count(tern_site_t site, nn_slot *slot, tern_dev_t dev)
         .size_ = sizeof args, .shape = TERN_SHAPE(2), .dtype = TERN_I64, .device = dev
     };
     if (!slot->count)
-        slot->count = tern_retain(tern_full_at(site, (double)slot->steps, &args));
+        slot->count = tern_retain(tern_full_at(site, tern_operand_int(slot->steps), &args));
     return slot->count != NULL;
 }
 
@@ -242,7 +243,7 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
         else if (grad && tern_requires_grad(grad)) /* of .create_graph: its history goes */
             tern_set_grad_at(site, p, tern_detach_at(site, grad));
         if (args.in_place && grad)
-            tern_fill_at(site, tern_grad_of(p), 0);
+            tern_fill_at(site, tern_grad_of(p), tern_operand_int(0));
     }
     tern_set_grad_enabled(recording);
     nn_leave(&frame);

@@ -208,12 +208,12 @@ tern_tensor *tern_copy_at(tern_site_t site, const tern_copy_args *args)
     return core_op_into(TERN_OP_copy, site, &attr, dst, src) == TERN_OK ? dst : NULL;
 }
 
-tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value)
+tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, tern_operand value)
 {
     tern_thread *self = core_self();
+    tern_attr_fill attr;
     if (!may_run(self, site, "fill", t) ||
-        !core_require_number(self, site, "fill", tern_operand_float(value), tern_dtype(t)))
+        !core_fill_attr_of(self, site, "fill", value, tern_dtype(t), &attr))
         return NULL;
-    tern_attr_fill attr = core_fill_attr(value);
     return core_op_into(TERN_OP_fill, site, &attr, t, NULL) == TERN_OK ? t : NULL;
 }

@@ -133,6 +133,24 @@ tern_attr_fill core_fill_attr(double value)
                                         whole ? core_load_int(&value, TERN_F64) : 0 } };
 }
 
+bool core_fill_attr_of(tern_thread *self, tern_site_t site, const char *what, tern_operand value,
+                       tern_dtype_t dtype, tern_attr_fill *attr)
+{
+    if (value.kind_ == 0) {
+        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
+                   "the value has to be a number, not a tensor\n"
+                   "  try tern_copy(t, value), which writes a tensor's value to each element of t");
+        return false;
+    }
+    if (!core_require_number(self, site, what, value, dtype))
+        return false;
+    const int64_t whole = value.value_.i;
+    *attr = value.kind_ == TERN_NUMBER_FLOAT
+                ? core_fill_attr(value.value_.f)
+                : (tern_attr_fill){ .value = { TERN_NUMBER_INT, 0, (double)whole, whole } };
+    return true;
+}
+
 static tern_tensor *filled(const core_maker *m, double value)
 {
     tern_attr_fill attr = core_fill_attr(value);
@@ -186,13 +204,13 @@ tern_tensor *tern_ones_at(tern_site_t site, const tern_new_args *args)
     return core_maker_begin(&m, site, "ones", args, TERN_DTYPE_NONE) ? filled(&m, 1.0) : NULL;
 }
 
-tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args)
+tern_tensor *tern_full_at(tern_site_t site, tern_operand value, const tern_new_args *args)
 {
     core_maker m;
-    const bool fits =
-        core_maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) &&
-        core_require_number(m.self, m.site, m.what, tern_operand_float(value), m.dtype);
-    return fits ? filled(&m, value) : NULL;
+    tern_attr_fill attr;
+    const bool fits = core_maker_begin(&m, site, "full", args, TERN_DTYPE_NONE) &&
+                      core_fill_attr_of(m.self, m.site, m.what, value, m.dtype, &attr);
+    return fits ? made_by(&m, TERN_OP_fill, &attr) : NULL;
 }
 
 tern_tensor *core_zeros_like(const tern_view *v)

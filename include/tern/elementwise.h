@@ -4,6 +4,7 @@
 
 #include "tern/base.h"
 #include "tern/op_attr.h"
+#include "tern/operand.h"
 #include "tern/tensor.h"
 
 /* clang-format off */
@@ -11,59 +12,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A tensor or a number, in two registers. kind_: 0 tensor, else TERN_NUMBER_*. */
-typedef struct tern_operand {
-    union {
-        tern_tensor *tensor;
-        double f;
-        int64_t i;
-    } value_;
-    int64_t kind_;
-} tern_operand;
-static inline tern_operand tern_operand_tensor(tern_tensor *t)
-{
-    tern_operand o;
-    o.value_.tensor = t;
-    o.kind_ = 0;
-    return o;
-}
-static inline tern_operand tern_operand_float(double v)
-{
-    tern_operand o;
-    o.value_.f = v;
-    o.kind_ = TERN_NUMBER_FLOAT;
-    return o;
-}
-static inline tern_operand tern_operand_int(int64_t v)
-{
-    tern_operand o;
-    o.value_.i = v;
-    o.kind_ = TERN_NUMBER_INT;
-    return o;
-}
-static inline tern_operand tern_operand_long_double(long double v)
-{
-    return tern_operand_float((double)v);
-}
-/* Above INT64_MAX it is a float, as no integer dtype holds it. */
-static inline tern_operand tern_operand_unsigned(unsigned long long v)
-{
-    return v <= (unsigned long long)INT64_MAX ? tern_operand_int((int64_t)v)
-                                              : tern_operand_float((double)v);
-}
-static inline tern_operand tern_operand_bool(bool v)
-{
-    tern_operand o;
-    o.value_.i = v;
-    o.kind_ = TERN_NUMBER_BOOL;
-    return o;
-}
-#define TERN_OPERAND(x)                                                                        \
-    _Generic((x), tern_tensor *: tern_operand_tensor, float: tern_operand_float,               \
-             double: tern_operand_float, long double: tern_operand_long_double,                \
-             bool: tern_operand_bool, unsigned long: tern_operand_unsigned,                    \
-             unsigned long long: tern_operand_unsigned, default: tern_operand_int)(x)
 
 /* ---- elementwise, one operand ------------------------------------------------------------------
  * The dtype is kept, but integers and bool become the default float where the result is not whole: all

@@ -9,6 +9,7 @@
 
 #include "tern/base.h"
 #include "tern/dtype_of.h"
+#include "tern/operand.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,11 +51,12 @@ TERN_API tern_tensor *tern_randn_at(tern_site_t site, const tern_new_args *args)
 #define tern_rand(...) tern_rand_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 #define tern_randn(...) tern_randn_at(TERN_HERE, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
-/* Every element `value`; dtype default: the default float. An error for a value that no element of the dtype
- * can be (300 in u8, NaN among integers), as in PyTorch; 2.5 becomes 2 there, and -1 becomes 255 in u8. */
-TERN_API tern_tensor *tern_full_at(tern_site_t site, double value, const tern_new_args *args);
+/* Every element `value`, a number of any type (TERN_OPERAND); dtype default: the default float, also of whole
+ * numbers, where PyTorch makes i64. An error for a value that no element of the dtype can be (300 in u8, NaN among
+ * integers), as in PyTorch; 2.5 becomes 2 there, and -1 becomes 255 in u8. */
+TERN_API tern_tensor *tern_full_at(tern_site_t site, tern_operand value, const tern_new_args *args);
 #define tern_full(value, ...) \
-    tern_full_at(TERN_HERE, value, TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
+    tern_full_at(TERN_HERE, TERN_OPERAND(value), TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 typedef struct tern_range_args {
     size_t size_;
@@ -247,9 +249,10 @@ TERN_API tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t);
 /* `t` itself when contiguous, else a copy that is. */
 TERN_API tern_tensor *tern_contiguous_at(tern_site_t site, tern_tensor *t);
 #define tern_contiguous(t) tern_contiguous_at(TERN_HERE, t)
-/* Every element becomes `value`, which has to be one for tern_full; in place; returns t. */
-TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, double value);
-#define tern_fill(t, value) tern_fill_at(TERN_HERE, t, value)
+/* Every element becomes `value`, which has to be one for tern_full; in place; returns t. For the value of a
+ * tensor there is tern_copy. */
+TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, tern_operand value);
+#define tern_fill(t, value) tern_fill_at(TERN_HERE, t, TERN_OPERAND(value))
 
 /* ---- owning ---------------------------------------------------------------------------------- */
 

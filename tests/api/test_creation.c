@@ -41,6 +41,31 @@ static void test_ranges_and_fills_of_large_integers(void **state)
     assert_no_error();
 }
 
+/* What fills may be a number of any type; a whole one of 64 bits is not rounded to a double. */
+static void test_fills_keep_whole_numbers(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t odd = (INT64_C(1) << 53) + 1;
+    tern_tensor *x = tern_full(odd, TERN_SHAPE(3), .dtype = TERN_I64);
+    assert_int_equal(tern_item_int(tern_select(x, 0, 2)), odd);
+    assert_int_equal(tern_item_int(tern_select(tern_full_like(x, -odd), 0, 1)), -odd);
+    assert_int_equal(tern_item_int(tern_select(tern_fill(x, INT64_MIN + 1), 0, 0)), INT64_MIN + 1);
+    assert_int_equal(tern_item_int(tern_select(tern_fill(x, (size_t)odd), 0, 0)), odd);
+    assert_int_equal(tern_item_int(tern_select(tern_fill(x, true), 0, 0)), 1);
+    assert_int_equal(tern_item_int(tern_select(tern_fill(x, 2.5f), 0, 0)), 2);
+    assert_int_equal(tern_item_int(tern_full(-1, TERN_SCALAR_SHAPE, .dtype = TERN_U8)), 255);
+    assert_int_equal(tern_dtype(tern_full(3, TERN_SHAPE(2))), TERN_F32);
+    assert_no_error();
+    check_refusal(tern_full(INT64_C(1) << 31, TERN_SHAPE(2), .dtype = TERN_I32) != NULL,
+                  "full: 2147483648 is beyond what i32 can be");
+    check_refusal(tern_fill(x, UINT64_MAX) != NULL, "fill: 1.84467e+19 is beyond what i64 can be");
+    tern_tensor *number = tern_full(7, TERN_SCALAR_SHAPE, .dtype = TERN_I64);
+    check_refusal(tern_fill(x, number) != NULL, "try tern_copy(t, value)");
+    assert_int_equal(tern_item_int(tern_select(tern_copy(x, number), 0, 2)), 7);
+    assert_no_error();
+}
+
 static void test_creation_checks_its_arguments(void **state)
 {
     (void)state;
@@ -376,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_ranges_and_fills_of_large_integers),
+        cmocka_unit_test(test_fills_keep_whole_numbers),
         cmocka_unit_test(test_creation_checks_its_arguments),
         cmocka_unit_test(test_as_another_tensor),
         cmocka_unit_test(test_as_another_tensor_lies),

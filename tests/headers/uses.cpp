@@ -31,6 +31,15 @@ static tern_tensor *scaled(tern_tensor *x)
     return tern_keep(tern_mul_at(TERN_HERE, tern_operand_tensor(y), tern_operand_float(2)));
 }
 
+// a number of any type beside a tensor
+static tern_tensor *with_numbers(tern_tensor *x)
+{
+    short one = 1;
+    x = tern_add(tern_mul(x, 2.0), tern_sub(1.5f, tern_pow(x, one)));
+    x = tern_where(tern_gt(x, 0u), tern_clamp_min(x, int64_t{ -1 }), sizeof one);
+    return tern_fill(tern_add_(x, true), 3);
+}
+
 int main()
 {
     TERN_NO_GRAD;
@@ -46,7 +55,7 @@ int main()
         return 1;
     tern_print(tern_matmul(scaled(x), scaled(x)));
     tern_set_requires_grad(x, true);
-    tern_print(from_arrays());
+    tern_print(with_numbers(from_arrays()));
     const float *elements = tern_data_as(float, x);
     tern_print(elements != nullptr ? x : nullptr);
     return tern_finish();
