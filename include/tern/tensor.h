@@ -65,7 +65,8 @@ typedef struct tern_range_args {
     tern_dev_t device;
 } tern_range_args;
 /* start, start + step, ... while below end (above, for a negative step). 1-D. An integer dtype cuts all three to
- * whole numbers first, where PyTorch counts with the fractions: -3 to 8.5 by 1.5 as i64 are 11 numbers, 8 there. */
+ * whole numbers first, where PyTorch counts with the fractions: -3 to 8.5 by 1.5 as i64 are 11 numbers, 8 there.
+ * Start, end and step are doubles: beyond 2^53 an odd number is the even one beside it. */
 TERN_API tern_tensor *tern_arange_at(tern_site_t site, const tern_range_args *args);
 #define tern_arange(...) tern_arange_at(TERN_HERE, TERN_OPTIONS_(tern_range_args, __VA_ARGS__))
 
