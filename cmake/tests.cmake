@@ -83,6 +83,8 @@ function(tern_test_plugins)
   endforeach()
 endfunction()
 
+add_custom_target(tern_threads_tests) # what the label `threads` names
+
 # tern_test(KIND SOURCE)
 function(tern_test kind source)
   get_filename_component(name ${source} NAME_WE)
@@ -111,11 +113,16 @@ function(tern_test kind source)
   if(loads)
     add_dependencies(${target} tern_test_plugins)
   endif()
+  file(STRINGS ${source} runs LIMIT_COUNT 1 REGEX "TERN_TEST_EXAMPLES|support/examples.h")
+  if(runs)
+    add_dependencies(${target} tern_examples)
+  endif()
   file(STRINGS ${source} threaded LIMIT_COUNT 1
        REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_|\\.threads = |set_num_threads")
   set(labels ${kind})
   if(threaded)
     list(APPEND labels threads)
+    add_dependencies(tern_threads_tests ${target})
   endif()
   tern_test_properties(${kind}/${name} ${labels})
   # A suite that runs with check_run takes the device that TERN_TEST_DEVICE names.

@@ -40,22 +40,22 @@ wrong() {
     echo "test: $*" >&2
 }
 
-# A preset that does not build counts as one failure; the others still run.
+# build_preset PRESET TARGET: what does not build counts as one failure; the others still run.
 build_preset() {
     note "$1: build"
-    if cmake --preset "$1" && cmake --build "build/$1" -j "$jobs"; then
+    if cmake --preset "$1" && cmake --build "build/$1" -j "$jobs" --target "$2"; then
         return 0
     fi
     wrong "$1 does not build"
     return 1
 }
 
-# run_preset PRESET [CTEST ARGUMENTS...]: what fails is counted from the result file, after
+# run_preset PRESET TARGET [CTEST ARGUMENTS...]: what fails is counted from the result file, after
 # everything has run.
 run_preset() {
     preset=$1
-    shift
-    build_preset "$preset" || return 0
+    build_preset "$preset" "$2" || return 0
+    shift 2
     note "$preset: tests"
     status=0
     ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" --no-tests=ignore \
@@ -109,28 +109,28 @@ check_recipe() {
 root=$(pwd)
 started=$(date +%s)
 # the plugin first: the install test takes it along
-build_preset release || true
+build_preset release all || true
 build_cuda
 if [ "$mode" = full ]; then
-    run_preset release
-    run_preset asan-ubsan
-    run_preset minimal
-    run_preset tsan
-    run_preset debug
-    run_preset coverage
+    run_preset release all
+    run_preset asan-ubsan all
+    run_preset minimal all
+    run_preset tsan all
+    run_preset debug all
+    run_preset coverage all
     check_coverage
     check_recipe
     note "fuzz: long"
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
-    run_preset fuzz --label-regex '^fuzz$'
+    run_preset fuzz all --label-regex '^fuzz$'
 else
     # a second device is another index, not another size
-    run_preset release --exclude-regex '^ops/(order|kernel|move)_sizes_simulated_two$'
+    run_preset release all --exclude-regex '^ops/(order|kernel|move)_sizes_simulated_two$'
     # the kernels of kernel_sizes in other orders of their threads, which release runs
-    run_preset asan-ubsan --exclude-regex '^ops/order_sizes_simulated$'
-    run_preset minimal --label-regex '^(ops|api|install)$'
+    run_preset asan-ubsan all --exclude-regex '^ops/order_sizes_simulated$'
+    run_preset minimal all --label-regex '^(ops|api|install)$'
     # but for kernels whose tests take half of the time there
-    run_preset tsan --label-regex '^threads$' \
+    run_preset tsan tern_threads_tests --label-regex '^threads$' \
         --exclude-regex '^unit/(gemm_way|cpu_(gemm|norm|half_ways|steps|softmax))$'
 fi
 run_lint
