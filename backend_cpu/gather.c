@@ -5,7 +5,7 @@
 #include "backend_cpu/rows.h"
 #include "tern/op_attr.h"
 
-enum { LINE_OPERANDS = 3, INDEX = 0, NEAR = 1, FAR = 2, LONG_LINE = 16 };
+enum { LINE_OPERANDS = 3, INDEX = 0, NEAR = 1, FAR = 2, LONG_LINE = 16, PIECE = 2048 };
 
 /* Walks `index` and two arrays beside it: NEAR, which has its shape (forward the result,
  * backward the gradient), and FAR, which is reached through the numbers (x, or the gradient of
@@ -26,14 +26,15 @@ typedef enum gather_deed {
 
 typedef struct gather_job {
     gather_walk walk;
-    int split;   /* the dimension that ranges cut */
-    int64_t bad; /* atomic: 0 while all numbers fit */
+    int split;    /* the dimension that ranges cut */
+    bool checked; /* all numbers are known to fit */
+    int64_t bad;  /* atomic: 0 while all numbers fit */
     gather_deed deed;
     int dtype; /* of NEAR and FAR */
     int64_t size;
 } gather_job;
 
-/* Some number does not fit; 0 took its place. */
+/* Some number does not fit; nothing was moved for it. */
 static void note_bad(gather_job *job)
 {
     __atomic_store_n(&job->bad, 1, __ATOMIC_RELAXED);
@@ -48,26 +49,39 @@ typedef struct gather_line {
     int64_t index_step, near_step, far_stride, n;
 } gather_line;
 
+/* Do the n numbers lie in 0 .. size - 1? One that is below 0 has its highest bit set, one that is above
+ * leaves it set in what lacks to the last. */
+static bool numbers_fit(const char *index, int64_t step, int64_t n, int64_t size)
+{
+    const uint64_t last = (uint64_t)size - 1;
+    uint64_t k, bad = 0;
+    if (step == (int64_t)sizeof k)
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&k, index + i * (int64_t)sizeof k, sizeof k);
+            bad |= k | (last - k);
+        }
+    else
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&k, index + i * step, sizeof k);
+            bad |= k | (last - k);
+        }
+    return bad >> 63 == 0;
+}
+
 /* What a loop needs in registers: stores might change what `job` and `line` point to. */
 #define LINE_LOOP(T, STATEMENT, index_step, near_step, far_of)                           \
     do {                                                                                 \
         const char *index = line->index;                                                 \
         char *near_at = line->near_, *far_at = line->far_;                               \
         const int64_t stride = line->far_stride, n = line->n, step = job->walk.far_step; \
-        const uint64_t size = (uint64_t)job->walk.far_size;                              \
-        uint64_t bad = 0;                                                                \
         (void)stride, (void)step;                                                        \
         for (int64_t i = 0; i < n; i++) {                                                \
             uint64_t k;                                                                  \
             memcpy(&k, index + i * (index_step), sizeof k);                              \
-            bad |= k >= size;                                                            \
-            k = k < size ? k : 0;                                                        \
             T *near_ = (T *)(void *)(near_at + i * (near_step));                         \
             T *far_ = far_of;                                                            \
             STATEMENT;                                                                   \
         }                                                                                \
-        if (bad)                                                                         \
-            note_bad(job);                                                               \
     } while (0)
 
 /* Numbers and results without gaps, and what they number too: most lines. */
@@ -90,7 +104,7 @@ typedef struct gather_line {
     } while (0)
 
 /* Integers wrap, whatever their sign. */
-static void add_line(gather_job *job, const gather_line *line)
+static void add_line(const gather_job *job, const gather_line *line)
 {
     switch (job->dtype) {
     case TERN_F64:
@@ -116,7 +130,7 @@ static void add_line(gather_job *job, const gather_line *line)
     }
 }
 
-static void run_line(gather_job *job, const gather_line *line)
+static void move_line(const gather_job *job, const gather_line *line)
 {
     if (job->deed == ADD)
         add_line(job, line);
@@ -128,6 +142,23 @@ static void run_line(gather_job *job, const gather_line *line)
         MOVE_LINE(uint32_t);
     else
         MOVE_LINE(uint64_t);
+}
+
+/* Numbers are looked at in pieces that a cache holds until they are used. */
+static void run_line(gather_job *job, const gather_line *whole)
+{
+    gather_line line = *whole;
+    for (int64_t left = whole->n; left > 0; left -= PIECE) {
+        line.n = left < PIECE ? left : PIECE;
+        if (job->checked || numbers_fit(line.index, line.index_step,
+                                        line.index_step == 0 ? 1 : line.n, job->walk.far_size))
+            move_line(job, &line);
+        else
+            note_bad(job);
+        line.index += PIECE * line.index_step;
+        line.near_ += PIECE * line.near_step;
+        line.far_ += PIECE * line.far_stride;
+    }
 }
 
 #define ADD_ROW(T)                            \
@@ -147,7 +178,7 @@ static void run_row(gather_job *job, const gather_line *line)
     memcpy(&k, line->index, sizeof k);
     if (k >= (uint64_t)job->walk.far_size) {
         note_bad(job);
-        k = 0;
+        return;
     }
     char *far_ = line->far_ + (int64_t)k * job->walk.far_step;
     if (job->deed == TAKE)
@@ -395,16 +426,11 @@ static tern_status_t check_numbers(const tern_call *call, const gather_job *job,
     const gather_walk *walk = &job->walk;
     const int last = walk->ndim - 1;
     const int64_t n = walk->shape[last], step = walk->stride[INDEX][last];
-    const uint64_t size = (uint64_t)walk->far_size;
     int64_t at[TERN_MAX_DIMS] = { 0 };
     const char *p = walk->data[INDEX];
-    uint64_t bad = 0;
     for (;;) {
-        for (int64_t i = 0; i < n; i++) {
-            uint64_t k;
-            memcpy(&k, p + i * step, sizeof k);
-            bad |= k >= size;
-        }
+        if (!numbers_fit(p, step, n, walk->far_size))
+            return bad_number(call, walk, dim);
         int d = last - 1;
         for (; d >= 0; d--) {
             p += walk->stride[INDEX][d];
@@ -414,7 +440,7 @@ static tern_status_t check_numbers(const tern_call *call, const gather_job *job,
             at[d] = 0;
         }
         if (d < 0)
-            return bad ? bad_number(call, walk, dim) : TERN_OK;
+            return TERN_OK;
     }
 }
 
@@ -434,6 +460,7 @@ static tern_status_t scatter(const tern_call *call, gather_deed deed)
     const tern_status_t status = check_numbers(call, &job, dim);
     if (status != TERN_OK)
         return status;
+    job.checked = true;
     if (deed == ADD && cpu_is_half(out->dtype))
         return half_sums(call, &job, dim, false, src);
     return run(call, &job, dim, src->numel);

@@ -26,6 +26,7 @@ static void settle(int dtype, cpu_product *g)
     if (g->n == 1)
         g->b_col = 1;
     g->by_dots = cpu_product_prefers_dots(g);
+    g->alone = g->m == 1 && g->n == 1;
     g->turned = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && cpu_product_prefers_turning(g);
 }
 

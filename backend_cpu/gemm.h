@@ -29,6 +29,7 @@ typedef struct cpu_product {
     bool native;     /* bf16: by instructions of its own, as cpu_half_product_way has said */
     cpu_gemm_far far;
     bool by_dots; /* of the whole product, so that its parts sum in the same order */
+    bool alone;   /* the whole product is one sum */
     bool turned;  /* made as the transposed product: the same sums in the same order */
 } cpu_product;
 

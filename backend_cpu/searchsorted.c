@@ -12,22 +12,60 @@ typedef struct search_job {
     bool right;
 } search_job;
 
+enum { AT_ONCE = 8 };
+
+/* Places for `count` elements of x in one row. Which half a place is in cannot be foretold, so it is chosen
+ * without a branch; several searches at once have their loads under way together. */
+static inline void search_row(const search_job *s, const char *row, const char *x, int64_t *out,
+                              int count, const int dtype, const int64_t size)
+{
+    uint64_t key[AT_ONCE];
+    int64_t before[AT_ONCE] = { 0 };
+    for (int i = 0; i < count; i++)
+        key[i] = cpu_sort_key(x + i * size, dtype, size, false);
+    for (int64_t left = s->n; left > 0; left /= 2) {
+        const int64_t half = (left + 1) / 2;
+        for (int i = 0; i < count; i++) {
+            const char *at = row + (before[i] + half - 1) * size;
+            const uint64_t other = cpu_sort_key(at, dtype, size, false);
+            before[i] += half & -(int64_t)((other < key[i]) | (s->right & (other == key[i])));
+        }
+    }
+    memcpy(out, before, (size_t)count * sizeof *out);
+}
+
+/* dtype and size are constants where the loop is to be fast. */
+static inline __attribute__((always_inline)) void search_elements(const search_job *s,
+                                                                  int64_t begin, int64_t end,
+                                                                  const int dtype,
+                                                                  const int64_t size)
+{
+    while (begin < end) {
+        const int64_t row = begin / s->each, rest = (row + 1) * s->each - begin;
+        int64_t count = end - begin < rest ? end - begin : rest;
+        if (count > AT_ONCE)
+            count = AT_ONCE;
+        search_row(s, s->sorted + row * s->n * size, s->x + begin * size, s->out + begin,
+                   (int)count, dtype, size);
+        begin += count;
+    }
+}
+
 static void run_elements(void *context, int64_t begin, int64_t end)
 {
     const search_job *s = context;
-    for (; begin < end; begin++) {
-        const uint64_t key = cpu_sort_key(s->x + begin * s->size, s->dtype, s->size, false);
-        const char *row = s->sorted + begin / s->each * s->n * s->size;
-        int64_t low = 0, high = s->n;
-        while (low < high) {
-            const int64_t middle = (low + high) / 2;
-            const uint64_t other = cpu_sort_key(row + middle * s->size, s->dtype, s->size, false);
-            if (s->right ? other <= key : other < key)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        s->out[begin] = low;
+    switch (s->dtype) {
+    case TERN_F32:
+        search_elements(s, begin, end, TERN_F32, 4);
+        break;
+    case TERN_F64:
+        search_elements(s, begin, end, TERN_F64, 8);
+        break;
+    case TERN_I64:
+        search_elements(s, begin, end, TERN_I64, 8);
+        break;
+    default:
+        search_elements(s, begin, end, s->dtype, s->size);
     }
 }
 

@@ -12,7 +12,7 @@ static inline uint64_t cpu_float_key(uint64_t bits, uint64_t sign, uint64_t infi
         return nan_first ? 0 : sign | (sign - 1);
     if (bits == sign) /* -0 */
         bits = 0;
-    return bits & sign ? ~bits & (sign | (sign - 1)) : bits | sign;
+    return bits ^ (bits & sign ? sign | (sign - 1) : sign);
 }
 
 /* The key of the element of `size` bytes at `at`. NaN is greater than all (nan_first: 0, which no number

@@ -211,6 +211,54 @@ static void test_draws_follow_weights(void **state)
     assert_no_error();
 }
 
+/* NaN is greater than all, also than itself where its place is behind what is equal. */
+static int64_t place_of(double x, const double *sorted, int64_t n, bool right)
+{
+    int64_t before = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool equal = sorted[i] == x || (isnan(sorted[i]) && isnan(x));
+        before += equal ? right : !isnan(sorted[i]) && (isnan(x) || sorted[i] < x);
+    }
+    return before;
+}
+
+static void check_search(tern_dtype_t dtype, int64_t n, bool right)
+{
+    static const double values[] = { 3, -0.0, 1, NAN, 0, 7, INFINITY, 2, -5, 5, 3, -INFINITY, 100 };
+    const bool floats = tern_dtype_is_float(dtype), bytes = dtype == TERN_U8;
+    double from[62], *at = from + 41;
+    for (int i = 0; i < 62; i++) {
+        const double value = values[i * 7 % 13];
+        from[i] = floats ? value : !isfinite(value) ? 4 : bytes ? fabs(value) : value;
+    }
+    tern_tensor *row = tern_cast(tern_from_data(from, TERN_SHAPE(n)), dtype);
+    tern_tensor *x = tern_cast(tern_from_data(at, TERN_SHAPE(21)), dtype);
+    tern_tensor *sorted = tern_sort(row, 0, false, NULL);
+    double *rows = numbers(sorted), *places = numbers(tern_searchsorted(sorted, x, right));
+    for (int i = 0; i < 21; i++)
+        assert_int_equal(places[i], place_of(at[i], rows, n, right));
+    free(rows);
+    free(places);
+}
+
+static void test_places_in_rows_of_any_length(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = { 0, 1, 2, 3, 4, 6, 15, 16, 17, 41 };
+    for (int k = 0; k < DTYPES; k++)
+        for (int i = 0; i < 10; i++) {
+            TERN_SCOPE;
+            check_search(dtypes[k], lengths[i], false);
+            check_search(dtypes[k], lengths[i], true);
+        }
+    TERN_SCOPE; /* several rows, more than are searched at once */
+    tern_tensor *sorted = tern_sort(tern_rand(TERN_SHAPE(3, 700)), 1, false, NULL);
+    tern_tensor *x = tern_rand(TERN_SHAPE(3, 21));
+    tern_tensor *less = tern_lt(tern_unsqueeze(sorted, 1), tern_unsqueeze(x, 2));
+    assert_true(tern_item(tern_all(tern_eq(tern_searchsorted(sorted, x, false),
+                                           tern_sum(less, TERN_DIMS(2))))) == 1);
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -257,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_unique_into_one_place),
         cmocka_unit_test(test_unique_parts),
         cmocka_unit_test(test_draws_follow_weights),
+        cmocka_unit_test(test_places_in_rows_of_any_length),
         cmocka_unit_test(test_mistakes),
     };
     return check_run(tests, NULL, NULL);

@@ -358,6 +358,22 @@ static void test_gemm_long_dot(void **state)
     kernel_each_isa(long_dots, NULL);
 }
 
+/* Whole rounds of four vectors, vectors behind them, and what is left. */
+static void dots_of_all_lengths(void *context)
+{
+    (void)context;
+    for (int64_t k = 30; k <= 150; k++) {
+        product_check(&(product_case){ TERN_F32, .m = 1, .k = k, .n = 1 });
+        product_check(&(product_case){ TERN_F64, .m = 1, .k = k, .n = 1 });
+    }
+}
+
+static void test_gemm_dots_of_all_lengths(void **state)
+{
+    (void)state;
+    kernel_each_isa(dots_of_all_lengths, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_gemm_nothing_to_add),
         cmocka_unit_test(test_gemm_infinity_times_zero),
         cmocka_unit_test(test_gemm_long_dot),
+        cmocka_unit_test(test_gemm_dots_of_all_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,6 +218,42 @@ static void check_gather_grad(void *context)
     karray_free(&out);
 }
 
+/* Of sources for one place the last along `dim` stays. */
+static void check_scatter(void *context)
+{
+    const gather_case *c = context;
+    const tern_attr_dim attr = { .dim = c->dim };
+    const double extent = c->ndim > 0 ? (double)c->x[c->dim] : 1;
+    karray x = karray_random(c->dtype, c->ndim, c->x, 0, 100, 1);
+    karray index = karray_random(TERN_I64, c->ndim, c->index, 0, extent, 2);
+    karray src = karray_random(c->dtype, c->ndim, c->index, 0, 100, 3);
+    karray out = karray_filled(c->dtype, c->ndim, c->x, 7);
+    double *want = calloc((size_t)x.view.numel + 1, sizeof *want);
+    for (int64_t i = 0; i < x.view.numel; i++)
+        want[i] = x.values[i];
+    for (int64_t i = 0; i < src.view.numel; i++)
+        want[source_of(c, i, (int64_t)index.values[i])] = src.values[i];
+    if (c->reversed) {
+        reverse_strides(&src);
+        reverse_strides(&index);
+    }
+    const kernel_run run = { .kernel = cpu_scatter,
+                             .attr = &attr,
+                             .threads = c->threads,
+                             .in = { &x, &index, &src },
+                             .n_in = 3,
+                             .out = { &out },
+                             .n_out = 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    for (int64_t i = 0; i < out.view.numel; i++)
+        assert_true(karray_at(&out, i) == want[i]);
+    free(want);
+    karray_free(&x);
+    karray_free(&index);
+    karray_free(&src);
+    karray_free(&out);
+}
+
 static const gather_case gather_cases[] = {
     { .ndim = 0, .dim = 0 },
     { .ndim = 1, .dim = 0, .x = { 9 }, .index = { 40 } },
@@ -227,6 +263,8 @@ static const gather_case gather_cases[] = {
     { .ndim = 3, .dim = 1, .x = { 5, 6, 7 }, .index = { 4, 11, 7 } },
     { .ndim = 3, .dim = 2, .x = { 5, 6, 7 }, .index = { 5, 2, 3 } },
     { .ndim = 3, .dim = 0, .x = { 5, 6, 7 }, .index = { 0, 2, 3 } },
+    { .ndim = 1, .dim = 0, .x = { 300 }, .index = { 5000 } }, /* more than a piece of a line */
+    { .ndim = 2, .dim = 0, .x = { 9, 5000 }, .index = { 2, 5000 } },
     { .ndim = 2, .dim = 1, .x = { 4000, 30 }, .index = { 4000, 40 }, .threads = 2 },
     { .ndim = 2, .dim = 0, .x = { 30, 4000 }, .index = { 40, 3000 }, .threads = 2 },
 };
@@ -257,26 +295,59 @@ static void test_gather_grad_adds_along_any_dimension_and_strides(void **state)
         }
 }
 
-static void test_a_gathered_index_out_of_range_is_named(void **state)
+static void test_scatter_puts_along_any_dimension_and_strides(void **state)
 {
     (void)state;
+    const tern_dtype_t dtypes[] = { TERN_U8, TERN_BF16, TERN_F32, TERN_I64 };
+    for (size_t i = 0; i < sizeof gather_cases / sizeof *gather_cases; i++)
+        for (int k = 0; k < 8; k++) {
+            gather_case c = gather_cases[i];
+            c.dtype = dtypes[k % 4];
+            c.reversed = k >= 4;
+            check_scatter(&c);
+        }
+}
+
+/* Number `bad` at `position` of 3 lines of n, into lines of 4: of x, or of what is written. */
+static void check_bad_number(tern_kernel kernel, int64_t n, int64_t position, double bad)
+{
     const tern_attr_dim attr = { .dim = 1 };
+    const int64_t lines[] = { 3, n };
+    const bool puts = kernel == cpu_scatter;
     karray x = karray_filled(TERN_F32, 2, (int64_t[]){ 3, 4 }, 1);
-    karray index = karray_filled(TERN_I64, 2, (int64_t[]){ 3, 2 }, 0);
-    karray out = karray_filled(TERN_F32, 2, (int64_t[]){ 3, 2 }, 7);
-    karray_set(&index, 3, 4);
-    const kernel_run run = { .kernel = cpu_gather,
+    karray index = karray_filled(TERN_I64, 2, lines, 3), src = karray_filled(TERN_F32, 2, lines, 5);
+    karray out = karray_filled(TERN_F32, 2, puts ? (int64_t[]){ 3, 4 } : lines, 7);
+    karray_set(&index, position, bad);
+    const kernel_run run = { .kernel = kernel,
                              .attr = &attr,
-                             .in = { &x, &index },
-                             .n_in = 2,
+                             .in = { &x, &index, &src },
+                             .n_in = puts ? 3 : 2,
                              .out = { &out },
                              .n_out = 1 };
+    char text[80];
+    (void)snprintf(text, sizeof text,
+                   "index %.0f at position %lld is outside dimension 1, which has 4", bad,
+                   (long long)position);
     assert_int_equal(kernel_call(&run), TERN_ERR_INDEX);
-    assert_non_null(strstr(kernel_message(), "index 4 at position 3"));
-    assert_non_null(strstr(kernel_message(), "dimension 1, which has 4"));
+    assert_non_null(strstr(kernel_message(), text));
+    if (puts)
+        assert_true(karray_at(&out, 3) == 1);
     karray_free(&x);
     karray_free(&index);
+    karray_free(&src);
     karray_free(&out);
+}
+
+static void test_an_index_out_of_range_is_named(void **state)
+{
+    (void)state;
+    static const int64_t places[][2] = { { 2, 3 }, { 5000, 0 }, { 5000, 4999 }, { 5000, 12000 } };
+    static const double numbers[] = { 4, -1, 0x1p62, -0x1p63 };
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++) {
+            check_bad_number(cpu_gather, places[i][0], places[i][1], numbers[k]);
+            check_bad_number(cpu_scatter, places[i][0], places[i][1], numbers[k]);
+        }
 }
 
 /* ---- dropout --------------------------------------------------------------------------------- */
@@ -357,7 +428,8 @@ int main(void)
         cmocka_unit_test(test_an_index_outside_the_table_is_named),
         cmocka_unit_test(test_gather_along_any_dimension_and_strides),
         cmocka_unit_test(test_gather_grad_adds_along_any_dimension_and_strides),
-        cmocka_unit_test(test_a_gathered_index_out_of_range_is_named),
+        cmocka_unit_test(test_scatter_puts_along_any_dimension_and_strides),
+        cmocka_unit_test(test_an_index_out_of_range_is_named),
         cmocka_unit_test(test_dropout_keeps_what_the_documented_draw_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
