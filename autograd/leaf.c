@@ -66,7 +66,15 @@ tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t, bool on
 
 tern_tensor *tern_grad_of(tern_tensor *t)
 {
-    return t != NULL ? t->grad : NULL;
+    if (t == NULL || t->grad != NULL)
+        return t != NULL ? t->grad : NULL;
+    refresh(t);
+    if (t->node != NULL) { /* for the error of what is done with NULL */
+        tern_thread *self = core_self();
+        self->not_leaf_site = t->site;
+        self->not_leaf_op = t->node->op->name;
+    }
+    return NULL;
 }
 
 tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *grad)

@@ -167,9 +167,9 @@ bool core_fail(core_call *call, tern_status_t code, const char *advice, const ch
 
 bool core_missing_input(core_call *call, int i)
 {
-    char name[CORE_OPERAND_BYTES];
-    return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%s is NULL",
-                     core_operand_name(call->op, i, name));
+    char name[CORE_OPERAND_BYTES], why[CORE_WHY_NULL_BYTES];
+    return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%s is NULL%s",
+                     core_operand_name(call->op, i, name), core_why_null(call->self, why));
 }
 
 bool core_gone_input(core_call *call, int i)
@@ -415,9 +415,9 @@ tern_tensor *core_opn_inplace(tern_op_id id, tern_site_t site, void *attr, int n
         call.in[i] = in[i];
     call.out[0] = in[0];
     if (in[0] == NULL) {
-        char name[CORE_OPERAND_BYTES];
-        core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "%s is NULL",
-                   core_operand_name(call.op, 0, name));
+        char name[CORE_OPERAND_BYTES], why[CORE_WHY_NULL_BYTES];
+        core_error(call.self, site, TERN_ERR_ARGUMENT, call.op->name, "%s is NULL%s",
+                   core_operand_name(call.op, 0, name), core_why_null(call.self, why));
         return NULL;
     }
     return core_dispatch(&call) ? in[0] : NULL;

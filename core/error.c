@@ -141,6 +141,21 @@ void core_error_end(tern_thread *self, core_text *text)
         write_log(self);
 }
 
+const char *core_why_null(tern_thread *self, char out_text[CORE_WHY_NULL_BYTES])
+{
+    out_text[0] = '\0';
+    if (self->not_leaf_op != NULL)
+        (void)snprintf(
+            out_text, CORE_WHY_NULL_BYTES,
+            ": tern_grad_of has no gradient of the tensor that a recorded %s made at %s; "
+            "only leaves keep theirs\n"
+            "  try to make the tensor where it shall be, with .device and .requires_grad, "
+            "or tern_grad, which gives gradients of any tensor",
+            self->not_leaf_op, self->not_leaf_site != NULL ? self->not_leaf_site : "?");
+    self->not_leaf_op = NULL;
+    return out_text;
+}
+
 core_text core_error_more(tern_thread *self)
 {
     core_text text = { self->error_text, sizeof self->error_text - 2, strlen(self->error_text) };

@@ -32,6 +32,10 @@ tern_status_t core_error_pair(tern_thread *self, tern_site_t site, tern_status_t
                               const char *what, const char *problem, const char *first_name,
                               const tern_tensor *first, const char *second_name,
                               const tern_tensor *second);
+/* For "x is NULL": behind it ": ..." where the thread has asked for the gradient of a tensor that is no leaf and
+ * got NULL, else "". Says it once. */
+#define CORE_WHY_NULL_BYTES 512
+const char *core_why_null(tern_thread *self, char out_text[CORE_WHY_NULL_BYTES]);
 /* The pending error's text, to add lines to (its last newline is gone). */
 core_text core_error_more(tern_thread *self);
 

@@ -96,6 +96,9 @@ typedef struct tern_thread {
     bool anomaly;              /* backward looks for NaN */
     struct core_autocast *amp; /* cached casts and counts (amp/autocast.c); NULL until needed */
 
+    /* A tensor that is no leaf was asked for its gradient: where and by what it was made; NULL: none was. */
+    tern_site_t not_leaf_site;
+    const char *not_leaf_op;
     const char *calling; /* the outermost function made of others that is open, else NULL */
     tern_site_t error_site;
     int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */

@@ -94,7 +94,10 @@ static bool check_params(tern_site_t site, const char *what, const tern_optimize
                          tern_dtype_name(tern_dtype(t)));
         else if (!tern_is_leaf(t))
             tern_fail_at(site, TERN_ERR_GRAD, what,
-                         "parameter %lld is the result of a recorded op, not a leaf", place);
+                         "parameter %lld, made at %s, is the result of a recorded op, not a leaf\n"
+                         "  try to make it where it shall be, with .device and .requires_grad, or "
+                         "tern_set_requires_grad(tern_detach(t), true)",
+                         place, tern_site(t));
         bool twice = find_param(opt, t) >= 0;
         for (int64_t j = 0; j < i; j++)
             twice |= params.tensors[j] == t;

@@ -64,8 +64,10 @@ static bool may_run(tern_thread *self, tern_site_t site, const char *what, const
 {
     if (self->error_code != TERN_OK)
         return false;
+    char why[CORE_WHY_NULL_BYTES];
     if (t == NULL)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor is NULL%s",
+                     core_why_null(self, why));
     return t != NULL;
 }
 

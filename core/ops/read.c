@@ -14,8 +14,10 @@ static bool may_read(tern_thread *self, tern_site_t site, const char *what, cons
 {
     if (self->error_code != TERN_OK)
         return false;
+    char why[CORE_WHY_NULL_BYTES];
     if (t == NULL)
-        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "the tensor is NULL");
+        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what, "the tensor is NULL%s",
+                   core_why_null(self, why));
     return t != NULL && core_is_there(self, site, what, t);
 }
 

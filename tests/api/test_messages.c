@@ -56,6 +56,29 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_einsum("ij,jk->ik", ONES(2, 3), none), "operands[1] is NULL", "einsum: ");
 }
 
+/* The row T013: what a leaf was moved to is no leaf, and its gradient stays NULL. */
+static void test_a_gradient_that_no_leaf_has_is_explained(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_ones(TERN_SHAPE(3), .requires_grad = true), *moved = tern_mul(w, 2);
+    tern_backward(tern_sum(moved));
+    assert_null(tern_grad_of(moved));
+    assert_no_error();
+    const char *const why =
+        "tern_grad_of has no gradient of the tensor that a recorded mul made at ";
+    SAYS(tern_norm(tern_grad_of(moved)), "norm: x is NULL: ", why);
+    SAYS(tern_norm(NULL), "norm: x is NULL\n", ""); /* said once */
+    SAYS(tern_item(tern_grad_of(moved)), "item: the tensor is NULL: ", why);
+    SAYS(tern_clone(tern_grad_of(moved)), "clone: the tensor is NULL: ", why);
+    SAYS(tern_mul_(tern_grad_of(moved), 2), "mul: a is NULL: ", why);
+    SAYS(tern_sgd(TERN_TENSORS(moved)),
+         "test_messages.c:", "is the result of a recorded op, not a leaf\n  try ");
+    assert_null(tern_grad_of(tern_ones(TERN_SHAPE(1), .requires_grad = true)));
+    SAYS(tern_norm(NULL), "norm: x is NULL\n", ""); /* a leaf that has none yet is no mistake */
+    assert_non_null(tern_grad_of(w));
+}
+
 static void test_one_dtype_is_asked_for(void **state)
 {
     (void)state;
@@ -241,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operands_have_their_parameters_names),
+        cmocka_unit_test(test_a_gradient_that_no_leaf_has_is_explained),
         cmocka_unit_test(test_one_dtype_is_asked_for),
         cmocka_unit_test(test_shapes_are_named),
         cmocka_unit_test(test_what_is_too_large_names_its_call),
