@@ -445,6 +445,17 @@ static void restore_reports(data_reports *reports, const tern_position_t *positi
     }
 }
 
+/* All batches are full but for the last: another number of samples is of another batch or dataset. */
+static bool is_in_plan(const data_plan *plan, const tern_position_t *position)
+{
+    const int64_t step = position->step;
+    if (step < 0 || step > plan->steps) {
+        return false;
+    }
+    return position->samples ==
+           (step <= plan->samples / plan->batch ? step * plan->batch : plan->samples);
+}
+
 tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                                   const tern_position_t *position)
 {
@@ -455,11 +466,10 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
     if (!position) {
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the position is NULL");
     }
-    bool is_inside = position->step >= 0 && position->step <= loader->plan.steps;
-    if (!is_inside || position->samples < 0 ||
-        position->samples > position->step * loader->plan.batch) {
+    if (!is_in_plan(&loader->plan, position)) {
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what,
-                            "step %lld with %lld samples is not in a pass of %lld steps of %lld",
+                            "step %lld with %lld samples is not in a pass of %lld steps of %lld\n"
+                            "  try the dataset and the batch that the position was taken with",
                             (long long)position->step, (long long)position->samples,
                             (long long)loader->plan.steps, (long long)loader->plan.batch);
     }
@@ -474,5 +484,6 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
     loader->first_seconds = position->seconds;
     loader->started = loader->stopped = 0;
     restore_reports(&loader->reports, position);
+    data_progress_rewind(&loader->progress);
     return TERN_OK;
 }

@@ -20,6 +20,21 @@ static const char *join_report(char name[NAME_BYTES], const char *prefix, int i,
     return name;
 }
 
+/* One without a name is none; the state may have been stored into before, and have one in its place. */
+static void store_report(const tern_position_t *position, int i, tern_state *state,
+                         const char *prefix)
+{
+    char name[NAME_BYTES];
+    const char *text = position->reports[i].name;
+    join_report(name, prefix, i, "name");
+    if (text[0] == '\0' && !tern_state_text(state, name)) {
+        return;
+    }
+    tern_state_set_text(state, name, text);
+    tern_state_set_number(state, join_report(name, prefix, i, "sum"), position->reports[i].sum);
+    tern_state_set_int(state, join_report(name, prefix, i, "count"), position->reports[i].count);
+}
+
 static void store(const tern_position_t *position, tern_state *state, const char *prefix)
 {
     char name[NAME_BYTES];
@@ -29,14 +44,7 @@ static void store(const tern_position_t *position, tern_state *state, const char
     tern_state_set_int(state, join(name, prefix, "samples"), position->samples);
     tern_state_set_number(state, join(name, prefix, "seconds"), position->seconds);
     for (int i = 0; i < TERN_REPORTS; i++) {
-        if (position->reports[i].name[0] != '\0') {
-            tern_state_set_text(state, join_report(name, prefix, i, "name"),
-                                position->reports[i].name);
-            tern_state_set_number(state, join_report(name, prefix, i, "sum"),
-                                  position->reports[i].sum);
-            tern_state_set_int(state, join_report(name, prefix, i, "count"),
-                               position->reports[i].count);
-        }
+        store_report(position, i, state, prefix);
     }
 }
 

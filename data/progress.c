@@ -166,7 +166,8 @@ bool data_progress_is_due(const data_progress *progress, int64_t step, int64_t s
         return false;
     }
     if (progress->is_terminal) {
-        return step == steps || now - progress->drawn_at >= redraw_seconds;
+        return step != progress->drawn &&
+               (step == steps || now - progress->drawn_at >= redraw_seconds);
     }
     return step * 10 / steps > progress->tenths_said;
 }
@@ -178,11 +179,18 @@ void data_progress_draw(data_progress *progress, const data_progress_state *stat
     progress->drawn_at = now;
     if (progress->is_terminal) {
         progress->is_line_open = true;
+        progress->drawn = state->step;
         draw_bar(progress, state, reports, done);
     } else {
         progress->tenths_said = (int)(state->step * 10 / state->steps);
         draw_plain(progress, state, reports, done);
     }
+}
+
+void data_progress_rewind(data_progress *progress)
+{
+    progress->drawn = 0;
+    progress->tenths_said = 0;
 }
 
 void data_progress_end(data_progress *progress)

@@ -15,6 +15,7 @@ typedef struct data_progress {
     bool is_line_open; /* the terminal's line has no newline yet */
     int tenths_said;   /* of a pass that is not on a terminal */
     double drawn_at;   /* seconds */
+    int64_t drawn;     /* the step of a terminal's line, 0: none; a loop may ask at its end again */
     char label[PROGRESS_LABEL_BYTES];
 } data_progress;
 
@@ -30,6 +31,8 @@ void data_progress_start(data_progress *progress, bool is_on, const char *label)
 bool data_progress_is_due(const data_progress *progress, int64_t step, int64_t steps, double now);
 void data_progress_draw(data_progress *progress, const data_progress_state *state,
                         data_reports *reports, double now);
+/* Another place in the pass: what is drawn of it from now on does not depend on what was before. */
+void data_progress_rewind(data_progress *progress);
 /* Ends the terminal's line, so that what is printed next has its own. */
 void data_progress_end(data_progress *progress);
 

@@ -95,7 +95,8 @@ typedef struct tern_dataset_args {
     tern_tensor *x; /* required: [samples, ...] */
     tern_tensor *y; /* [samples, ...] or NULL: batches without y */
 } tern_dataset_args;
-/* Samples along the first dimension. Tensors on the CPU are shared, not copied: later changes show.
+/* Samples along the first dimension. Contiguous tensors on the CPU are shared, not copied: later changes
+ * show, of others not.
  * u8 in x is an image [channels, ...] and comes as f32, scaled to 0 .. 1 until
  * tern_dataset_normalize; whole numbers in a 1-D y are class numbers and come as i64; all else
  * keeps its dtype. */
@@ -239,7 +240,8 @@ typedef struct tern_position {
 } tern_position_t;
 TERN_API tern_position_t tern_loader_position(tern_loader *loader);
 /* Goes on where `position` was taken, in a loader opened with the same dataset, batch and shuffle:
- * the batches that follow are, bit for bit, those that would have followed there. */
+ * the batches that follow are, bit for bit, those that would have followed there. An error where the
+ * position's samples are not those of its steps in this loader, as with another batch. */
 TERN_API tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                                            const tern_position_t *position);
 #define tern_loader_seek(loader, position) tern_loader_seek_at(TERN_HERE, loader, position)

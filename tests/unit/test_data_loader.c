@@ -438,6 +438,22 @@ static void test_seek_goes_on_bit_for_bit(void **state)
     tern_dataset_free(dataset);
 }
 
+/* Into a state that has another position, whose reports are none of this one's. */
+static void test_position_is_stored_over_another(void **state)
+{
+    (void)state;
+    const tern_position_t first = { .step = 3,
+                                    .reports = { { "loss", 3, 3 }, { "accuracy", 1, 3 } } };
+    const tern_position_t second = { .step = 4, .reports = { { "loss", 8, 4 } } };
+    tern_position_t restored;
+    tern_state *saved = tern_state_create();
+    tern_position_store(&first, saved, "loader");
+    tern_position_store(&second, saved, "loader");
+    assert_int_equal(tern_position_restore(&restored, saved, "loader"), TERN_OK);
+    assert_memory_equal(&restored, &second, sizeof second);
+    tern_state_free(saved);
+}
+
 static void test_seek_refuses_other_passes(void **state)
 {
     (void)state;
@@ -450,6 +466,12 @@ static void test_seek_refuses_other_passes(void **state)
     position = (tern_position_t){ .step = 1, .samples = INT64_MAX };
     assert_int_equal(tern_loader_seek(loader, &position), TERN_ERR_ARGUMENT);
     tern_error_clear();
+    position = (tern_position_t){ .step = 3, .samples = 15 }; /* of batches of 5 */
+    assert_int_equal(tern_loader_seek(loader, &position), TERN_ERR_ARGUMENT);
+    assert_non_null(strstr(tern_error_text(), "step 3 with 15 samples is not in a pass of 11"));
+    tern_error_clear();
+    position = (tern_position_t){ .step = 11, .samples = SAMPLES }; /* at its end */
+    assert_int_equal(tern_loader_seek(loader, &position), TERN_OK);
     tern_loader_close(loader);
     tern_dataset_free(dataset);
 }
@@ -528,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_pending_error_ends_the_loop),
         cmocka_unit_test(test_reports_are_means_by_name),
         cmocka_unit_test(test_seek_goes_on_bit_for_bit),
+        cmocka_unit_test(test_position_is_stored_over_another),
         cmocka_unit_test(test_seek_refuses_other_passes),
         cmocka_unit_test(test_progress_is_ten_lines_off_a_terminal),
         cmocka_unit_test(test_nothing_is_written_unasked),

@@ -198,8 +198,39 @@ static void test_line_is_due_ten_times_a_second_and_at_the_end(void **state)
     assert_false(data_progress_is_due(&progress, 1, 100, 5.09));
     assert_true(data_progress_is_due(&progress, 1, 100, 5.11));
     assert_true(data_progress_is_due(&progress, 100, 100, 5.01));
+    progress.drawn = 100;
+    assert_false(data_progress_is_due(&progress, 100, 100, 9));
+    data_progress_rewind(&progress);
+    assert_true(data_progress_is_due(&progress, 100, 100, 9));
     progress.is_on = false;
     assert_false(data_progress_is_due(&progress, 100, 100, 9));
+}
+
+/* Who asks once more at the end gets no second line, and who goes back to the beginning gets new ones. */
+static void test_pass_is_shown_once(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    terminal t;
+    tern_batch b;
+    tern_dataset *data = tern_dataset_from_tensors(tern_zeros(TERN_SHAPE(4, 2)));
+    for (int is_dumb = 0; is_dumb < 2; is_dumb++) {
+        terminal_open(&t, 100, is_dumb ? "dumb" : "xterm", "C");
+        tern_loader *loader = tern_loader_open(data, .batch = 4, .progress = true, .label = "pass");
+        const tern_position_t begin = tern_loader_position(loader);
+        for (int pass = 0; pass < 2; pass++) {
+            assert_true(tern_loader_next(loader, &b));
+            for (int i = 0; i < 3; i++)
+                assert_false(tern_loader_next(loader, &b));
+            assert_int_equal(tern_loader_seek(loader, &begin), TERN_OK);
+        }
+        tern_loader_close(loader);
+        terminal_close(&t);
+        assert_non_null(strstr(t.rows[0], "100%"));
+        assert_non_null(strstr(t.rows[1], "100%"));
+        assert_string_equal(t.rows[2], "");
+    }
+    tern_dataset_free(data);
 }
 
 /* A loader's own pass: to its end, or closed before, the next line of output has its own. */
@@ -239,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_dumb_terminal_gets_plain_lines),
         cmocka_unit_test(test_speed_that_is_not_known_is_left_out),
         cmocka_unit_test(test_line_is_due_ten_times_a_second_and_at_the_end),
+        cmocka_unit_test(test_pass_is_shown_once),
         cmocka_unit_test(test_pass_of_a_loader_ends_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
