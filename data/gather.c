@@ -121,14 +121,27 @@ static void gather_part(const tern_dataset *dataset, const data_part *part, cons
     }
 }
 
+/* A callback's bools are 0 or not 0 (a mask of 255s), those of tensors 0 or 1. */
+static void clean_bools(const data_part *part, uint8_t *row)
+{
+    for (int64_t i = 0; part->dtype == TERN_BOOL && i < part->numel; i++) {
+        row[i] = row[i] != 0;
+    }
+}
+
 static int64_t gather_callback(const tern_dataset *dataset, const int64_t *order, int64_t first,
                                int64_t count, uint8_t *x, uint8_t *y)
 {
     for (int64_t i = 0; i < count; i++) {
         int64_t sample = order ? order[i] : first + i;
+        uint8_t *x_row = x + i * dataset->x.row_bytes;
         uint8_t *y_row = dataset->has_y ? y + i * dataset->y.row_bytes : NULL;
-        if (!dataset->fetch(dataset->user, sample, x + i * dataset->x.row_bytes, y_row)) {
+        if (!dataset->fetch(dataset->user, sample, x_row, y_row)) {
             return sample;
+        }
+        clean_bools(&dataset->x, x_row);
+        if (y_row) {
+            clean_bools(&dataset->y, y_row);
         }
     }
     return -1;

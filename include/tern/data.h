@@ -105,9 +105,9 @@ TERN_API tern_dataset *tern_dataset_from_tensors_at(tern_site_t site,
 #define tern_dataset_from_tensors(...) \
     tern_dataset_from_tensors_at(TERN_HERE, TERN_OPTIONS_(tern_dataset_args, __VA_ARGS__))
 
-/* Writes sample `index` (0 .. count-1) row-major into x and y; false: its batch fails with an error
- * that names the sample. Called by worker threads, several at once, when the loader has more than
- * one; from such a thread no tern function may be called. */
+/* Writes sample `index` (0 .. count-1) row-major into x and y, bools as 0 or not 0; false: its batch
+ * fails with an error that names the sample. Called by worker threads, several at once, when the loader
+ * has more than one; from such a thread no tern function may be called. */
 typedef bool (*tern_sample_fn)(void *user, int64_t index, void *x, void *y);
 
 typedef struct tern_callback_args {

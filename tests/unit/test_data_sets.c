@@ -378,6 +378,28 @@ static void test_callback_makes_samples_and_is_released_once(void **state)
     assert_int_equal(user, 99);
 }
 
+/* 0, 85, 170, 255: a mask as image files have it. */
+static bool fetch_mask(void *user, int64_t index, void *x, void *y)
+{
+    (void)user;
+    *(uint8_t *)x = *(uint8_t *)y = (uint8_t)(85 * index);
+    return true;
+}
+
+static void test_bools_of_a_callback_are_0_or_1(void **state)
+{
+    (void)state;
+    tern_dataset *dataset =
+        tern_dataset_from_callback(4, fetch_mask, TERN_SHAPE(1), TERN_SCALAR_SHAPE,
+                                   .x_dtype = TERN_BOOL, .y_dtype = TERN_BOOL);
+    tern_batch b;
+    first_batch(dataset, 4, &b);
+    assert_memory_equal(tern_data(b.x), "\0\1\1\1", 4);
+    assert_memory_equal(tern_data(b.y), "\0\1\1\1", 4);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
 /* Sample 2 fails twice, then no more. */
 static bool fetch_in_vain(void *user, int64_t index, void *x, void *y)
 {
@@ -460,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_images_are_normalised_by_zeros),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
         cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
+        cmocka_unit_test(test_bools_of_a_callback_are_0_or_1),
         cmocka_unit_test(test_failed_batch_is_the_next_one_again),
         cmocka_unit_test(test_bad_callbacks_are_refused),
         cmocka_unit_test(test_what_failed_is_passed_through),
