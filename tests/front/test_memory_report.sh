@@ -53,6 +53,8 @@ expect 0 'tern 0.' "$tern" --version
 expect 2 "'nonsense' is no command" "$tern" nonsense
 expect 2 "'nonsense' is no command" "$tern" help nonsense
 expect 2 "'x' is one argument too many" "$tern" version x
+expect 2 'tern help version says how it is used' "$tern" --version x
+expect 2 "'x' is one argument too many" "$tern" help env x
 for command in version env 'explain ok' help 'help env'; do
     # shellcheck disable=SC2016
     expect 1 'tern: cannot write to stdout: No space left' \

@@ -81,6 +81,8 @@ static int unknown(const char *name)
 
 static int run_help(int argc, char **argv)
 {
+    if (argc > 2)
+        return command_usage(help_command.name, "'%s' is one argument too many", argv[2]);
     if (argc < 2) {
         list_commands(stdout);
         return COMMAND_OK;
@@ -95,7 +97,7 @@ static int run_help(int argc, char **argv)
 static int run_version(int argc, char **argv)
 {
     if (argc > 1)
-        return command_usage(argv[0], "'%s' is one argument too many", argv[1]);
+        return command_usage(version_command.name, "'%s' is one argument too many", argv[1]);
     printf("tern %d.%d.%d\n", TERN_VERSION_MAJOR, TERN_VERSION_MINOR, TERN_VERSION_PATCH);
     return COMMAND_OK;
 }
