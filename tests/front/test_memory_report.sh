@@ -83,6 +83,8 @@ report 1 "not JSON at line 1, column 1: 'root:x:0:0:" 'root:x:0:0:root:/root:/bi
 '
 report 1 'not JSON at line 2, column 12' '{"segments":
           [nonsense]}'
+report 1 'something follows the snapshot at line 2, column 1: one file holds one' '{"segments":[]}
+[]'
 printf '\200\004snapshot' >pickle
 expect 1 'pickle: a pickle, not JSON: in Python' "$tern" memory-report pickle
 printf '\037\213\010snapshot' >packed
@@ -117,6 +119,8 @@ report 1 'segments[0].device is neither a number nor a name' \
 
 # ---- good ones ----
 
+report 0 'from 0 segments' '[]
+'
 report 0 'in.html: ' '{"segments":[]}'
 page 'The snapshot is empty'
 report 0 'from 1 segments, 2 blocks, 0 events' "[{$segment,\"blocks\":[

@@ -336,21 +336,39 @@ static bool is_cut(const char *text, const char *end, const char *at)
     return end == text || at >= end - 1 || (end[-1] != '}' && end[-1] != ']');
 }
 
-static void not_json(const char *text, int64_t bytes, const char *at, char *error)
+/* Of `at` in the text: "line 3, column 7". */
+static const char *place_of(const char *text, const char *at, char place[64])
 {
-    if (is_cut(text, text + bytes, at)) {
-        snprintf(error, SNAPSHOT_ERROR_BYTES,
-                 "the JSON breaks off after %lld bytes: a truncated file?", (long long)bytes);
-        return;
-    }
     int64_t line = 1, column = 1;
     for (const char *c = text; c < at; c++) {
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
+    snprintf(place, 64, "line %lld, column %lld", (long long)line, (long long)column);
+    return place;
+}
+
+static void not_json(const char *text, int64_t bytes, const char *at, char *error)
+{
+    char place[64];
+    if (is_cut(text, text + bytes, at)) {
+        snprintf(error, SNAPSHOT_ERROR_BYTES,
+                 "the JSON breaks off after %lld bytes: a truncated file?", (long long)bytes);
+        return;
+    }
     const int shown = (int)(text + bytes - at < 20 ? text + bytes - at : 20);
-    snprintf(error, SNAPSHOT_ERROR_BYTES, "not JSON at line %lld, column %lld: '%.*s'",
-             (long long)line, (long long)column, shown, at);
+    snprintf(error, SNAPSHOT_ERROR_BYTES, "not JSON at %s: '%.*s'", place_of(text, at, place),
+             shown, at);
+}
+
+/* A second snapshot behind the first would not be reported, and nobody would know. */
+static bool is_alone(reader *r, const char *text, const char *end, const char *at)
+{
+    char place[64];
+    while (at < end && *at != '\0' && strchr(" \t\r\n", *at) != NULL)
+        at++;
+    return at == end || wrong(r, "something follows the snapshot at %s: one file holds one",
+                              place_of(text, at, place));
 }
 
 static bool read_document(reader *r, const cJSON *root)
@@ -376,7 +394,7 @@ bool snapshot_parse(const char *text, int64_t bytes, snapshot *out,
         not_json(text, bytes, end, error);
         return false;
     }
-    const bool done = read_document(&r, root);
+    const bool done = is_alone(&r, text, text + bytes, end) && read_document(&r, root);
     cJSON_Delete(root);
     if (!done)
         snapshot_free(out);
