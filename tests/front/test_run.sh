@@ -26,6 +26,16 @@ expect() {
     fi
 }
 
+# expect_unbuilt STATUS TEXT COMMAND...: as expect; a wrong argument is found out before a build of minutes.
+expect_unbuilt() {
+    expect "$@"
+    if grep -q cmake "$work/output"; then
+        shift 2
+        echo "run: '$*' builds before it looks at its arguments"
+        failed=1
+    fi
+}
+
 # stub NAME LINE...: a command of that name.
 stub() {
     name=$1
@@ -109,6 +119,13 @@ expect 2 'usage: ./run test [full]' "$run" test full more
 expect 2 "unknown command '--version'" "$run" --version
 expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhere
 expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhere ../bookworm demo
+stub dpkg-query 'exit 1'
+expect 2 'usage: ./run elsewhere' "$run" elsewhere mars
+if grep -q deps "$work/output"; then
+    echo "run: elsewhere installs packages before it looks at its arguments"
+    failed=1
+fi
+stub dpkg-query 'echo installed'
 stub id 'echo 1000'
 expect 1 'call it as root' "$run" elsewhere trixie
 expect 0 '' test ! -e "$tree/build/elsewhere"
@@ -118,14 +135,13 @@ for command in build test bench install gpu-check demo clean deps lint; do
 done
 expect 0 '' test -d "$tree/build/release"
 expect 2 "gpu-check: unknown option '--all': the first argument is a folder" "$run" gpu-check --all
+expect_unbuilt 2 "demo: unknown option '--all'" "$run" demo --all
+expect_unbuilt 2 "demo: one folder at a time, not '$work/else where/more', too" "$run" demo mnist more
+expect_unbuilt 1 "demo: '$work/else where/nowhere' does not hold" "$run" demo nowhere -- --steps 3
 mkdir "$tree/bench"
 : >"$tree/bench/bench_ops.c"
-expect 2 "bench: 'opps' is none of ops" "$run" bench ops opps
-expect 2 'usage: ./run test [full]' "$run" test more
-if grep -q cmake "$work/output"; then
-    echo "run: a wrong argument is found out after the build"
-    failed=1
-fi
+expect_unbuilt 2 "bench: 'opps' is none of ops" "$run" bench ops opps
+expect_unbuilt 2 'usage: ./run test [full]' "$run" test more
 for jobs in 0 -3 x 1.5; do
     expect 2 "TERN_JOBS is '$jobs', not a number from 1" env TERN_JOBS=$jobs "$run" build
 done

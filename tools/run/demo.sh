@@ -1,10 +1,15 @@
 #!/bin/sh
 # Trains the convolutional example for one epoch and shows digits with its answers; says which data
 # it used.
-# usage: demo.sh [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by ./run demo, in
-# the checkout.
+# usage: demo.sh [--check] [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by ./run demo,
+# in the checkout. --check ends before anything is done, when no argument is wrong.
 set -eu
 
+check=no
+if [ "${1:-}" = --check ]; then
+    check=yes
+    shift
+fi
 fetch=ask
 folder=
 while [ $# -gt 0 ]; do
@@ -19,7 +24,13 @@ while [ $# -gt 0 ]; do
         echo "demo: unknown option '$1' (--fetch, --digits, or a folder)" >&2
         exit 2
         ;;
-    *) folder=$1 ;;
+    *)
+        [ -z "$folder" ] || {
+            echo "demo: one folder at a time, not '$1', too" >&2
+            exit 2
+        }
+        folder=$1
+        ;;
     esac
     shift
 done
@@ -57,13 +68,15 @@ may_fetch() {
     case $answer in n* | N*) return 1 ;; esac
 }
 
+if [ -n "$folder" ] && ! has_mnist "$folder"; then
+    echo "demo: '$folder' does not hold the four MNIST files (train- and t10k-," \
+        "images-idx3-ubyte and labels-idx1-ubyte, with or without .gz)" >&2
+    echo "  try ./run demo --fetch, which fetches them, or --digits, which needs none" >&2
+    exit 1
+fi
+[ $check = no ] || exit 0
 if [ -n "$folder" ]; then
-    if ! has_mnist "$folder"; then
-        echo "demo: '$folder' does not hold the four MNIST files (train- and t10k-," \
-            "images-idx3-ubyte and labels-idx1-ubyte, with or without .gz)" >&2
-        echo "  try ./run demo --fetch, which fetches them, or --digits, which needs none" >&2
-        exit 1
-    fi
+    :
 elif [ "$fetch" != never ] && find_mnist; then
     :
 elif may_fetch; then

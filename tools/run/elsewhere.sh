@@ -46,6 +46,7 @@ root=build/elsewhere/$system
 
 if [ $inside = no ]; then
     [ "$(id -u)" = 0 ] || die "call it as root: another root folder and mounts are for root alone"
+    sh tools/run/deps.sh --quiet elsewhere
     exec unshare --mount sh "$0" --inside "$system" "$@"
 fi
 
