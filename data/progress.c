@@ -157,7 +157,10 @@ void data_progress_start(data_progress *progress, bool is_on, const char *label)
     const char *term = getenv("TERM");
     progress->is_terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     progress->has_utf8 = locale_has_utf8();
-    snprintf(progress->label, sizeof progress->label, "%s", label ? label : "");
+    progress_line line = { .length = 0 };
+    add(&line, "%s", label ? label : "");
+    cut(&line, PROGRESS_LABEL_BYTES - 1);
+    memcpy(progress->label, line.text, (size_t)line.length + 1);
 }
 
 bool data_progress_is_due(const data_progress *progress, int64_t step, int64_t steps, double now)

@@ -174,7 +174,7 @@ typedef struct tern_loader_args {
     int64_t epoch_steps;       /* ends the pass after this many batches; default: all */
     bool progress;     /* say on stderr how far it is: a bar on a terminal, else about ten lines */
     bool quiet;        /* no progress after all */
-    const char *label; /* what progress lines begin with, e.g. "epoch 2/3"; copied */
+    const char *label; /* what progress lines begin with, e.g. "epoch 2/3"; 47 bytes are copied */
     tern_augment_t augment; /* default: images as they are */
     /* Batches on the CPU come in page-locked memory (tern/memory.h), from which the program may copy
      * without waiting; an error without a device that reads such memory. Batches for a CUDA device

@@ -190,6 +190,24 @@ static void test_speed_that_is_not_known_is_left_out(void **state)
     assert_string_equal(t.rows[0], "epoch 1/3: 12%, step 12 of 100, loss 1.2500, 4.0 s");
 }
 
+static void test_label_is_cut_between_characters(void **state)
+{
+    (void)state;
+    data_progress progress;
+    char label[62] = { 0 };
+    for (int i = 0; i < 30; i++)
+        memcpy(label + 2 * i, "\xc3\xa4", 2); /* two bytes each: 47 would end within one */
+    data_progress_start(&progress, true, label);
+    assert_int_equal(strlen(progress.label), 46);
+    label[0] = 'a';
+    label[1] = 'b';
+    label[46] = '\0';
+    data_progress_start(&progress, true, label);
+    assert_string_equal(progress.label, label);
+    data_progress_start(&progress, true, NULL);
+    assert_string_equal(progress.label, "");
+}
+
 static void test_line_is_due_ten_times_a_second_and_at_the_end(void **state)
 {
     (void)state;
@@ -269,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_line_fits_any_terminal),
         cmocka_unit_test(test_dumb_terminal_gets_plain_lines),
         cmocka_unit_test(test_speed_that_is_not_known_is_left_out),
+        cmocka_unit_test(test_label_is_cut_between_characters),
         cmocka_unit_test(test_line_is_due_ten_times_a_second_and_at_the_end),
         cmocka_unit_test(test_pass_is_shown_once),
         cmocka_unit_test(test_pass_of_a_loader_ends_its_line),
