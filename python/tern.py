@@ -142,16 +142,17 @@ def _site():
         frame = frame.f_back
     key = (frame.f_code.co_filename, frame.f_lineno)
     if key not in _sites:
-        _sites[key] = ctypes.create_string_buffer(f"{os.path.basename(key[0])}:{key[1]}".encode())
+        place = f"{os.path.basename(key[0])}:{key[1]}".encode(errors="backslashreplace")
+        _sites[key] = ctypes.create_string_buffer(place)
     return ctypes.cast(_sites[key], ctypes.c_char_p)
 
 
 def _check(kind=Error):
     """Raises what is pending, and clears it."""
     if _lib.tern_failed():
-        text = _lib.tern_error_text().decode()
+        text = _lib.tern_error_text()
         _lib.tern_error_clear()
-        raise kind(text)
+        raise kind(text.decode(errors="backslashreplace"))  # a path need not be UTF-8
 
 
 def _owned(function, *arguments, kind=Error):

@@ -75,6 +75,15 @@ class Files(unittest.TestCase):
                 with self.assertRaisesRegex(tern.Error, "test_tern.py:.*load: a NUL in the path"):
                     tern.load(odd)
 
+    def test_names_of_files_need_not_be_utf8(self):
+        with self.assertRaisesRegex(tern.Error, r"nowhere\\xff: cannot open: No such file"):
+            tern.load(b"nowhere\xff")
+        self.assertFalse(tern._lib.tern_failed())
+        code = compile("tern.load('nowhere')", os.fsdecode(b"odd\xff.py"), "exec")
+        with self.assertRaisesRegex(tern.Error, r"^odd\\udcff.py:1: state_load: nowhere"):
+            exec(code)
+        self.assertFalse(tern._lib.tern_failed())
+
     def test_what_is_no_text_is_named(self):
         golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
         one = tern.load(os.path.join(golden, "python_dtypes.safetensors"))["int32"]
