@@ -91,6 +91,7 @@ typedef struct example {
     int64_t pass_steps;  /* of a whole epoch; before the plan is made: at most, 0: no limit */
     int64_t epoch;       /* that is on, from 0 */
     int64_t steps_done;  /* in all epochs */
+    int64_t skipped;     /* of them, before --load: for gradients that overflowed */
     tern_position_t cut; /* where --steps ended the epoch that is on */
     bool is_cut;
     double score; /* of the last epoch: accuracy or loss; negative: not measured */
@@ -172,6 +173,8 @@ void example_show(tern_module *net, tern_dataset *test, tern_dev_t device, int64
 bool example_write_json(const example *run);
 /* Whether all that was printed so far could be written to stdout; false after a message. */
 bool example_arrived(const example *run);
+/* Steps of the whole run that the scaler left out. */
+int64_t example_skipped(const example *run);
 /* How many epochs have an entry. */
 int64_t example_entries(const example *run);
 

@@ -73,7 +73,7 @@ bool example_write_json(const example *run)
                             (double)tern_memory(used).peak_allocated_bytes);
     add_whole(root, "seed", run->seed);
     cJSON_AddStringToObject(root, "amp", run->amp);
-    cJSON_AddNumberToObject(root, "skipped_steps", (double)tern_scaler_skip_count(run->scaler));
+    cJSON_AddNumberToObject(root, "skipped_steps", (double)example_skipped(run));
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     if (!text) {

@@ -37,6 +37,9 @@ static void check_stored(const example *run)
         check_int(run, "run.epoch", 0,
                   stored_int(run, "run.epochs") - stored_int(run, "run.is_cut"));
     }
+    if (!tern_failed() && tern_state_get(run->loaded, "run.skipped")) { /* files of before: none */
+        check_int(run, "run.skipped", 0, stored_int(run, "run.steps_done"));
+    }
     if (tern_state_get_number(run->loaded, "run.lr", &lr) == TERN_OK && !(isfinite(lr) && lr > 0)) {
         tern_fail(TERN_ERR_FORMAT, "load", "'%s' holds no sound run: run.lr is %g, not above 0",
                   run->load, lr);
@@ -162,6 +165,9 @@ static void take_entries(example *run)
 {
     run->epoch = stored_int(run, "run.epoch");
     run->steps_done = stored_int(run, "run.steps_done");
+    if (tern_state_get(run->loaded, "run.skipped")) {
+        run->skipped = stored_int(run, "run.skipped");
+    }
     run->is_cut = stored_int(run, "run.is_cut") != 0;
     if (run->is_cut) {
         tern_position_restore(&run->cut, run->loaded, "loader");
@@ -235,6 +241,7 @@ static void store_run(const example *run)
                    tern_from_data(run->entries, TERN_SHAPE(count, 3), .dtype = TERN_F64));
     tern_state_set_int(state, "run.epoch", run->epoch);
     tern_state_set_int(state, "run.steps_done", run->steps_done);
+    tern_state_set_int(state, "run.skipped", example_skipped(run));
     tern_state_set_int(state, "run.is_cut", run->is_cut);
     tern_state_set_int(state, "run.epochs", run->epochs);
     tern_state_set_int(state, "run.batch", run->batch);
@@ -257,6 +264,11 @@ static void store_run(const example *run)
 int64_t example_entries(const example *run)
 {
     return run->epoch + run->is_cut;
+}
+
+int64_t example_skipped(const example *run)
+{
+    return run->skipped + tern_scaler_skip_count(run->scaler);
 }
 
 /* Of other data the plan is another, and the place in it none. */
@@ -375,10 +387,10 @@ int example_finish(example *run, tern_module *net, tern_dataset *test)
             example_score_text(run, score, sizeof score);
             printf("test %s after %lld steps\n", score, (long long)run->steps_done);
         }
-        if (tern_scaler_skip_count(run->scaler) > 0) {
-            printf("%lld steps were skipped, the last for %s\n",
-                   (long long)tern_scaler_skip_count(run->scaler),
-                   tern_scaler_overflowed(run->scaler));
+        if (example_skipped(run) > 0) {
+            const char *last = tern_scaler_overflowed(run->scaler); /* NULL: none since --load */
+            printf("%lld steps were skipped%s%s\n", (long long)example_skipped(run),
+                   last ? ", the last for " : "", last ? last : "");
         }
         example_show(net, test, run->device, run->show);
     }

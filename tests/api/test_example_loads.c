@@ -143,6 +143,7 @@ static void test_values_that_no_run_has_are_refused(void **state)
                 { "run.is_cut", INT64_MIN, "run.is_cut is -9223372036854775808, not 0 to 1" },
                 { "run.steps_done", -1, "run.steps_done is -1, not 0 to" },
                 { "run.steps_done", 3, "run.steps_done is 3, with 0 epochs of 20 steps and 2 of" },
+                { "run.skipped", 3, "run.skipped is 3, not 0 to 2" },
                 { "loader.step", INT64_MAX,
                   "with 0 epochs of 20 steps and 9223372036854775807 of" } };
     const double rates[] = { 0, -1, (double)NAN, (double)INFINITY };

@@ -337,6 +337,22 @@ static void test_half_precision_goes_on_bit_for_bit(void **state)
     example_says(example_err, "--amp off differs from the fp16 of the run in 'part.run'");
 }
 
+/* A rate that overflows f16 at the second step; the scaler counts its own session's alone. */
+static void test_skipped_steps_are_those_of_the_whole_run(void **state)
+{
+    (void)state;
+    char text[EXAMPLE_TEXT_BYTES];
+    example_expect(0, "mlp_mnist",
+                   "--data . --amp fp16 --lr 1e30 --epochs 1 --batch 30 --steps 4 --save part.run");
+    example_says(example_out, "3 steps were skipped, the last for ");
+    example_expect(0, "mlp_mnist", "--load part.run --steps 4 --json none.json");
+    example_says(example_out, "3 steps were skipped\n");
+    example_expect(0, "mlp_mnist", "--load part.run --steps 6 --json r.json");
+    example_says(example_out, "5 steps were skipped, the last for ");
+    example_read("r.json", text);
+    example_says(text, "\"skipped_steps\":\t5");
+}
+
 static void test_run_cut_between_epochs_goes_on_bit_for_bit(void **state)
 {
     (void)state;
@@ -422,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_run_cut_in_an_epoch_goes_on_bit_for_bit),
         cmocka_unit_test(test_images_that_are_moved_go_on_bit_for_bit),
         cmocka_unit_test(test_half_precision_goes_on_bit_for_bit),
+        cmocka_unit_test(test_skipped_steps_are_those_of_the_whole_run),
         cmocka_unit_test(test_run_cut_between_epochs_goes_on_bit_for_bit),
         cmocka_unit_test(test_run_that_goes_on_has_no_speed_at_first),
         cmocka_unit_test(test_run_may_be_cut_twice_in_one_epoch),
