@@ -254,7 +254,8 @@ static bool read_length(tern_site_t site, const tern_safetensors *file, size_t *
         length > TERN_SAFETENSORS_HEADER_LIMIT || length > (uint64_t)file->source.bytes - 8;
     if (too_long && is_torch_file(head))
         return bad(site, file,
-                   "no safetensors file, but one of torch.save\n  try in Python: "
+                   "no safetensors file, but one of torch.save, or another archive (.npz)\n"
+                   "  try in Python: "
                    "safetensors.torch.save_file(net.state_dict(), path)",
                    NULL);
     if (too_long)
