@@ -24,6 +24,7 @@ typedef struct last_failure {
     tern_status_t status; /* of the pending one */
     tern_oom_info_t info;
     bool by_fraction;
+    int64_t wanted, less;         /* as core_alloc_failure has them */
     char why[CORE_MESSAGE_BYTES]; /* the device's words, or "" */
 } last_failure;
 
@@ -106,17 +107,6 @@ static int64_t positive(int64_t n)
     return n > 0 ? n : 0;
 }
 
-/* Room left for a new segment once the cache is empty; -1 where it is not known. */
-static int64_t room(const tern_oom_info_t *info)
-{
-    int64_t left = info->free_bytes;
-    if (info->allowed_bytes >= 0) {
-        const int64_t allowed = positive(info->allowed_bytes - info->reserved_bytes);
-        left = left < 0 || allowed < left ? allowed : left;
-    }
-    return left < 0 ? -1 : left + info->returnable_bytes;
-}
-
 /* A device that others have filled cannot even be opened, so nothing that this process holds counts. */
 static void note_words(tern_thread *self)
 {
@@ -144,12 +134,12 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
                                .returnable_bytes = failure->returnable,
                                .fragmented_bytes = failure->inactive_split,
                                .other_processes_bytes = -1,
-                               .missing_bytes = -1 };
+                               .missing_bytes = failure->missing };
+    last.wanted = failure->wanted;
+    last.less = failure->less;
     if (info->total_bytes >= 0)
         info->other_processes_bytes =
             positive(info->total_bytes - info->free_bytes - info->reserved_bytes);
-    if (room(info) >= 0)
-        info->missing_bytes = positive(info->segment_bytes - room(info));
     if (dev.kind == TERN_KIND_CPU)
         info->allocated_bytes = core_tally_bytes(); /* blocks in threads' lists are no tensors */
     note_words(core_self());
@@ -173,6 +163,8 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     last.known = true;
     last.status = TERN_ERR_OOM;
     last.by_fraction = false;
+    last.wanted = bytes;
+    last.less = 0;
     last.why[0] = '\0';
     last.info = (tern_oom_info_t){ .device = dev,
                                    .site = site,
@@ -194,7 +186,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     if (a != NULL)
         fill_sites(&last.info, a);
     if (core_cpu_info(&last.info.free_bytes, &last.info.total_bytes) == TERN_OK)
-        last.info.missing_bytes = positive(bytes - last.info.free_bytes);
+        last.less = last.info.missing_bytes = positive(bytes - last.info.free_bytes);
 }
 
 bool tern_oom_info(tern_oom_info_t *out_info)
@@ -230,7 +222,10 @@ static void say_head(core_text *text, const tern_oom_info_t *info)
     core_text_add(text, "out of memory on %s: %s (%lld bytes) were asked for",
                   tern_dev_name(info->device, name), size_text(info->requested_bytes, size),
                   (long long)info->requested_bytes);
-    if (info->segment_bytes > info->requested_bytes)
+    if (last.wanted != info->segment_bytes)
+        core_text_add(text, ", for which the device would give whole pages, %s of them",
+                      size_text(last.wanted, size));
+    else if (info->segment_bytes > info->requested_bytes)
         core_text_add(text, ", for which the device would give a segment of %s",
                       size_text(info->segment_bytes, size));
     core_text_add(text, "\n");
@@ -345,8 +340,8 @@ static void say_change(core_text *text, const tern_oom_info_t *info)
         core_text_add(text, "  to fit: there is enough, but not in one piece");
     else
         core_text_add(text, "  to fit: ask for less");
-    if (missing > 0 && missing < info->requested_bytes)
-        core_text_add(text, ", or ask for %s less", size_text(missing, size));
+    if (last.less > 0 && last.less < info->requested_bytes)
+        core_text_add(text, ", or ask for %s less", size_text(last.less, size));
     if (last.by_fraction && info->total_bytes > 0 && enough(info) <= 1)
         core_text_add(text, "; or a memory fraction of %.2f", enough(info));
     core_text_add(text, ": a smaller batch, scopes that end earlier (TERN_SCOPE)");

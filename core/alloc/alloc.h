@@ -111,6 +111,9 @@ typedef struct core_alloc_failure {
     int64_t largest_free;   /* of free blocks of that stream and pool kind */
     int64_t returnable;     /* what empty_cache would give back */
     int64_t inactive_split; /* free but held by live neighbours: fragmentation */
+    int64_t wanted;         /* of the device: the segment, or pages of an expandable one */
+    int64_t missing;        /* so much more room, and it had fit; 0: there is room, scattered */
+    int64_t less;           /* a request smaller by this had fit; 0: of none that is known */
     bool by_fraction;       /* the memory fraction refused it, not the device */
 } core_alloc_failure;
 

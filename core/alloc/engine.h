@@ -336,6 +336,9 @@ void segments_collect(core_alloc *a); /* M042-M044 */
 /* M079: maps pages until `size` bytes follow each other; the block is in no list. */
 tern_status_t expandable_alloc(core_alloc *a, shard *s, int kind, int64_t size, tern_site_t site,
                                block **out_block);
+/* Bytes of a page, and of the pages that expandable_alloc would map. */
+int64_t expandable_page(core_alloc *a, int kind);
+int64_t expandable_wanted(core_alloc *a, const shard *s, int kind, int64_t size);
 /* Unmaps the whole pages of a free block that is in its list. *out_gone: the segment ended with it. */
 tern_status_t expandable_trim(core_alloc *a, block *b, bool *out_gone);
 /* Unmaps everything and gives the address range back (at the end). */
@@ -370,7 +373,7 @@ static inline void trace(core_alloc *a, core_alloc_action action, const shard *s
 /* The whole sequence M026, without locks. */
 core_alloc_block *request_run(core_alloc *a, void *stream, int64_t bytes, tern_site_t site,
                               core_alloc_failure *out_failure);
-/* Numbers for a request that failed. */
+/* Numbers for a request that failed, of a failure that has its own: requested, segment. */
 void failure_fill(core_alloc *a, const shard *s, int kind, core_alloc_failure *failure);
 
 core_alloc_block *uncached_alloc(core_alloc *a, void *stream, int64_t bytes, tern_site_t site,

@@ -54,10 +54,15 @@ static tern_status_t pages_map(core_alloc *a, segment *seg, int64_t first, int64
 
 /* ---- segments --------------------------------------------------------------------------------------- */
 
+int64_t expandable_page(core_alloc *a, int kind)
+{
+    return round_up(kind == SMALL ? SMALL_SEGMENT : a->settings.large_segment_bytes,
+                    a->vmm.granularity(a->raw.context));
+}
+
 static tern_status_t new_segment(core_alloc *a, shard *s, int kind, int64_t size, block **out_block)
 {
-    const int64_t page = round_up(kind == SMALL ? SMALL_SEGMENT : a->settings.large_segment_bytes,
-                                  a->vmm.granularity(a->raw.context));
+    const int64_t page = expandable_page(a, kind);
     const int64_t device = device_total(a);
     const int64_t memory = device > 0 ? device / 8 * 9 : INT64_C(1) << UNKNOWN_TOTAL_SHIFT;
     const int64_t pages = round_up(memory, page) / page;
@@ -182,6 +187,18 @@ tern_status_t expandable_alloc(core_alloc *a, shard *s, int kind, int64_t size, 
     list_erase(&s->list[kind], b);
     *out_block = b;
     return TERN_OK;
+}
+
+int64_t expandable_wanted(core_alloc *a, const shard *s, int kind, int64_t size)
+{
+    const block *b = find_room(s, kind, size);
+    if (b == NULL)
+        return round_up(size, expandable_page(a, kind));
+    int64_t bytes = 0;
+    for (; size > 0; size -= b->pub.size, b = b->next)
+        if (!b->mapped)
+            bytes += size < b->pub.size ? round_up(size, b->segment->page_bytes) : b->pub.size;
+    return bytes;
 }
 
 /* ---- shrinking --------------------------------------------------------------------------------------- */

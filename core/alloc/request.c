@@ -210,6 +210,45 @@ static core_alloc_block *finish(request *r)
     return &b->pub;
 }
 
+static int64_t positive(int64_t n)
+{
+    return n > 0 ? n : 0;
+}
+
+/* Left for what is new once the cache is empty; -1 where it is not known. */
+static int64_t room(const core_alloc_failure *f)
+{
+    int64_t left = f->device_free;
+    if (f->allowed >= 0) {
+        const int64_t allowed = positive(f->allowed - f->reserved);
+        left = left < 0 || allowed < left ? allowed : left;
+    }
+    return left < 0 ? -1 : left + f->returnable;
+}
+
+/* `wanted`: of the device; it falls in steps when the request does. */
+static void fill_missing(core_alloc_failure *f, int64_t wanted, int64_t step)
+{
+    const int64_t left = room(f);
+    f->wanted = wanted;
+    f->missing = left < 0 ? -1 : positive(wanted - left);
+    f->less = (positive(f->missing) + step - 1) / step * step;
+}
+
+/* Pages, where there are such; else a segment, which is no smaller for a smaller request below LARGE_MIN. */
+static void fill_missing_of(const request *r, core_alloc_failure *f)
+{
+    core_alloc *a = r->a;
+    const bool pages = a->settings.expandable_segments && !r->by_fraction && !r->host_failed;
+    const int64_t wanted = pages ? expandable_wanted(a, r->shard, r->kind, r->size) : r->segment;
+    fill_missing(f, wanted, pages ? expandable_page(a, r->kind) : SEGMENT_STEP);
+    const int64_t rest = core_alloc_round(&a->settings, positive(r->bytes - f->less));
+    const int64_t least = core_alloc_segment_bytes(&a->settings, rest);
+    if (r->bytes <= f->less || (rest <= SMALL_LIMIT) != (r->kind == SMALL) ||
+        (!pages && least > wanted - f->missing))
+        f->less = 0;
+}
+
 static void fail(request *r, core_alloc_failure *failure)
 {
     core_alloc *a = r->a;
@@ -221,6 +260,7 @@ static void fail(request *r, core_alloc_failure *failure)
     failure_fill(a, r->shard, r->kind, failure);
     if (r->code != TERN_ERR_OOM)
         return;
+    fill_missing_of(r, failure);
     a->cold.num_ooms += !r->rejected;
     trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->size,
           r->site);
@@ -315,4 +355,5 @@ void failure_fill(core_alloc *a, const shard *s, int kind, core_alloc_failure *f
     f->largest_free = largest != NULL ? largest->pub.size : 0;
     f->returnable = returnable(a);
     f->private_pools = in_private_pools(a);
+    fill_missing(f, f->segment, 1);
 }

@@ -119,7 +119,8 @@ typedef struct tern_oom_info_t {
     int64_t returnable_bytes;      /* what tern_empty_cache would give back */
     int64_t fragmented_bytes;      /* free, but beside live blocks */
     int64_t other_processes_bytes; /* used on the device by others */
-    int64_t missing_bytes; /* the smallest change that would have let it fit: free this much */
+    /* The smallest change that would have let it fit: free this much. 0: there is room, but scattered. */
+    int64_t missing_bytes;
     int64_t site_count;
     tern_oom_site_t
         sites[TERN_OOM_SITES]; /* live bytes, as asked for, by the line that made them, largest

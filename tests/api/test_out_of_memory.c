@@ -125,6 +125,22 @@ static void test_out_of_memory_as_data(void **state) /* M028 */
     assert_int_equal(tern_memory_stat(dev0, "num_ooms"), ooms + 1);
 }
 
+/* "ask for that much less" holds: segments below 10 MiB have 20, however small the request. */
+static void test_a_smaller_request_is_advised_where_it_helps(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    (void)bytes_on(dev0, 50 * mib);
+    assert_null(bytes_on(dev0, 31 * mib + 1));
+    assert_error(TERN_ERR_OOM, "to fit: free 18.00 MiB more, or ask for 18.00 MiB less");
+    assert_null(bytes_on(dev0, 9 * mib));
+    assert_non_null(strstr(tern_error_text(), "to fit: free 6.00 MiB more: a smaller batch"));
+    tern_error_clear();
+    assert_null(bytes_on(dev0, 9 * mib - 6 * mib));
+    tern_error_clear();
+    assert_non_null(bytes_on(dev0, 31 * mib + 1 - 18 * mib));
+}
+
 typedef struct hoard {
     tern_tensor *kept[4];
     int count, asked;
@@ -344,6 +360,7 @@ int main(void)
         TEST(test_sizes_have_pytorchs_units),
         TEST(test_a_limit_of_the_process_is_named),
         TEST(test_out_of_memory_as_data),
+        TEST(test_a_smaller_request_is_advised_where_it_helps),
         TEST(test_a_callback_may_make_room),
         TEST(test_a_callback_that_always_says_again_ends),
         TEST(test_a_callback_s_own_request_is_not_reported),

@@ -196,6 +196,21 @@ static int refuse_what_is_larger_than_the_device(void)
     return 0;
 }
 
+/* 16 MiB are free, and a page has 20. */
+static int say_that_pages_are_missing(void)
+{
+    TERN_SCOPE;
+    tern_oom_info_t info;
+    EXPECT(floats(60 * mib) != NULL);
+    EXPECT(floats(3 * mib) == NULL);
+    EXPECT(tern_oom_info(&info) && info.free_bytes < 20 * mib && info.segment_bytes == 12 * mib);
+    EXPECT(info.missing_bytes == 20 * mib - info.free_bytes);
+    EXPECT(strstr(tern_error_text(), "would give whole pages, 20.00 MiB of them") != NULL);
+    EXPECT(strstr(tern_error_text(), "one piece") == NULL);
+    EXPECT(strstr(tern_error_text(), "ask for") == NULL); /* less takes a page, too */
+    return 0;
+}
+
 static int refuse_without_the_drivers_calls(void)
 {
     TERN_SCOPE;
@@ -250,6 +265,11 @@ static void test_too_large_requests_keep_no_addresses(void **state)
     (void)state;
     in_child(refuse_what_is_larger_than_the_device, NULL);
 }
+static void test_pages_that_are_missing_are_told(void **state)
+{
+    (void)state;
+    in_child(say_that_pages_are_missing, NULL);
+}
 static void test_each_call_fails_in_turn(void **state)
 {
     static const char *const calls[] = { "cuMemGetAllocationGranularity",
@@ -286,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_a_training_on_them_is_the_cpus),
         cmocka_unit_test(test_pages_that_go_leave_a_kernels_fault),
         cmocka_unit_test(test_too_large_requests_keep_no_addresses),
+        cmocka_unit_test(test_pages_that_are_missing_are_told),
         cmocka_unit_test(test_each_call_fails_in_turn),
         cmocka_unit_test(test_without_the_drivers_calls_they_are_refused),
     };
