@@ -137,6 +137,8 @@ int tern_dev_count(int kind)
 bool tern_dev_available(tern_dev_t dev)
 {
     const int count = tern_dev_count(dev.kind);
+    if (dev.kind == TERN_KIND_CPU)
+        return true;                       /* its index means nothing */
     return count > 0 && dev.index < count; /* -1: the current one, if there is any */
 }
 
@@ -196,16 +198,14 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
 tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev)
 {
     tern_thread *self = core_self();
-    if (dev.kind == TERN_KIND_CPU)
-        return TERN_OK;
-    if (dev.kind <= TERN_KIND_NONE || dev.kind >= TERN_KINDS || dev.index < 0)
-        return core_error(self, site, TERN_ERR_DEVICE, "tern_dev_set",
-                          "an explicit device index is needed");
-    if (count_of(dev.kind) > 0 && dev.index >= count_of(dev.kind)) {
-        bad_index(self, site, "tern_dev_set", dev);
-        return TERN_ERR_DEVICE;
-    }
-    self->current_index[dev.kind] = dev.index;
+    static const char what[] = "tern_dev_set";
+    tern_dev_t real;
+    if (dev.kind == TERN_KIND_NONE || (dev.kind > TERN_KIND_CPU && dev.index < 0))
+        return core_error(self, site, TERN_ERR_DEVICE, what, "an explicit device index is needed");
+    if (!core_dev_resolve(self, site, what, dev, &real))
+        return (tern_status_t)self->error_code;
+    if (dev.kind != TERN_KIND_CPU)
+        self->current_index[dev.kind] = dev.index;
     return TERN_OK;
 }
 

@@ -175,9 +175,8 @@ bool core_stream_name(tern_thread *self, tern_site_t site, const char *what, ter
     return true;
 }
 
-tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle)
+static tern_stream_t stream_of(tern_site_t site, const char *what, tern_dev_t dev, void *handle)
 {
-    static const char what[] = "stream_external";
     tern_thread *self = core_self();
     tern_stream_t stream = { .handle = handle };
     if (!core_dev_resolve(self, site, what, dev, &stream.device) ||
@@ -186,9 +185,14 @@ tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *ha
     return stream;
 }
 
+tern_stream_t tern_stream_external_at(tern_site_t site, tern_dev_t dev, void *handle)
+{
+    return stream_of(site, "stream_external", dev, handle);
+}
+
 tern_stream_t tern_default_stream_at(tern_site_t site, tern_dev_t dev)
 {
-    return tern_stream_external_at(site, dev, NULL);
+    return stream_of(site, "default_stream", dev, NULL);
 }
 
 int tern_stream_priority(tern_stream_t stream)

@@ -22,9 +22,10 @@ TERN_API int tern_dev_count(int kind);
 /* Can this device be used now? An index that is unset asks for any. Never fails. */
 TERN_API bool tern_dev_available(tern_dev_t dev);
 
-/* The calling thread's current index for dev's kind becomes dev's (D016-D020). The CPU, to which a request may
- * have resolved, changes nothing. CUDA's own current device of the thread is another thing: each call of tern's that
- * reaches a device sets it to that one, and leaves it, so a program with calls of CUDA's runtime sets it before them. */
+/* The calling thread's current index for dev's kind becomes dev's (D016-D020); a request for it, so an error where
+ * there is none under TERN_REQUIRE. The CPU, to which a request may have resolved, changes nothing. CUDA's own current
+ * device of the thread is another thing: each call of tern's that reaches a device sets it to that one, and leaves it, so
+ * a program with calls of CUDA's runtime sets it before them. */
 TERN_API tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev);
 #define tern_dev_set(dev) tern_dev_set_at(TERN_HERE, dev)
 /* The calling thread's current device of a kind; TERN_CPU for a kind that there is not. */

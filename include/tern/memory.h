@@ -180,7 +180,7 @@ TERN_API tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, voi
 typedef struct tern_memory_pool tern_memory_pool;
 typedef struct tern_memory_pool_args {
     size_t size_;
-    tern_dev_t device; /* required */
+    tern_dev_t device; /* default: tern_default_device() */
     bool use_on_oom;   /* requests outside the pool may take its free blocks before they fail */
 } tern_memory_pool_args;
 /* NULL after an error. */

@@ -24,7 +24,7 @@ typedef struct tern_stream {
 
 typedef struct tern_stream_args {
     size_t size_;
-    tern_dev_t device; /* required */
+    tern_dev_t device; /* default: tern_default_device() */
     int priority;      /* 0 or negative: more urgent; cut to what the device has */
 } tern_stream_args;
 /* tern_stream_from_pool(dev) or tern_stream_from_pool(dev, .priority = -1): the next of 32 streams of

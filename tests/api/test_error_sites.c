@@ -130,6 +130,7 @@ static void test_devices(void **state)
     FAILS_HERE(tern_dev_parse("gpu", &dev));
     tern_set_device_policy(TERN_REQUIRE);
     FAILS_HERE(tern_ones(TERN_SHAPE(2), .device = absent));
+    FAILS_AS("default_stream", (void)tern_default_stream(absent));
     FAILS_HERE(tern_plugin_load("/nowhere/libtern_none.so"));
 }
 

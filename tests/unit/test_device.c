@@ -96,6 +96,7 @@ static void test_counts_never_fail(void **state) /* D027, D032 */
     assert_int_equal(tern_dev_count(TERN_KIND_CUDA), 0);
     assert_int_equal(tern_dev_count(77), 0);
     assert_true(tern_dev_available(TERN_CPU));
+    assert_true(tern_dev_available(TERN_DEV_(TERN_KIND_CPU, 3))); /* tensors are made there, too */
     assert_no_error();
 }
 
@@ -117,6 +118,10 @@ static void test_setting_a_device_needs_an_index(void **state) /* D018 */
     assert_int_equal(tern_dev_set(TERN_CUDA(-1)), TERN_ERR_DEVICE);
     assert_error(TERN_ERR_DEVICE, "explicit device index");
     assert_int_equal(tern_dev_set(TERN_CPU), TERN_OK); /* what a request may resolve to */
+    assert_int_equal(tern_dev_set(TERN_DEV_(9, 0)), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE, "9 is no device kind");
+    assert_int_equal(tern_dev_set(TERN_EXT(0)), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE, "no device ext:0: 0 are visible");
 }
 
 static void test_without_cuda_a_request_falls_back_with_a_reason(void **state)
@@ -140,6 +145,8 @@ static void test_required_cuda_is_an_error(void **state)
     tern_set_device_policy(TERN_REQUIRE);
     assert_null(tern_zeros(TERN_SHAPE(2), .device = TERN_CUDA(0)));
     assert_error(TERN_ERR_DEVICE, "there is none");
+    assert_int_equal(tern_dev_set(TERN_CUDA(0)), TERN_ERR_DEVICE);
+    assert_error(TERN_ERR_DEVICE, "tern_dev_set: a CUDA device is required");
     (void)tern_dev_auto();
     assert_error(TERN_ERR_DEVICE, "required");
     tern_set_device_policy(TERN_CPU_ONLY);
