@@ -81,9 +81,14 @@ void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void
         return NULL;
     core_alloc_block *block =
         core_device_malloc(self, core_site(self, site), dev, bytes, on.handle);
-    if (block == NULL)
-        (void)core_oom_error(self, site, dev, bytes);
-    return block != NULL ? block->data : NULL;
+    if (block != NULL) {
+        block->lent = true;
+        return block->data;
+    }
+    const char *outer = tern_calling_begin(what);
+    (void)core_oom_error(self, site, dev, bytes);
+    tern_calling_end(outer);
+    return NULL;
 }
 
 tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
@@ -92,11 +97,14 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
     core_alloc *a = allocator_for(self, site, "memory_free", dev, &dev);
     if (a == NULL)
         return (tern_status_t)self->error_code;
-    core_alloc_block *block = data != NULL ? core_alloc_find(a, data) : NULL;
-    if (block != NULL)
-        core_device_free(self, dev, block);
-    if (block != NULL || data == NULL)
+    if (data == NULL)
         return TERN_OK;
+    core_alloc_block *block = core_alloc_find(a, data);
+    if (block != NULL && block->lent) { /* others are tensors' */
+        block->lent = false;
+        core_device_free(self, dev, block);
+        return TERN_OK;
+    }
     return core_error(self, site, TERN_ERR_ARGUMENT, "memory_free",
                       "invalid device pointer: %p was not given by tern_memory_alloc, or is free",
                       data);

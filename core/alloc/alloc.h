@@ -91,6 +91,8 @@ typedef struct core_alloc_block {
      * 0 while it rests; -1, the start value: nobody does. Written without a lock (core_alloc_front). */
     int64_t front_bytes;
     tern_site_t front_site;
+    bool
+        lent; /* for the owner's use: false at first, and to be false again when the block is freed */
 } core_alloc_block;
 
 static inline void core_alloc_front(core_alloc_block *block, int64_t bytes, tern_site_t site)

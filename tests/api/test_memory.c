@@ -201,6 +201,24 @@ static void test_bytes_for_other_libraries(void **state) /* M022 M063 */
     assert_no_error();
 }
 
+/* Memory that was freed is a tensor's by now, or always was: the block is the tensor's to end. */
+static void test_a_tensors_memory_is_not_freed(void **state)
+{
+    (void)state;
+    const tern_dev_t devices[] = { dev0, TERN_CPU };
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        void *data = tern_memory_alloc(devices[i], 40 * mib, NULL);
+        assert_int_equal(tern_memory_free(devices[i], data), TERN_OK);
+        tern_tensor *t = bytes_on(devices[i], 40 * mib);
+        assert_true(i == 0 || tern_data(t) == data);
+        const int64_t allocated = tern_memory(devices[i]).allocated_bytes;
+        assert_int_equal(tern_memory_free(devices[i], data), TERN_ERR_ARGUMENT);
+        assert_error(TERN_ERR_ARGUMENT, "was not given by tern_memory_alloc, or is free");
+        assert_int_equal(tern_memory(devices[i]).allocated_bytes, allocated);
+    }
+}
+
 static void test_another_stream_keeps_memory_active(void **state) /* M021 M056 S025-S027 */
 {
     (void)state;
@@ -404,6 +422,7 @@ int main(void)
         TEST(test_the_device_says_what_it_has),
         TEST(test_settings_of_one_device),
         TEST(test_bytes_for_other_libraries),
+        TEST(test_a_tensors_memory_is_not_freed),
         TEST(test_another_stream_keeps_memory_active),
         TEST(test_what_files_are_cached_in_is_free),
         TEST(test_a_pool_of_ones_own),
