@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/call.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/numerics.h"
@@ -55,19 +56,27 @@ static void host_forget(void)
     core_self()->message_code = TERN_OK;
 }
 
+/* The dispatcher says for which op. */
+static void *refuse_scratch(tern_thread *self, int64_t bytes)
+{
+    const char *why = "";
+    const bool used_up = self->error_code == TERN_ERR_OOM;
+    const tern_status_t code = used_up ? TERN_ERR_OOM : core_oom_take(&why);
+    self->error_code = TERN_OK;
+    if (used_up)
+        (void)host_fail(code, "no memory for %lld bytes of scratch space", (long long)bytes);
+    else
+        (void)host_fail(code, "%s", why);
+    return NULL;
+}
+
 /* Scratch is a tensor of the thread's scratch list, which the dispatcher empties after the kernel. */
 static void *host_scratch(const tern_call *call, int64_t bytes)
 {
     tern_thread *self = core_self();
     tern_tensor *t = core_tensor_new(self, self->site, call->dev, TERN_U8, 1, &(int64_t){ bytes });
-    if (t == NULL) {
-        if (self->error_code == TERN_ERR_OOM) { /* the dispatcher says for which op */
-            (void)host_fail(TERN_ERR_OOM, "no memory for %lld bytes of scratch space",
-                            (long long)bytes);
-            self->error_code = TERN_OK;
-        }
-        return NULL;
-    }
+    if (t == NULL)
+        return refuse_scratch(self, bytes);
     t->base = self->scratch; /* a list through base: released with it */
     self->scratch = t;
     return t->view.data != NULL ? t->view.data : (void *)t;

@@ -47,6 +47,9 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
 /* The same for a failure that is not a matter of numbers; `why` lives for the process or is in the
  * thread's message. */
 void core_oom_note_code(tern_status_t code, const char *why);
+/* The code of the calling thread's last failed request, for who says it in other words; *out_why: the device's,
+ * of a code that is not TERN_ERR_OOM. */
+tern_status_t core_oom_take(const char **out_why);
 /* Asks the user's callback; true: try again. */
 bool core_oom_retry(int attempt);
 /* The policy lets a factory or a move go on on the CPU: clears the pending error and warns. Not inside

@@ -108,8 +108,9 @@ static __attribute__((noinline, cold)) bool kernel_failed(core_call *call, tern_
         return unsupported(call);
     if (self->message_code == TERN_OK)
         return core_fail(call, code, NULL, "the kernel failed");
+    const tern_status_t of_words = (tern_status_t)self->message_code;
     self->message_code = TERN_OK;
-    return core_fail(call, code, NULL, "%s", self->message);
+    return core_fail(call, of_words, NULL, "%s", self->message);
 }
 
 /* A rule of a user's own may have forgotten its error, or what the kernel writes. */

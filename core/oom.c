@@ -370,6 +370,13 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     return TERN_ERR_OOM;
 }
 
+tern_status_t core_oom_take(const char **out_why)
+{
+    last.pending = false;
+    *out_why = last.why;
+    return last.status;
+}
+
 /* ---- what may be done instead ------------------------------------------------------------------------------ */
 
 void tern_set_oom_callback(tern_oom_callback callback, void *user)

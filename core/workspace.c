@@ -61,6 +61,22 @@ static core_alloc_block *take(const tern_call *call, int64_t bytes)
     return core_device_malloc(core_self(), "workspace of cuBLAS", call->dev, bytes, call->stream);
 }
 
+/* The dispatcher says for which op. */
+static void *refuse(const tern_call *call, int64_t bytes, bool asked)
+{
+    const char *why = "";
+    const tern_status_t code = asked ? core_oom_take(&why) : TERN_ERR_OOM;
+    if (code != TERN_ERR_OOM)
+        (void)call->host->fail(code, "%s", why);
+    else
+        (void)call->host->fail(TERN_ERR_OOM,
+                               "no memory for %lld bytes of work space of cuBLAS; less will "
+                               "do, slower: CUBLAS_WORKSPACE_CONFIG=:16:8; nvidia-smi lists who "
+                               "holds the GPU's memory",
+                               (long long)bytes);
+    return NULL;
+}
+
 void *core_workspace(const tern_call *call, int64_t bytes)
 {
     core_lock_take(CORE_LOCK_WORKSPACES);
@@ -80,13 +96,7 @@ void *core_workspace(const tern_call *call, int64_t bytes)
         core_lock_end(CORE_LOCK_WORKSPACES);
         give_back(call->dev, block);
     }
-    if (data == NULL)
-        (void)call->host->fail(TERN_ERR_OOM,
-                               "no memory for %lld bytes of work space of cuBLAS; less will "
-                               "do, slower: CUBLAS_WORKSPACE_CONFIG=:16:8; nvidia-smi lists who "
-                               "holds the GPU's memory",
-                               (long long)bytes);
-    return data;
+    return data != NULL ? data : refuse(call, bytes, w != NULL);
 }
 
 void tern_clear_workspaces(tern_dev_t dev)

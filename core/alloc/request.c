@@ -257,9 +257,9 @@ static void fail(request *r, core_alloc_failure *failure)
                                      .block = r->size,
                                      .segment = r->segment,
                                      .by_fraction = r->by_fraction };
-    failure_fill(a, r->shard, r->kind, failure);
-    if (r->code != TERN_ERR_OOM)
+    if (r->code != TERN_ERR_OOM) /* the device's words are those of the call that failed */
         return;
+    failure_fill(a, r->shard, r->kind, failure);
     fill_missing_of(r, failure);
     a->cold.num_ooms += !r->rejected;
     trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->size,

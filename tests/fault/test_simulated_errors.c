@@ -199,6 +199,31 @@ static void test_words_are_those_of_the_failure(void **state)
     simulator_set("FAIL", "");
 }
 
+/* A call of its own, and the piece of memory that products share: neither is called used up memory. */
+static void test_memory_that_cannot_be_had_says_why(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(8, 8), .device = dev0);
+    simulator_set("FAIL", "cudaMalloc@1=999,cudaMemGetInfo@1=999");
+    assert_null(tern_memory_alloc(dev0, 1 << 22, NULL));
+    assert_error(TERN_ERR_BACKEND, ": memory_alloc: cudaMalloc on cuda:0");
+    tern_clear_workspaces(dev0);
+    tern_empty_cache(dev0);
+    simulator_set("FAIL", "cudaMalloc@1=999");
+    assert_null(tern_matmul(x, x));
+    assert_error(TERN_ERR_BACKEND, "cudaMalloc on cuda:0");
+    tern_tensor *line = tern_reshape(x, TERN_SHAPE(64)),
+                *many = tern_repeat(line, TERN_SHAPE(20000));
+    tern_empty_cache(dev0);
+    simulator_set("FAIL", "cudaMalloc@1=999,cudaMalloc@2=999,cudaMalloc@3=999");
+    assert_null(tern_sort(many, 0, false, NULL));
+    assert_error(TERN_ERR_BACKEND, "test_simulated_errors.c:");
+    simulator_set("FAIL", "");
+    assert_close(tern_item(tern_sum(tern_matmul(x, x))), 512, 0);
+    tern_clear_workspaces(dev0);
+}
+
 /* ---- codes whose cause lies outside of the program --------------------------------------------------- */
 
 static void test_a_cause_outside_has_advice(void **state)
@@ -357,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_other_faults_lose_the_device),
         cmocka_unit_test(test_the_log_has_each_error_once),
         cmocka_unit_test(test_words_are_those_of_the_failure),
+        cmocka_unit_test(test_memory_that_cannot_be_had_says_why),
         cmocka_unit_test(test_a_cause_outside_has_advice),
         cmocka_unit_test(test_a_full_device_that_cannot_be_opened),
         cmocka_unit_test(test_every_call_may_fail),
