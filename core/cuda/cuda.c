@@ -72,9 +72,11 @@ static core_reason bad_list(const core_visible_list *list, core_visible_end end)
                         ? ", its quotes are a part of it"
                         : "");
     default:
-        return says(CORE_REASON_HIDDEN_BY_BAD_LIST,
-                    "CUDA_VISIBLE_DEVICES=%.200s begins with a device that is not there",
-                    state.visible);
+        return says(CORE_REASON_HIDDEN_BY_BAD_LIST, "CUDA_VISIBLE_DEVICES=%.200s begins with a %s",
+                    state.visible,
+                    state.visible[0] == 'G' || state.visible[0] == 'M'
+                        ? "UUID that is no device's, or the beginning of several"
+                        : "device that is not there");
     }
 }
 

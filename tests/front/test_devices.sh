@@ -126,7 +126,10 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
         env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=$list" "$tern" devices >/dev/null 2>output
         [ ! -s output ] || wrong "something is said of the list '$list':"
     done
-    expect 0 "[hidden-by-bad-list]" env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=GPU-0 "$tern" devices
+    for list in GPU-0 GPU-73696d75; do
+        expect 0 "UUID that is no device's, or the beginning of several [hidden-by-bad-list]" \
+            env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=$list "$tern" devices
+    done
     expect 0 '"uuid":	"GPU-73696d75-6c61-7465-6400-000000000001"' \
         env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=GPU-73696d75-6c61-7465-6400-000000000001 \
         "$tern" devices --json
