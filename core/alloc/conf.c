@@ -7,7 +7,7 @@
 #include "core/alloc/engine.h"
 #include "core/numeral.h"
 
-enum { MIB_SHIFT = 20, LEAST_SPLIT_MIB = 20, LEAST_SEGMENT_MIB = 10, MOST_THREADS = 128 };
+enum { MIB_SHIFT = 20, LEAST_SPLIT_MIB = 20, LEAST_SEGMENT_MIB = 11, MOST_THREADS = 128 };
 
 void core_alloc_settings_init(core_alloc_settings *settings)
 {
@@ -323,6 +323,21 @@ static bool read_option(reading *r, bool strict)
     return false;
 }
 
+/* A request below max_split could not use what is left of such a segment. */
+static bool fit_together(const core_alloc_settings *s, char *why)
+{
+    const int64_t least = s->large_segment_bytes;
+    const bool split = s->max_split_bytes >= least;
+    const bool rounding = s->max_non_split_rounding_bytes >= least ||
+                          s->max_non_split_rounding_bytes == INT64_C(20) << MIB_SHIFT;
+    if (!split || !rounding)
+        (void)snprintf(why, CORE_ALLOC_WHY_BYTES,
+                       "%s: too small beside large_segment_size_mb, must be at least %lld",
+                       !split ? "max_split_size_mb" : "max_non_split_rounding_mb",
+                       (long long)(least >> MIB_SHIFT));
+    return split && rounding;
+}
+
 tern_status_t core_alloc_settings_parse(core_alloc_settings *settings, const char *text,
                                         bool strict, char why[CORE_ALLOC_WHY_BYTES])
 {
@@ -349,7 +364,7 @@ tern_status_t core_alloc_settings_parse(core_alloc_settings *settings, const cha
             r.at++;
     }
     free(plain);
-    if (!good)
+    if (!good || !fit_together(&fresh, why))
         return TERN_ERR_ARGUMENT;
     *settings = fresh;
     return TERN_OK;

@@ -375,13 +375,13 @@ static model_settings settings_from(uint64_t seed)
     uint64_t state = seed;
     model_settings s = model_defaults();
     s.expandable = below(&state, 3) == 0;
-    if (below(&state, 3) == 0)
-        s.max_split = (20 + below(&state, 100)) * MIB;
     if (below(&state, 6) == 0)
         s.large_segment = (20 + 2 * below(&state, 20)) * MIB;
+    if (below(&state, 3) == 0)
+        s.max_split = s.large_segment + below(&state, 100) * MIB;
     s.reject = below(&state, 8) == 0;
     if (below(&state, 3) == 0)
-        s.max_non_split_rounding = (20 + below(&state, 30)) * MIB;
+        s.max_non_split_rounding = s.large_segment + below(&state, 30) * MIB;
     if (below(&state, 3) == 0)
         s.gc_threshold = 0.1 + 0.01 * (double)below(&state, 80);
     const int64_t rounding = below(&state, 6);

@@ -64,7 +64,11 @@ static void test_grammar(void **state) /* M075 */
     bad("max_split_size_mb:many", "a whole number is needed, not 'many'");
     bad("max_split_size_mb:64MB", "too late, not '64MB'");
     bad("max_split_size_mb:19", "too small, must be at least 20"); /* M023 */
-    bad("garbage_collection_threshold:1", "between 0 and 1");      /* M041 */
+    bad("max_split_size_mb:30,large_segment_size_mb:40",
+        "max_split_size_mb: too small beside large_segment_size_mb, must be at least 40");
+    bad("large_segment_size_mb:40,max_non_split_rounding_mb:30", "must be at least 40");
+    bad("large_segment_size_mb:10", "too small, must be at least 11");
+    bad("garbage_collection_threshold:1", "between 0 and 1"); /* M041 */
     bad("garbage_collection_threshold:0", "between 0 and 1");
     bad("per_process_memory_fraction:1.5", "from 0 to 1");
     bad("pinned_num_register_threads:3", "a power of two up to 128");
