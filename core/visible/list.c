@@ -49,10 +49,12 @@ static core_visible_end read_index(part p, int *out_index)
     return negative && value > 0 ? CORE_VISIBLE_END_NEGATIVE : CORE_VISIBLE_END_OF_TEXT;
 }
 
+/* Numbers that no int holds are told apart by their text. */
 static int repeats(const core_visible_list *list, part p, int index)
 {
+    const int by_number = list->form == CORE_VISIBLE_INDEX && index < INT_MAX;
     for (int i = 0; i < list->count; i++)
-        if (list->form == CORE_VISIBLE_INDEX ? list->index[i] == index : same(list->part[i], p))
+        if (by_number ? list->index[i] == index : same(list->part[i], p))
             return 1;
     return 0;
 }

@@ -112,7 +112,9 @@ static void test_an_index_past_the_hardware_ends_the_list(void **state) /* D049 
 {
     (void)state;
     EXPECT(NULL, { "0,5,1", 2, 1, { 0 }, LARGE }, { "5,0", 2, 0, { 0 }, LARGE },
-           { "1,99999999999999999999,0", 2, 1, { 1 }, LARGE });
+           { "1,99999999999999999999,0", 2, 1, { 1 }, LARGE },
+           { "1,99999999999,88888888888", 2, 1, { 1 }, LARGE },
+           { "1,99999999999,99999999999", 2, 0, { 0 }, REPEATED });
 }
 
 static void test_the_order_given_numbers_the_devices(void **state) /* D050 */
