@@ -122,7 +122,8 @@ TERN_API tern_tensor *tern_unique_dim_at(tern_site_t, tern_tensor *x, int dim,
     tern_unique_dim_at(TERN_HERE, x, dim, out_inverse, out_counts)
 
 /* Where each element of x belongs in `sorted`, whose last dimension is sorted: in front of what is equal, or
- * (right) behind. sorted has one dimension, or x's but for the last. i64, of x's shape. */
+ * (right) behind. sorted has one dimension, or x's but for the last. They meet in a dtype as binary ops do.
+ * i64, of x's shape. */
 TERN_API tern_tensor *tern_searchsorted_at(tern_site_t, tern_tensor *sorted, tern_tensor *x,
                                            bool right);
 #define tern_searchsorted(sorted, x, right) tern_searchsorted_at(TERN_HERE, sorted, x, right)

@@ -100,8 +100,6 @@ static void test_one_dtype_is_asked_for(void **state)
          "q and k have different dtypes: f32 and f16", "try tern_cast(k, TERN_F32)");
     SAYS(tern_layer_norm(OF(F64, 2, 3), 1, .weight = ONES(3)),
          "x and weight have different dtypes: f64 and f32", "try tern_cast(x, TERN_F32)");
-    SAYS(tern_searchsorted(ONES(3), OF(F64, 3), false), "sorted and x have different dtypes: f32",
-         "try tern_cast(x, TERN_F32)");
     SAYS(tern_one_hot(ONES(3), 2), "index is f32; accepted are: i32 i64",
          "try tern_cast(index, TERN_I64)");
     SAYS(tern_embedding(OF(I64, 4), ONES(10, 3)), "indices are f32", "the table comes first");

@@ -293,6 +293,28 @@ static void test_mistakes(void **state)
     assert_error(TERN_ERR_SHAPE, "multinomial");
 }
 
+/* As tensors with dimensions and without meet: 0.1 of f32 is above that of f64. */
+static void test_places_by_two_dtypes(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *sorted = tern_from_data(((float[]){ 0.1F, 1 }), TERN_SHAPE(2));
+    tern_tensor *x = tern_from_data(((double[]){ 0.1 }), TERN_SHAPE(1));
+    assert_int_equal(tern_item_int(tern_searchsorted(sorted, x, true)), 0);
+    tern_tensor *first = tern_slice(sorted, .end = 1);
+    assert_int_equal(tern_item_int(tern_searchsorted(x, first, true)), 1);
+    x = tern_select(x, 0, 0);
+    assert_int_equal(tern_item_int(tern_searchsorted(sorted, x, true)), 1);
+    sorted = tern_from_data(((uint8_t[]){ 1, 2 }), TERN_SHAPE(2));
+    tern_tensor *wide = tern_from_data(((int64_t[]){ 257, -1 }), TERN_SHAPE(2));
+    tern_tensor *places = tern_searchsorted(sorted, wide, false);
+    assert_int_equal(tern_item_int(tern_select(places, 0, 0)), 2);
+    assert_int_equal(tern_item_int(tern_select(places, 0, 1)), 0);
+    sorted = tern_cast(sorted, TERN_BOOL);
+    assert_null(tern_searchsorted(sorted, sorted, true));
+    assert_error(TERN_ERR_DTYPE, "searchsorted: sorted is bool");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_unique_parts),
         cmocka_unit_test(test_draws_follow_weights),
         cmocka_unit_test(test_places_in_rows_of_any_length),
+        cmocka_unit_test(test_places_by_two_dtypes),
         cmocka_unit_test(test_mistakes),
     };
     return check_run(tests, NULL, NULL);
