@@ -119,10 +119,16 @@ static bool is_tensor(tern_operand limit)
     return limit.kind_ == 0 && limit.value_.tensor != NULL;
 }
 
-/* Gradients at a limit are shared with it, as there. */
+/* Gradients at a limit are shared with it, as there. Between two tensors x goes first to where all three meet, which is
+ * not where it would meet one limit after the other. */
 static tern_tensor *between(tern_tensor *x, tern_operand min, tern_operand max)
 {
-    if (is_given(min))
+    if (is_tensor(min) && is_tensor(max)) {
+        const tern_view *const views[] = { &x->view, &min.value_.tensor->view,
+                                           &max.value_.tensor->view };
+        x = tern_cast(x, core_result_type_of(views, 3));
+    }
+    if (x != NULL && is_given(min))
         x = tern_maximum_at(NULL, tern_operand_tensor(x), min);
     if (x != NULL && is_given(max))
         x = tern_minimum_at(NULL, tern_operand_tensor(x), max);
@@ -210,13 +216,23 @@ static bool settle_limit(core_call *call, tern_attr_numbers *attr, int k, tern_d
     return true;
 }
 
+static bool check_ends(core_call *call, const tern_attr_numbers *attr)
+{
+    if (attr->f[0] > attr->f[1])
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "min is %g, which is above max, %g",
+                         attr->f[0], attr->f[1]);
+    if (isnan(attr->f[0]) || isnan(attr->f[1]))
+        return core_fail(call, TERN_ERR_ARGUMENT, "tern_clamp, which makes everything NaN",
+                         "min is %g and max %g; neither may be NaN", attr->f[0], attr->f[1]);
+    return true;
+}
+
 bool rule_limits(core_call *call)
 {
     tern_attr_numbers *attr = core_attr(call);
     tern_dtype_t dtype = (tern_dtype_t)core_view(call, 0)->dtype;
-    if (!(attr->f[0] <= attr->f[1]) && call->op->id_ == TERN_OP_hardtanh)
-        return core_fail(call, TERN_ERR_ARGUMENT, NULL, "min is %g, which is above max, %g",
-                         attr->f[0], attr->f[1]);
+    if (call->op->id_ == TERN_OP_hardtanh && !check_ends(call, attr))
+        return false;
     if (attr->kind == TERN_NUMBER_FLOAT && !tern_dtype_is_float(dtype))
         dtype = (tern_dtype_t)call->self->default_dtype;
     else if (attr->kind == TERN_NUMBER_INT && dtype == TERN_BOOL)

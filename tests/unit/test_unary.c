@@ -192,9 +192,28 @@ static void test_limits_that_cannot_be(void **state)
     assert_null(tern_hardtanh(whole, .min = 2, .max = 1));
     assert_error(TERN_ERR_ARGUMENT, "hardtanh: min is 2, which is above max, 1");
     assert_null(tern_hardtanh(whole, .max = (double)NAN));
-    assert_error(TERN_ERR_ARGUMENT, "hardtanh: min is -1, which is above max, nan");
+    assert_error(TERN_ERR_ARGUMENT, "hardtanh: min is -1 and max nan; neither may be NaN");
     assert_null(tern_clamp(tern_full(1, TERN_SHAPE(2), TERN_BOOL), (bool)false, (bool)true));
     assert_error(TERN_ERR_DTYPE, "clamp: x is bool");
+}
+
+/* x and both limits meet at once: between two 0-dim limits of a higher kind the wider one counts. */
+static void test_limits_meet_together(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(300, TERN_SHAPE(2), TERN_I16);
+    tern_tensor *low = tern_full(0, TERN_SCALAR_SHAPE, TERN_F16);
+    tern_tensor *high = tern_full(256.0625, TERN_SCALAR_SHAPE, TERN_F64);
+    assert_int_equal(tern_dtype(tern_clamp(x, low, high)), TERN_F64);
+    assert_values(tern_clamp(x, low, high), (double[]){ 256.0625, 256.0625 }, 2);
+    tern_tensor *truth = tern_full(1, TERN_SHAPE(2), TERN_BOOL);
+    low = tern_full(0, TERN_SCALAR_SHAPE, TERN_I8);
+    high = tern_full(4, TERN_SCALAR_SHAPE, TERN_I16);
+    assert_int_equal(tern_dtype(tern_clamp(truth, low, high)), TERN_I16);
+    x = tern_set_requires_grad(vector((float[]){ -1, 0.5F, 3 }, 3), true);
+    tern_backward(tern_sum(tern_clamp(x, low, tern_full(2, TERN_SCALAR_SHAPE, TERN_F64))));
+    assert_values(tern_grad_of(x), (double[]){ 0, 1, 0 }, 3);
 }
 
 /* Layouts without gaps stay, others become row-major. */
@@ -221,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_limits_in_place),
         cmocka_unit_test(test_half_limits_are_rounded),
         cmocka_unit_test(test_limits_that_cannot_be),
+        cmocka_unit_test(test_limits_meet_together),
         cmocka_unit_test(test_layouts),
     };
     return check_run(tests, NULL, NULL);
