@@ -404,7 +404,10 @@ tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args)
     tern_attr_linspace attr = { .start = cut ? trunc(start) : start,
                                 .end = cut ? trunc(end) : end,
                                 .steps = args->steps };
-    if (cut && !(fabs(attr.start) < 0x1p63 && fabs(attr.end) < 0x1p63)) {
+    const bool held = core_number_fits(tern_operand_float(start), m.dtype) &&
+                      core_number_fits(tern_operand_float(end), m.dtype) &&
+                      (!cut || (fabs(attr.start) < 0x1p63 && fabs(attr.end) < 0x1p63));
+    if (!held) {
         core_maker_refuse(&m, TERN_ERR_ARGUMENT,
                           "start and end have to be numbers that the dtype holds");
         return NULL;

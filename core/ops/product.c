@@ -2,6 +2,7 @@
 #include "core/compose.h"
 #include "core/op_table.h"
 #include "core/option.h"
+#include "core/promote.h"
 #include "core/rules.h"
 
 static bool same_dtype(core_call *call, int i)
@@ -91,7 +92,7 @@ static tern_tensor *scaled(tern_tensor *t, double factor)
         return core_zeros_like(&t->view);
     if (tern_dtype_is_float((tern_dtype_t)t->view.dtype))
         return tern_mul(t, factor);
-    return tern_mul(t, (int64_t)factor);
+    return tern_mul(t, core_load_int(&factor, TERN_F64));
 }
 
 static tern_tensor *addmm_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -136,6 +137,17 @@ static bool check_addmm(core_call *call)
     return same_dtype(call, 1) && same_dtype(call, 2);
 }
 
+/* Their whole part has to be one of the dtype; floats take any, also rounded to infinity. */
+static bool check_factors(core_call *call, const addmm_attr *factors)
+{
+    const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 0)->dtype;
+    return tern_dtype_is_float(dtype) ||
+           (core_require_number(call->self, call->site, "addmm", tern_operand_float(factors->beta),
+                                dtype) &&
+            core_require_number(call->self, call->site, "addmm", tern_operand_float(factors->alpha),
+                                dtype));
+}
+
 static tern_tensor *addmm(tern_tensor **in, const addmm_attr *factors)
 {
     if (factors->alpha == 1 && factors->beta == 1 && in[0]->view.ndim == 1 &&
@@ -154,7 +166,8 @@ tern_tensor *tern_addmm_at(tern_site_t site, const tern_addmm_args *args)
                        (tern_tensor *[]){ args->input, args->mat1, args->mat2 });
     tern_tensor *out = NULL;
     const addmm_attr factors = { core_given(args->beta, 1), core_given(args->alpha, 1) };
-    if (core_compose_check(&frame) && core_compose_cast(&frame) && check_addmm(&frame.call))
+    if (core_compose_check(&frame) && core_compose_cast(&frame) && check_addmm(&frame.call) &&
+        check_factors(&frame.call, &factors))
         out = addmm(frame.call.in, &factors);
     return core_compose_end(&frame, out);
 }

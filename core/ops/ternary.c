@@ -111,6 +111,20 @@ void back_lerp(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 /* ---- x + value a b, x + value a / b ------------------------------------------------------------ */
 
+/* The factor has to be a number of the dtype where the three meet; half types keep it in f32. A missing operand is the
+ * row's to tell. */
+static bool check_factor(tern_op_id id, tern_site_t site, tern_tensor *const *in,
+                         tern_operand value)
+{
+    if (in[0] == NULL || in[1] == NULL || in[2] == NULL)
+        return true;
+    const tern_view *const views[] = { &in[0]->view, &in[1]->view, &in[2]->view };
+    const tern_dtype_t meet = core_result_type_of(views, 3);
+    const bool half = meet == TERN_F16 || meet == TERN_BF16;
+    return core_require_number(core_self(), site, core_op_table[id].name, value,
+                               half ? TERN_F32 : meet);
+}
+
 static tern_tensor *accumulate(tern_op_id id, tern_site_t site, tern_tensor *x, tern_tensor *a,
                                tern_tensor *b, tern_operand value, bool writes)
 {
@@ -122,11 +136,13 @@ static tern_tensor *accumulate(tern_op_id id, tern_site_t site, tern_tensor *x, 
                            "  try tern_mul of one of the operands");
         return NULL;
     }
+    tern_tensor *const in[3] = { x, a, b };
+    if (!check_factor(id, site, in, value))
+        return NULL;
     const bool real = value.kind_ == TERN_NUMBER_FLOAT;
     tern_attr_numbers attr = { .f = { real ? value.value_.f : (double)value.value_.i },
                                .i = { real ? core_load_int(&value.value_.f, TERN_F64)
                                            : value.value_.i } };
-    tern_tensor *const in[3] = { x, a, b };
     return writes ? inplace(id, site, &attr, in, run_row) : run_row(id, site, &attr, in);
 }
 

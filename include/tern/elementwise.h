@@ -371,7 +371,8 @@ TERN_API tern_tensor *tern_lerp_inplace_at(tern_site_t, tern_tensor *x, tern_ten
                                            tern_operand weight);
 #define tern_lerp(x, end, weight) tern_lerp_at(TERN_HERE, x, end, TERN_OPERAND(weight))
 #define tern_lerp_(x, end, weight) tern_lerp_inplace_at(TERN_HERE, x, end, TERN_OPERAND(weight))
-/* x + value a b, and x + value a / b, of a number `value`, which is cut to a whole one for integers.
+/* x + value a b, and x + value a / b, of a number `value`, which is cut to a whole one for integers and has to
+ * fit the dtype of the result, beside half types f32.
  * addcdiv divides no integers. */
 #define TERN_DECLARE_ACCUMULATE_(name)                                                             \
     TERN_API tern_tensor *tern_##name##_at(tern_site_t, tern_tensor *x, tern_tensor *a,            \

@@ -32,7 +32,8 @@ typedef struct tern_addmm_args {
     size_t size_;
     tern_tensor *input;       /* broadcasts to [M, N] */
     tern_tensor *mat1, *mat2; /* [M, K], [K, N] */
-    double beta, alpha;       /* default 1; 0 is TERN_ZERO. Whole-number dtypes take whole parts. */
+    double beta, alpha;       /* default 1; 0 is TERN_ZERO. Whole-number dtypes take whole
+                                 * parts, which have to fit. */
 } tern_addmm_args;
 /* beta * input + alpha * mat1 mat2. With beta 0 input's values are not read, with alpha 0 the
  * product's are not: NaN in them stays out. */

@@ -78,7 +78,8 @@ typedef struct tern_linspace_args {
     tern_dev_t device;
     bool requires_grad;
 } tern_linspace_args;
-/* `steps` values from start to end, both included, equally far apart; integers are cut towards zero.
+/* `steps` values from start to end, both included, equally far apart; integers are cut towards zero. Both have to
+ * be numbers for tern_full.
  * Products are rounded before they are added, on every device: linspace(-10, 10, 201) as i32 has -1 at 90, where
  * PyTorch has 0 on processors with FMA. 1-D. */
 TERN_API tern_tensor *tern_linspace_at(tern_site_t site, const tern_linspace_args *args);

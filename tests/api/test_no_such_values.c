@@ -1,5 +1,5 @@
 /* A number that names none of an enum's values is an error of the call that was given it, and so are numbers
- * that are not finite where only finite ones make sense; settings without an error stay as they are. */
+ * that are not finite where only finite ones make sense, and factors and ends that no element can be; settings without an error stay as they are. */
 #include <math.h>
 #include <stdio.h>
 
@@ -158,13 +158,41 @@ static void test_normalisation(void **state)
     tern_dataset_free(digits);
 }
 
+static void test_factors_and_ends(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const double nan = (double)NAN, inf = (double)INFINITY;
+    tern_tensor *i = tern_ones(TERN_SHAPE(2, 2), .dtype = TERN_I8),
+                *f = tern_ones(TERN_SHAPE(2, 2));
+    assert_null(tern_addcmul(i, i, i, 300));
+    assert_error(TERN_ERR_ARGUMENT, "addcmul: 300 is beyond what i8 can be");
+    assert_null(tern_addcmul_(i, i, i, nan));
+    assert_error(TERN_ERR_ARGUMENT, "addcmul: nan is beyond what i8 can be");
+    assert_null(tern_addcdiv(f, f, f, 1e39));
+    assert_error(TERN_ERR_ARGUMENT, "addcdiv: 1e+39 is beyond what f32 can be");
+    assert_non_null(tern_addcmul(i, f, i, 300));
+    assert_non_null(tern_addcmul(tern_cast(f, TERN_F16), i, i, 1e6));
+    assert_null(tern_addmm(i, i, i, .beta = nan));
+    assert_error(TERN_ERR_ARGUMENT, "addmm: nan is beyond what i8 can be");
+    assert_null(tern_addmm(i, i, i, .alpha = 200));
+    assert_error(TERN_ERR_ARGUMENT, "addmm: 200 is beyond what i8 can be");
+    assert_non_null(tern_addmm(f, f, f, .alpha = inf, .beta = nan));
+    assert_null(tern_linspace(0, 300, 3, .dtype = TERN_U8));
+    assert_error(TERN_ERR_ARGUMENT, "linspace: start and end have to be numbers that the dtype");
+    assert_null(tern_linspace(-1e39, 0, 3));
+    assert_error(TERN_ERR_ARGUMENT, "linspace: start and end have to be numbers that the dtype");
+    assert_non_null(tern_linspace(0, inf, 3));
+    assert_no_error();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dtypes),        cmocka_unit_test(test_formats),
         cmocka_unit_test(test_reductions),    cmocka_unit_test(test_modes),
         cmocka_unit_test(test_others),        cmocka_unit_test(test_settings_stay),
-        cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_normalisation), cmocka_unit_test(test_factors_and_ends),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
