@@ -76,7 +76,9 @@ typedef struct tern_pool2d_args {
     tern_tensor *x;
     int64_t kernel[2];  /* required */
     int64_t stride[2];  /* default: kernel */
-    int64_t padding[2], dilation[2]; /* dilation: max only */
+    /* padding: at most half of what the kernel covers, also where dilation makes that more than half of the kernel,
+     * PyTorch's limit; dilation: max only */
+    int64_t padding[2], dilation[2];
     bool ceil_mode;
     bool exclude_pad; /* average: divide by the cells inside only */
 } tern_pool2d_args;
