@@ -3,7 +3,8 @@
  *   number may stand for a tensor and changes only the category (bool < int < float);
  * - all operands lie on one device, but for 0-dim CPU tensors in elementwise ops;
  * - results are new tensors of the innermost scope on the operands' device; names ending in _ write
- *   their first operand, count as a change of its version, and return it;
+ *   their first operand, count as a change of its version, and return it; another operand that lies in the same memory
+ *   is read as it was before the call, where PyTorch refuses operands that overlap in part;
  * - dimensions may be negative (from the end); empty and 0-dim tensors are fine;
  * - every op is differentiable where its mathematics is, unless it says otherwise;
  * - f16 and bf16 accumulate in f32;
@@ -39,7 +40,8 @@ typedef struct tern_dropout_args {
     bool evaluating; /* then x itself */
     struct tern_generator *generator;
 } tern_dropout_args;
-/* Elements become 0 with chance p, the others grow by 1 / (1 - p). */
+/* Elements become 0 with chance p, the others grow by 1 / (1 - p). Row-major, also where PyTorch keeps x's layout:
+ * what is drawn for an element does not depend on how x lies in memory. */
 TERN_API tern_tensor *tern_dropout_at(tern_site_t, const tern_dropout_args *args);
 #define tern_dropout(...) tern_dropout_at(TERN_HERE, TERN_OPTIONS_(tern_dropout_args, __VA_ARGS__))
 

@@ -27,7 +27,8 @@ TERN_API tern_tensor *tern_prod_at(tern_site_t, const tern_reduce_args *args);
 #define tern_sum(...) tern_sum_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 #define tern_prod(...) tern_prod_at(TERN_HERE, TERN_OPTIONS_(tern_reduce_args, __VA_ARGS__))
 
-/* Floats only. std has no gradient where it is 0. */
+/* Floats only. std has no gradient where it is 0. With a correction of n or more var and std are infinite, or NaN, and
+ * so are their gradients (PyTorch's of given dims are finite there). */
 TERN_API tern_tensor *tern_mean_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_var_at(tern_site_t, const tern_reduce_args *args);
 TERN_API tern_tensor *tern_std_at(tern_site_t, const tern_reduce_args *args);
