@@ -88,7 +88,7 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
                         "the gradient has another shape than the root", "root", root, "gradient",
                         gradient);
     else if (gradient != NULL && !tern_dev_equal(gradient->view.dev, root->view.dev))
-        core_error_pair(self, site, TERN_ERR_SHAPE, what,
+        core_error_pair(self, site, TERN_ERR_DEVICE, what,
                         "the gradient lies on another device than the root: tern_to for it", "root",
                         root, "gradient", gradient);
     return self->error_code == TERN_OK;

@@ -84,15 +84,15 @@ tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *gr
         return (tern_status_t)self->error_code;
     if (grad != NULL && !tern_dev_equal(grad->view.dev, t->view.dev))
         return core_error_pair(
-            self, site, TERN_ERR_ARGUMENT, "set_grad",
+            self, site, TERN_ERR_DEVICE, "set_grad",
             "the gradient lies on another device than the tensor: tern_to for it", "t", t, "grad",
             grad);
     if (grad != NULL && grad->view.dtype != t->view.dtype)
-        return core_error_pair(self, site, TERN_ERR_ARGUMENT, "set_grad",
+        return core_error_pair(self, site, TERN_ERR_DTYPE, "set_grad",
                                "the gradient has another dtype than the tensor: tern_cast for it",
                                "t", t, "grad", grad);
     if (grad != NULL && !core_view_same_shape(&grad->view, &t->view))
-        return core_error_pair(self, site, TERN_ERR_ARGUMENT, "set_grad",
+        return core_error_pair(self, site, TERN_ERR_SHAPE, "set_grad",
                                "the gradient has another shape than the tensor", "t", t, "grad",
                                grad);
     if (grad != NULL)

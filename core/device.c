@@ -87,7 +87,9 @@ tern_status_t tern_dev_parse_at(tern_site_t site, const char *text, tern_dev_t *
     if (out_dev == NULL)
         return core_error(core_self(), site, TERN_ERR_ARGUMENT, "device", "out_dev is NULL");
     *out_dev = TERN_DEV_(TERN_KIND_NONE, 0);
-    if (text == NULL || text[0] == '\0')
+    if (text == NULL)
+        return core_error(core_self(), site, TERN_ERR_ARGUMENT, "device", "the text is NULL");
+    if (text[0] == '\0')
         return parse_fails(site, "device string must not be empty", "", "");
     const size_t length = well_formed(text);
     if (length == 0)

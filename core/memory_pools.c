@@ -171,7 +171,10 @@ tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool
 
 tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
 {
-    if (pool != NULL && core_alloc_route_end(pool->allocator, pool->id) == TERN_OK) {
+    if (pool == NULL)
+        return core_error(core_self(), site, TERN_ERR_ARGUMENT, "memory_pool_end",
+                          "the pool is NULL");
+    if (core_alloc_route_end(pool->allocator, pool->id) == TERN_OK) {
         count_pool(pool, -1);
         return TERN_OK;
     }

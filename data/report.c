@@ -65,8 +65,8 @@ void data_reports_add(data_reports *reports, const char *name, tern_tensor *valu
         return;
     }
     if (!value || tern_numel(value) != 1) {
-        DATA_FAIL(TERN_ERR_SHAPE, what, "'%s' is %s, not one number", name,
-                  value ? "a tensor of several elements" : "NULL");
+        DATA_FAIL(value ? TERN_ERR_SHAPE : TERN_ERR_ARGUMENT, what, "'%s' is %s, not one number",
+                  name, value ? "a tensor of several elements" : "NULL");
         return;
     }
     data_report *report = find_or_add(reports, name);

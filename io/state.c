@@ -264,7 +264,7 @@ static tern_tensor *find(tern_site_t site, const char *called, const tern_state 
                      name, unread);
     else if (!t)
         tern_fail_at(site, TERN_ERR_FORMAT, io_called(called), "%s: '%s' is missing",
-                     tern_state_source(state), name ? name : "(NULL)");
+                     tern_state_source(state), name);
     else if (tern_numel(t) != count || !accepted(tern_dtype(t)))
         tern_fail_at(site, TERN_ERR_FORMAT, io_called(called), "%s: '%s' is not %s",
                      tern_state_source(state), name, kind);
@@ -280,21 +280,25 @@ static bool is_byte(tern_dtype_t dtype)
     return dtype == TERN_U8;
 }
 
-static bool has_place(tern_site_t site, const char *called, const void *out_value)
+static bool all_given(tern_site_t site, const char *called, const tern_state *state,
+                      const char *name, const void *out_value)
 {
-    if (!out_value)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, called, "the place for the value is NULL");
-    return out_value != NULL;
+    if (state && name && out_value)
+        return true;
+    const char *missing = !state ? "the state" : !name ? "the name" : "the place for the value";
+    tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(called), "%s is NULL", missing);
+    return false;
 }
 
 tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
                                     int64_t *out_value)
 {
     static const char called[] = "state_get_int";
-    tern_tensor *t = find(site, called, state, name, 1, tern_dtype_is_int, "one whole number");
+    tern_tensor *t = all_given(site, called, state, name, out_value)
+                         ? find(site, called, state, name, 1, tern_dtype_is_int, "one whole number")
+                         : NULL;
     int64_t value;
-    if (t && has_place(site, called, out_value) &&
-        tern_read_at(site, t, TERN_I64, &value, TERN_I64, sizeof value) == TERN_OK)
+    if (t && tern_read_at(site, t, TERN_I64, &value, TERN_I64, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }
@@ -303,10 +307,11 @@ tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state
                                        double *out_value)
 {
     static const char called[] = "state_get_number";
-    tern_tensor *t = find(site, called, state, name, 1, is_number, "one number");
+    tern_tensor *t = all_given(site, called, state, name, out_value)
+                         ? find(site, called, state, name, 1, is_number, "one number")
+                         : NULL;
     double value;
-    if (t && has_place(site, called, out_value) &&
-        tern_read_at(site, t, TERN_F64, &value, TERN_F64, sizeof value) == TERN_OK)
+    if (t && tern_read_at(site, t, TERN_F64, &value, TERN_F64, sizeof value) == TERN_OK)
         *out_value = value;
     return tern_error_code();
 }
@@ -316,7 +321,9 @@ tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_state *state,
 {
     static const char called[] = "state_get_bytes";
     tern_tensor *t =
-        find(site, called, state, name, bytes, is_byte, "as many bytes as it should be");
+        all_given(site, called, state, name, bytes ? out_data : "") /* no bytes need no place */
+            ? find(site, called, state, name, bytes, is_byte, "as many bytes as it should be")
+            : NULL;
     return t ? tern_read_at(site, t, TERN_U8, out_data, TERN_U8, bytes) : tern_error_code();
 }
 

@@ -260,10 +260,11 @@ TERN_API tern_tensor *tern_fill_at(tern_site_t site, tern_tensor *t, tern_operan
 
 TERN_API tern_tensor *tern_retain(tern_tensor *t); /* one more owner; returns t; NULL is fine */
 TERN_API void tern_release(tern_tensor *t);        /* one owner less; NULL is fine */
-/* Moves a tensor of the innermost scope to the enclosing one; returns t. One that belongs further out,
- * or to no scope, stays. */
+/* When the innermost scope ends, a tensor of it goes to the enclosing one instead of being released, and with each
+ * further call one scope further out; returns t. One that belongs further out, or to no scope, stays. */
 TERN_API tern_tensor *tern_keep(tern_tensor *t);
-/* Ends the scope's ownership of a tensor at once. */
+/* The scope that owns t, whichever it is, owns it no more: it is released at once, unless something else holds it. One
+ * of no scope stays; NULL is fine. */
 TERN_API void tern_drop(tern_tensor *t);
 /* Does the calling thread's innermost scope own t? */
 TERN_API bool tern_in_scope(const tern_tensor *t);

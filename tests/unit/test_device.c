@@ -40,8 +40,8 @@ static void test_empty_string_has_its_own_message(void **state) /* D004 */
     tern_dev_t dev;
     assert_int_equal(tern_dev_parse("", &dev), TERN_ERR_DEVICE);
     assert_error(TERN_ERR_DEVICE, "must not be empty");
-    assert_int_equal(tern_dev_parse(NULL, &dev), TERN_ERR_DEVICE);
-    tern_error_clear();
+    assert_int_equal(tern_dev_parse(NULL, &dev), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "the text is NULL");
 }
 
 static void test_index_too_large_to_parse(void **state) /* D005, D008 */
