@@ -3,8 +3,9 @@
  * Conventions of the whole API, said once here:
  * - value types end in _t and are passed by value; objects do not and are passed by pointer;
  * - a public call is a macro over an `_at` function that also takes the caller's site, but for simple ones
- *   (getters, switches, what frees), which are functions; bindings call the `_at` functions, options by
- *   pointer in a struct that begins with its size; NULL is a struct of zeros;
+ *   (getters, switches, what frees), which are functions; C++, where macros with options or a list are not to be
+ *   had, and bindings call the `_at` functions, options by pointer in a struct that begins with its size; NULL is a
+ *   struct of zeros;
  * - in options 0 means "not given", so enums start at 1; where 0 differs from the default, write TERN_ZERO
  *   (in a double -0.0 works, too); a number that is no value of its enum is an error;
  * - NULL for what a call needs is an error (TERN_ERR_ARGUMENT); a call without a site does nothing then;

@@ -1,5 +1,5 @@
 # The C of a document: programs (with a main) as NAME.c, where the block behind one begins with "$ ./NAME" with what
-# it prints as NAME.expected, others as STEM-N.c; fragments in a function, STEM-fragment-N.c.
+# it prints as NAME.expected, others as STEM-N.c; fragments in a function, STEM-fragment-N.c; C++ as STEM-N.cpp.
 # usage: awk -v stem=STEM -v to=FOLDER -f documents.awk DOCUMENT
 function put(name, text) { printf "%s", text >(to "/" name); close(to "/" name) }
 
@@ -25,6 +25,10 @@ function end_block(    first) {
         end_program("", "")
         if (text ~ /int main\(/) program = text
         else fragment()
+    } else if (kind == "c++") {
+        end_program("", "")
+        programs += 1
+        put(stem "-" programs ".cpp", text)
     } else if (text ~ /^\$ \.\/[a-z_]+\n/) {
         first = index(text, "\n")
         end_program(substr(text, 5, first - 5), substr(text, first + 1))
@@ -33,7 +37,7 @@ function end_block(    first) {
 
 /^```/ {
     if (kind != "") { end_block(); kind = "" }
-    else { kind = $0 == "```c" ? "c" : "other"; text = "" }
+    else { kind = $0 == "```c" ? "c" : $0 == "```cpp" ? "c++" : "other"; text = "" }
     next
 }
 kind != "" { text = text $0 "\n" }
