@@ -363,7 +363,8 @@ static __attribute__((noinline, cold)) bool takes_here(core_call *call, tern_dty
         return on_cpu || unsupported(call);
     if (call->n_in > 0)
         return core_check_dtype(call, 0, op->dtypes | (on_cpu ? op->dtypes_cpu : 0));
-    return core_fail(call, TERN_ERR_DTYPE, NULL, "does not make %s", tern_dtype_name(dtype));
+    return core_fail(call, TERN_ERR_DTYPE, ".dtype = TERN_F32, and tern_cast of the result",
+                     "does not make %s", tern_dtype_name(dtype));
 }
 
 /* Everything after the device check. */

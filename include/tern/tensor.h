@@ -143,7 +143,8 @@ TERN_API tern_tensor *tern_from_data_at(tern_site_t site, const void *data, tern
                       TERN_OPTIONS_(tern_new_args, __VA_ARGS__))
 
 /* A CPU tensor over the caller's memory, which must outlive it, of the pointer's dtype as above; `release(user)` is
- * called once when nothing refers to it any more (NULL: nothing to do). Its bools have to be 0 or 1. */
+ * called once when nothing refers to it any more (NULL: nothing to do), and never when this call fails. Its bools have
+ * to be 0 or 1. */
 TERN_API tern_tensor *tern_from_memory_at(tern_site_t site, void *data, tern_dtype_t of,
                                           void (*release)(void *user), void *user,
                                           const tern_new_args *args);

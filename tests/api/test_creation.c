@@ -83,6 +83,8 @@ static void test_creation_checks_its_arguments(void **state)
     assert_null(tern_ones(TERN_SHAPE(2), .dtype = TERN_I64, .requires_grad = true));
     assert_error(TERN_ERR_GRAD, "only floats");
     assert_null(tern_rand(TERN_SHAPE(2), .dtype = TERN_I64));
+    assert_non_null(
+        strstr(tern_error_text(), "try .dtype = TERN_F32, and tern_cast of the result"));
     assert_error(TERN_ERR_DTYPE, "rand: does not make i64");
     assert_null(tern_from_data(NULL, TERN_SHAPE(2)));
     assert_error(TERN_ERR_ARGUMENT, "from_data: the data is NULL");
