@@ -182,7 +182,7 @@ struct tern_op {
 TERN_API tern_tensor *tern_apply_at(tern_site_t site, const tern_op *op, tern_tensor *const *in,
                                     const void *attr);
 #define tern_apply(op, ...) \
-    tern_apply_at(TERN_HERE, op, (tern_tensor *const[]){ __VA_ARGS__ }, NULL)
+    tern_apply_at(TERN_HERE, op, TERN_ARRAY_(tern_tensor *, __VA_ARGS__), NULL)
 
 /* ---- checking -------------------------------------------------------------------------------- */
 

@@ -3,9 +3,9 @@
  * Conventions of the whole API, said once here:
  * - value types end in _t and are passed by value; objects do not and are passed by pointer;
  * - a public call is a macro over an `_at` function that also takes the caller's site, but for simple ones
- *   (getters, switches, what frees), which are functions; C++, where macros with options or a list are not to be
- *   had, and bindings call the `_at` functions, options by pointer in a struct that begins with its size; NULL is a
- *   struct of zeros;
+ *   (getters, switches, what frees), which are functions; bindings call the `_at` functions, options by pointer in a
+ *   struct that begins with its size; NULL is a struct of zeros;
+ * - C++ (17 and up) takes options in the order of the struct's members, not by name: tern_zeros(TERN_SHAPE(2), TERN_I64);
  * - in options 0 means "not given", so enums start at 1; where 0 differs from the default, write TERN_ZERO
  *   (in a double -0.0 works, too); a number that is no value of its enum is an error;
  * - NULL for what a call needs is an error (TERN_ERR_ARGUMENT); a call without a site does nothing then;
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tern/cxx.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,10 +49,16 @@ extern "C" {
 #define TERN_HERE __FILE__ ":" TERN_STRING(__LINE__)
 typedef const char *tern_site_t;
 
-/* Arguments by name, as macros of calls pass them: size_ says which members the caller knows. */
+/* Arguments by name, as macros of calls pass them: size_ says which members the caller knows. And arrays of pointers.
+ * C++ has its own (tern/cxx.h). */
+#ifndef __cplusplus
 /* clang-format off */
 #define TERN_OPTIONS_(type, ...) &(type){ .size_ = sizeof(type), __VA_ARGS__ }
+#define TERN_ARRAY_(item, ...) ((item const[]){ __VA_ARGS__ })
+#define TERN_ARRAY_COUNT_(item, ...) \
+    ((int64_t)(sizeof TERN_ARRAY_(item, __VA_ARGS__) / sizeof(item)))
 /* clang-format on */
+#endif
 
 /* What went wrong, by kind; the text of an error says the rest. */
 typedef enum tern_status {

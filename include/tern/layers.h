@@ -287,11 +287,16 @@ TERN_API tern_module *tern_upsample_layer_at(tern_site_t site,
 /* Modules one after the other, named "0", "1", ... */
 TERN_API tern_module *tern_sequential_at(tern_site_t site, tern_module *const *modules,
                                          int64_t count);
+#ifndef __cplusplus
 /* The leading NULL lets the list be empty. */
-#define tern_sequential(...)                                        \
-    tern_sequential_at(                                             \
-        TERN_HERE, (tern_module *const[]){ NULL, __VA_ARGS__ } + 1, \
-        (int64_t)(sizeof((tern_module *const[]){ NULL, __VA_ARGS__ }) / sizeof(void *)) - 1)
+#define tern_sequential(...)                                                         \
+    tern_sequential_at(TERN_HERE, TERN_ARRAY_(tern_module *, NULL, __VA_ARGS__) + 1, \
+                       TERN_ARRAY_COUNT_(tern_module *, NULL, __VA_ARGS__) - 1)
+#else
+#define tern_sequential(...)                                               \
+    tern_sequential_at(TERN_HERE, TERN_ARRAY_(tern_module *, __VA_ARGS__), \
+                       TERN_ARRAY_COUNT_(tern_module *, __VA_ARGS__))
+#endif
 /* Appends; name NULL: the next number that is free; one that is taken is an error. Returns the module that
  * was added. */
 TERN_API tern_module *tern_sequential_add_at(tern_site_t site, tern_module *sequential,

@@ -49,7 +49,11 @@ typedef struct tern_args {
     tern_tensor *out[TERN_ARGS_MAX]; /* filled by forward; out[0] is what tern_forward returns */
     void *user;                      /* whatever caller and module agree on */
 } tern_args;
+#ifndef __cplusplus
 #define TERN_ARGS(...) ((tern_args){ .size_ = sizeof(tern_args), .in = { __VA_ARGS__ } })
+#else
+#define TERN_ARGS(...) TERN_MADE_(tern_args, { __VA_ARGS__ })
+#endif
 
 /* One tensor in, one out; NULL after a failure. */
 typedef tern_tensor *(*tern_forward_fn)(tern_module *self, tern_tensor *x);
@@ -78,10 +82,27 @@ TERN_API tern_module *tern_module_create_args_at(tern_site_t site, size_t bytes,
                                                  tern_forward_args_fn forward);
 /* A new `type *`; `type` begins with `tern_module base`; forward is of either form. The members of
  * the TERN_CHILD kind do nothing with a module that is NULL. */
+#ifndef __cplusplus
 #define TERN_MODULE(type, forward)                                  \
     ((type *)_Generic((forward), tern_forward_fn                    \
                       : tern_module_create_at, tern_forward_args_fn \
                       : tern_module_create_args_at)(TERN_HERE, sizeof(type), #type, forward))
+#else
+#define TERN_MODULE(type, forward) \
+    ((type *)tern_module_create_of_(TERN_HERE, sizeof(type), #type, forward))
+extern "C++" {
+static inline tern_module *tern_module_create_of_(tern_site_t site, size_t bytes, const char *type,
+                                                  tern_forward_fn forward)
+{
+    return tern_module_create_at(site, bytes, type, forward);
+}
+static inline tern_module *tern_module_create_of_(tern_site_t site, size_t bytes, const char *type,
+                                                  tern_forward_args_fn forward)
+{
+    return tern_module_create_args_at(site, bytes, type, forward);
+}
+}
+#endif
 
 /* Each returns what was added, NULL after a failure. Names may contain dots; two tensors of a tree that
  * come to the same full name that way are an error of what asks for names (tern_parameters, states).

@@ -86,9 +86,8 @@ TERN_API int64_t tern_unbind_at(tern_site_t, tern_tensor *x, int dim, tern_tenso
 TERN_API tern_tensor *tern_cat_at(tern_site_t, tern_tensor *const *tensors, int64_t count, int dim);
 TERN_API tern_tensor *tern_stack_at(tern_site_t, tern_tensor *const *tensors, int64_t count,
                                     int dim);
-#define TERN_TENSORS_(...) ((tern_tensor *[]){ __VA_ARGS__ })
-#define TERN_TENSOR_COUNT_(...) \
-    ((int64_t)(sizeof TERN_TENSORS_(__VA_ARGS__) / sizeof(tern_tensor *)))
+#define TERN_TENSORS_(...) TERN_ARRAY_(tern_tensor *, __VA_ARGS__)
+#define TERN_TENSOR_COUNT_(...) TERN_ARRAY_COUNT_(tern_tensor *, __VA_ARGS__)
 #define tern_cat(dim, ...) \
     tern_cat_at(TERN_HERE, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__), dim)
 #define tern_stack(dim, ...) \

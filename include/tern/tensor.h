@@ -110,12 +110,17 @@ TERN_API tern_tensor *tern_randint_at(tern_site_t site, int64_t low, int64_t hig
 #define tern_ones_like(...) TERN_LIKE_(tern_ones, __VA_ARGS__, )
 #define tern_rand_like(...) TERN_LIKE_(tern_rand, __VA_ARGS__, )
 #define tern_randn_like(...) TERN_LIKE_(tern_randn, __VA_ARGS__, )
-#define TERN_LIKE_(maker, t, ...) maker(.like = t, __VA_ARGS__)
+#define TERN_LIKE_(maker, t, ...) maker(TERN_AS_(t), __VA_ARGS__)
 /* tern_full_like(t, value), tern_randint_like(t, low, high) */
 #define tern_full_like(...) tern_full_like_(__VA_ARGS__, )
-#define tern_full_like_(t, value, ...) tern_full(value, .like = t, __VA_ARGS__)
+#define tern_full_like_(t, value, ...) tern_full(value, TERN_AS_(t), __VA_ARGS__)
 #define tern_randint_like(...) tern_randint_like_(__VA_ARGS__, )
-#define tern_randint_like_(t, low, high, ...) tern_randint(low, high, .like = t, __VA_ARGS__)
+#define tern_randint_like_(t, low, high, ...) tern_randint(low, high, TERN_AS_(t), __VA_ARGS__)
+#ifndef __cplusplus
+#define TERN_AS_(t) .like = t
+#else /* all in front of it is left open; nothing may follow */
+#define TERN_AS_(t) {}, {}, {}, {}, {}, {}, t
+#endif
 
 /* 1 with the probability that p says, else 0, for each element of p: floats in [0, 1]. The gradient
  * is 0. generator: NULL is the thread's. */
@@ -126,10 +131,9 @@ TERN_API tern_tensor *tern_bernoulli_at(tern_site_t site, tern_tensor *p,
 
 /* A random order of 0 .. n-1, i64 unless a dtype is given, which has to hold each of them. */
 TERN_API tern_tensor *tern_randperm_at(tern_site_t site, int64_t n, const tern_new_args *args);
-#define tern_randperm(...) tern_randperm_(__VA_ARGS__, .requires_grad = false)
-#define tern_randperm_(n, ...)     \
-    tern_randperm_at(TERN_HERE, n, \
-                     TERN_OPTIONS_(tern_new_args, .shape = TERN_SHAPE(0), __VA_ARGS__))
+#define tern_randperm(...) tern_randperm_(__VA_ARGS__, )
+#define tern_randperm_(n, ...) \
+    tern_randperm_at(TERN_HERE, n, TERN_OPTIONS_(tern_new_args, TERN_SHAPE(0), __VA_ARGS__))
 
 /* Copies numel elements from `data`, row-major; bools are 0 or not 0. They are of the type that the pointer has: a
  * double[] makes an f64 tensor (TERN_DTYPE_OF). Nothing is converted: another .dtype is an error, but for arrays of

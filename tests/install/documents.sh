@@ -59,11 +59,12 @@ for program in *.c; do
     echo "$name runs"
     run=$((run + 1))
 done
+cp "$sources/tests/headers/uses.cpp" .
 for program in *.cpp; do
     command -v c++ >/dev/null || break
     name=${program%.cpp}
     # shellcheck disable=SC2046
-    c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$program" -o "$name" $(pkg-config --cflags --libs tern) \
+    c++ -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror "$program" -o "$name" $(pkg-config --cflags --libs tern) \
         -Wl,-rpath,"$libdir" || fail "a program does not compile: $program"
     "./$name" || fail "$name ends with $?"
     echo "$name runs"
