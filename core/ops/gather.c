@@ -13,7 +13,7 @@ tern_tensor *tern_gather_at(tern_site_t site, tern_tensor *x, int dim, tern_tens
     return core_op2(TERN_OP_gather, site, &attr, x, index);
 }
 
-/* Kernels read i64; i32, which PyTorch takes too, becomes that. */
+/* Kernels read i64; i32, which PyTorch takes too, becomes that. Last of the checks: errors show what was given. */
 static bool check_index(core_call *call)
 {
     const tern_dtype_t dtype = (tern_dtype_t)core_view(call, 1)->dtype;
@@ -42,8 +42,8 @@ bool rule_gather(core_call *call)
 {
     const tern_view *x = core_view(call, 0);
     tern_attr_dim *attr = core_attr(call);
-    if (!check_index(call) || !core_normalise_dim(call, &attr->dim, x->ndim) ||
-        !check_extents(call, attr->dim, x->ndim, x->shape))
+    if (!core_normalise_dim(call, &attr->dim, x->ndim) ||
+        !check_extents(call, attr->dim, x->ndim, x->shape) || !check_index(call))
         return false;
     const tern_view *index = core_view(call, 1);
     attr->size = x->ndim > 0 ? x->shape[attr->dim] : 1;
@@ -138,8 +138,8 @@ bool rule_scatter(core_call *call)
         return core_fail(call, TERN_ERR_DTYPE, "tern_cast on src", "x is %s and src %s",
                          tern_dtype_name((tern_dtype_t)x->dtype),
                          tern_dtype_name((tern_dtype_t)src->dtype));
-    if (!core_normalise_dim(call, &attr->dim, x->ndim) || !check_index(call) ||
-        !check_extents(call, attr->dim, x->ndim, x->shape))
+    if (!core_normalise_dim(call, &attr->dim, x->ndim) ||
+        !check_extents(call, attr->dim, x->ndim, x->shape) || !check_index(call))
         return false;
     if (!core_view_same_shape(core_view(call, 1), src))
         return core_fail(call, TERN_ERR_SHAPE, NULL, "src is smaller than the index somewhere");

@@ -48,6 +48,9 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_masked_select(x, OF(U8, 2, 4, 3)), "mask is u8; accepted are: bool",
          "try tern_ne(mask, 0)");
     SAYS(tern_cross_entropy(OF(I64, 2, 3), OF(I64, 2)), "logits is i64", "\n    target    i64");
+    SAYS(tern_gather(x, 1, OF(I32, 2)), "x has 3 dimensions and the index 1",
+         "\n    index     i32  [2]");
+    SAYS(tern_scatter(x, 1, OF(I32, 2), 1), "x has 3 dimensions and the index 1", "i32  [2]");
     SAYS(tern_lerp(ONES(2), none, 0.5), "lerp: end is NULL", "\n    weight ");
     SAYS(tern_batch_norm(ONES(2, 3), .running_mean = ONES(4), .running_var = ONES(4)),
          "running_mean has to be [3] for x [2, 3]; it is [4]", "\n    running_mean  f32");
