@@ -211,10 +211,12 @@ static void test_a_tensors_memory_is_not_freed(void **state)
         void *data = tern_memory_alloc(devices[i], 40 * mib, NULL);
         assert_int_equal(tern_memory_free(devices[i], data), TERN_OK);
         tern_tensor *t = bytes_on(devices[i], 40 * mib);
-        assert_true(i == 0 || tern_data(t) == data);
         const int64_t allocated = tern_memory(devices[i]).allocated_bytes;
-        assert_int_equal(tern_memory_free(devices[i], data), TERN_ERR_ARGUMENT);
-        assert_error(TERN_ERR_ARGUMENT, "was not given by tern_memory_alloc, or is free");
+        void *const blocks[] = { data, tern_data_ptr(t) }; /* mostly the same, but under ASan */
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(tern_memory_free(devices[i], blocks[k]), TERN_ERR_ARGUMENT);
+            assert_error(TERN_ERR_ARGUMENT, "was not given by tern_memory_alloc, or is free");
+        }
         assert_int_equal(tern_memory(devices[i]).allocated_bytes, allocated);
     }
 }
