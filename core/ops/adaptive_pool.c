@@ -97,7 +97,7 @@ static tern_tensor *pool(core_frame *frame, tern_site_t site, tern_tensor *x,
         size[d] = size[d] == -1 ? tern_size(x, ndim - 2 + d) : size[d];
         if (size[d] < 1 || size[d] > INT32_MAX) {
             core_fail(call, TERN_ERR_ARGUMENT, "{ 7, 7 }; -1 is the input's own",
-                      "the size to make is (%lld, %lld)", (long long)given[0], (long long)given[1]);
+                      "the size to make is (%lld, %lld)", (long long)size[0], (long long)size[1]);
             return NULL;
         }
     }

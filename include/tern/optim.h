@@ -116,7 +116,8 @@ TERN_API tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *
 
 /* Puts state and options into a state: "<prefix>.state.<parameter>.exp_avg", ".step",
  * "<prefix>.param_groups.0.lr". Restoring needs the same kind, groups and parameters (by name; by
- * place for those without); all is checked, and brought to its device, before anything changes. */
+ * place for those without); all is checked, and brought to its device, before anything changes. What the state
+ * holds of another optimizer under the prefix, and this one has not (yet), stays in it. */
 TERN_API tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
                                                tern_state *state, const char *prefix);
 TERN_API tern_status_t tern_optimizer_restore_at(tern_site_t site, tern_optimizer *opt,

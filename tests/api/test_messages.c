@@ -51,6 +51,7 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_gather(x, 1, OF(I32, 2)), "x has 3 dimensions and the index 1",
          "\n    index     i32  [2]");
     SAYS(tern_scatter(x, 1, OF(I32, 2), 1), "x has 3 dimensions and the index 1", "i32  [2]");
+    SAYS(tern_adaptive_avg_pool1d(x, 0), "the size to make is (1, 0)", "-1 is the input's own");
     SAYS(tern_lerp(ONES(2), none, 0.5), "lerp: end is NULL", "\n    weight ");
     SAYS(tern_batch_norm(ONES(2, 3), .running_mean = ONES(4), .running_var = ONES(4)),
          "running_mean has to be [3] for x [2, 3]; it is [4]", "\n    running_mean  f32");
