@@ -1,4 +1,5 @@
 /* Leaves: requires_grad, gradients, grad mode, hooks, taking over another tensor's data. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "autograd/node.h"
@@ -70,9 +71,8 @@ tern_tensor *tern_grad_of(tern_tensor *t)
         return t != NULL ? t->grad : NULL;
     refresh(t);
     if (t->node != NULL) { /* for the error of what is done with NULL */
-        tern_thread *self = core_self();
-        self->not_leaf_site = t->site;
-        self->not_leaf_op = t->node->op->name;
+        (void)snprintf(core_self()->not_leaf, CORE_NOT_LEAF_BYTES, "%s made at %s",
+                       t->node->op->name, t->site != NULL ? t->site : "?");
     }
     return NULL;
 }

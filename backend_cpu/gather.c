@@ -49,22 +49,23 @@ typedef struct gather_line {
     int64_t index_step, near_step, far_stride, n;
 } gather_line;
 
-/* Do the n numbers lie in 0 .. size - 1? One that is below 0 has its highest bit set, one that is above
- * leaves it set in what lacks to the last. */
+/* The highest bit is set where a number is below 0 or above `last`: in the number, or in what it lacks to the last. */
+static inline __attribute__((always_inline)) uint64_t misfits(const char *index, const int64_t step,
+                                                              int64_t n, uint64_t last)
+{
+    uint64_t k, bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&k, index + i * step, sizeof k);
+        bad |= k | (last - k);
+    }
+    return bad;
+}
+
+/* Do the n numbers lie in 0 .. size - 1? */
 static bool numbers_fit(const char *index, int64_t step, int64_t n, int64_t size)
 {
     const uint64_t last = (uint64_t)size - 1;
-    uint64_t k, bad = 0;
-    if (step == (int64_t)sizeof k)
-        for (int64_t i = 0; i < n; i++) {
-            memcpy(&k, index + i * (int64_t)sizeof k, sizeof k);
-            bad |= k | (last - k);
-        }
-    else
-        for (int64_t i = 0; i < n; i++) {
-            memcpy(&k, index + i * step, sizeof k);
-            bad |= k | (last - k);
-        }
+    const uint64_t bad = step == 8 ? misfits(index, 8, n, last) : misfits(index, step, n, last);
     return bad >> 63 == 0;
 }
 

@@ -144,15 +144,14 @@ void core_error_end(tern_thread *self, core_text *text)
 const char *core_why_null(tern_thread *self, char out_text[CORE_WHY_NULL_BYTES])
 {
     out_text[0] = '\0';
-    if (self->not_leaf_op != NULL)
-        (void)snprintf(
-            out_text, CORE_WHY_NULL_BYTES,
-            ": tern_grad_of has no gradient of the tensor that a recorded %s made at %s; "
-            "only leaves keep theirs\n"
-            "  try to make the tensor where it shall be, with .device and .requires_grad, "
-            "or tern_grad, which gives gradients of any tensor",
-            self->not_leaf_op, self->not_leaf_site != NULL ? self->not_leaf_site : "?");
-    self->not_leaf_op = NULL;
+    if (self->not_leaf[0] != '\0')
+        (void)snprintf(out_text, CORE_WHY_NULL_BYTES,
+                       ": tern_grad_of has no gradient of the tensor that a recorded %s; only "
+                       "leaves keep theirs\n"
+                       "  try to make the tensor where it shall be, with .device and "
+                       ".requires_grad, or tern_grad, which gives gradients of any tensor",
+                       self->not_leaf);
+    self->not_leaf[0] = '\0';
     return out_text;
 }
 

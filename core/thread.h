@@ -18,7 +18,8 @@ enum {
     CORE_MESSAGE_BYTES = 512,
     CORE_PATH_DEPTH = 64,
     CORE_BLOCK_CLASSES = 60,
-    CORE_MAX_DEVICES = 64 /* of one kind */
+    CORE_MAX_DEVICES = 64, /* of one kind */
+    CORE_NOT_LEAF_BYTES = 192
 };
 
 struct tern_generator {
@@ -96,9 +97,9 @@ typedef struct tern_thread {
     bool anomaly;              /* backward looks for NaN */
     struct core_autocast *amp; /* cached casts and counts (amp/autocast.c); NULL until needed */
 
-    /* A tensor that is no leaf was asked for its gradient: where and by what it was made; NULL: none was. */
-    tern_site_t not_leaf_site;
-    const char *not_leaf_op;
+    /* Of a tensor that is no leaf and was asked for its gradient: "mul made at train.c:3"; empty: none was. A copy, as
+     * an op's name goes with the op. */
+    char not_leaf[CORE_NOT_LEAF_BYTES];
     const char *calling; /* the outermost function made of others that is open, else NULL */
     tern_site_t error_site;
     int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */

@@ -60,6 +60,35 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_einsum("ij,jk->ik", ONES(2, 3), none), "operands[1] is NULL", "einsum: ");
 }
 
+static tern_tensor *doubled(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_mul(in[0], 2);
+}
+
+static void doubled_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_mul(grad, 2);
+}
+
+/* An op of one's own may be gone when the error is made, and its name with it. */
+static void test_a_gradient_asked_of_an_op_that_is_gone(void **state)
+{
+    (void)state;
+    char name[] = "fleeting";
+    const tern_op op = {
+        .name = name, .inputs = 1, .forward = doubled, .backward = doubled_backward
+    };
+    {
+        TERN_SCOPE;
+        assert_null(tern_grad_of(tern_apply(&op, tern_ones(TERN_SHAPE(1), .requires_grad = true))));
+        assert_no_error();
+    }
+    memset(name, '?', sizeof name - 1);
+    SAYS(tern_norm(NULL), "norm: x is NULL: ", "that a recorded fleeting made at ");
+}
+
 /* The row T013: what a leaf was moved to is no leaf, and its gradient stays NULL. */
 static void test_a_gradient_that_no_leaf_has_is_explained(void **state)
 {
@@ -266,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operands_have_their_parameters_names),
+        cmocka_unit_test(test_a_gradient_asked_of_an_op_that_is_gone),
         cmocka_unit_test(test_a_gradient_that_no_leaf_has_is_explained),
         cmocka_unit_test(test_one_dtype_is_asked_for),
         cmocka_unit_test(test_shapes_are_named),

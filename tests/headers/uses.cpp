@@ -28,7 +28,7 @@ static tern_tensor *made(tern_dev_t dev, int64_t n)
     return tern_mul(x, tern_full(2.5, TERN_SHAPE(2, 3), TERN_F64));
 }
 
-// struct members of an own struct keep their places: what was given by position is given by name, too
+// options by name: the function behind the macro
 static tern_tensor *scaled(tern_tensor *x)
 {
     TERN_SCOPE;

@@ -59,17 +59,18 @@ for program in *.c; do
     echo "$name runs"
     run=$((run + 1))
 done
+[ $run -ge 6 ] || fail "only $run programs were found"
 cp "$sources/tests/headers/uses.cpp" .
+[ "$(find . -name 'guide-*.cpp' | wc -l)" -eq 1 ] || fail "the guide's program in C++ was not found"
 for program in *.cpp; do
     command -v c++ >/dev/null || break
     name=${program%.cpp}
     # shellcheck disable=SC2046
     c++ -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror "$program" -o "$name" $(pkg-config --cflags --libs tern) \
         -Wl,-rpath,"$libdir" || fail "a program does not compile: $program"
-    "./$name" || fail "$name ends with $?"
+    "./$name" >"$name.output" 2>&1 || fail "$name fails: $(cat "$name.output")"
     echo "$name runs"
 done
-[ $run -ge 6 ] || fail "only $run programs were found"
 [ "$(grep -c 'accuracy 100.00 %' README-1.output)" -eq 3 ] || fail "README-1 prints $(cat README-1.output)"
 
 # ... and says what is wrong with a folder.

@@ -159,26 +159,39 @@ static int64_t source_of(const gather_case *c, int64_t i, int64_t k)
     return source;
 }
 
+/* Numbers for the case, each of a place along `dim`. */
+static karray random_index(const gather_case *c)
+{
+    const double extent = c->ndim > 0 ? (double)c->x[c->dim] : 1;
+    return karray_random(TERN_I64, c->ndim, c->index, 0, extent, 2);
+}
+
+/* third: NULL, of two operands. */
+static void run_gather(const gather_case *c, tern_kernel kernel, const void *attr, karray *first,
+                       karray *index, karray *third, karray *out)
+{
+    const kernel_run run = { .kernel = kernel,
+                             .attr = attr,
+                             .threads = c->threads,
+                             .in = { first, index, third },
+                             .n_in = third != NULL ? 3 : 2,
+                             .out = { out },
+                             .n_out = 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+}
+
 static void check_gather(void *context)
 {
     const gather_case *c = context;
     const tern_attr_dim attr = { .dim = c->dim };
     karray x = karray_random(c->dtype, c->ndim, c->x, -100, 100, 1);
-    const double extent = c->ndim > 0 ? (double)c->x[c->dim] : 1;
-    karray index = karray_random(TERN_I64, c->ndim, c->index, 0, extent, 2);
+    karray index = random_index(c);
     karray out = karray_filled(c->dtype, c->ndim, c->index, 7);
     if (c->reversed) {
         reverse_strides(&x);
         reverse_strides(&index);
     }
-    const kernel_run run = { .kernel = cpu_gather,
-                             .attr = &attr,
-                             .threads = c->threads,
-                             .in = { &x, &index },
-                             .n_in = 2,
-                             .out = { &out },
-                             .n_out = 1 };
-    assert_int_equal(kernel_call(&run), TERN_OK);
+    run_gather(c, cpu_gather, &attr, &x, &index, NULL, &out);
     for (int64_t i = 0; i < out.view.numel; i++)
         assert_true(karray_at(&out, i) == x.values[source_of(c, i, (int64_t)index.values[i])]);
     karray_free(&x);
@@ -190,9 +203,8 @@ static void check_gather_grad(void *context)
 {
     const gather_case *c = context;
     tern_attr_gather_grad attr = { .dim = c->dim, .ndim = c->ndim };
-    const double extent = c->ndim > 0 ? (double)c->x[c->dim] : 1;
     karray g = karray_random(c->dtype, c->ndim, c->index, -1, 1, 1);
-    karray index = karray_random(TERN_I64, c->ndim, c->index, 0, extent, 2);
+    karray index = random_index(c);
     karray out = karray_filled(c->dtype, c->ndim, c->x, 7);
     double *want = calloc((size_t)out.view.numel + 1, sizeof *want);
     for (int64_t i = 0; i < g.view.numel; i++)
@@ -201,14 +213,7 @@ static void check_gather_grad(void *context)
         reverse_strides(&g);
         reverse_strides(&index);
     }
-    const kernel_run run = { .kernel = cpu_gather_grad,
-                             .attr = &attr,
-                             .threads = c->threads,
-                             .in = { &g, &index },
-                             .n_in = 2,
-                             .out = { &out },
-                             .n_out = 1 };
-    assert_int_equal(kernel_call(&run), TERN_OK);
+    run_gather(c, cpu_gather_grad, &attr, &g, &index, NULL, &out);
     for (int64_t i = 0; i < out.view.numel; i++)
         kernel_expect("gather's gradient", i, karray_at(&out, i), want[i],
                       kernel_tolerance(c->dtype, 1e-6));
@@ -223,9 +228,8 @@ static void check_scatter(void *context)
 {
     const gather_case *c = context;
     const tern_attr_dim attr = { .dim = c->dim };
-    const double extent = c->ndim > 0 ? (double)c->x[c->dim] : 1;
     karray x = karray_random(c->dtype, c->ndim, c->x, 0, 100, 1);
-    karray index = karray_random(TERN_I64, c->ndim, c->index, 0, extent, 2);
+    karray index = random_index(c);
     karray src = karray_random(c->dtype, c->ndim, c->index, 0, 100, 3);
     karray out = karray_filled(c->dtype, c->ndim, c->x, 7);
     double *want = calloc((size_t)x.view.numel + 1, sizeof *want);
@@ -237,14 +241,7 @@ static void check_scatter(void *context)
         reverse_strides(&src);
         reverse_strides(&index);
     }
-    const kernel_run run = { .kernel = cpu_scatter,
-                             .attr = &attr,
-                             .threads = c->threads,
-                             .in = { &x, &index, &src },
-                             .n_in = 3,
-                             .out = { &out },
-                             .n_out = 1 };
-    assert_int_equal(kernel_call(&run), TERN_OK);
+    run_gather(c, cpu_scatter, &attr, &x, &index, &src, &out);
     for (int64_t i = 0; i < out.view.numel; i++)
         assert_true(karray_at(&out, i) == want[i]);
     free(want);
