@@ -13,6 +13,22 @@ typedef struct job {
     cpu_convert_fn convert;
 } job;
 
+/* Numbers of 32 bits, which every CPU makes double in vectors; `begin` is below 2^53, so that the sum is exact. */
+static void arange_real(double *out, const tern_attr_arange *attr, double begin, int n)
+{
+    const double start = attr->f_start, step = attr->f_step;
+    for (int i = 0; i < n; i++)
+        out[i] = start + (begin + (double)i) * step;
+}
+
+static void arange_whole(int64_t *out, const tern_attr_arange *attr, uint64_t begin, int n)
+{
+    const uint64_t step = (uint64_t)attr->i_step;
+    uint64_t value = (uint64_t)attr->i_start + begin * step;
+    for (int i = 0; i < n; i++, value += step)
+        out[i] = (int64_t)value;
+}
+
 static void arange_range(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
@@ -23,12 +39,11 @@ static void arange_range(void *context, int64_t begin, int64_t end)
         int64_t i[CPU_BLOCK];
     } block;
     for (; begin < end; begin += CPU_BLOCK) {
-        const int64_t n = end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK;
-        for (int64_t i = 0; j->real && i < n; i++)
-            block.f[i] = attr->f_start + (double)(begin + i) * attr->f_step;
-        for (int64_t i = 0; !j->real && i < n; i++)
-            block.i[i] =
-                (int64_t)((uint64_t)attr->i_start + (uint64_t)(begin + i) * (uint64_t)attr->i_step);
+        const int n = (int)(end - begin < CPU_BLOCK ? end - begin : CPU_BLOCK);
+        if (j->real)
+            arange_real(block.f, attr, (double)begin, n);
+        else
+            arange_whole(block.i, attr, (uint64_t)begin, n);
         j->convert(j->out + begin * size, &block, n);
     }
 }

@@ -55,11 +55,12 @@ int cpu_tuning_chosen;
 
 static int tuning_of_this_cpu(void)
 {
+    if (supported_isa() != CPU_ISA_AVX512)
+        return CPU_AVX2;
 #if defined(__x86_64__)
-    __builtin_cpu_init();
     if (__builtin_cpu_is("intel"))
         return CPU_INTEL;
-    if (__builtin_cpu_is("amdfam19h") && __builtin_cpu_supports("avx512f"))
+    if (__builtin_cpu_is("amdfam19h"))
         return CPU_ZEN4;
 #endif
     return CPU_ZEN5;
@@ -80,7 +81,10 @@ int cpu_tuning_choose(void)
 
 const char *cpu_tuning_name(int tuning)
 {
-    return tuning == CPU_INTEL ? "intel" : tuning == CPU_ZEN4 ? "zen4" : "zen5";
+    static const char *const names[CPU_TUNINGS + 1] = {
+        [CPU_ZEN5] = "zen5", [CPU_ZEN4] = "zen4", [CPU_INTEL] = "intel", [CPU_AVX2] = "avx2"
+    };
+    return names[tuning];
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ static int64_t packed_elements(const cpu_product *g, int64_t size)
         return 0;
     if (g->turned)
         return turned_elements(g, size);
-    const bool dense = cpu_isa() == CPU_ISA_AVX512 && cpu_gemm_lies_well(g, size);
+    const bool dense = cpu_gemm_reads_b(g, size, cpu_isa());
     const bool packs_b = g->b_col != 1 ||
                          (g->m > CPU_GEMM_FEW && g->n * g->k > CPU_GEMM_PACKED && !dense) ||
                          (cpu_isa() < CPU_ISA_AVX2 && g->n % 16 != 0);

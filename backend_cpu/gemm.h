@@ -127,6 +127,10 @@ enum {
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
+    /* Without AVX-512: of all operands, of a B that is read where it lies, and of one that lies badly. */
+    CPU_GEMM_NEAR_ALL = 1 << 20,
+    CPU_GEMM_NEAR_B = 3 << 17,
+    CPU_GEMM_NEAR_B_SPLIT = 1 << 16,
     CPU_GEMM_WRITTEN_FAR = 3 << 19, /* of C, from which on it drives B out of that cache */
     CPU_GEMM_SHALLOW = 32, /* depth of a panel of B, or a transposed A, that lies well as it is */
     CPU_GEMM_FETCHED_DEPTH = 80, /* k up to which tiles may fetch their C */
@@ -187,17 +191,36 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
            (g->m <= most || (g->k <= 128 && whole && stays));
 }
 
-/* Does a strip of a transposed A get packed by the first of its tiles, of `panel` columns? On Intel while all
- * operands stay in the second-level cache copying costs more than it saves (0.91 to 0.99 of the time without). */
+/* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache): 1.05 to 1.5 times the speed of
+ * packing where B stays in that cache, down to 0.6 where it does not. Vectors across two lines cost, too, and rows
+ * that are a multiple of 1 KiB meet in few sets: those are read a few times at most, or are little. */
+static inline bool cpu_gemm_lies_well_avx2(const cpu_product *g, int64_t size)
+{
+    const int64_t row = g->b_row * size;
+    const bool whole = row % 32 == 0;
+    const int64_t most = whole && row % 1024 != 0 ? CPU_GEMM_NEAR_B : CPU_GEMM_NEAR_B_SPLIT;
+    return g->b_col == 1 && g->n * g->k * size <= most &&
+           (g->m <= (whole ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT) || (whole && g->k <= 128));
+}
+
+static inline bool cpu_gemm_reads_b(const cpu_product *g, int64_t size, int isa)
+{
+    return isa == CPU_ISA_AVX512 ? cpu_gemm_lies_well(g, size)
+                                 : isa == CPU_ISA_AVX2 && cpu_gemm_lies_well_avx2(g, size);
+}
+
+/* Does a strip of a transposed A get packed by the first of its tiles, of `panel` columns? On Intel, and with AVX2, while
+ * all operands stay near copying costs more than it saves (0.91 to 0.99 of the time without; Zen 3 0.9 to 1.0). */
 static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t panel)
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n <= panel)
         return false;
     const bool shallow = g->k <= CPU_GEMM_SHALLOW;
     const int64_t bytes = (g->m * g->k + g->k * g->n + g->m * g->n) * size;
-    return cpu_tuned_for(CPU_INTEL)
-               ? bytes > CPU_GEMM_SECOND_LEVEL / (shallow || g->n <= 2 * panel ? 1 : 2)
-               : !shallow;
+    const int64_t near = cpu_tuned_for(CPU_INTEL)  ? CPU_GEMM_SECOND_LEVEL
+                         : cpu_tuned_for(CPU_AVX2) ? CPU_GEMM_NEAR_ALL
+                                                   : 0;
+    return near > 0 ? bytes > near / (shallow || g->n <= 2 * panel ? 1 : 2) : !shallow;
 }
 
 /* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time, on Intel:

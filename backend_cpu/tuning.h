@@ -7,12 +7,13 @@
 
 enum {
     CPU_ZEN5 = 1, /* and every CPU that is none of the others */
-    CPU_ZEN4,     /* AMD's family 19h with AVX-512, which Zen 3 has not */
-    CPU_INTEL,    /* measured on a Xeon with AMX */
-    CPU_TUNINGS = CPU_INTEL
+    CPU_ZEN4,     /* AMD's family 19h with AVX-512 */
+    CPU_INTEL,    /* with AVX-512; measured on a Xeon with AMX */
+    CPU_AVX2,     /* every CPU without AVX-512; measured on AMD's Zen 3 */
+    CPU_TUNINGS = CPU_AVX2
 };
 
-/* That of this CPU, or what TERN_CPU_TUNING (zen5, zen4, intel) says. Decided at the first call and then constant. */
+/* That of this CPU, or what TERN_CPU_TUNING (zen5, zen4, intel, avx2) says. Decided at the first call and then constant. */
 extern int cpu_tuning_chosen __attribute__((visibility("hidden"))); /* 0: not yet */
 int cpu_tuning_choose(void);
 static inline int cpu_tuning(void)
@@ -24,7 +25,7 @@ static inline bool cpu_tuned_for(int tuning)
 {
     return cpu_tuning() == tuning;
 }
-/* "zen5", "zen4" or "intel". */
+/* "zen5", "zen4", "intel" or "avx2". */
 const char *cpu_tuning_name(int tuning);
 
 #endif

@@ -205,7 +205,7 @@ endfunction()
 # tern_tuned(TEST): an existing test program once more for each of backend_cpu/tuning.h, whatever CPU this is.
 function(tern_tuned test)
   string(REPLACE "/" "_" program test_${test})
-  foreach(tuning zen5 zen4 intel)
+  foreach(tuning zen5 zen4 intel avx2)
     add_test(NAME ${test}_${tuning} COMMAND ${program})
     tern_test_properties(${test}_${tuning} unit)
     set_property(TEST ${test}_${tuning} APPEND PROPERTY ENVIRONMENT TERN_CPU_TUNING=${tuning})

@@ -14,7 +14,7 @@ typedef struct variable {
 
 static const variable variables[] = {
     { "TERN_CPU_ISA", "base, avx2, avx512", "it has no effect" },
-    { "TERN_CPU_TUNING", "zen5, zen4, intel", "it has no effect" },
+    { "TERN_CPU_TUNING", "zen5, zen4, intel, avx2", "it has no effect" },
     { "TERN_CPU_GEMM", "own, library, openblas, onednn, tiles, benchmark", "it has no effect" },
     { "TERN_CPU_BLAS", "on, off", "it has no effect" },
     { "TERN_CPU_HALF", "f32, native, library", "it has no effect" },

@@ -1,5 +1,6 @@
 /* libtern_blas.so's one exported function, and what it can say about the libraries. */
 #include "backend_cpu/bridge/bridge_private.h"
+#include "backend_cpu/tuning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int64_t most_for(const char *core)
     static const char *const avx512[] = { "SkylakeX", "Cooperlake", "SapphireRapids", NULL };
     static const char *const avx2[] = { "Haswell", "Zen", NULL };
     enum { TINY = 16 * 16 * 16, SMALL = 64 * 64 * 64 };
-    if (names_one_of(core, avx512))
+    if (names_one_of(core, bridge_state.tuning == CPU_AVX2 ? avx2 : avx512))
         return 0;
 #if defined(__x86_64__)
     bool has_more = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");

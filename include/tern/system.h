@@ -59,7 +59,7 @@ typedef struct tern_cpu_report_t {
     double quota;    /* of a container or control group: processors' worth of time; 0: no limit */
     int32_t threads; /* tern_num_threads() */
     const char *isa; /* instruction set of tern's kernels: base, avx2, avx512 */
-    const char *tuning;              /* the CPU whose measurements they go by: zen5, zen4, intel */
+    const char *tuning;              /* whose measurements they go by: zen5, zen4, intel, avx2 */
     const char *libraries;           /* path of libtern_blas.so in use, or NULL */
     const char *libraries_missing;   /* why it is not, lines; "" */
     char blas[TERN_DEV_LABEL_BYTES]; /* "OpenBLAS 0.3.21, kernels SkylakeX", or "" */

@@ -154,6 +154,24 @@ static const route_case intel_cases[] = {
 };
 /* clang-format on */
 
+/* Without AVX-512 oneDNN is the faster, but where rows that are not read along k lie a multiple of 1 KiB apart, of a
+ * transposed A of 512 bytes. */
+static const route_case avx2_cases[] = {
+    { "B's rows 1 KiB apart", "NN", 128, 200, 256, 1, GEMM_OPENBLAS, 0, 0 },
+    { "a little more", "NN", 128, 200, 257, 1, GEMM_ONEDNN, 0, 0 },
+    { "512 bytes", "NN", 128, 200, 128, 1, GEMM_ONEDNN, 0, 0 },
+    { "B is read along k", "NT", 128, 256, 200, 1, GEMM_ONEDNN, 0, 0 },
+    { "24 rows", "NN", 24, 800, 1024, 1, GEMM_OPENBLAS, 0, 0 },
+    { "fewer", "NN", 23, 800, 1024, 1, GEMM_ONEDNN, 0, 0 },
+    { "a transposed A's 512 bytes apart", "TN", 128, 200, 200, 1, GEMM_OPENBLAS, 0, 0 },
+    { "256 bytes", "TN", 64, 200, 200, 1, GEMM_ONEDNN, 0, 0 },
+    { "A is read along k", "NN", 200, 128, 200, 1, GEMM_ONEDNN, 0, 0 },
+    { "both transposed", "TT", 128, 200, 256, 1, GEMM_OPENBLAS, 0, 0 },
+    { "m n k = 2^18", "NN", 64, 64, 64, 1, GEMM_OPENBLAS, 0, 0 },
+    { "more", "NN", 64, 65, 64, 1, GEMM_ONEDNN, 0, 0 },
+    { "a vector by a matrix", "NN", 1, 513, 513, 1, GEMM_ONEDNN, 0, 0 },
+};
+
 static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
 {
     const cpu_gemm_call call = { .dtype = dtype,
@@ -162,6 +180,8 @@ static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
                                  .m = c->m,
                                  .n = c->n,
                                  .k = c->k,
+                                 .lda = c->op[0] == 'T' ? c->m : c->k,
+                                 .ldb = c->op[1] == 'T' ? c->k : c->n,
                                  .threads = c->threads };
     return gemm_plan_for(&call);
 }
@@ -276,6 +296,19 @@ static void test_a_cut_that_would_be_uneven_is_none(void **state)
     }
 }
 
+/* Parts of a product lie as far apart as its whole rows. */
+static void test_parts_crowd_a_cache_as_well(void **state)
+{
+    (void)state;
+    const route_case even = { "", "NN", 512, 512, 1024, 2, GEMM_OPENBLAS, 0, 0 };
+    const route_case odd = { "", "NN", 512, 512, 1040, 2, GEMM_ONEDNN, 0, 0 };
+    bridge_state.tuning = CPU_AVX2;
+    assert_int_equal(plan_of(&even, CPU_BLAS_F32).way, GEMM_OPENBLAS);
+    assert_int_equal(plan_of(&even, CPU_BLAS_F32).parts, 2);
+    assert_int_equal(plan_of(&odd, CPU_BLAS_F32).way, GEMM_ONEDNN);
+    bridge_state.tuning = CPU_ZEN5;
+}
+
 static void test_some_dtypes_have_one_way(void **state)
 {
     (void)state;
@@ -313,6 +346,7 @@ static void test_ways_of_other_cpus(void **state)
     (void)state;
     expect_ways(CPU_ZEN4, zen4_cases, sizeof zen4_cases / sizeof *zen4_cases);
     expect_ways(CPU_INTEL, intel_cases, sizeof intel_cases / sizeof *intel_cases);
+    expect_ways(CPU_AVX2, avx2_cases, sizeof avx2_cases / sizeof *avx2_cases);
 }
 
 int main(void)
@@ -324,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_a_way_can_be_forced),
         cmocka_unit_test(test_a_caller_chooses_maker_and_cut),
         cmocka_unit_test(test_a_cut_that_would_be_uneven_is_none),
+        cmocka_unit_test(test_parts_crowd_a_cache_as_well),
         cmocka_unit_test(test_some_dtypes_have_one_way),
         cmocka_unit_test(test_without_the_table),
     };

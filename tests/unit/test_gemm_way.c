@@ -127,6 +127,30 @@ static const edge_case lying_edges[] = {
     { "rows that share sets of the first level, few", "NN", 120, 32, 256, 1, true },
     { "more", "NN", 120, 33, 256, 1, false },
 };
+/* By AVX2, on a CPU that has no more: what is own, what of a transposed A is packed, which B is read where it lies. */
+static const edge_case avx2_own_edges[] = {
+    { "1 MFLOP", "NN", 100, 100, 50, 1, true },
+    { "more", "NN", 100, 101, 50, 1, false },
+    { "widths of a network", "NT", 64, 784, 128, 1, false },
+};
+static const edge_case avx2_packing_edges[] = {
+    { "all operands near", "TN", 256, 256, 128, 1, false },
+    { "not", "TN", 256, 257, 128, 1, true },
+    { "shallow", "TN", 800, 32, 200, 1, false },
+    { "shallow, and not near", "TN", 1200, 32, 200, 1, true },
+    { "not transposed", "NN", 256, 257, 128, 1, false },
+};
+static const edge_case avx2_lying_edges[] = {
+    { "a near B", "NN", 100, 256, 376, 1, true },
+    { "not near", "NN", 100, 256, 392, 1, false },
+    { "for many rows", "NN", 129, 256, 376, 1, false },
+    { "that are shallow", "NN", 129, 128, 376, 1, true },
+    { "rows 1 KiB apart", "NN", 100, 64, 256, 1, true },
+    { "more of them", "NN", 100, 65, 256, 1, false },
+    { "rows that begin inside a vector", "NN", 32, 60, 250, 1, true },
+    { "more rows of A", "NN", 33, 60, 250, 1, false },
+    { "turned", "NT", 16, 60, 248, 1, false },
+};
 /* clang-format on */
 
 typedef struct edge_table {
@@ -158,6 +182,54 @@ static const edge_table tables[] = { { CPU_INTEL, own_is_best, EDGES(intel_cases
                                      { CPU_ZEN4, own_is_best, EDGES(zen4_edges) },
                                      { CPU_INTEL, packs_a, EDGES(packing_edges) },
                                      { CPU_INTEL, lies_well, EDGES(lying_edges) } };
+
+static bool reads_b_by_avx2(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_gemm_reads_b(g, sizeof(float), CPU_ISA_AVX2);
+}
+
+static bool packs_a_by_avx2(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_gemm_packs_a(g, sizeof(float), 16);
+}
+
+static const edge_table avx2_tables[] = {
+    { CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
+    { CPU_AVX2, packs_a_by_avx2, EDGES(avx2_packing_edges) },
+    { CPU_AVX2, reads_b_by_avx2, EDGES(avx2_lying_edges) },
+};
+
+static void avx2_decisions(void *context)
+{
+    (void)context;
+    for (size_t t = 0; t < sizeof avx2_tables / sizeof *avx2_tables; t++)
+        for (size_t i = 0; cpu_isa() == CPU_ISA_AVX2 && i < avx2_tables[t].count; i++) {
+            const edge_case *e = &avx2_tables[t].edges[i];
+            const cpu_product g = product_of(e);
+            expect_edge(e, avx2_tables[t].decide(&g, e->threads));
+        }
+}
+
+static void test_decisions_without_avx512(void **state)
+{
+    (void)state;
+    const int own = cpu_tuning();
+    cpu_tuning_chosen = CPU_AVX2;
+    kernel_each_isa(avx2_decisions, NULL);
+    cpu_tuning_chosen = own;
+}
+
+static void test_a_cpu_without_avx512_has_that_tuning(void **state)
+{
+    (void)state;
+    if (getenv("TERN_CPU_TUNING") != NULL || getenv("TERN_CPU_ISA") != NULL) {
+        print_message("skipped: a variable says what the CPU shall be\n");
+        skip();
+    }
+    assert_int_equal(cpu_tuning() == CPU_AVX2, cpu_isa() != CPU_ISA_AVX512);
+}
 
 /* They are made from sizes and the tuning alone, so that each CPU with AVX-512 can try them all. */
 static void decisions(void *context)
@@ -221,13 +293,20 @@ static void test_decisions_at_their_edges(void **state)
     kernel_each_tuning(decisions, NULL);
 }
 
+enum { TABLES = (sizeof tables + sizeof avx2_tables) / sizeof *tables };
+static const edge_table *table_at(size_t i)
+{
+    const size_t count = sizeof tables / sizeof *tables;
+    return i < count ? &tables[i] : &avx2_tables[i - count];
+}
+
 /* The products on both sides of the edges are right, whoever makes them. */
 static void edge_products(void *context)
 {
     (void)context;
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const edge_case *e = &tables[t].edges[i];
+    for (size_t t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < table_at(t)->count; i++) {
+            const edge_case *e = &table_at(t)->edges[i];
             if (e->m * e->k * e->n <= 8000000) /* by double loops */
                 product_check(&(product_case){
                     TERN_F32, .m = e->m, .k = e->k, .n = e->n, .threads = e->threads,
@@ -247,6 +326,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions_at_their_edges),
+        cmocka_unit_test(test_decisions_without_avx512),
+        cmocka_unit_test(test_a_cpu_without_avx512_has_that_tuning),
         cmocka_unit_test(test_small_networks_wait_for_no_library),
         cmocka_unit_test(test_products_at_those_edges),
     };
