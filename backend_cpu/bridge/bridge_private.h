@@ -19,8 +19,8 @@ typedef enum gemm_way { GEMM_NONE, GEMM_OPENBLAS, GEMM_TILES, GEMM_ONEDNN, GEMM_
 /* Written by `configure` only. */
 typedef struct bridge_setup {
     const cpu_blas_host *host;
-    /* A table holds for OpenBLAS's AVX-512 kernels, that of CPU_AVX2 for its AVX2 kernels. With others it makes the products up to
-     * this m * n * k, where a call of oneDNN costs too much, and oneDNN the rest. 0: the table. */
+    /* A table holds for OpenBLAS's AVX-512 kernels, that of CPU_AVX2 for its AVX2 kernels. With others it makes the
+     * products up to this m * n * k, where a call of oneDNN costs too much, and oneDNN the rest. 0: the table. */
     int64_t openblas_most;
     int tuning;      /* of tuning.h: which table */
     gemm_way forced; /* the way of all blocks of f32; GEMM_NONE: by the table */

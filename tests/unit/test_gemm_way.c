@@ -4,7 +4,7 @@
 #include "tests/support/kernel.h"
 #include "tests/support/product.h"
 
-/* A decision at its edge, of f32 by AVX-512. */
+/* A decision at its edge, of f32. */
 typedef struct edge_case {
     const char *why;
     char op[3];
@@ -154,7 +154,7 @@ static const edge_case avx2_lying_edges[] = {
 /* clang-format on */
 
 typedef struct edge_table {
-    int tuning;
+    int isa, tuning;
     bool (*decide)(const cpu_product *g, int threads);
     const edge_case *edges;
     size_t count;
@@ -168,57 +168,44 @@ static bool own_is_best(const cpu_product *g, int threads)
 static bool packs_a(const cpu_product *g, int threads)
 {
     (void)threads;
-    return cpu_gemm_packs_a(g, sizeof(float), 48);
+    return cpu_gemm_packs_a(g, sizeof(float), cpu_isa() == CPU_ISA_AVX512 ? 48 : 16);
 }
 
-static bool lies_well(const cpu_product *g, int threads)
+static bool reads_b(const cpu_product *g, int threads)
 {
     (void)threads;
-    return cpu_gemm_lies_well(g, sizeof(float));
+    return cpu_gemm_reads_b(g, sizeof(float), cpu_isa());
 }
 
 #define EDGES(edges) edges, sizeof(edges) / sizeof(edges)[0]
-static const edge_table tables[] = { { CPU_INTEL, own_is_best, EDGES(intel_cases) },
-                                     { CPU_ZEN4, own_is_best, EDGES(zen4_edges) },
-                                     { CPU_INTEL, packs_a, EDGES(packing_edges) },
-                                     { CPU_INTEL, lies_well, EDGES(lying_edges) } };
-
-static bool reads_b_by_avx2(const cpu_product *g, int threads)
-{
-    (void)threads;
-    return cpu_gemm_reads_b(g, sizeof(float), CPU_ISA_AVX2);
-}
-
-static bool packs_a_by_avx2(const cpu_product *g, int threads)
-{
-    (void)threads;
-    return cpu_gemm_packs_a(g, sizeof(float), 16);
-}
-
-static const edge_table avx2_tables[] = {
-    { CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
-    { CPU_AVX2, packs_a_by_avx2, EDGES(avx2_packing_edges) },
-    { CPU_AVX2, reads_b_by_avx2, EDGES(avx2_lying_edges) },
+static const edge_table tables[] = {
+    { CPU_ISA_AVX512, CPU_INTEL, own_is_best, EDGES(intel_cases) },
+    { CPU_ISA_AVX512, CPU_ZEN4, own_is_best, EDGES(zen4_edges) },
+    { CPU_ISA_AVX512, CPU_INTEL, packs_a, EDGES(packing_edges) },
+    { CPU_ISA_AVX512, CPU_INTEL, reads_b, EDGES(lying_edges) },
+    { CPU_ISA_AVX2, CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
+    { CPU_ISA_AVX2, CPU_AVX2, packs_a, EDGES(avx2_packing_edges) },
+    { CPU_ISA_AVX2, CPU_AVX2, reads_b, EDGES(avx2_lying_edges) },
 };
 
-static void avx2_decisions(void *context)
+/* They are made from sizes, the instruction set and the tuning alone, so that a CPU can try those of all tunings and of
+ * each instruction set that it has. */
+static void decisions(void *context)
 {
     (void)context;
-    for (size_t t = 0; t < sizeof avx2_tables / sizeof *avx2_tables; t++)
-        for (size_t i = 0; cpu_isa() == CPU_ISA_AVX2 && i < avx2_tables[t].count; i++) {
-            const edge_case *e = &avx2_tables[t].edges[i];
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t i = 0;
+             cpu_tuned_for(tables[t].tuning) && cpu_isa() == tables[t].isa && i < tables[t].count;
+             i++) {
+            const edge_case *e = &tables[t].edges[i];
             const cpu_product g = product_of(e);
-            expect_edge(e, avx2_tables[t].decide(&g, e->threads));
+            expect_edge(e, tables[t].decide(&g, e->threads));
         }
 }
 
-static void test_decisions_without_avx512(void **state)
+static void decisions_of_each_tuning(void *context)
 {
-    (void)state;
-    const int own = cpu_tuning();
-    cpu_tuning_chosen = CPU_AVX2;
-    kernel_each_isa(avx2_decisions, NULL);
-    cpu_tuning_chosen = own;
+    kernel_each_tuning(decisions, context);
 }
 
 static void test_a_cpu_without_avx512_has_that_tuning(void **state)
@@ -229,18 +216,6 @@ static void test_a_cpu_without_avx512_has_that_tuning(void **state)
         skip();
     }
     assert_int_equal(cpu_tuning() == CPU_AVX2, cpu_isa() != CPU_ISA_AVX512);
-}
-
-/* They are made from sizes and the tuning alone, so that each CPU with AVX-512 can try them all. */
-static void decisions(void *context)
-{
-    (void)context;
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (size_t i = 0; cpu_tuned_for(tables[t].tuning) && i < tables[t].count; i++) {
-            const edge_case *e = &tables[t].edges[i];
-            const cpu_product g = product_of(e);
-            expect_edge(e, tables[t].decide(&g, e->threads));
-        }
 }
 
 /* The layers of the networks whose start bench_start measures: oneDNN's first product takes 40 to 60 ms (Intel), of 30
@@ -278,35 +253,28 @@ static void small_networks(void *context)
 static void test_small_networks_wait_for_no_library(void **state)
 {
     (void)state;
-    if (cpu_isa() != CPU_ISA_AVX512)
+    if (cpu_isa() != CPU_ISA_AVX512) {
+        print_message("skipped: without AVX-512 networks' products are the libraries'\n");
         skip();
+    }
     kernel_each_tuning(small_networks, NULL);
 }
 
 static void test_decisions_at_their_edges(void **state)
 {
     (void)state;
-    if (cpu_isa() != CPU_ISA_AVX512) {
-        print_message("skipped: the CPU has no AVX-512, for which these decisions are made\n");
-        skip();
-    }
-    kernel_each_tuning(decisions, NULL);
-}
-
-enum { TABLES = (sizeof tables + sizeof avx2_tables) / sizeof *tables };
-static const edge_table *table_at(size_t i)
-{
-    const size_t count = sizeof tables / sizeof *tables;
-    return i < count ? &tables[i] : &avx2_tables[i - count];
+    if (cpu_isa() != CPU_ISA_AVX512)
+        print_message("without AVX-512: its decisions are left out\n");
+    kernel_each_isa(decisions_of_each_tuning, NULL);
 }
 
 /* The products on both sides of the edges are right, whoever makes them. */
 static void edge_products(void *context)
 {
     (void)context;
-    for (size_t t = 0; t < TABLES; t++)
-        for (size_t i = 0; i < table_at(t)->count; i++) {
-            const edge_case *e = &table_at(t)->edges[i];
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const edge_case *e = &tables[t].edges[i];
             if (e->m * e->k * e->n <= 8000000) /* by double loops */
                 product_check(&(product_case){
                     TERN_F32, .m = e->m, .k = e->k, .n = e->n, .threads = e->threads,
@@ -326,7 +294,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions_at_their_edges),
-        cmocka_unit_test(test_decisions_without_avx512),
         cmocka_unit_test(test_a_cpu_without_avx512_has_that_tuning),
         cmocka_unit_test(test_small_networks_wait_for_no_library),
         cmocka_unit_test(test_products_at_those_edges),
