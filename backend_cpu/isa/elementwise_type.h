@@ -269,10 +269,9 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         if (i > n)                                                             \
             i = n;                                                             \
         LOOP(name)(o, x, second, third, i, scalars, numbers);                  \
-        const bool early = cpu_tuned_for(CPU_INTEL);                           \
+        const int ahead = lanes_slow(true);                                    \
         for (; i + TILE_F32_LANES <= n; i += TILE_F32_LANES) {                 \
-            if (early)                                                         \
-                lanes_second(x + i, LANES_SECOND);                             \
+            lanes_ahead(x + i, ahead);                                         \
             f32_stream(o + i, f32_lanes_##name(f32_load(x + i)));              \
         }                                                                      \
         LOOP(name)(o + i, x + i, second, third, n - i, scalars, numbers);      \

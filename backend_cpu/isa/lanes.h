@@ -208,6 +208,21 @@ TILE_INLINE f32_lanes f32_lanes_narrow(f64_lanes low, f64_lanes high)
 #endif
 }
 
+TILE_INLINE i32_lanes i32_set(int32_t x)
+{
+    return x - (i32_lanes){ 0 };
+}
+
+TILE_INLINE i32_lanes i32_lanes_max(i32_lanes a, i32_lanes b)
+{
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    return (i32_lanes)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    const i32_lanes above = a > b;
+    return (a & above) | (b & ~above);
+#endif
+}
+
 /* Is some lane of a comparison true? */
 TILE_INLINE bool i32_lanes_any(i32_lanes mask)
 {

@@ -156,13 +156,16 @@ LANES_HALF_KIND_(f16)
  * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long.
  * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
  * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. On Zen 3 rows
- * want Intel's fetches (layer_norm 0.93 of the time, log_softmax 0.92), loops without rows none. Where two passes over a
- * row both fetch, the first does from nearer. */
+ * want Intel's fetches (layer_norm 0.9 of the time), but what is long in arithmetic, rows or not, Zen 5's into the first
+ * level (exp 0.8 of the time, log_softmax's gradient 0.75; softmax with Intel's 1.4). Other loops want none. Where two
+ * passes over a row both fetch, the first does from nearer. */
 enum {
     LANES_FIRST = 8192,
     LANES_SECOND = 4096,
     LANES_SECOND_FAR = 6144,
-    LANES_SECOND_NEAR = 3072 /* bytes */
+    LANES_SECOND_NEAR = 3072, /* bytes */
+    LANES_NONE = -1,
+    LANES_LINE = 64
 };
 TILE_INLINE void lanes_second(const void *p, int bytes)
 {
@@ -177,12 +180,19 @@ TILE_INLINE int lanes_rows(bool past)
         return LANES_SECOND;
     return cpu_tuned_for(CPU_ZEN4) ? LANES_SECOND_FAR : 0;
 }
-/* `second`: as lanes_rows() gives it; else into the first level. */
+/* The same for loops that are long in arithmetic, rows or not; LANES_NONE: no fetches. */
+TILE_INLINE int lanes_slow(bool past)
+{
+    if (past && cpu_tuned_for(CPU_INTEL))
+        return LANES_SECOND;
+    return past && cpu_tuned_for(CPU_AVX2) ? 0 : LANES_NONE;
+}
+/* `second`: as lanes_rows() or lanes_slow() gives it; else into the first level. */
 TILE_INLINE void lanes_ahead(const void *p, int second)
 {
     if (second > 0)
         lanes_second(p, second);
-    else
+    else if (second != LANES_NONE)
         __builtin_prefetch((const char *)p + LANES_FIRST);
 }
 

@@ -1,5 +1,6 @@
 /* Elementwise kernels where the values are special: NaN, infinities, overflow, integers that wrap,
  * denormals; and where. */
+#include <float.h>
 #include <math.h>
 
 #include "backend_cpu/cpu.h"
@@ -50,6 +51,46 @@ static void test_special_values(void **state)
         op_case op = *elementwise_case(names[k]);
         kernel_each_isa(check_specials, &op);
     }
+}
+
+/* From below the least denormal to above the largest number: within a unit or so, and the same bits
+ * whatever is computed beside it. */
+static void check_exponentials(void *context)
+{
+    (void)context;
+    enum { STEPS = 3200, BESIDE = 3 };
+    static const double beside[BESIDE] = { -100, 89, NAN };
+    const int64_t n = 33;
+    karray x = karray_filled(TERN_F32, 1, &n, 0);
+    karray y = karray_filled(TERN_F32, 1, &n, 7);
+    const kernel_run run = {
+        .kernel = cpu_exp, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
+    };
+    for (int step = 0; step < STEPS; step++) {
+        const double value = (double)(float)(-106 + step * 0.0613);
+        for (int64_t i = 0; i < n; i++)
+            karray_set(&x, i, value);
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        const double alone = karray_at(&y, 0), want = exp(value);
+        if (want > (double)FLT_MAX)
+            assert_true(isinf(alone));
+        else if (fabs(alone - want) > want * 2e-7 + 1.5e-45)
+            fail_msg("exp(%.9g) is %.9g, not %.9g", value, alone, want);
+        for (int64_t i = 1; i < n; i += 4)
+            karray_set(&x, i, beside[i % BESIDE]);
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        for (int64_t i = 0; i < n; i++)
+            if (i % 4 != 1)
+                assert_true(karray_at(&y, i) == alone);
+    }
+    karray_free(&x);
+    karray_free(&y);
+}
+
+static void test_exponentials_of_every_size(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_exponentials, NULL);
 }
 
 static void test_activations_far_out(void **state)
@@ -187,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_exponentials_of_every_size),
         cmocka_unit_test(test_activations_far_out),
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_where),

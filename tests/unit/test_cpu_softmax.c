@@ -1,5 +1,6 @@
 /* softmax and log_softmax kernels against double loops, for every float type and instruction
  * set. */
+#include <float.h>
 #include <math.h>
 
 #include "tests/support/check.h"
@@ -172,6 +173,42 @@ static void test_infinities_and_nan_come_out_as_in_pytorch(void **state)
         kernel_each_isa(check_special, &cases[i]);
 }
 
+/* Terms from 1 down to less than any number: those that would be denormal may be 0, none is more. */
+static void check_small_terms(void *context)
+{
+    (void)context;
+    const int64_t n = 2048; /* a row of one pass */
+    const tern_attr_dim attr = { .dim = 0 };
+    karray x = karray_filled(TERN_F32, 1, &n, 0);
+    karray y = karray_filled(TERN_F32, 1, &n, 7);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        karray_set(&x, i,
+                   i % 3 == 0   ? -(double)i / 16
+                   : i % 3 == 1 ? -80 - (double)i / 128
+                                : -1e38);
+        sum += exp(karray_at(&x, i));
+    }
+    const kernel_run run = {
+        .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    for (int64_t i = 0; i < n; i++) {
+        const double want = exp(karray_at(&x, i)) / sum, got = karray_at(&y, i);
+        if (!(fabs(got - want) <= want * 1e-6 ||
+              (want < (double)FLT_MIN && got >= 0 && got <= (double)FLT_MIN)))
+            fail_msg("term of %.9g: %.9g, not %.9g", karray_at(&x, i), got, want);
+    }
+    karray_free(&x);
+    karray_free(&y);
+}
+
+static void test_small_terms_are_right_or_0(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_small_terms, NULL);
+}
+
 static void test_empty_and_0_dim(void **state)
 {
     (void)state;
@@ -228,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_results_that_are_written_past_the_caches_match),
         cmocka_unit_test(test_inner_dimensions_of_every_width_match),
         cmocka_unit_test(test_infinities_and_nan_come_out_as_in_pytorch),
+        cmocka_unit_test(test_small_terms_are_right_or_0),
         cmocka_unit_test(test_empty_and_0_dim),
         cmocka_unit_test(test_two_threads_give_the_same_bits),
     };
