@@ -85,6 +85,40 @@ TILE_INLINE void transpose16_f32(float *dst, int64_t dst_row, const float *src, 
             dst[j] = src[j * src_row + p];
 }
 
+#elif defined(__AVX__)
+/* Four steps of columns 0 and `apart` beside each other. */
+TILE_INLINE __m256 two_columns(const float *src, int64_t apart)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(src)),
+                                _mm_loadu_ps(src + apart), 1);
+}
+
+/* Eight columns, twice. */
+TILE_INLINE void transpose16_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
+                                 int64_t n)
+{
+    const int64_t apart = 4 * src_row;
+    int64_t p = 0;
+    for (; p + 4 <= n; p += 4, dst += 4 * dst_row)
+        for (int j = 0; j < 16; j += 8) {
+            const float *from = src + j * src_row + p;
+            float *to = dst + j;
+            const __m256 a = two_columns(from, apart);
+            const __m256 b = two_columns(from + src_row, apart);
+            const __m256 c = two_columns(from + 2 * src_row, apart);
+            const __m256 d = two_columns(from + 3 * src_row, apart);
+            const __m256 ac_low = _mm256_unpacklo_ps(a, c), ac_high = _mm256_unpackhi_ps(a, c);
+            const __m256 bd_low = _mm256_unpacklo_ps(b, d), bd_high = _mm256_unpackhi_ps(b, d);
+            _mm256_storeu_ps(to, _mm256_unpacklo_ps(ac_low, bd_low));
+            _mm256_storeu_ps(to + dst_row, _mm256_unpackhi_ps(ac_low, bd_low));
+            _mm256_storeu_ps(to + 2 * dst_row, _mm256_unpacklo_ps(ac_high, bd_high));
+            _mm256_storeu_ps(to + 3 * dst_row, _mm256_unpackhi_ps(ac_high, bd_high));
+        }
+    for (; p < n; p++, dst += dst_row)
+        for (int j = 0; j < 16; j++)
+            dst[j] = src[j * src_row + p];
+}
+
 #else
 TILE_INLINE void transpose16_f32(float *dst, int64_t dst_row, const float *src, int64_t src_row,
                                  int64_t n)
