@@ -138,6 +138,17 @@ TILE_INLINE void f32_totals4(float *out, const f32_lanes *v)
                       _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(abcd), 1)));
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
+#elif defined(__AVX__)
+TILE_INLINE void f32_totals4(float *out, const f32_lanes *v)
+{
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps((__m256)v[0], (__m256)v[1]),
+                                    _mm256_unpackhi_ps((__m256)v[0], (__m256)v[1]));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps((__m256)v[2], (__m256)v[3]),
+                                    _mm256_unpackhi_ps((__m256)v[2], (__m256)v[3]));
+    const __m256 abcd =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
 #else
 TILE_INLINE void f32_totals4(float *out, const f32_lanes *v)
 {
