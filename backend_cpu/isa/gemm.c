@@ -8,11 +8,13 @@
  * TILE_TALL: rows of one of two vectors. */
 #if defined(__AVX512F__)
 enum { TILE_ROWS = CPU_GEMM_WIDE, TILE_VECTORS = 3, TILE_TALL = CPU_GEMM_TALL, DOT_ROWS = 6 };
-enum { TILE_ISA = CPU_ISA_AVX512 };
+enum { TILE_ISA = CPU_ISA_AVX512, TILE_RUNS = 0 };
 #elif defined(__AVX__)
-enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 3, TILE_ISA = CPU_ISA_AVX2 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 3 };
+enum { TILE_ISA = CPU_ISA_AVX2, TILE_RUNS = 1 };
 #else
-enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_TALL = 4, DOT_ROWS = 2, TILE_ISA = CPU_ISA_BASE };
+enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_TALL = 4, DOT_ROWS = 2 };
+enum { TILE_ISA = CPU_ISA_BASE, TILE_RUNS = 0 };
 #endif
 enum {
     DOT_COLUMNS = 4,

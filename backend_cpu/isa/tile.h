@@ -214,13 +214,46 @@ TILE_INLINE f64_lanes f64_load_part(const double *p, f64_mask m)
 {
     return (f64_lanes)_mm256_maskload_pd(p, m);
 }
+/* AMD's masked stores take some 20 cycles: the same in up to three. */
 TILE_INLINE void f32_store_part(float *p, f32_mask m, f32_lanes v)
 {
-    _mm256_maskstore_ps(p, m, (__m256)v);
+    int some = _mm256_movemask_ps(_mm256_castsi256_ps(m));
+    __m128 x = _mm256_castps256_ps128((__m256)v);
+    if (some == 0xFF) {
+        f32_store(p, v);
+        return;
+    }
+    if (some & 8) {
+        _mm_storeu_ps(p, x);
+        x = _mm256_extractf128_ps((__m256)v, 1);
+        p += 4;
+        some >>= 4;
+    }
+    if (some & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, x);
+        x = _mm_movehl_ps(x, x);
+        p += 2;
+        some >>= 2;
+    }
+    if (some & 1)
+        _mm_store_ss(p, x);
 }
 TILE_INLINE void f64_store_part(double *p, f64_mask m, f64_lanes v)
 {
-    _mm256_maskstore_pd(p, m, (__m256d)v);
+    int some = _mm256_movemask_pd(_mm256_castsi256_pd(m));
+    __m128d x = _mm256_castpd256_pd128((__m256d)v);
+    if (some == 15) {
+        f64_store(p, v);
+        return;
+    }
+    if (some & 2) {
+        _mm_storeu_pd(p, x);
+        x = _mm256_extractf128_pd((__m256d)v, 1);
+        p += 2;
+        some >>= 2;
+    }
+    if (some & 1)
+        _mm_store_sd(p, x);
 }
 
 #else
