@@ -4,17 +4,21 @@
 #include "backend_cpu/gemm.h"
 #include "backend_cpu/isa/lanes.h"
 
-/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast.
- * TILE_TALL: rows of one of two vectors. */
+/* Rows and vectors of a tile: as many sums as registers hold beside a row of B and one broadcast. TILE_MOST_ROWS: of one
+ * vector or of two, which have registers for more. TILE_VECTORS are for a whole product of no more, TILE_WIDEST for
+ * others: the fewer rows, the more often B is read. TILE_RUNS: a call makes all tiles beside each other. */
 #if defined(__AVX512F__)
-enum { TILE_ROWS = CPU_GEMM_WIDE, TILE_VECTORS = 3, TILE_TALL = CPU_GEMM_TALL, DOT_ROWS = 6 };
-enum { TILE_ISA = CPU_ISA_AVX512, TILE_RUNS = 0 };
+enum { TILE_ROWS = CPU_GEMM_WIDE, TILE_VECTORS = 3, TILE_WIDEST = 3, DOT_ROWS = 6 };
+enum { TILE_ISA = CPU_ISA_AVX512, TILE_RUNS = 0, TILE_MOST_ROWS = CPU_GEMM_TALL };
+static const int8_t tile_rows[TILE_VECTORS] = { TILE_ROWS, CPU_GEMM_TALL, TILE_ROWS };
 #elif defined(__AVX__)
-enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_TALL = 6, DOT_ROWS = 3 };
-enum { TILE_ISA = CPU_ISA_AVX2, TILE_RUNS = 1 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 3, TILE_WIDEST = 2, DOT_ROWS = 3 };
+enum { TILE_ISA = CPU_ISA_AVX2, TILE_RUNS = 1, TILE_MOST_ROWS = 12 };
+static const int8_t tile_rows[TILE_VECTORS] = { TILE_MOST_ROWS, TILE_ROWS, 4 };
 #else
-enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_TALL = 4, DOT_ROWS = 2 };
-enum { TILE_ISA = CPU_ISA_BASE, TILE_RUNS = 0 };
+enum { TILE_ROWS = 4, TILE_VECTORS = 2, TILE_WIDEST = 2, DOT_ROWS = 2 };
+enum { TILE_ISA = CPU_ISA_BASE, TILE_RUNS = 0, TILE_MOST_ROWS = 4 };
+static const int8_t tile_rows[TILE_VECTORS] = { TILE_ROWS, TILE_ROWS };
 #endif
 enum {
     DOT_COLUMNS = 4,
@@ -24,6 +28,31 @@ enum {
     FETCHED_DEPTH = 48,
     FETCHED_BYTES = 1 << 19 /* of B */
 };
+
+/* An extent cut into `count` shares: the first `large` are of `most`, the others of one less. Tiles ask where one starts; a
+ * division would take as long as a good part of a shallow tile. */
+typedef struct shares {
+    int64_t count, most, large;
+} shares;
+
+static shares shares_of(int64_t extent, int64_t most)
+{
+    shares s = { .count = (extent + most - 1) / most };
+    s.most = s.count > 0 ? (extent + s.count - 1) / s.count : 0;
+    s.large = extent - s.count * (s.most - 1);
+    return s;
+}
+
+TILE_INLINE int64_t share_start(const shares *s, int64_t i)
+{
+    return i * s->most - (i > s->large ? i - s->large : 0);
+}
+
+/* How many shares from i on are as large as that one. */
+TILE_INLINE int64_t shares_alike(const shares *s, int64_t i)
+{
+    return (i < s->large ? s->large : s->count) - i;
+}
 
 /* Rows of a later block, whose lines tiles fetch in order while they compute: the CPU's prefetchers join in. A
  * row begins `row` bytes after the one before. */
