@@ -133,6 +133,7 @@ enum {
     CPU_GEMM_FEW = 8,
     CPU_GEMM_REREAD = 128,
     CPU_GEMM_REREAD_SPLIT = 32,
+    CPU_GEMM_REREAD_FEW = 36, /* without AVX-512: six strips */
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
@@ -140,8 +141,10 @@ enum {
     CPU_GEMM_NEAR_ALL = 1 << 20,
     CPU_GEMM_NEAR_B = 3 << 17,
     CPU_GEMM_NEAR_B_SPLIT = 1 << 16,
+    CPU_GEMM_NEAR_ROWS = 1 << 14,   /* half of a first-level cache */
     CPU_GEMM_WRITTEN_FAR = 3 << 19, /* of C, from which on it drives B out of that cache */
     CPU_GEMM_SHALLOW = 32, /* depth of a panel of B, or a transposed A, that lies well as it is */
+    CPU_GEMM_DEEP = 192,
     CPU_GEMM_FETCHED_DEPTH = 80, /* k up to which tiles may fetch their C */
     CPU_GEMM_FAR_KC = 64,   /* two blocks of a far operand, or a panel and A, stay in a cache */
     CPU_GEMM_FAR_ROWS = 40, /* of A against a far B, and columns of B against a far A: one panel */
@@ -201,14 +204,18 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
 }
 
 /* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache): 1.05 to 1.5 times the speed of
- * packing where B stays in that cache, down to 0.6 where it does not. Vectors across two lines cost, too, and rows
- * that are a multiple of 1 KiB meet in few sets: those are read a few times at most, or are little. */
+ * packing where B stays in that cache, down to 0.6 where it does not, unless few strips of A meet it. Vectors across two
+ * lines cost, too, and rows that are a multiple of 1 KiB meet in few sets: those are read a few times at most, or are
+ * little. */
 static inline bool cpu_gemm_lies_well_avx2(const cpu_product *g, int64_t size)
 {
-    const int64_t row = g->b_row * size;
-    const bool whole = row % 32 == 0;
-    const int64_t most = whole && row % 1024 != 0 ? CPU_GEMM_NEAR_B : CPU_GEMM_NEAR_B_SPLIT;
-    return g->b_col == 1 && g->n * g->k * size <= most &&
+    const int64_t row = g->b_row * size, bytes = g->n * g->k * size;
+    const bool whole = row % 32 == 0, crowded = row % 1024 == 0;
+    if (g->b_col != 1)
+        return false;
+    if (!crowded && g->m <= (whole ? CPU_GEMM_REREAD_FEW : CPU_GEMM_REREAD_FEW / 2))
+        return bytes <= CPU_GEMM_SECOND_LEVEL;
+    return bytes <= (whole && !crowded ? CPU_GEMM_NEAR_B : CPU_GEMM_NEAR_B_SPLIT) &&
            (g->m <= (whole ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT) || (whole && g->k <= 128));
 }
 
@@ -219,12 +226,16 @@ static inline bool cpu_gemm_reads_b(const cpu_product *g, int64_t size, int isa)
 }
 
 /* Does a strip of a transposed A get packed by the first of its tiles, of `panel` columns? On Intel, and with AVX2, while
- * all operands stay near copying costs more than it saves (0.91 to 0.99 of the time without; Zen 3 0.9 to 1.0). */
+ * all operands stay near copying costs more than it saves (0.91 to 0.99 of the time without; Zen 3 0.9 to 1.0). But with AVX2
+ * a deep strip whose steps lie across lines fills a first-level cache (packed: 0.8 to 0.9, five panels and more). */
 static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t panel)
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n <= panel)
         return false;
     const bool shallow = g->k <= CPU_GEMM_SHALLOW;
+    if (cpu_tuned_for(CPU_AVX2) && g->k >= CPU_GEMM_DEEP && g->n > 4 * panel &&
+        g->a_col * size % 64 != 0)
+        return true;
     const int64_t bytes = (g->m * g->k + g->k * g->n + g->m * g->n) * size;
     const int64_t near = cpu_tuned_for(CPU_INTEL)  ? CPU_GEMM_SECOND_LEVEL
                          : cpu_tuned_for(CPU_AVX2) ? CPU_GEMM_NEAR_ALL

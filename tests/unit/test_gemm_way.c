@@ -139,6 +139,10 @@ static const edge_case avx2_packing_edges[] = {
     { "shallow", "TN", 800, 32, 200, 1, false },
     { "shallow, and not near", "TN", 1200, 32, 200, 1, true },
     { "not transposed", "NN", 256, 257, 128, 1, false },
+    { "deep, and across lines", "TN", 50, 192, 65, 1, true },
+    { "not so deep", "TN", 50, 191, 65, 1, false },
+    { "in whole lines", "TN", 64, 192, 65, 1, false },
+    { "four panels", "TN", 50, 192, 64, 1, false },
 };
 static const edge_case avx2_lying_edges[] = {
     { "a near B", "NN", 100, 256, 376, 1, true },
@@ -149,6 +153,11 @@ static const edge_case avx2_lying_edges[] = {
     { "more of them", "NN", 100, 65, 256, 1, false },
     { "rows that begin inside a vector", "NN", 32, 60, 250, 1, true },
     { "more rows of A", "NN", 33, 60, 250, 1, false },
+    { "few rows of A, not near", "NN", 36, 256, 2000, 1, true },
+    { "more of them", "NN", 37, 256, 2000, 1, false },
+    { "beyond a second level", "NN", 36, 264, 2000, 1, false },
+    { "few, that begin inside a vector", "NN", 18, 100, 777, 1, true },
+    { "more of those", "NN", 19, 100, 777, 1, false },
     { "turned", "NT", 16, 60, 248, 1, false },
 };
 /* clang-format on */
