@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend_cpu/gemm_own_avx2.h"
 #include "backend_cpu/gemm_own_intel.h"
 #include "backend_cpu/gemm_own_zen4.h"
 #include "backend_cpu/gemm_rest.h"
@@ -28,11 +29,13 @@ enum {
     TABLE_COLUMNS = 10,
     TABLE_LEAST = 1000000,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
-     * 0.96 to 1.06 of the library's speed, but on Zen 4 where a vector is left half full. Small networks need no library, then, which
-     * takes 20 ms to open. */
+     * 0.96 to 1.06 of the library's speed, but on Zen 4 where a vector is left half full (0.94 with AVX2). Small networks need no
+     * library, then, which takes 20 ms to open. */
     PLAIN_ROW = 8,
     PLAIN_B = 1 << 18,
     PLAIN_FLOPS = 120000000,
+    PLAIN_ROWS_AVX2 = 36,   /* with AVX2 fewer rows make 0.85 of it */
+    PLAIN_B_AVX2 = 1 << 19, /* a transposed B: 0.97 on one thread, 0.87 on two */
     /* The gradient of what an output layer was given is as deep as there are classes. There a library wins up to a microsecond
      * or two (Intel), and oneDNN's first product takes 40 to 60 ms, in which it writes code. */
     CLASSES = 32,
@@ -88,11 +91,9 @@ static bool is_narrow(const cpu_product *g, bool fast)
     return (g->n <= few && g->m >= MANY_ROWS) || g->m == 1 || g->n == 1 || (is_nt && g->m <= few);
 }
 
-/* Of f32 by AVX-512 (`fast`), and of others. By AVX2 own kernels make 0.85 to 0.95 of the libraries' speed (Zen 3). */
-static int64_t most_own_flops(int dtype, const cpu_product *g, bool fast)
+/* Of f32 by AVX-512 (`fast`), and of others. */
+static int64_t most_own_flops(const cpu_product *g, bool fast)
 {
-    if (dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX2)
-        return TABLE_LEAST;
     return fast && g->k >= SHALLOW ? CPU_PRODUCT_OWN : CPU_PRODUCT_SMALL;
 }
 
@@ -101,9 +102,12 @@ static bool is_plain(const cpu_product *g)
 {
     const int64_t a_row = g->a_col == 1 ? g->a_row : g->a_col;
     const int64_t b_row = g->b_col == 1 ? g->b_row : g->b_col;
+    const bool avx2 = cpu_tuned_for(CPU_AVX2);
+    if (avx2 && g->m < PLAIN_ROWS_AVX2)
+        return false;
     return (a_row | b_row | g->c_row) % PLAIN_ROW == 0 && g->k > SHALLOW_MOST &&
-           g->k * g->n <= PLAIN_B && cpu_product_flops(g) <= PLAIN_FLOPS &&
-           (g->b_col != 1 || !has_small_rest(g));
+           g->k * g->n <= (avx2 && g->b_col != 1 ? PLAIN_B_AVX2 : PLAIN_B) &&
+           cpu_product_flops(g) <= PLAIN_FLOPS && (g->b_col != 1 || !has_small_rest(g));
 }
 
 /* See CLASSES. On Zen 4 OpenBLAS has these, which opens in 5 ms. */
@@ -116,7 +120,7 @@ static bool is_of_few_classes(const cpu_product *g)
 
 /* Tables that were fitted to measurements, on one thread and on two. */
 static const cpu_gemm_owns (*const fitted[CPU_TUNINGS + 1])[3] = {
-    [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns
+    [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns, [CPU_AVX2] = avx2_owns
 };
 
 static bool table_owns_it(const cpu_product *g, int threads)
@@ -140,6 +144,21 @@ static bool fits_table(const cpu_product *g)
     const int64_t flops = cpu_product_flops(g);
     return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > TABLE_LEAST &&
            flops <= table_flops;
+}
+
+/* By AVX2, of f32. Of products that the table does not have libraries make those of a vector, and with a B that is not
+ * transposed large ones of few columns, or of few rows (Zen 3: own kernels 0.5 to 0.95 of their speed). */
+static bool avx2_owns_it(const cpu_product *g, int threads)
+{
+    const int64_t flops = cpu_product_flops(g);
+    if (flops > CPU_PRODUCT_SMALL && fits_table(g))
+        return table_owns_it(g, threads);
+    if (g->m == 1 || g->n == 1)
+        return false;
+    const bool is_tn = g->a_col != 1, is_nt = !is_tn && g->b_col != 1;
+    if (is_nt || (is_tn && g->n < TABLE_COLUMNS))
+        return flops <= table_flops;
+    return flops <= CPU_PRODUCT_SMALL && (g->n >= TABLE_COLUMNS || g->m < MANY_ROWS);
 }
 
 /* Products of f32 go as TERN_CPU_GEMM says, for measurements. The bridge knows which library is meant. */
@@ -178,13 +197,16 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
     const int forced = forced_way();
     if (forced != UNFORCED && dtype == TERN_F32)
         return forced == FORCED_OWN;
+    if (dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX2 && cpu_tuned_for(CPU_AVX2))
+        return avx2_owns_it(g, threads);
     const bool fast = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512;
     if (fast && cpu_tuned_for(CPU_INTEL) &&
         cpu_product_prefers_turning(g)) /* not measured elsewhere */
         return flops <= table_flops;
-    if (fast && fitted[cpu_tuning()] != NULL && fits_table(g) && !is_for_unpacked(g))
+    if (fast && !cpu_tuned_for(CPU_AVX2) && fitted[cpu_tuning()] != NULL && fits_table(g) &&
+        !is_for_unpacked(g))
         return table_owns_it(g, threads);
-    return flops <= most_own_flops(dtype, g, fast) && !is_narrow(g, fast);
+    return flops <= most_own_flops(g, fast) && !is_narrow(g, fast);
 }
 
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)

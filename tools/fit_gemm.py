@@ -212,7 +212,7 @@ def fit_own(name, files, least):
     rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS] for key, part in rows.items()}
     count = sum(len(part) for part in rows.values())
     print(f"/* Do own kernels make a product, on {name}? Made by tools/fit_gemm.py from {count} measured products of f32 by")
-    print(" * AVX-512. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster")
+    print(f" * {'AVX2' if name == 'avx2' else 'AVX-512'}. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster")
     print(" * library's speed by own kernels and by libraries. */")
     functions = []
     every = []

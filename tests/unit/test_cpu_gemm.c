@@ -91,8 +91,10 @@ static void blocks(void *context)
     (void)context;
     static const int64_t sizes[][3] = { { 101, 300, 70 }, { 7, 600, 500 }, { 130, 20, 490 },
                                         { 1, 700, 33 },   { 40, 513, 10 }, { 200, 3, 1 },
-                                        { 520, 12, 523 } /* C is fetched */ };
-    for (int i = 0; i < 7; i++)
+                                        { 520, 12, 523 },                  /* C is fetched */
+                                        { 100, 300, 5 },  { 61, 513, 21 }, /* one panel of AVX2's */
+                                        { 131, 300, 43 } /* strips together */ };
+    for (int i = 0; i < 10; i++)
         for (int layout = 0; layout < 4; layout++)
             for (int threads = 1; threads <= 2; threads++) {
                 const product_case c = { i % 2 ? TERN_F64 : TERN_F32,
@@ -165,8 +167,7 @@ static void unpacked(void *context)
     few = (product_case){ TERN_F32, .m = 132, .k = 110, .n = 42, .a_layout = KARRAY_SWAPPED };
     product_check(&few);
     const bool by_library =
-        cpu_blas() != NULL &&
-        (cpu_isa() == CPU_ISA_AVX2 || (cpu_isa() == CPU_ISA_AVX512 && cpu_tuned_for(CPU_ZEN4)));
+        cpu_blas() != NULL && cpu_isa() == CPU_ISA_AVX512 && cpu_tuned_for(CPU_ZEN4);
     assert_true((kernel_scratch_bytes() > 0) == !by_library);
 }
 
