@@ -269,7 +269,8 @@ static const struct {
 static void small_networks(void *context)
 {
     (void)context;
-    if (cpu_tuned_for(CPU_ZEN4))
+    if (cpu_tuned_for(CPU_ZEN4) || cpu_isa() == CPU_ISA_BASE ||
+        (cpu_isa() == CPU_ISA_AVX2 && !cpu_tuned_for(CPU_AVX2)))
         return;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         for (int threads = 1; threads <= 2; threads++) {
@@ -287,14 +288,15 @@ static void small_networks(void *context)
         }
 }
 
+static void small_networks_of_each_tuning(void *context)
+{
+    kernel_each_tuning(small_networks, context);
+}
+
 static void test_small_networks_wait_for_no_library(void **state)
 {
     (void)state;
-    if (cpu_isa() != CPU_ISA_AVX512) {
-        print_message("skipped: without AVX-512 networks' products are the libraries'\n");
-        skip();
-    }
-    kernel_each_tuning(small_networks, NULL);
+    kernel_each_isa(small_networks_of_each_tuning, NULL);
 }
 
 static void test_decisions_at_their_edges(void **state)
