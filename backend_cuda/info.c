@@ -85,7 +85,7 @@ const tern_backend_info *cuda_info(void)
     return &info;
 }
 
-/* Simulated devices need nothing. The build says which machine code there is beside PTX for 7.5. */
+/* Simulated devices need nothing. The build says which machine code and which PTX there is. */
 #ifdef TERN_CUDA_ARCH_LIST
 TERN_API const tern_backend_needs *tern_backend_needs_get(void);
 const tern_backend_needs *tern_backend_needs_get(void)
@@ -93,7 +93,7 @@ const tern_backend_needs *tern_backend_needs_get(void)
     static const int32_t code[] = { TERN_CUDA_ARCH_LIST };
     static const tern_backend_needs needs = { .size = sizeof needs,
                                               .driver_version = CUDART_VERSION / 1000 * 1000,
-                                              .ptx = 75,
+                                              .ptx = TERN_CUDA_PTX,
                                               .code_count = sizeof code / sizeof *code,
                                               .code = code,
                                               .ptx_driver_version = CUDART_VERSION };

@@ -63,7 +63,7 @@ if(TERN_HAVE_SIM)
   add_library(tern_simulator OBJECT ${sim_sources})
   target_include_directories(tern_simulator SYSTEM PRIVATE ${TERN_VALGRIND_INCLUDE})
   target_compile_definitions(tern_simulator PRIVATE TERN_HAVE_VALGRIND=${TERN_HAVE_VALGRIND})
-  set_target_properties(tern_simulator PROPERTIES C_VISIBILITY_PRESET hidden)
+  set_target_properties(tern_simulator PROPERTIES C_VISIBILITY_PRESET hidden TERN_KERNELS ON)
   target_include_directories(tern_simulator BEFORE PRIVATE ${sim_include} ${TERN_INCLUDES})
   target_link_libraries(tern_simulator PRIVATE tern_private)
 
@@ -82,6 +82,8 @@ if(TERN_HAVE_SIM)
     tern_count_lines(tern_sim)
   elseif(NOT TERN_SANITIZE) # at -O2 gcc 12 makes one aligned store of both ways of store_pack
     target_compile_options(tern_sim PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/backend_cuda/elementwise.cu
+      ${PROJECT_SOURCE_DIR}/backend_cuda/attention.cu PROPERTIES COMPILE_OPTIONS -O1)
   endif()
   # With a check at each access: a thousand kernels that are optimized take 137 s instead of 27, and tiles unrolled as
   # #pragma unroll says 186 s instead of 25 (attention_half.cu).
@@ -105,7 +107,9 @@ endif()
 # ---- real ones -----------------------------------------------------------------------------------
 
 set(TERN_CUDA_ARCHS "" CACHE STRING
-    "Architectures that libtern_cuda.so has machine code for, beside PTX for 75 and later: 89 or 80;90; empty: those of this machine's GPUs, else 90")
+    "Architectures that libtern_cuda.so has machine code for, beside PTX: 89 or 80;90; empty: those of this machine's GPUs, else 90")
+set(TERN_CUDA_PTX 75 CACHE STRING
+    "The oldest architecture that the PTX in libtern_cuda.so is for; one of TERN_CUDA_ARCHS: compiles in two thirds of the time")
 include(cmake/cuda_archs.cmake)
 set(TERN_HAVE_CUDA 0)
 tern_wanted(CUDA wanted)
@@ -134,7 +138,7 @@ endif()
 function(tern_nvcc source result)
   get_filename_component(name ${source} NAME_WE)
   set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
-  set(targets -gencode arch=compute_75,code=compute_75)
+  set(targets -gencode arch=compute_${TERN_CUDA_PTX},code=compute_${TERN_CUDA_PTX})
   foreach(arch IN LISTS cuda_archs)
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()
@@ -165,7 +169,8 @@ if(TERN_HAVE_CUDA)
   target_link_libraries(tern_cuda PRIVATE tern_private ${TERN_CUDART} Threads::Threads
     ${CMAKE_DL_LIBS} rt m stdc++)
   list(JOIN cuda_archs "," cuda_arch_list)
-  target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}")
+  target_compile_definitions(tern_cuda PRIVATE "TERN_CUDA_ARCH_LIST=${cuda_arch_list}"
+                             TERN_CUDA_PTX=${TERN_CUDA_PTX})
   # Where dlopen looks for cuBLAS and cuDNN beside the loader's own places.
   get_filename_component(cuda_libraries ${TERN_CUDART} DIRECTORY)
   set_target_properties(tern_cuda PROPERTIES BUILD_RPATH ${cuda_libraries} INSTALL_RPATH ${cuda_libraries})

@@ -58,6 +58,7 @@ function(tern_test_support)
       ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
     target_include_directories(tern_test_support SYSTEM PRIVATE ${TERN_CMOCKA_INCLUDE})
     target_link_libraries(tern_test_support PRIVATE tern_private)
+    set_target_properties(tern_test_support PROPERTIES TERN_KERNELS ON)
   endif()
 endfunction()
 

@@ -98,17 +98,27 @@ void sim_order_host_saw(const sim_op *op)
     merge(host, op->clock);
 }
 
+/* A spot has 1.5 KB, and a segment thousands: the room doubles when it is full. */
+static bool has_room(sim_allocation *x)
+{
+    const int count = x->spot_count;
+    if ((count & (count - 1)) != 0)
+        return true;
+    sim_spot *more = realloc(x->spots, (size_t)(count == 0 ? 1 : 2 * count) * sizeof *more);
+    if (more != NULL)
+        x->spots = more;
+    return more != NULL;
+}
+
 static sim_spot *spot_of(sim_allocation *x, const char *view)
 {
     const char *key = x->bytes < SEGMENT_BYTES ? x->view : view;
     for (int i = 0; i < x->spot_count; i++)
         if (x->spots[i].view == key)
             return &x->spots[i];
-    sim_spot *more = realloc(x->spots, (size_t)(x->spot_count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!has_room(x))
         return NULL;
-    x->spots = more;
-    sim_spot *fresh = &more[x->spot_count++];
+    sim_spot *fresh = &x->spots[x->spot_count++];
     memset(fresh, 0, sizeof *fresh);
     fresh->view = key;
     return fresh;

@@ -62,7 +62,7 @@ echo 0
 TEXT
 LOG=$work/log
 INSTALLED="gcc g++ libc6-dev cmake ninja-build libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
- libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev ccache clang-format shellcheck dash doxygen"
+ libcmocka-dev python3 clang lld libclang-rt-dev llvm libomp-dev ccache clang-format shellcheck dash doxygen"
 INSTALLED=$(echo "$INSTALLED" | tr -d '\n')
 export LOG INSTALLED
 
@@ -83,7 +83,7 @@ says 'deps: valgrind is not packaged for this system; going on without it'
 # ---- another system: commands on the PATH, headers of PRESENT, and what clang links with ----
 
 all_headers='<cblas.h> <oneapi/dnnl/dnnl.h> <zlib.h> <cjson/cJSON.h> <omp.h> <cmocka.h>'
-all_flags='-fsanitize=address -fopenmp'
+all_flags='-fuse-ld=lld -fsanitize=address -fopenmp'
 command_of other cc <<'TEXT'
 while read -r _ header; do
     case $PRESENT in *"$header"*) exit 0 ;; esac
@@ -117,7 +117,7 @@ for name in llvm-symbolizer valgrind clang-format shellcheck dash doxygen; do
     rm "$work/other/$name"
 done
 on other 0 ./run deps
-says "$please cblas.h oneapi/dnnl/dnnl.h zlib.h omp.h compiler-rt libomp llvm-symbolizer valgrind\
+says "$please cblas.h oneapi/dnnl/dnnl.h zlib.h omp.h lld compiler-rt libomp llvm-symbolizer valgrind\
  clang-format shellcheck dash doxygen"
 says 'deps: (required are cc, cmake, ninja and cJSON; tern builds without the others)'
 

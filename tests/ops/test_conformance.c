@@ -10,6 +10,7 @@
 #include "core/call.h"
 #include "tests/ops/opinfo.h"
 #include "tests/support/check.h"
+#include "tests/support/sanitizer.h"
 
 static int failures, checks, refusals;
 static bool expecting; /* failures, which are counted as met and not printed */
@@ -93,10 +94,11 @@ static tern_tensor *run_case(tern_tensor *const *in, void *user)
     return info->run(copy);
 }
 
-/* Of larger inputs not each element, but all of them along one direction. */
+/* Of larger inputs not each element, but all of them along one direction. Simulated devices are slow. */
 static bool is_large(int64_t elements)
 {
-    return elements > 256 && getenv("TERN_TEST_FULL") == NULL;
+    const bool slow = device.kind != TERN_KIND_CPU || HAS_SANITIZER;
+    return elements > (slow ? 16 : 256) && getenv("TERN_TEST_FULL") == NULL;
 }
 
 static void check_gradients(const opinfo *info, layout l)

@@ -27,7 +27,7 @@ packages_of() {
         echo gcc g++ libc6-dev cmake ninja-build pkg-config \
             libopenblas-openmp-dev libdnnl-dev zlib1g-dev libcjson-dev
         ;;
-    test) echo libcmocka-dev python3 clang libclang-rt-dev llvm libomp-dev valgrind ccache ;;
+    test) echo libcmocka-dev python3 clang lld libclang-rt-dev llvm libomp-dev valgrind ccache ;;
     lint) echo python3 g++ clang-format shellcheck dash doxygen ;;
     bench) echo python3 python3-venv ;;
     docs) echo doxygen ;;
@@ -47,7 +47,7 @@ probes_of() {
             h:cblas.h h:oneapi/dnnl/dnnl.h h:zlib.h h:cjson/cJSON.h h:omp.h
         ;;
     test)
-        echo h:cmocka.h python3 clang compiler-rt=f:-fsanitize=address libomp=f:-fopenmp \
+        echo h:cmocka.h python3 clang lld=f:-fuse-ld=lld compiler-rt=f:-fsanitize=address libomp=f:-fopenmp \
             llvm-symbolizer valgrind ccache
         ;;
     lint) echo python3 g++ clang-format shellcheck dash doxygen ;;

@@ -68,23 +68,33 @@ run_preset() {
     fi
 }
 
-run_lint() {
+# Lint begins beside a stage that leaves a core idle, and says what it found at the end.
+begin_lint() {
+    sh tools/run/lint.sh >"$results/lint.log" 2>&1 &
+    lint=$!
+}
+
+end_lint() {
     note "lint"
-    if sh tools/run/lint.sh; then
-        lint_passed=1
-    else
+    lint_passed=1
+    if ! wait "$lint"; then
         lint_passed=0
         wrong "lint"
     fi
+    cat "$results/lint.log"
 }
 
-# The CUDA backend where nvcc is: PTX and one architecture, all of them in the full run.
+# The CUDA backend where nvcc is: one architecture and its PTX, all of them in the full run.
 build_cuda() {
     [ -d build/release/cuda ] || return 0
     note "release: CUDA backend"
     archs=90
-    [ "$mode" != full ] || archs='75;80;86;89;90'
-    if ! cmake --preset release -DTERN_CUDA_ARCHS="$archs" >/dev/null ||
+    ptx=90
+    if [ "$mode" = full ]; then
+        archs='75;80;86;89;90'
+        ptx=75
+    fi
+    if ! cmake --preset release -DTERN_CUDA_ARCHS="$archs" -DTERN_CUDA_PTX="$ptx" >/dev/null ||
         ! cmake --build build/release -j "$jobs" --target tern_cuda; then
         wrong "libtern_cuda.so does not build"
         return 0
@@ -123,17 +133,21 @@ if [ "$mode" = full ]; then
     note "fuzz: long"
     cmake --preset fuzz -DTERN_FUZZ_SECONDS="${TERN_FUZZ_SECONDS:-300}" >/dev/null
     run_preset fuzz all --label-regex '^fuzz$'
+    begin_lint
 else
     # a second device is another index, not another size
     run_preset release all --exclude-regex '^ops/(order|kernel|move)_sizes_simulated_two$'
     # the kernels of kernel_sizes in other orders of their threads, which release runs
     run_preset asan-ubsan all --exclude-regex '^ops/order_sizes_simulated$'
+    begin_lint
     run_preset minimal all --label-regex '^(ops|api|install)$'
     # but for kernels whose tests take half of the time there
     run_preset tsan tern_threads_tests --label-regex '^threads$' \
         --exclude-regex '^unit/(gemm_way|cpu_(gemm|norm|half_ways|steps|softmax))$'
 fi
-run_lint
+end_lint
+# the next ./run build makes the plugin for the GPUs of this machine
+[ ! -d build/release/cuda ] || cmake --preset release -UTERN_CUDA_ARCHS -UTERN_CUDA_PTX >/dev/null
 
 note "total after $((($(date +%s) - started) / 60)) min"
 cat "$results/times"
