@@ -83,7 +83,8 @@ if(TERN_HAVE_SIM)
   elseif(NOT TERN_SANITIZE) # at -O2 gcc 12 makes one aligned store of both ways of store_pack
     target_compile_options(tern_sim PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/backend_cuda/elementwise.cu
-      ${PROJECT_SOURCE_DIR}/backend_cuda/attention.cu PROPERTIES COMPILE_OPTIONS -O1)
+      ${PROJECT_SOURCE_DIR}/backend_cuda/attention.cu ${PROJECT_SOURCE_DIR}/backend_cuda/reduce.cu
+      PROPERTIES COMPILE_OPTIONS -O1)
   endif()
   # With a check at each access: a thousand kernels that are optimized take 137 s instead of 27, and tiles unrolled as
   # #pragma unroll says 186 s instead of 25 (attention_half.cu).

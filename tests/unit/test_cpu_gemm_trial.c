@@ -162,14 +162,27 @@ static void test_a_full_table_leaves_it_to_the_committed_ones(void **state)
     assert_non_null(cpu_gemm_trial_of(TERN_F32, &g, 1, true));
 }
 
+enum { K = 90, N = 150 };
+
+/* [m, K] by [K, N] in row-major order. */
+static double *reference(const karray *a, const karray *b, int64_t m)
+{
+    double *sums = calloc((size_t)(m * N), sizeof *sums);
+    assert_non_null(sums);
+    for (int64_t i = 0; i < m * N; i++)
+        for (int64_t k = 0; k < K; k++)
+            sums[i] += a->values[i / N * K + k] * b->values[k * N + i % N];
+    return sums;
+}
+
 /* A product again and again: right each time, and, once a way is found, the same each time. */
 static void check_calls(tern_dtype_t dtype, int threads, bool transposed)
 {
-    enum { K = 90, N = 150 };
     const int64_t m = 200 + threads; /* a shape of its own */
     karray a = kernel_operand(dtype, 2, (const int64_t[]){ m, K }, 1);
     karray b = kernel_operand(dtype, 2, (const int64_t[]){ K, N }, 2);
     karray out = karray_filled(dtype, 2, (const int64_t[]){ m, N }, 0);
+    double *sums = reference(&a, &b, m);
     if (transposed)
         karray_relayout(&b, KARRAY_SWAPPED);
     const kernel_run run = { .kernel = cpu_gemm,
@@ -192,15 +205,13 @@ static void check_calls(tern_dtype_t dtype, int threads, bool transposed)
             assert_memory_equal(out.view.data, last, bytes);
         memcpy(last, out.view.data, bytes);
         after += !measured || kernel_events() > events;
-        for (int64_t i = 0; i < m * N; i += 1 + call % 64 * 3) {
-            double sum = 0;
-            for (int64_t k = 0; k < K; k++)
-                sum += a.values[i / N * K + k] * b.values[k * N + i % N];
-            kernel_expect("product", i, karray_at(&out, i), sum, dtype == TERN_F64 ? 1e-13 : 1e-5);
-        }
+        for (int64_t i = 0; i < m * N; i += 1 + call % 64 * 3)
+            kernel_expect("product", i, karray_at(&out, i), sums[i],
+                          dtype == TERN_F64 ? 1e-13 : 1e-5);
     }
     assert_int_equal(kernel_events(), events + measured);
     free(last);
+    free(sums);
     karray_free(&a);
     karray_free(&b);
     karray_free(&out);
@@ -242,9 +253,9 @@ static void test_a_thread_has_its_own(void **state)
 static int found_in(int calls, int64_t m)
 {
     const int before = kernel_events();
-    karray a = kernel_operand(TERN_F32, 2, (const int64_t[]){ m, 90 }, 1);
-    karray b = kernel_operand(TERN_F32, 2, (const int64_t[]){ 90, 150 }, 2);
-    karray out = karray_filled(TERN_F32, 2, (const int64_t[]){ m, 150 }, 0);
+    karray a = kernel_operand(TERN_F32, 2, (const int64_t[]){ m, K }, 1);
+    karray b = kernel_operand(TERN_F32, 2, (const int64_t[]){ K, N }, 2);
+    karray out = karray_filled(TERN_F32, 2, (const int64_t[]){ m, N }, 0);
     const kernel_run run = {
         .kernel = cpu_gemm, .threads = 2, .in = { &a, &b }, .out = { &out }, .n_in = 2, .n_out = 1
     };
