@@ -188,7 +188,8 @@ static void test_rows(void **state)
             const int64_t n = lengths[i], m = n < 100 ? 40 : 3;
             const operands o = { { rows(m, n, dtype) }, 1, { 1 } };
             check_work("softmax", softmax, &o, tolerance);
-            check_work("log_softmax", log_softmax, &o, tolerance);
+            /* gradients of up to 8, where f16 has a number each 4e-3 to 8e-3 */
+            check_work("log_softmax", log_softmax, &o, half ? 1e-2 : tolerance);
             const operands across = { { o.t[0] }, 1, { 0 } };
             check_work("softmax across", softmax, &across, tolerance);
             const operands norm = { { o.t[0], tern_cast(tern_rand(TERN_SHAPE(n)), dtype),
