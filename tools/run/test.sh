@@ -68,7 +68,7 @@ run_preset() {
     fi
 }
 
-# Lint begins beside a stage that leaves a core idle, and says what it found at the end.
+# Lint begins beside a stage that leaves a core idle (the full run has none); what it found comes at the end.
 begin_lint() {
     sh tools/run/lint.sh >"$results/lint.log" 2>&1 &
     lint=$!
