@@ -54,7 +54,7 @@ TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
 #endif
 
 /* e^x as a sum's term or a softmax's: within 2.2e-7 of it near 0, 4.5e-7 far out. From 88.3 on it
- * may be infinity; -inf gives 0, +inf infinity or NaN; what would be denormal may be 0. */
+ * may be infinity; -inf gives 0, +inf infinity or NaN; what would be denormal may be less, or 0. */
 #if defined(__AVX512F__)
 /* x = (n + j / 32) ln 2 + r: a polynomial of degree 2 is enough for e^r (error 5.3e-8), and 2^(j/32)
  * comes out of two registers. `out_rest` is e^r, the result 2^(n + j / 32). */
@@ -78,10 +78,49 @@ TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
     return (f32_lanes)_mm512_scalef_ps(power, (__m512)n);
 }
 
-/* Far above 0, too, where it is infinity. */
+/* For a sum. Far above 0, too, where it is infinity or NaN; e^-87 may stand for what is below it. */
 TILE_INLINE f32_lanes f32_lanes_exp_parts_any(f32_lanes x, f32_lanes *out_rest)
 {
     return f32_lanes_exp_parts(x, out_rest);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+/* c = (n + j / 8) ln 2 + r. `out_rest` is e^r by a polynomial of degree 3 (error 2.5e-8), the result 8 n + j beyond
+ * LANES_SPLIT. */
+#define LANES_SPLIT 0x49C00000 /* the bits of 1.5 * 2^20 */
+TILE_INLINE i32_lanes f32_lanes_exp_split(f32_lanes c, f32_lanes *out_rest)
+{
+    const float shift = 1572864.0f; /* 1.5 * 2^20: a sum is a multiple of 1/8 */
+    const f32_lanes shifted = c * F32_LOG2E + shift;
+    const f32_lanes n = shifted - shift;
+    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
+    *out_rest = ((r * 0.1666792f + 0.5000648f) * r + 1.0f) * r + 1.0f;
+    return (i32_lanes)shifted;
+}
+
+/* 2^(n + j / 8) for n of -127, which gives 0, to 128. The bits of 2^(j / 8) lack j where the sum brings it. */
+TILE_INLINE f32_lanes f32_lanes_split_power(i32_lanes split)
+{
+    static const _Alignas(32) uint32_t powers[8] = {
+        0x3F800000, 0x3F7B95C2, 0x3F7837F0, 0x3F75FED7,
+        0x3F7504F3, 0x3F75672A, 0x3F7744FD, 0x3F7AC0C7,
+    };
+    const __m256i power = _mm256_permutevar8x32_epi32(
+        _mm256_load_si256((const __m256i *)(const void *)powers), (__m256i)split);
+    return (f32_lanes)((u32_lanes)power + ((u32_lanes)split << 20));
+}
+
+/* For x below 89, or NaN. */
+TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
+{
+    const i32_lanes split = f32_lanes_exp_split(f32_lanes_max(f32_set(-104.0f), x), out_rest);
+    return f32_lanes_split_power(i32_lanes_max(split, i32_set(LANES_SPLIT - 8 * 127)));
+}
+
+/* One bound is enough where e^-87 may stand for what is below it. */
+TILE_INLINE f32_lanes f32_lanes_exp_parts_any(f32_lanes x, f32_lanes *out_rest)
+{
+    const f32_lanes c = f32_lanes_max(f32_set(-87.0f), f32_lanes_min(f32_set(89.0f), x));
+    return f32_lanes_split_power(f32_lanes_exp_split(c, out_rest));
 }
 #else
 /* For x below 89, or NaN. Fewer operations and a shorter chain than f32_lanes_exp: minimax of degree 5,
@@ -92,11 +131,7 @@ TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
     const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
     const f32_lanes shifted = c * F32_LOG2E + shift;
     const f32_lanes n = shifted - shift;
-#if defined(__FMA__)
-    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
-#else
     const f32_lanes r = (c - n * F32_LN2_HI) - n * F32_LN2_LO;
-#endif
     const f32_lanes square = r * r;
     const f32_lanes low = r * 0.166671154f + 0.499992303f;
     const f32_lanes high = r * 0.00831250131f + 0.0418903318f;
@@ -118,7 +153,7 @@ TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
     return power * rest;
 }
 
-/* sum + e^x, x of any sign */
+/* sum + e^x for any x: below -87 as if it were that, above 88 the sum may be infinity or NaN */
 TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x)
 {
     f32_lanes rest;

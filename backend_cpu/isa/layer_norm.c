@@ -9,10 +9,12 @@ enum {
     NORM_GROUP = 4,   /* vectors of one array that are read together, before those of the other */
     /* Gradients past the caches, in bytes: rows up to which two of each array and three of
      * parameters stay in a first-level cache (of 48 KiB; with Zen 4's 32 two passes are faster),
-     * and how far ahead of the later one is fetched. */
+     * and how far ahead of the later one is fetched: with 32 KiB no whole page, or too many lines
+     * have one place. */
     NORM_PIPED = 6144,
     NORM_AHEAD = 4096,
-    NORM_AHEAD_INTEL = 2048
+    NORM_AHEAD_INTEL = 2048,
+    NORM_AHEAD_AVX2 = 3584
 };
 
 /* What is decided before a loop: are there weight and bias, do results go past the caches? */
