@@ -1,7 +1,7 @@
 /* Matrix products of tern against the libraries that it may use, called directly, in turns.
  * One line per shape: microseconds (fastest of short rounds, which a busy neighbour disturbs least)
- * and tern's share of the speed of the fastest library. Then the median of the shares and what a tenth
- * of them is below, of shapes that take the library 5 us and more.
+ * and tern's share of the speed of the fastest library. Then the median of the shares, what a tenth
+ * of them is below and how many are below the goal, of shapes that take the library 5 us and more.
  * Random shapes: extents of 8 to 2048, evenly by their logarithms, of --least to --most MFLOP; at most 10,000.
  * --benchmark 1: tern measures its ways for each shape first (tern_cpu_set_benchmark).
  * --control 1: in tern's place stands the faster library, measured once more beside itself: the shares that one
@@ -241,12 +241,13 @@ static void compare(const char *work, product p, bool json)
     }
     if (tern_failed())
         return;
-    if (tern_cpu_benchmark())
-        by_tern(&c[0].product, MEASURED_CALLS);
-    if (control && count > 1)
+    if (control && count > 1) {
         run_control(c, count);
-    else
+    } else {
+        if (tern_cpu_benchmark())
+            by_tern(&c[0].product, MEASURED_CALLS);
         run_rounds(c, count);
+    }
     report(work, c, count, json);
 }
 
