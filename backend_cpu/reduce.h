@@ -31,6 +31,8 @@ typedef struct cpu_reduce_loops {
     void (*sum)(void *sum, const void *x, int64_t n);
     /* adds up x - about and its squares; not for integers. `about` is a number of T. */
     void (*spread)(cpu_spread *sum, const void *x, int64_t n, double about);
+    /* *sum += the elements' squares; not for integers */
+    void (*squares)(double *sum, const void *x, int64_t n);
     /* *product *= the elements */
     void (*prod)(void *product, const void *x, int64_t n);
     /* place of the first element that equals *value (T; NaN equals NaN), or n */

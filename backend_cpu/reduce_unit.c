@@ -30,23 +30,18 @@ static void sum_piece(const reduce_plan *p, const piece *x, int64_t columns, red
         p->loops->sum(c.first, x->x, x->n);
 }
 
-static void spread_row(const reduce_plan *p, const piece *x, double *squares, double about,
-                       double *away)
-{
-    cpu_spread sum = { *squares, *away };
-    p->loops->spread(&sum, x->x, x->n, about);
-    *squares = sum.squares;
-    *away = sum.away;
-}
-
 static void spread_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
                          middle *mid)
 {
-    if (p->columns)
+    if (p->columns) {
         p->loops->spread_rows(&c.second->f64, mid->away, x->x, columns, x->n, x->stride,
                               mid->about);
-    else
-        spread_row(p, x, &c.second->f64, mid->about[0], &mid->away[0]);
+        return;
+    }
+    cpu_spread sum = { c.second->f64, mid->away[0] };
+    p->loops->spread(&sum, x->x, x->n, mid->about[0]);
+    c.second->f64 = sum.squares;
+    mid->away[0] = sum.away;
 }
 
 static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
@@ -63,12 +58,12 @@ static void squares_piece(const reduce_plan *p, const piece *x, int64_t columns,
                           middle *mid)
 {
     static const double zeros[CPU_BLOCK];
-    double *sums = (double *)(void *)c.first, away = 0;
+    double *sums = (double *)(void *)c.first;
     (void)mid;
     if (p->columns)
         p->loops->spread_rows(sums, NULL, x->x, columns, x->n, x->stride, zeros);
     else
-        spread_row(p, x, sums, 0, &away);
+        p->loops->squares(sums, x->x, x->n);
 }
 
 /* One value of T. */

@@ -1,6 +1,6 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
  * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, and
- * OWN_VECTORS as 1 where it has NAME(sum), NAME(spread_block), NAME(prod), NAME(best_greatest) and
+ * OWN_VECTORS as 1 where it has NAME(sum), NAME(spread_block), NAME(squares_block), NAME(prod), NAME(best_greatest) and
  * NAME(best_least) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
@@ -152,6 +152,13 @@ static void NAME(spread_block)(cpu_spread *out, const T *x, int64_t n, T about)
         all += (ACC)away[j];
     *out = (cpu_spread){ NAME(fold)(squares), all };
 }
+
+static double NAME(squares_block)(const T *x, int64_t n)
+{
+    cpu_spread sum;
+    NAME(spread_block)(&sum, x, n, 0);
+    return sum.squares;
+}
 #endif
 
 static void NAME(spread_wide)(cpu_spread *out, const T *x, int64_t n, double about)
@@ -177,6 +184,12 @@ static void NAME(spread_wide)(cpu_spread *out, const T *x, int64_t n, double abo
 
 /* Squares of T; again as f64, from the first-level cache, those of a block that leave T's range: above
  * 2^-100 on average, what T's smallest numbers lose is nothing beside the sum. */
+static bool NAME(leaves_range)(double squares, int64_t n)
+{
+    return sizeof(T) < sizeof(double) &&
+           !(squares >= 0x1p-100 * (double)n && squares < (double)INFINITY);
+}
+
 static void NAME(spread)(cpu_spread *sum, const void *data, int64_t n, double about)
 {
     const T *x = data;
@@ -184,11 +197,22 @@ static void NAME(spread)(cpu_spread *sum, const void *data, int64_t n, double ab
         const int64_t m = n - i < NAME(SPREAD_BLOCK) ? n - i : NAME(SPREAD_BLOCK);
         cpu_spread part;
         NAME(spread_block)(&part, x + i, m, (T)about);
-        if (sizeof(T) < sizeof(double) &&
-            !(part.squares >= 0x1p-100 * (double)m && part.squares < (double)INFINITY))
+        if (NAME(leaves_range)(part.squares, m))
             NAME(spread_wide)(&part, x + i, m, about);
         sum->squares += part.squares;
         sum->away += part.away;
+    }
+}
+
+static void NAME(squares)(double *sum, const void *data, int64_t n)
+{
+    const T *x = data;
+    for (int64_t i = 0; i < n; i += NAME(SPREAD_BLOCK)) {
+        const int64_t m = n - i < NAME(SPREAD_BLOCK) ? n - i : NAME(SPREAD_BLOCK);
+        cpu_spread part = { NAME(squares_block)(x + i, m), 0 };
+        if (NAME(leaves_range)(part.squares, m))
+            NAME(spread_wide)(&part, x + i, m, 0);
+        *sum += part.squares;
     }
 }
 

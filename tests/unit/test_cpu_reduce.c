@@ -8,9 +8,10 @@
 #include "tests/support/check.h"
 #include "tests/support/karray_layout.h"
 
-enum { SUM, MEAN, VAR, AMAX, MAX, ARGMAX, KINDS };
-static const char *const kind_names[] = { "sum", "mean", "var", "amax", "max", "argmax" };
-static const tern_kernel kernels[] = { cpu_sum, cpu_mean, cpu_var, cpu_amax, cpu_max, cpu_argmax };
+enum { SUM, MEAN, VAR, NORM, AMAX, MAX, ARGMAX, KINDS };
+static const char *const kind_names[] = { "sum", "mean", "var", "norm", "amax", "max", "argmax" };
+static const tern_kernel kernels[] = { cpu_sum,  cpu_mean, cpu_var,   cpu_norm,
+                                       cpu_amax, cpu_max,  cpu_argmax };
 
 /* ---- references ------------------------------------------------------------------------------ */
 
@@ -43,14 +44,17 @@ static double *reference(const karray *x, int kind, uint32_t dims, int64_t group
             value[g] = v;
             place[g] = count[g];
         } else if (kind < AMAX) {
-            value[g] += v;
+            value[g] += kind == NORM ? v * v : v;
         }
         mean[g] += v;
         count[g]++;
     }
     for (int64_t g = 0; g < groups; g++) {
         mean[g] /= count[g];
-        value[g] = kind == MEAN ? mean[g] : kind == VAR ? 0 : value[g];
+        value[g] = kind == MEAN   ? mean[g]
+                   : kind == VAR  ? 0
+                   : kind == NORM ? sqrt(value[g])
+                                  : value[g];
     }
     for (int64_t i = 0; kind == VAR && i < x->view.numel; i++) {
         const int64_t g = group_of(&x->view, i, dims);
@@ -102,9 +106,12 @@ static void run_setting(setting *s)
                                     .correction = s->correction,
                                     .keepdim = s->out[0].view.ndim == s->x.view.ndim };
     const tern_attr_dim one = { .dim = dim, .keepdim = many.keepdim };
+    const tern_attr_vector_norm norm = { .dims = s->dims, .keepdim = many.keepdim, .p = 2 };
     const kernel_run run = { .kernel = kernels[s->kind],
                              .threads = s->threads,
-                             .attr = s->kind >= MAX ? (const void *)&one : &many,
+                             .attr = s->kind >= MAX    ? (const void *)&one
+                                     : s->kind == NORM ? (const void *)&norm
+                                                       : &many,
                              .in = { &s->x },
                              .n_in = 1,
                              .out = { &s->out[0], &s->out[1] },
@@ -138,7 +145,8 @@ static void free_setting(setting *s)
 
 static bool accepts(int kind, int dtype)
 {
-    return (kind != MEAN && kind != VAR) || tern_dtype_is_float((tern_dtype_t)dtype);
+    return (kind != MEAN && kind != VAR && kind != NORM) ||
+           tern_dtype_is_float((tern_dtype_t)dtype);
 }
 
 /* ---- dtypes, dims, layouts ------------------------------------------------------------------- */
@@ -311,8 +319,8 @@ static void test_nothing_to_reduce(void **state)
 {
     (void)state;
     const int64_t shape[2] = { 3, 0 };
-    const double want[3] = { 0, NAN, NAN };
-    for (int kind = SUM; kind <= VAR; kind++) {
+    const double want[] = { 0, NAN, NAN, 0 };
+    for (int kind = SUM; kind <= NORM; kind++) {
         setting s = { .kind = kind, .dims = 2, .correction = 1 };
         s.x = karray_filled(TERN_F32, 2, shape, 0);
         prepare(&s, false);
@@ -388,6 +396,45 @@ static void test_deviations_at_the_ends_of_the_range(void **state)
     check_wide_spread(TERN_F32, 5, 7);
     check_wide_spread(TERN_BF16, 1e20, -1e20);
     check_wide_spread(TERN_BF16, 1e-30, 2e-30);
+}
+
+/* The same of norms, of rows and columns: blocks of 4096 elements, the last one of few. */
+static void check_norm_at_the_end(void *context)
+{
+    const spread_case *c = context;
+    const int64_t shapes[2][2] = { { 2, 8200 }, { 8200, 2 } }, two = 2;
+    for (int across = 0; across < 2; across++) {
+        const tern_attr_vector_norm attr = { .dims = across ? 1 : 2, .p = 2 };
+        karray x = karray_filled(c->dtype, 2, shapes[across], 0);
+        karray out = karray_filled(c->dtype, 1, &two, 7);
+        double sum = 0; /* of squares beside those of the largest */
+        for (int64_t i = 0; i < x.view.numel; i++)
+            karray_set(&x, i, i % 2 ? c->a : c->b);
+        for (int64_t i = 0; i < 8200; i++)
+            sum += pow(x.values[across ? 2 * i : i] / x.values[0], 2);
+        karray_relayout(&x, c->layout);
+        const kernel_run run = {
+            .kernel = cpu_norm, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &out }, .n_out = 1
+        };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        kernel_expect("norm", across, karray_at(&out, 0) / (fabs(x.values[0]) * sqrt(sum)), 1,
+                      kernel_tolerance(c->dtype, 1e-6));
+        karray_free(&x);
+        karray_free(&out);
+    }
+}
+
+static void test_norms_at_the_ends_of_the_range(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = { { 1e30, -1e30 }, { 1e20, 3e20 }, { 1e-24, -2e-24 } };
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_BF16 };
+    for (int d = 0; d < 2; d++)
+        for (int p = 0; p < 3; p++)
+            for (int layout = 0; layout < KARRAY_LAYOUTS; layout++) {
+                spread_case c = { dtypes[d], pairs[p][0], pairs[p][1], (karray_layout)layout };
+                kernel_each_isa(check_norm_at_the_end, &c);
+            }
 }
 
 /* Squares that leave f64 are infinite, and so is the deviation: not NaN. */
@@ -472,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_reduce),
         cmocka_unit_test(test_one_element_and_variance_of_one),
         cmocka_unit_test(test_deviations_at_the_ends_of_the_range),
+        cmocka_unit_test(test_norms_at_the_ends_of_the_range),
         cmocka_unit_test(test_deviations_beyond_f64),
         cmocka_unit_test(test_infinities_have_no_spread),
         cmocka_unit_test(test_integer_sums_wrap),
