@@ -12,7 +12,13 @@ typedef struct search_job {
     bool right;
 } search_job;
 
-enum { AT_ONCE = 8 };
+enum {
+    AT_ONCE = 8,
+    /* Rows of up to so many bytes, a few elements to each, are fetched while the row before is searched: a search jumps
+     * about, and each jump would wait for memory. */
+    FETCHED_ROW = 4096,
+    FETCHED_LINE = 64
+};
 
 /* Places for `count` elements of x in one row. Which half a place is in cannot be foretold, so it is chosen
  * without a branch; several searches at once have their loads under way together. */
@@ -34,19 +40,28 @@ static inline void search_row(const search_job *s, const char *row, const char *
     memcpy(out, before, (size_t)count * sizeof *out);
 }
 
+static inline void fetch_row(const char *row, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += FETCHED_LINE)
+        __builtin_prefetch(row + i);
+}
+
 /* dtype and size are constants where the loop is to be fast. */
 static inline __attribute__((always_inline)) void search_elements(const search_job *s,
                                                                   int64_t begin, int64_t end,
                                                                   const int dtype,
                                                                   const int64_t size)
 {
+    const int64_t row_bytes = s->n * size;
     while (begin < end) {
         const int64_t row = begin / s->each, rest = (row + 1) * s->each - begin;
         int64_t count = end - begin < rest ? end - begin : rest;
         if (count > AT_ONCE)
             count = AT_ONCE;
-        search_row(s, s->sorted + row * s->n * size, s->x + begin * size, s->out + begin,
-                   (int)count, dtype, size);
+        if (rest <= AT_ONCE && begin + rest < end && row_bytes <= FETCHED_ROW)
+            fetch_row(s->sorted + (row + 1) * row_bytes, row_bytes);
+        search_row(s, s->sorted + row * row_bytes, s->x + begin * size, s->out + begin, (int)count,
+                   dtype, size);
         begin += count;
     }
 }

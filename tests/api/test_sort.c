@@ -211,6 +211,55 @@ static void test_draws_follow_weights(void **state)
     assert_no_error();
 }
 
+/* Of 300 rows of 1001 classes some go at a time (AT_ONCE of multinomial.c, for each thread): what is drawn is what one
+ * call of each op draws, to the last row. */
+static void test_draws_of_many_rows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    enum { ROWS = 300, CLASSES = 1001 };
+    tern_set_num_threads(1);
+    tern_tensor *x = tern_rand(TERN_SHAPE(ROWS, CLASSES)), *places;
+    tern_tensor *sums = tern_cumsum(tern_cast(x, TERN_F64), 1);
+    tern_generator *generator = tern_generator_create(5);
+    tern_tensor *u = tern_rand(TERN_SHAPE(ROWS, 3), .dtype = TERN_F64, .generator = generator);
+    tern_tensor *wanted =
+        tern_searchsorted(sums, tern_mul(u, tern_slice(sums, 1, CLASSES - 1, CLASSES)), true);
+    tern_generator_set_state(generator, 5, 0);
+    tern_tensor *drawn = tern_multinomial(x, 3, .replacement = true, .generator = generator);
+    assert_true(tern_equal(drawn, wanted));
+    u = tern_rand(TERN_SHAPE(ROWS, CLASSES), .dtype = TERN_F64, .generator = generator);
+    tern_tensor *times = tern_div(tern_cast(x, TERN_F64), tern_neg(tern_log(tern_sub(1.0, u))));
+    (void)tern_topk(times, 4, 1, true, &places);
+    tern_generator_set_state(generator, 5, 1);
+    drawn = tern_multinomial(x, 4, .generator = generator);
+    assert_true(tern_equal(drawn, places));
+    /* what is refused draws nothing: weights of the last row are checked before the first is drawn from */
+    tern_fill(tern_slice(x, 0, ROWS - 1, ROWS), 0);
+    assert_null(tern_multinomial(x, 3, .generator = generator));
+    assert_error(TERN_ERR_ARGUMENT, "the weights of a row add up to 0");
+    uint64_t seed, call;
+    tern_generator_state(generator, &seed, &call);
+    assert_int_equal(call, 2);
+    tern_generator_free(generator);
+    assert_no_error();
+}
+
+/* Sums leave f64 where weights do not. */
+static void test_weights_of_the_largest_numbers(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const float large[] = { 3e38f, 0, 3e38f };
+    tern_tensor *x = tern_from_data(large, TERN_SHAPE(3));
+    tern_tensor *drawn = tern_multinomial(x, 2);
+    assert_true(tern_item(tern_sum(drawn)) == 2);
+    assert_null(tern_multinomial(tern_full(1e308, TERN_SHAPE(3), .dtype = TERN_F64), 1));
+    assert_error(TERN_ERR_ARGUMENT, "the greatest 1e+308");
+    assert_null(tern_multinomial(tern_mul(x, INFINITY), 1, .replacement = true));
+    assert_error(TERN_ERR_ARGUMENT, "finite");
+}
+
 /* NaN is greater than all, also than itself where its place is behind what is equal. */
 static int64_t place_of(double x, const double *sorted, int64_t n, bool right)
 {
@@ -327,6 +376,8 @@ int main(void)
         cmocka_unit_test(test_unique_into_one_place),
         cmocka_unit_test(test_unique_parts),
         cmocka_unit_test(test_draws_follow_weights),
+        cmocka_unit_test(test_draws_of_many_rows),
+        cmocka_unit_test(test_weights_of_the_largest_numbers),
         cmocka_unit_test(test_places_in_rows_of_any_length),
         cmocka_unit_test(test_places_by_two_dtypes),
         cmocka_unit_test(test_mistakes),
