@@ -49,12 +49,7 @@ enum {
     VECTOR_BYTES = 64,
     /* How threads cut a product. */
     WIDE_PART = 48,
-    TURNED_ROWS = 5, /* of work that turning a row of B while it is packed costs */
-    TURNED_A = 3, /* halves of a multiplication of a vector, to pack an element of a transposed A */
-    /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
-     * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
-    CUT_ROW = 180,
-    /* In the same units, a line of another core's cache. Of a B of up to so many elements, half of a second-level cache
+    /* In halves of a multiplication of a vector, a line of another core's cache. Of a B of up to so many elements, half of a second-level cache
      * of 1 MiB, it still lies there (Zen 4); Intel's has 2 MiB, and no limit was found. */
     FETCHED_DEPTH = 128,
     FETCHED_LINE = 40,
@@ -62,6 +57,20 @@ enum {
 };
 
 static const int64_t table_flops = 3000000000;
+
+/* What cuts for threads are weighed by, in halves of a multiplication of a vector of 16. */
+typedef struct cut_costs {
+    int64_t strip; /* rows of C that are made at a time; 0: as cpu_gemm_goes_tall says */
+    int64_t packed_b, turned_b; /* packing a vector of B, and of a transposed one */
+    int64_t turned_a;           /* packing an element of a transposed A */
+    /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
+     * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
+    int64_t cut_row;
+} cut_costs;
+static const cut_costs avx512_costs = { 0, 2, 10, 3, 180 };
+/* Fitted to both cuts of 700 drawn shapes, each in turns with the other, on two cores of a Zen 3. Of 248 others the choice costs
+ * 1.3 % (NN), 1.7 % (NT) and 1.6 % (TN) of the time, by those above 1.7, 1.9 and 3.1. */
+static const cut_costs avx2_costs = { 6, 8, 28, 0, 500 };
 
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
@@ -245,12 +254,14 @@ static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
     const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
     const int64_t n = by_rows ? vectors : (vectors + threads - 1) / threads;
     const bool turned = g->b_col != 1;
+    const cut_costs *costs = cpu_tuned_for(CPU_AVX2) ? &avx2_costs : &avx512_costs;
     const bool tall = !turned && cpu_gemm_goes_tall(m, n * VECTOR_BYTES);
-    const int64_t tile = tall ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
-    const int64_t strips = (m + tile - 1) / tile;
+    const int64_t strip = costs->strip > 0 ? costs->strip : tall ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
+    const int64_t strips = (m + strip - 1) / strip;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
-    return (2 * (m + (turned ? TURNED_ROWS : 1)) + strips) * n +
-           (g->a_col != 1 ? TURNED_A * m : 0) + (by_rows ? 0 : g->m * blocks * CUT_ROW / g->k) +
+    return (2 * m + (turned ? costs->turned_b : costs->packed_b) + strips) * n +
+           (g->a_col != 1 ? costs->turned_a * m : 0) +
+           (by_rows ? 0 : g->m * blocks * costs->cut_row / g->k) +
            fetched_share(g, threads, by_rows);
 }
 

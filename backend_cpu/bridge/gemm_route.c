@@ -38,10 +38,17 @@ static const gemm_route *const routes[CPU_TUNINGS + 1] = {
 
 /* A part of less than this costs more than it brings (fork and join 0.8 us). */
 static const double flops_per_part = 2.5e5;
-/* In multiplications: what packing an element of A or B costs, and moving the lines of a row between cores
- * (15 ns). */
-static const double packed_element = 8;
-static const double cut_row = 1440;
+/* What cuts are weighed by, in multiplications. */
+typedef struct gemm_costs {
+    double packed_a[2], packed_b[2]; /* packing an element, as it lies and transposed */
+    double cut_row;                  /* moving the lines of a row of C between cores (15 ns) */
+    int64_t strip;                   /* rows that are made at a time, of whatever they hold */
+} gemm_costs;
+static const gemm_costs avx512_costs = { { 8, 8 }, { 8, 8 }, 1440, 1 };
+/* Fitted to rows and columns cut, each in turns with the other, of 940 drawn shapes of 1 to 150 MFLOP by oneDNN on two cores of
+ * a Zen 3: 46 of them are below 0.95 of oneDNN by its own threads (79 by those above, 37 by the better of both cuts). Lines
+ * that move do not show there. */
+static const gemm_costs avx2_costs = { { 8, 16 }, { 6, 11 }, 0, 4 };
 /* Edges of blocks fall on whole vectors of 16 floats and on multiples of 4 rows: OpenBLAS's tiles have 4,
  * oneDNN's 8, of which half may be left. OpenBLAS's kernels without packing read rows of a transposed A in
  * vectors: those are cut by 16, too. */
@@ -153,9 +160,19 @@ static bool ends_even(int64_t extent, int64_t block)
     return rest == 0 || 2 * rest >= block;
 }
 
-/* Of the grids with `parts` blocks, the one whose largest block costs least, with what it packs. Where two blocks
- * write the same rows of C, the lines on both sides of the cut move between cores (761 x 11 x 350 takes 0.37 of the
- * time when they do not). A cut that the caller wants is left out, and all made on one thread, where it is uneven. */
+/* What a step of k of a block costs, with what it packs. Where two blocks write the same rows of C, the lines on both sides
+ * of the cut move between cores (761 x 11 x 350 takes 0.37 of the time when they do not). */
+static double cost_of(const cpu_gemm_call *call, int64_t m, int64_t n)
+{
+    const gemm_costs *costs = bridge_state.tuning == CPU_AVX2 ? &avx2_costs : &avx512_costs;
+    const double rows = (double)(ceil_div(m, costs->strip) * costs->strip);
+    const double cost = rows * (double)n + costs->packed_a[call->trans_a != 0] * (double)m +
+                        costs->packed_b[call->trans_b != 0] * (double)n;
+    return n == call->n ? cost : cost + costs->cut_row / (double)call->k * (double)m;
+}
+
+/* Of the grids with `parts` blocks, the one whose largest block costs least. A cut that the caller wants is left out, and
+ * all made on one thread, where it is uneven. */
 static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t parts,
                         int64_t row_align)
 {
@@ -169,9 +186,7 @@ static void choose_grid(gemm_plan *plan, const cpu_gemm_call *call, int64_t part
         int64_t n = aligned_part(call->n, parts / rows, BLOCK_ALIGN);
         if (call->cut != CPU_BLAS_AS_PLANNED && !(ends_even(call->m, m) && ends_even(call->n, n)))
             continue;
-        double cost = (double)m * (double)n + packed_element * (double)(m + n);
-        if (rows < parts)
-            cost += cut_row / (double)call->k * (double)m;
+        const double cost = cost_of(call, m, n);
         if (cost < best) {
             best = cost;
             plan->block_m = m;
