@@ -53,6 +53,20 @@ TILE_INLINE f32_lanes f32_lanes_exp(f32_lanes x)
 }
 #endif
 
+/* c - n ln 2. The constant's error, 1.9e-9 n, is below 2.4e-7; that of a product rounded by itself would be ten times as
+ * much, and gcc without optimisation, or with -Og, fuses none. */
+#if defined(__AVX512F__)
+TILE_INLINE f32_lanes f32_lanes_exp_less(f32_lanes c, f32_lanes n)
+{
+    return (f32_lanes)_mm512_fnmadd_ps((__m512)n, _mm512_set1_ps(0.693147182f), (__m512)c);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+TILE_INLINE f32_lanes f32_lanes_exp_less(f32_lanes c, f32_lanes n)
+{
+    return (f32_lanes)_mm256_fnmadd_ps((__m256)n, _mm256_set1_ps(0.693147182f), (__m256)c);
+}
+#endif
+
 /* e^x as a sum's term or a softmax's: within 2.2e-7 of it near 0, 4.5e-7 far out. From 88.3 on it
  * may be infinity; -inf gives 0, +inf infinity or NaN; what would be denormal may be less, or 0. */
 #if defined(__AVX512F__)
@@ -71,7 +85,7 @@ TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
     const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
     const f32_lanes shifted = c * F32_LOG2E + shift;
     const f32_lanes n = shifted - shift;
-    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
+    const f32_lanes r = f32_lanes_exp_less(c, n);
     *out_rest = (r * 0.5f + 1.00001466f) * r + 1.0f;
     const __m512 power = _mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)shifted,
                                                 _mm512_load_ps(powers + 16));
@@ -92,7 +106,7 @@ TILE_INLINE i32_lanes f32_lanes_exp_split(f32_lanes c, f32_lanes *out_rest)
     const float shift = 1572864.0f; /* 1.5 * 2^20: a sum is a multiple of 1/8 */
     const f32_lanes shifted = c * F32_LOG2E + shift;
     const f32_lanes n = shifted - shift;
-    const f32_lanes r = c - n * 0.693147182f; /* its error, 1.9e-9 n, is below 2.4e-7 */
+    const f32_lanes r = f32_lanes_exp_less(c, n);
     *out_rest = ((r * 0.1666792f + 0.5000648f) * r + 1.0f) * r + 1.0f;
     return (i32_lanes)shifted;
 }
