@@ -38,10 +38,12 @@ elseif(TERN_SANITIZE MATCHES "thread")
   endif()
 endif()
 
+set(TERN_TEST_TIMEOUT 600 CACHE STRING "Seconds after which a test is ended")
+
 # tern_test_properties(TEST LABELS...): environment, limits and labels of one CTest.
 function(tern_test_properties test)
   set_tests_properties(${test} PROPERTIES
-    ENVIRONMENT "${TERN_TEST_ENVIRONMENT}" TIMEOUT 600 SKIP_RETURN_CODE 77 LABELS "${ARGN}")
+    ENVIRONMENT "${TERN_TEST_ENVIRONMENT}" TIMEOUT ${TERN_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${ARGN}")
 endfunction()
 
 # Scalar references, models and helpers that every test may use. References are never optimised beyond

@@ -9,9 +9,13 @@ set -eu
 
 mode=${1:-default}
 [ $# -le 1 ] || mode="$*"
+timeout=600
 case $mode in
 default) ;;
-full) export TERN_TEST_FULL=1 ;; # tests that draw at random draw more
+full)
+    export TERN_TEST_FULL=1 # tests that draw at random draw more
+    timeout=3000            # the examples' whole runs under the thread sanitizer, on two cores
+    ;;
 *)
     echo "usage: ./run test [full]" >&2
     exit 2
@@ -43,7 +47,7 @@ wrong() {
 # build_preset PRESET TARGET: what does not build counts as one failure; the others still run.
 build_preset() {
     note "$1: build"
-    if cmake --preset "$1" && cmake --build "build/$1" -j "$jobs" --target "$2"; then
+    if cmake --preset "$1" -DTERN_TEST_TIMEOUT="$timeout" && cmake --build "build/$1" -j "$jobs" --target "$2"; then
         return 0
     fi
     wrong "$1 does not build"
