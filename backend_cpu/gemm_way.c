@@ -49,8 +49,8 @@ enum {
     VECTOR_BYTES = 64,
     /* How threads cut a product. */
     WIDE_PART = 48,
-    /* In halves of a multiplication of a vector, a line of another core's cache. Of a B of up to so many elements, half of a second-level cache
-     * of 1 MiB, it still lies there (Zen 4); Intel's has 2 MiB, and no limit was found. */
+    /* A line of another core's cache, in halves of a multiplication of a vector. Of a B of up to so many elements, half of
+     * a second-level cache of 1 MiB, it still lies there (Zen 4); Intel's has 2 MiB, and no limit was found. */
     FETCHED_DEPTH = 128,
     FETCHED_LINE = 40,
     FETCHED_B = 1 << 17

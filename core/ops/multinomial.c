@@ -9,17 +9,27 @@
 /* On the CPU so many weights a thread go through all ops before the next ones come: in f64 1 MiB, which a cache keeps. */
 enum { AT_ONCE = 1 << 17 };
 
+/* greatest: of all weights. */
+static bool sums_are_finite(tern_tensor *x, double greatest)
+{
+    if (greatest * (double)x->view.shape[x->view.ndim - 1] < INFINITY)
+        return true;
+    double most = INFINITY;
+    tern_tensor *sums = tern_amax(tern_sum(x, TERN_DIMS(-1)));
+    return sums != NULL && tern_read(sums, TERN_F64, &most, sizeof most) == TERN_OK &&
+           most < INFINITY;
+}
+
 /* Weights are numbers >= 0, each row has one above 0, and no row's sum leaves f64: the host reads three numbers to know. */
 static bool check_weights(core_call *call, tern_tensor *x)
 {
     double found[3];
-    const double n = (double)x->view.shape[x->view.ndim - 1];
     tern_tensor *greatest = tern_amax(x, .dims = TERN_DIMS(-1)); /* of each row */
     tern_tensor *const facts[3] = { tern_amin(x), tern_amin(greatest), tern_amax(greatest) };
     tern_tensor *all = tern_stack_at(call->site, facts, 3, 0);
     if (all == NULL || tern_read(all, TERN_F64, found, sizeof found) != TERN_OK)
         return false;
-    if (!(found[0] >= 0) || !(found[2] * n < INFINITY))
+    if (!(found[0] >= 0) || !sums_are_finite(x, found[2]))
         return core_fail(call, TERN_ERR_ARGUMENT, NULL,
                          "weights and their sums have to be finite and at least 0; the least "
                          "weight is %g, the greatest %g",

@@ -256,6 +256,9 @@ static void test_weights_of_the_largest_numbers(void **state)
     assert_true(tern_item(tern_sum(drawn)) == 2);
     assert_null(tern_multinomial(tern_full(1e308, TERN_SHAPE(3), .dtype = TERN_F64), 1));
     assert_error(TERN_ERR_ARGUMENT, "the greatest 1e+308");
+    const double largest[] = { 0, 1e308, 0 };
+    drawn = tern_multinomial(tern_from_data(largest, TERN_SHAPE(3)), 1);
+    assert_true(tern_item(drawn) == 1);
     assert_null(tern_multinomial(tern_mul(x, INFINITY), 1, .replacement = true));
     assert_error(TERN_ERR_ARGUMENT, "finite");
 }
