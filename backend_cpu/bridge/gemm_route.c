@@ -44,11 +44,13 @@ typedef struct gemm_costs {
     double cut_row;                  /* moving the lines of a row of C between cores (15 ns) */
     int64_t strip;                   /* rows that are made at a time, of whatever they hold */
 } gemm_costs;
-static const gemm_costs avx512_costs = { { 8, 8 }, { 8, 8 }, 1440, 1 };
+static const gemm_costs other_costs = {
+    { 8, 8 }, { 8, 8 }, 1440, 1
+}; /* by AVX-512, and OpenBLAS's */
 /* Fitted to rows and columns cut, each in turns with the other, of 940 drawn shapes of 1 to 150 MFLOP by oneDNN on two cores of
  * a Zen 3: 46 of them are below 0.95 of oneDNN by its own threads (79 by those above, 37 by the better of both cuts). Lines
  * that move do not show there. */
-static const gemm_costs avx2_costs = { { 8, 16 }, { 6, 11 }, 0, 4 };
+static const gemm_costs onednn_avx2_costs = { { 8, 16 }, { 6, 11 }, 0, 4 };
 /* Edges of blocks fall on whole vectors of 16 floats and on multiples of 4 rows: OpenBLAS's tiles have 4,
  * oneDNN's 8, of which half may be left. OpenBLAS's kernels without packing read rows of a transposed A in
  * vectors: those are cut by 16, too. */
@@ -160,11 +162,21 @@ static bool ends_even(int64_t extent, int64_t block)
     return rest == 0 || 2 * rest >= block;
 }
 
+/* OpenBLAS's rows, which it packs, are cut as ever. */
+static const gemm_costs *costs_for(const cpu_gemm_call *call)
+{
+    const bool onednn = call->maker == CPU_BLAS_BY_TABLE ? !crowds_sets(call, call->m)
+                                                         : call->maker == CPU_BLAS_ONEDNN;
+    return bridge_state.tuning == CPU_AVX2 && call->dtype == CPU_BLAS_F32 && onednn
+               ? &onednn_avx2_costs
+               : &other_costs;
+}
+
 /* What a step of k of a block costs, with what it packs. Where two blocks write the same rows of C, the lines on both sides
  * of the cut move between cores (761 x 11 x 350 takes 0.37 of the time when they do not). */
 static double cost_of(const cpu_gemm_call *call, int64_t m, int64_t n)
 {
-    const gemm_costs *costs = bridge_state.tuning == CPU_AVX2 ? &avx2_costs : &avx512_costs;
+    const gemm_costs *costs = costs_for(call);
     const double rows = (double)(ceil_div(m, costs->strip) * costs->strip);
     const double cost = rows * (double)n + costs->packed_a[call->trans_a != 0] * (double)m +
                         costs->packed_b[call->trans_b != 0] * (double)n;

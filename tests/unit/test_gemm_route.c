@@ -178,6 +178,8 @@ static const route_case avx2_cases[] = {
     { "a transposed A", "TN", 340, 860, 68, 2, GEMM_ONEDNN, 172, 68 },
     { "48 of 81 columns or 52 of 104 rows", "NN", 104, 300, 81, 2, GEMM_ONEDNN, 52, 81 },
     { "deep NN", "NN", 30, 809, 39, 2, GEMM_ONEDNN, 16, 39 },
+    { "B's rows 1.1 KiB apart", "NN", 128, 200, 288, 2, GEMM_ONEDNN, 128, 144 },
+    { "1 KiB: OpenBLAS's rows", "NN", 128, 200, 256, 2, GEMM_OPENBLAS, 64, 256 },
 };
 
 static gemm_plan plan_of(const route_case *c, cpu_blas_dtype dtype)
