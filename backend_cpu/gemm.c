@@ -299,6 +299,14 @@ static bool run_way(const tern_call *call, int dtype, const cpu_product *g,
     return run_own_parallel(call, dtype, g, way->cut, way->threads, room);
 }
 
+bool cpu_product_run_way(const tern_call *call, int dtype, const cpu_product *product,
+                         const cpu_gemm_choice *way, cpu_room *room)
+{
+    cpu_product g = *product;
+    settle(dtype, &g);
+    return run_way(call, dtype, &g, way, room);
+}
+
 static bool run_by_tables(const tern_call *call, int dtype, const cpu_product *g, int threads,
                           cpu_room *room)
 {

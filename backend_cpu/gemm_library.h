@@ -13,6 +13,9 @@ typedef struct cpu_gemm_choice {
     int threads;
 } cpu_gemm_choice;
 
+/* The product by this way, whatever the tables say (bench/bench_ways.c). False: there was no memory, and the host has said so. */
+bool cpu_product_run_way(const tern_call *call, int dtype, const cpu_product *g,
+                         const cpu_gemm_choice *way, cpu_room *room);
 /* Is there a library, and can it take these strides? */
 bool cpu_product_suits_library(const cpu_product *g);
 /* False: none took it, and C is as it was, but for a bias in its rows. */

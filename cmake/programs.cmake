@@ -52,14 +52,26 @@ if(TERN_BENCH)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/bench_*.c)
   tern_helpers(tern_bench_common bench/common helper)
   target_compile_options(tern_bench_common PRIVATE ${tern_unrolled})
+  target_compile_definitions(tern_bench_common PRIVATE _GNU_SOURCE=)
   if(TERN_HAVE_OPENMP)
     target_link_libraries(${helper} PRIVATE OpenMP::OpenMP_C) # streams on several threads
   endif()
+  set(ways ${PROJECT_SOURCE_DIR}/bench/bench_ways.c)
+  list(REMOVE_ITEM sources ${ways})
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     tern_program(${name} ${source} bench "${helper}")
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
   endforeach()
+  # The ways of a product are no public interface: it has the library in it, as tests have.
+  if(TERN_TESTS)
+    set(common ${PROJECT_SOURCE_DIR}/bench/common)
+    add_executable(bench_ways ${ways} ${common}/arguments.c ${common}/bench.c ${common}/products.c)
+    set_target_properties(bench_ways PROPERTIES C_EXTENSIONS ON
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+    target_include_directories(bench_ways PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/bench)
+    target_link_libraries(bench_ways PRIVATE tern_private tern_testing)
+  endif()
   # The device allocator is no public interface: its bench compiles it in.
   file(GLOB alloc CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/alloc/*.c)
   target_sources(bench_alloc PRIVATE ${alloc} ${PROJECT_SOURCE_DIR}/core/fault.c

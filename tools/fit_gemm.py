@@ -5,7 +5,7 @@ usage: fit_gemm.py [--leaf N] NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/g
        fit_gemm.py [--leaf N] --routes NAME OPENBLAS ONEDNN TILES [...] > backend_cpu/bridge/gemm_fitted_NAME.def
 
 NAME: the tuning (backend_cpu/tuning.h). The files: what bench_gemm printed for the same shapes and threads under
-TERN_CPU_GEMM=own, =library, =openblas, =onednn and =tiles. Files whose names hold ".1." are of one thread, of ".2." of two;
+TERN_CPU_GEMM=own, =library, =openblas, =onednn and =tiles, or the files of bench_ways. Files whose names hold ".1." are of one thread, of ".2." of two;
 routes are of one. How to measure: docs/design/backend_cpu.md, "A table for another CPU".
 
 A way's share of a shape is its speed over that of the faster library, called directly in the same run. A tree of limits on
