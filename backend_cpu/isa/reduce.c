@@ -71,8 +71,8 @@ static void sum_f32(void *sum, const void *data, int64_t n)
     *(double *)sum += total_of(&s);
 }
 
-/* Loops with more arithmetic for a line than sums have, on Zen 3: into the first level, from so near (a norm of 64 MB takes 0.9
- * of the time without, a product 0.8; from 2 to 8 KB ahead 1.0 and 0.9). */
+/* Loops with more arithmetic for a line than sums have fetch into the first level on Zen 3, from so near: a norm of 64 MB takes
+ * 0.9 of the time then, a product 0.8 (from 2 to 8 KB ahead 1.0 and 0.9). */
 enum { NEAR_AHEAD = 1024 };
 TILE_INLINE void fetch_near(const float *x, int lines, bool fetch)
 {
