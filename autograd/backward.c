@@ -189,6 +189,8 @@ tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
     tern_thread *self = core_self();
     const tern_site_t here = core_site(self, site);
     args = core_options(args);
+    for (int64_t i = 0; args->out_grads != NULL && i < args->count; i++)
+        args->out_grads[i] = NULL;
     if (self->error_code != TERN_OK)
         return (tern_status_t)self->error_code;
     if (args->inputs == NULL || args->out_grads == NULL || args->count < 1)
@@ -198,7 +200,6 @@ tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
         return core_error(self, here, TERN_ERR_OOM, "grad", "no host memory for %lld inputs",
                           (long long)args->count);
     for (int64_t i = 0; i < args->count; i++) {
-        args->out_grads[i] = NULL;
         captures[i].tensor = args->inputs[i];
         if (args->inputs[i] != NULL)
             core_tape_refresh(self, args->inputs[i]);

@@ -114,12 +114,14 @@ static __attribute__((noinline, cold)) bool pack(tern_thread *self, core_node *n
                                                  core_saved *saved)
 {
     const bool again = self->checkpoint->again;
-    if (!autograd_checkpoint_pack(self, saved->tensor, &saved->slot))
+    uint32_t slot;
+    if (!autograd_checkpoint_pack(self, saved->tensor, &slot))
         return false;
     if (again)
         return true;
     autograd_checkpoint_join(self, node);
     saved->packed = true;
+    saved->slot = slot;
     core_release(self, saved->tensor);
     saved->tensor = NULL;
     return true;
@@ -129,6 +131,7 @@ IN_PLACE bool save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t p
 {
     core_saved *saved = &node->saved[node->n_saved++];
     saved->tensor = t;
+    saved->storage = t == NULL ? NULL : t->storage;
     saved->version =
         t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     saved->place = place;
@@ -334,21 +337,31 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
                                                                   const core_saved *saved,
                                                                   uint32_t now)
 {
-    const tern_tensor *t = saved->tensor;
+    tern_tensor *const t = saved->tensor;
+    if (saved->packed && now == saved->version)
+        return t; /* it has just been computed again */
+    const bool replaced = !saved->packed && t->storage != saved->storage;
     const int place = saved->place;
-    char shape[160], name[CORE_OPERAND_BYTES];
+    char shape[160], name[CORE_OPERAND_BYTES], what[160];
+    if (replaced)
+        (void)snprintf(what, sizeof what,
+                       "was given other memory after it was saved, as by module_to or ema_swap\n"
+                       "  try that before forward, or after backward");
+    else
+        (void)snprintf(what, sizeof what,
+                       "was changed in place %u times after it was saved\n"
+                       "  try the form of that change that makes a new tensor, or change a clone",
+                       now - saved->version);
     if (place < SAVED_OUTPUT)
         core_operand_name(ctx->node->op, place, name);
     else
         (void)snprintf(name, sizeof name,
                        place < SAVED_USER ? "output %d" : "tern_save's tensor %d",
                        place - (place < SAVED_USER ? SAVED_OUTPUT : SAVED_USER));
-    core_error(
-        ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
-        "%s (%s %s), which backward needs, was changed in place %u times after it was saved\n"
-        "  try the form of that change that makes a new tensor, or change a clone",
-        name, tern_dtype_name((tern_dtype_t)t->view.dtype),
-        core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), now - saved->version);
+    core_error(ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
+               "%s (%s %s), which backward needs, %s", name,
+               tern_dtype_name((tern_dtype_t)t->view.dtype),
+               core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), what);
     return NULL;
 }
 
@@ -358,7 +371,8 @@ static inline tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
     if (t == NULL)
         return NULL;
     const uint32_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    return __builtin_expect(now == saved->version, 1) ? t : changed_since(ctx, saved, now);
+    const bool same = now == saved->version && t->storage == saved->storage;
+    return __builtin_expect(same, 1) ? t : changed_since(ctx, saved, now);
 }
 
 static inline tern_tensor *find_saved(tern_op_ctx *ctx, int place)

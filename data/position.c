@@ -1,4 +1,5 @@
 /* Positions in states: what a stopped run needs to go on with its pass. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,17 +58,21 @@ static void restore(tern_position_t *position, const tern_state *state, const ch
     tern_state_get_int(state, join(name, prefix, "call"), &call);
     position->seed = (uint64_t)seed;
     position->call = (uint64_t)call;
-    tern_state_get_int(state, join(name, prefix, "step"), &position->step);
-    tern_state_get_int(state, join(name, prefix, "samples"), &position->samples);
+    tern_state_get_count(state, join(name, prefix, "step"), &position->step);
+    tern_state_get_count(state, join(name, prefix, "samples"), &position->samples);
     tern_state_get_number(state, join(name, prefix, "seconds"), &position->seconds);
+    if (!tern_failed() && !(position->seconds >= 0 && position->seconds <= DBL_MAX)) {
+        DATA_FAIL(TERN_ERR_FORMAT, "position_restore", "%s: '%s' is %g", tern_state_source(state),
+                  name, position->seconds);
+    }
     for (int i = 0; i < TERN_REPORTS; i++) {
         const char *text = tern_state_text(state, join_report(name, prefix, i, "name"));
         if (text) {
             snprintf(position->reports[i].name, TERN_REPORT_NAME_BYTES, "%s", text);
             tern_state_get_number(state, join_report(name, prefix, i, "sum"),
                                   &position->reports[i].sum);
-            tern_state_get_int(state, join_report(name, prefix, i, "count"),
-                               &position->reports[i].count);
+            tern_state_get_count(state, join_report(name, prefix, i, "count"),
+                                 &position->reports[i].count);
         }
     }
 }

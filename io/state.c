@@ -290,17 +290,39 @@ static bool all_given(tern_site_t site, const char *called, const tern_state *st
     return false;
 }
 
+static bool read_int(tern_site_t site, const char *called, const tern_state *state,
+                     const char *name, int64_t *value)
+{
+    tern_tensor *t = find(site, called, state, name, 1, tern_dtype_is_int, "one whole number");
+    return t && tern_read_at(site, t, TERN_I64, value, TERN_I64, sizeof *value) == TERN_OK;
+}
+
 tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state, const char *name,
                                     int64_t *out_value)
 {
     static const char called[] = "state_get_int";
-    tern_tensor *t = all_given(site, called, state, name, out_value)
-                         ? find(site, called, state, name, 1, tern_dtype_is_int, "one whole number")
-                         : NULL;
     int64_t value;
-    if (t && tern_read_at(site, t, TERN_I64, &value, TERN_I64, sizeof value) == TERN_OK)
+    if (all_given(site, called, state, name, out_value) &&
+        read_int(site, called, state, name, &value))
         *out_value = value;
     return tern_error_code();
+}
+
+tern_status_t tern_state_get_count_at(tern_site_t site, const tern_state *state, const char *name,
+                                      int64_t *out_value)
+{
+    static const char called[] = "state_get_count";
+    static const int64_t most = (int64_t)1 << 53;
+    int64_t value;
+    if (!all_given(site, called, state, name, out_value) ||
+        !read_int(site, called, state, name, &value))
+        return tern_error_code();
+    if (value < 0 || value > most)
+        return tern_fail_at(site, TERN_ERR_FORMAT, io_called(called),
+                            "%s: '%s' is %lld, not a count from 0 to 2^53",
+                            tern_state_source(state), name, (long long)value);
+    *out_value = value;
+    return TERN_OK;
 }
 
 tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state, const char *name,

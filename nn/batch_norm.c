@@ -30,10 +30,10 @@ static tern_tensor *forward(tern_module *self, tern_tensor *x)
     tern_batch_norm_args args = layer->op;
     args.x = x;
     args.training = self->training || !args.running_mean;
-    tern_tensor *y = tern_batch_norm_at(TERN_HERE, &args);
-    if (y && layer->batches && self->training)
+    if (layer->batches &&
+        self->training) /* first, as a checkpoint's second run may end with the op */
         tern_add_(layer->batches, 1);
-    return y;
+    return tern_batch_norm_at(TERN_HERE, &args);
 }
 
 static void describe(const tern_module *self, char *buffer, size_t bytes)

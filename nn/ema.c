@@ -242,7 +242,7 @@ static void restore(tern_site_t site, tern_ema *ema, const tern_state *state, co
     int64_t updates = 0;
     char *name = nn_join(site, prefix, NULL, "n_averaged");
     if (name)
-        tern_state_get_int_at(site, state, name, &updates);
+        tern_state_get_count_at(site, state, name, &updates);
     free(name);
     for (int64_t i = 0; i < ema->count && !tern_failed(); i++)
         read[i] = read_average(site, ema, i, state, prefix);

@@ -75,6 +75,7 @@ tern_tensor *tern_forward_args_at(tern_site_t site, tern_module *m, tern_args *a
     }
     if (!check_input(site, m, args->in[0]))
         return NULL;
+    memset(args->out, 0, sizeof args->out); /* of a call before */
     nn_frame frame = nn_enter(site);
     push_path(m);
     if (m->forward)

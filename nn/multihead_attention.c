@@ -65,7 +65,8 @@ static tern_tensor *join_masks(tern_tensor *mask, tern_tensor *padding)
                                          : tern_where(there, mask, -INFINITY);
 }
 
-static bool check_operands(tern_tensor *const in[3], const tern_tensor *padding)
+static bool check_operands(tern_tensor *const in[3], const tern_tensor *mask,
+                           const tern_tensor *padding)
 {
     static const char *const names[] = { "query", "key", "value" };
     for (int i = 0; i < 3; i++)
@@ -75,6 +76,11 @@ static bool check_operands(tern_tensor *const in[3], const tern_tensor *padding)
                             names[i], tern_ndim(in[i]));
             return false;
         }
+    if (mask && tern_dtype(mask) != TERN_BOOL && !tern_dtype_is_float(tern_dtype(mask))) {
+        nn_fail_operand(TERN_ERR_DTYPE, "multihead_attention", "mask", mask,
+                        "the mask has to be bool, or a float that is added to the scores");
+        return false;
+    }
     if (padding && (tern_ndim(padding) != 2 || tern_dtype(padding) != TERN_BOOL ||
                     tern_size(padding, 0) != tern_size(in[1], 0) ||
                     tern_size(padding, 1) != tern_size(in[1], 1))) {
@@ -96,7 +102,7 @@ static void forward(tern_module *self, tern_args *args)
     }
     in[1] = in[1] ? in[1] : in[0];
     in[2] = in[2] ? in[2] : in[1];
-    if (!check_operands(in, args->in[4]))
+    if (!check_operands(in, args->in[3], args->in[4]))
         return;
     tern_tensor *heads[3];
     project_all(layer, in, heads);

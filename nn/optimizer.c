@@ -275,6 +275,7 @@ int64_t tern_group_count(const tern_optimizer *opt)
 
 tern_status_t tern_set_lr_at(tern_site_t site, tern_optimizer *opt, int64_t group, double lr)
 {
+    lr = nn_option(lr, 0); /* TERN_ZERO is one here, too */
     if (!check_object(site, "set_lr", opt) ||
         !nn_check_option(site, "set_lr", "lr", lr, 0, INFINITY))
         return tern_error_code();

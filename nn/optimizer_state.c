@@ -157,11 +157,11 @@ static void check_kind(const restore *r)
     free(name);
 }
 
-static int64_t read_int(const restore *r, char *name)
+static int64_t read_count(const restore *r, char *name)
 {
     int64_t value = 0;
     if (name)
-        tern_state_get_int_at(r->site, r->state, name, &value);
+        tern_state_get_count_at(r->site, r->state, name, &value);
     free(name);
     return value;
 }
@@ -180,9 +180,9 @@ static void read_group(restore *r, int64_t place)
     options->centered = centered && tern_state_get(r->state, centered);
     nn_check_read(r->site, "optimizer_restore", r->state, centered);
     free(centered);
-    options->nesterov = read_int(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
-    options->maximize = read_int(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
-    const int64_t params = read_int(r, option_name(r->site, r->prefix, place, "params"));
+    options->nesterov = read_count(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
+    options->maximize = read_count(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
+    const int64_t params = read_count(r, option_name(r->site, r->prefix, place, "params"));
     if (!tern_failed() && params != r->opt->groups[place].count)
         tern_fail_at(r->site, TERN_ERR_STATE, "optimizer_restore",
                      "%s: group %lld has %lld parameters there and %lld here",
@@ -258,7 +258,7 @@ static void read_slot(restore *r, int64_t i)
     r->used += kind->counts_steps;
     slot->steps = 1;
     if (kind->counts_steps && !tern_failed())
-        slot->steps = read_int(r, state_name(r->site, r->prefix, param, "step"));
+        slot->steps = read_count(r, state_name(r->site, r->prefix, param, "step"));
     if (!tern_failed() && slot->steps < 1)
         fail_format(r, param, "has a number of steps below 1");
 }

@@ -116,8 +116,8 @@ bool nn_plateau_read(tern_site_t site, const tern_state *state, const char *pref
     char *cooldown = nn_join(site, prefix, NULL, "cooldown_counter");
     if (best && bad && cooldown) {
         tern_state_get_number_at(site, state, best, &out->best);
-        tern_state_get_int_at(site, state, bad, &out->bad_steps);
-        tern_state_get_int_at(site, state, cooldown, &out->cooldown_left);
+        tern_state_get_count_at(site, state, bad, &out->bad_steps);
+        tern_state_get_count_at(site, state, cooldown, &out->cooldown_left);
     }
     free(best);
     free(bad);

@@ -90,8 +90,9 @@ tern_module *tern_upsample_layer_at(tern_site_t site, const tern_upsample_layer_
     NN_ARGS(site, what, tern_upsample_layer_args, args, given);
     if (!args_given)
         return NULL;
-    if ((args.height != 0) == (args.scale != 0) || args.height < 0 || args.width < 0 ||
-        args.scale < 0 || args.mode < 0 || args.mode > TERN_BILINEAR) {
+    if ((args.height != 0) == (args.scale != 0) || (args.width != 0 && args.scale != 0) ||
+        args.height < 0 || args.width < 0 || args.scale < 0 || args.mode < 0 ||
+        args.mode > TERN_BILINEAR) {
         tern_fail_at(site, TERN_ERR_ARGUMENT, what,
                      "it wants either a height (and width) or a scale, positive, and a mode\n"
                      "  try tern_upsample_layer(.scale = 2, .mode = TERN_BILINEAR)");

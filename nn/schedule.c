@@ -306,13 +306,21 @@ tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *sche
     return tern_error_code();
 }
 
+static void read_rate(tern_site_t site, const tern_state *state, const char *name, double *rate)
+{
+    if (tern_state_get_number_at(site, state, name, rate) == TERN_OK &&
+        !(*rate >= 0 && *rate <= DBL_MAX))
+        tern_fail_at(site, TERN_ERR_FORMAT, "schedule_restore", "%s: '%s' is %g, not a rate",
+                     tern_state_source(state), name, *rate);
+}
+
 static bool read_base(tern_site_t site, const tern_schedule *schedule, const tern_state *state,
                       const char *prefix, double *base)
 {
     for (int64_t i = 0; i <= schedule->groups && !tern_failed(); i++) {
         char *name = base_name(site, prefix, i);
         if (name && i < schedule->groups)
-            tern_state_get_number_at(site, state, name, &base[i]);
+            read_rate(site, state, name, &base[i]);
         else if (name && nn_is_stored(state, name))
             tern_fail_at(site, TERN_ERR_STATE, "schedule_restore",
                          "%s: '%s' is there, but the schedule has %lld groups",
@@ -344,10 +352,7 @@ tern_status_t tern_schedule_restore_at(tern_site_t site, tern_schedule *schedule
     double *base = nn_alloc(site, "schedule_restore", schedule->groups, sizeof *base);
     const char *outer = tern_calling_begin("schedule_restore");
     if (name && base)
-        tern_state_get_int_at(site, state, name, &step);
-    if (!tern_failed() && step < 0)
-        tern_fail_at(site, TERN_ERR_FORMAT, "schedule_restore", "%s: '%s' is %lld",
-                     tern_state_source(state), name, (long long)step);
+        tern_state_get_count_at(site, state, name, &step);
     nn_plateau plateau = { 0 };
     const bool fine = !tern_failed() && read_base(site, schedule, state, prefix, base) &&
                       (!schedule->plateau || nn_plateau_read(site, state, prefix, &plateau));

@@ -348,19 +348,34 @@ static tern_status_t restore_as(tern_site_t site, const char *what, tern_module 
     return tern_error_code();
 }
 
+/* Whoever asks for names finds none where a restore ends early. */
+static bool take_args(tern_site_t site, const char *what, tern_restore_args *args,
+                      const tern_restore_args *given)
+{
+    if (!nn_take_args(site, what, args, given, sizeof *args))
+        return false;
+    if (args->out_missing)
+        *args->out_missing = (tern_names_t){ NULL, 0 };
+    if (args->out_unexpected)
+        *args->out_unexpected = (tern_names_t){ NULL, 0 };
+    return true;
+}
+
 tern_status_t tern_module_restore_at(tern_site_t site, tern_module *m, const tern_state *state,
                                      const tern_restore_args *given)
 {
-    NN_ARGS(site, "module_restore", tern_restore_args, args, given);
-    if (args_given && !state)
+    tern_restore_args args = { 0 };
+    if (!take_args(site, "module_restore", &args, given))
+        return tern_error_code();
+    if (!state)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "module_restore", "the state is NULL");
-    return args_given ? restore_as(site, "module_restore", m, state, &args) : tern_error_code();
+    return restore_as(site, "module_restore", m, state, &args);
 }
 
 tern_status_t tern_module_load_at(tern_site_t site, tern_module *m, const tern_restore_args *given)
 {
-    NN_ARGS(site, "module_load", tern_restore_args, args, given);
-    if (!args_given || !nn_module_check(site, "module_load", m))
+    tern_restore_args args = { 0 };
+    if (!take_args(site, "module_load", &args, given) || !nn_module_check(site, "module_load", m))
         return tern_error_code();
     const char *outer = tern_calling_begin("module_load");
     tern_state *state = tern_state_load_at(site, args.from);

@@ -185,6 +185,13 @@ static void take_entries(example *run)
                   (long long)run->pass_steps, (long long)run->cut.step);
         return;
     }
+    const int64_t scheduled = tern_schedule_steps_done(run->rate);
+    if (scheduled != run->steps_done) {
+        tern_fail(TERN_ERR_FORMAT, "load",
+                  "'%s' holds no sound run: schedule.step is %lld, after %lld steps", run->load,
+                  (long long)scheduled, (long long)run->steps_done);
+        return;
+    }
     tern_tensor *entries = tern_state_get(run->loaded, "run.entries");
     const int64_t count = example_entries(run);
     if (!entries || tern_numel(entries) != 3 * count) {

@@ -70,10 +70,13 @@ TERN_API tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *sta
 TERN_API tern_tensor *tern_state_get(const tern_state *state, const char *name);
 /* The text of a key, borrowed; NULL, without an error, when there is none. */
 TERN_API const char *tern_state_text(const tern_state *state, const char *key);
-/* An error when the name is missing or its tensor is not one element of an integer dtype (get_int)
- * or of any number's (get_number); *out_value is untouched then. */
+/* An error when the name is missing or its tensor is not one element of an integer dtype (get_int, get_count)
+ * or of any number's (get_number), or of get_count, for steps and samples, when it is below 0 or so large that
+ * sums of such counts might leave 64 bits; *out_value is untouched then. */
 TERN_API tern_status_t tern_state_get_int_at(tern_site_t site, const tern_state *state,
                                              const char *name, int64_t *out_value);
+TERN_API tern_status_t tern_state_get_count_at(tern_site_t site, const tern_state *state,
+                                               const char *name, int64_t *out_value);
 TERN_API tern_status_t tern_state_get_number_at(tern_site_t site, const tern_state *state,
                                                 const char *name, double *out_value);
 /* Exactly `bytes` bytes of a u8 tensor. */
@@ -81,6 +84,8 @@ TERN_API tern_status_t tern_state_get_bytes_at(tern_site_t site, const tern_stat
                                                const char *name, void *out_data, int64_t bytes);
 #define tern_state_get_int(state, name, out_value) \
     tern_state_get_int_at(TERN_HERE, state, name, out_value)
+#define tern_state_get_count(state, name, out_value) \
+    tern_state_get_count_at(TERN_HERE, state, name, out_value)
 #define tern_state_get_number(state, name, out_value) \
     tern_state_get_number_at(TERN_HERE, state, name, out_value)
 #define tern_state_get_bytes(state, name, out_data, bytes) \

@@ -60,14 +60,16 @@ static inline tern_operand tern_operand_bool(bool v)
 }
 #endif
 
-/* Of a tensor, or of a number of any arithmetic type: whole ones stay exact up to 64 bits, bool is bool's. */
+/* Of a tensor, or of a number of any arithmetic type: whole ones stay exact up to 64 bits, bool is bool's. A void *,
+ * as NULL is one in C, is a tensor; in C++ NULL is the number 0. */
 /* clang-format off */
 #ifndef __cplusplus
 #define TERN_OPERAND(x)                                                                        \
-    _Generic((x), tern_tensor *: tern_operand_tensor, float: tern_operand_float,               \
-             double: tern_operand_float, long double: tern_operand_long_double,                \
-             bool: tern_operand_bool, unsigned long: tern_operand_unsigned,                    \
-             unsigned long long: tern_operand_unsigned, default: tern_operand_int)(x)
+    _Generic((x), tern_tensor *: tern_operand_tensor, void *: tern_operand_tensor,             \
+             float: tern_operand_float, double: tern_operand_float,                            \
+             long double: tern_operand_long_double, bool: tern_operand_bool,                   \
+             unsigned long: tern_operand_unsigned, unsigned long long: tern_operand_unsigned,  \
+             default: tern_operand_int)(x)
 #else
 #define TERN_OPERAND(x) tern_operand_of_(x)
 extern "C++" {

@@ -104,7 +104,7 @@ TERN_API tern_status_t tern_set_lr_at(tern_site_t site, tern_optimizer *opt, int
 #define tern_set_lr(opt, group, lr) tern_set_lr_at(TERN_HERE, opt, group, lr)
 /* NaN for a group that there is not. */
 TERN_API double tern_get_lr(const tern_optimizer *opt, int64_t group);
-/* The parameters of a group, borrowed until the group's optimizer is freed; -1: of all. */
+/* The parameters of a group, -1: of all; borrowed until the next tern_add_group, or the optimizer is freed. */
 TERN_API tern_tensors_t tern_optimizer_params(const tern_optimizer *opt, int64_t group);
 /* State of a parameter ("momentum_buffer"; "exp_avg", "exp_avg_sq"; "square_avg", "grad_avg"; "sum"; what
  * torch.optim calls it), borrowed; NULL when there is none yet. */

@@ -311,6 +311,11 @@ static void test_mistakes_of_layers_are_named(void **state)
     assert_null(tern_forward_args(m, &args));
     assert_non_null(strstr(tern_error_text(), "\n    padding    f32 [2, 3] on "));
     assert_error(TERN_ERR_SHAPE, "the padding mask has to be bool [2, 3]");
+    tern_tensor *there = tern_ones(TERN_SHAPE(2, 3), TERN_BOOL);
+    tern_args whole = TERN_ARGS(x, NULL, NULL, tern_ones(TERN_SHAPE(3, 3), TERN_I64), there);
+    assert_null(tern_forward_args(m, &whole));
+    assert_non_null(strstr(tern_error_text(), "\n    mask       i64 [3, 3] on "));
+    assert_error(TERN_ERR_DTYPE, "the mask has to be bool, or a float that is added to the scores");
     tern_module *decoder = tern_transformer_decoder_layer(8, 2);
     assert_null(tern_forward(decoder, x));
     assert_error(TERN_ERR_ARGUMENT, "the memory is missing");

@@ -183,6 +183,20 @@ static void test_numbers_of_every_c_type(void **state)
     assert_no_error();
 }
 
+static void test_null_is_a_missing_tensor_not_a_zero(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2));
+    void *same = x;
+    assert_null(tern_add(NULL, x));
+    assert_error(TERN_ERR_ARGUMENT, "add: a is NULL");
+    assert_null(tern_mul(x, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "mul: b is NULL");
+    assert_true(tern_item(tern_sum(tern_add(same, x))) == 4);
+    assert_no_error();
+}
+
 static void test_integers_in_place_are_computed_where_they_meet(void **state)
 {
     (void)state;
@@ -532,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_zeros_keep_their_signs),
         cmocka_unit_test(test_dtypes_of_results),
         cmocka_unit_test(test_numbers_of_every_c_type),
+        cmocka_unit_test(test_null_is_a_missing_tensor_not_a_zero),
         cmocka_unit_test(test_integers_in_place_are_computed_where_they_meet),
         cmocka_unit_test(test_truth_in_place_is_0_and_1),
         cmocka_unit_test(test_what_cannot_be_held_in_place),

@@ -320,6 +320,20 @@ static void test_a_changed_input_is_an_error(void **state)
     assert_error(TERN_ERR_GRAD, "input 0 was changed in place after forward");
 }
 
+/* Statistics and their number, in both runs, as in PyTorch. */
+static void test_statistics_are_counted_as_often_as_they_are_moved(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *norm = tern_batch_norm1d_layer(1);
+    tern_tensor *x = tern_full(10.0, TERN_SHAPE(4, 1), .requires_grad = true);
+    tern_backward(tern_sum(tern_checkpoint_forward(norm, x)));
+    assert_no_error();
+    assert_close(tern_item(tern_module_tensor(norm, "running_mean")), 1.9, 1e-6);
+    assert_true(tern_item(tern_module_tensor(norm, "num_batches_tracked")) == 2);
+    tern_module_free(norm);
+}
+
 static tern_tensor *fails(tern_tensor *const *in, int64_t count, void *user)
 {
     (void)count;
@@ -412,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup(test_the_function_is_let_go_with_the_graph, clear),
         cmocka_unit_test_setup(test_nothing_recorded_nothing_kept, clear),
         cmocka_unit_test_setup(test_a_changed_input_is_an_error, clear),
+        cmocka_unit_test_setup(test_statistics_are_counted_as_often_as_they_are_moved, clear),
         cmocka_unit_test_setup(test_an_error_of_either_call_is_the_callers, clear),
         cmocka_unit_test_setup(test_a_function_without_a_result_is_an_error, clear),
         cmocka_unit_test_setup(test_a_sequential_in_segments, clear),

@@ -63,6 +63,29 @@ static void test_a_swap_goes_there_and_back(void **unused)
     tern_optimizer_free(opt);
 }
 
+/* After one update the average has as many versions as the weight: memory is what tells. */
+static void test_a_swap_before_backward_is_noticed(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p = parameter(1);
+    tern_ema *ema = tern_ema_create(TERN_TENSORS(p));
+    tern_tensor *average = tern_ema_averages(ema).tensors[0];
+    set(p, 5);
+    while (tern_version(average) < tern_version(p))
+        set(average, 1);
+    tern_tensor *y = tern_sum(tern_mul(p, p));
+    tern_ema_swap(ema);
+    assert_int_equal(tern_version(p), tern_version(average));
+    tern_backward(y, .retain_graph = true);
+    assert_error(TERN_ERR_GRAD, "mul: b (f32 [3]), which backward needs, was given other memory");
+    tern_ema_swap(ema);
+    tern_backward(y);
+    assert_no_error();
+    assert_true(first(tern_grad_of(p)) == 10);
+    tern_ema_free(ema);
+}
+
 static void test_a_restore_goes_on_and_refuses_what_does_not_fit(void **unused)
 {
     (void)unused;
@@ -118,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_update_goes_towards_the_weights),
         cmocka_unit_test(test_a_swap_goes_there_and_back),
+        cmocka_unit_test(test_a_swap_before_backward_is_noticed),
         cmocka_unit_test(test_a_restore_goes_on_and_refuses_what_does_not_fit),
         cmocka_unit_test(test_options_are_checked),
     };

@@ -144,8 +144,9 @@ static void test_values_that_no_run_has_are_refused(void **state)
                 { "run.steps_done", -1, "run.steps_done is -1, not 0 to" },
                 { "run.steps_done", 3, "run.steps_done is 3, with 0 epochs of 20 steps and 2 of" },
                 { "run.skipped", 3, "run.skipped is 3, not 0 to 2" },
-                { "loader.step", INT64_MAX,
-                  "with 0 epochs of 20 steps and 9223372036854775807 of" } };
+                { "loader.step", 21, "with 0 epochs of 20 steps and 21 of" },
+                { "loader.step", INT64_MAX, "'loader.step' is 9223372036854775807, not a count" },
+                { "schedule.step", 1, "schedule.step is 1, after 2 steps" } };
     const double rates[] = { 0, -1, (double)NAN, (double)INFINITY };
     example_expect(0, "mlp_mnist", "--data . --epochs 2 --batch 30 --steps 2 --quiet --save a.run");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -196,6 +196,7 @@ static void test_options_that_no_layer_can_have(void **state)
     REFUSED(tern_max_pool2d_layer(2, .exclude_pad = true), "for average pooling only");
     REFUSED(tern_avg_pool2d_layer(2, .dilation = 2), "for max pooling only");
     REFUSED(tern_upsample_layer(.scale = 2, .height = 4), "either a height (and width) or a scale");
+    REFUSED(tern_upsample_layer(.scale = 2, .width = 5), "either a height (and width) or a scale");
     REFUSED(tern_multihead_attention_layer(8, 3), "heads");
     REFUSED(tern_lstm_layer(3, 0), "hidden");
     REFUSED(tern_sequential(tern_relu_layer(), NULL), "NULL");

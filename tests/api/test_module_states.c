@@ -240,6 +240,11 @@ static void test_names_must_agree_unless_partial(void **unused)
     tern_state_set(state, "weight", tern_full(3, TERN_SHAPE(1, 2)));
     tern_state_set(state, "extra", tern_ones(TERN_SHAPE(1)));
     const double before = tern_item(tern_sum(tern_module_tensor(net, "weight")));
+    missing.count = unexpected.count = 77;
+    tern_module_load(net, "/nowhere", .out_missing = &missing, .out_unexpected = &unexpected);
+    assert_true(tern_failed());
+    tern_error_clear();
+    assert_true(missing.count == 0 && unexpected.count == 0);
     tern_module_restore(net, state, .out_missing = &missing, .out_unexpected = &unexpected);
     assert_non_null(strstr(tern_error_text(), "unexpected  extra"));
     assert_error(TERN_ERR_STATE, "missing     bias");

@@ -409,6 +409,29 @@ static void test_the_general_form_has_several_results(void **unused)
     tern_module_free(&m->base);
 }
 
+static void gives_once(tern_module *self, tern_args *args)
+{
+    (void)self;
+    if (args->user)
+        args->out[0] = args->out[1] = args->in[0];
+}
+
+static void test_results_of_a_call_before_are_none_of_this_one(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    halves *m = TERN_MODULE(halves, gives_once);
+    tern_args args = TERN_ARGS(tern_ones(TERN_SHAPE(4)));
+    args.user = m;
+    assert_ptr_equal(tern_forward_args(&m->base, &args), args.in[0]);
+    args.user = NULL;
+    assert_null(tern_forward_args(&m->base, &args));
+    assert_null(args.out[1]);
+    assert_true(tern_failed());
+    tern_error_clear();
+    tern_module_free(&m->base);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_errors_name_the_module_and_the_caller),
         cmocka_unit_test(test_a_forward_without_a_result_is_an_error),
         cmocka_unit_test(test_the_general_form_has_several_results),
+        cmocka_unit_test(test_results_of_a_call_before_are_none_of_this_one),
     };
     const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();

@@ -51,6 +51,8 @@ static void test_options_and_parameters_are_checked(void **unused)
     tern_set_lr(opt, 0, INFINITY);
     assert_error(TERN_ERR_ARGUMENT, "lr = inf");
     assert_int_equal(tern_group_count(opt), 1);
+    assert_int_equal(tern_set_lr(opt, 0, TERN_ZERO), TERN_OK);
+    assert_true(tern_get_lr(opt, 0) == 0);
     tern_optimizer_free(opt);
 }
 

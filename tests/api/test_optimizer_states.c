@@ -189,6 +189,10 @@ static void test_a_restore_that_does_not_fit_changes_nothing(void **unused)
     tern_optimizer_restore(opt, state, "o");
     assert_error(TERN_ERR_ARGUMENT, "lr = nan");
     tern_state_set_number(state, "o.param_groups.0.lr", 1);
+    tern_state_set_int(state, "o.state.0.step", INT64_MAX);
+    tern_optimizer_restore(opt, state, "o");
+    assert_error(TERN_ERR_FORMAT, "'o.state.0.step' is 9223372036854775807, not a count");
+    tern_state_set_int(state, "o.state.0.step", 1);
     tern_state_set_int(state, "o.state.lost.step", 3);
     tern_optimizer_restore(opt, state, "o");
     assert_error(TERN_ERR_STATE, "1 entries of 'o.state.' belong to no parameter");

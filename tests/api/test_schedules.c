@@ -357,6 +357,37 @@ static void test_a_restored_schedule_goes_on(void **unused)
     tern_optimizer_free(other);
 }
 
+/* ... and nothing changes where a number is none that a schedule stores. */
+static void test_a_restore_refuses_what_no_schedule_stores(void **unused)
+{
+    (void)unused;
+    tern_optimizer *opt = new_optimizer();
+    tern_schedule *schedule = tern_plateau_schedule(opt);
+    tern_state *state = tern_state_create();
+    tern_schedule_store(schedule, state, "s");
+    const double rates[] = { NAN, INFINITY, -1 };
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        tern_state_set_number(state, "s.base_lr.1", rates[i]);
+        tern_schedule_restore(schedule, state, "s");
+        assert_error(TERN_ERR_FORMAT, "schedule_restore: state: 's.base_lr.1' is ");
+    }
+    tern_state_set_number(state, "s.base_lr.1", 3);
+    const char *const counts[] = { "s.step", "s.num_bad_epochs", "s.cooldown_counter" };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        tern_state_set_int(state, counts[i], INT64_MAX);
+        tern_schedule_restore(schedule, state, "s");
+        assert_error(TERN_ERR_FORMAT, "is 9223372036854775807, not a count");
+        tern_state_set_int(state, counts[i], 2);
+    }
+    assert_int_equal(tern_schedule_steps_done(schedule), 0);
+    assert_true(tern_get_lr(opt, 0) == 0.4);
+    assert_int_equal(tern_schedule_restore(schedule, state, "s"), TERN_OK);
+    assert_int_equal(tern_schedule_steps_done(schedule), 2);
+    tern_state_free(state);
+    tern_schedule_free(schedule);
+    tern_optimizer_free(opt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_options_of_cycles_and_plateaus_are_checked),
         cmocka_unit_test(test_a_momentum_may_begin_between_steps),
         cmocka_unit_test(test_a_restored_schedule_goes_on),
+        cmocka_unit_test(test_a_restore_refuses_what_no_schedule_stores),
     };
     const int failed = check_run(tests, NULL, NULL);
     return failed + tern_finish();

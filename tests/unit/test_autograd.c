@@ -173,8 +173,14 @@ static void test_gradients_of_chosen_tensors(void **state)
     tern_tensor *other[] = { unused }, *none[1];
     assert_int_equal(tern_grad(z, other, 1, none, .retain_graph = true), TERN_ERR_GRAD);
     assert_error(TERN_ERR_GRAD, "does not depend");
-    assert_int_equal(tern_grad(z, other, 1, none, .allow_unused = true), TERN_OK);
+    assert_int_equal(tern_grad(z, other, 1, none, .allow_unused = true, .retain_graph = true),
+                     TERN_OK);
     assert_null(none[0]);
+    (void)tern_matmul(x, tern_ones(TERN_SHAPE(7, 2)));
+    got[0] = got[1] = z;
+    assert_int_not_equal(tern_grad(z, wanted, 2, got), TERN_OK); /* an error is pending */
+    assert_true(got[0] == NULL && got[1] == NULL);
+    tern_error_clear();
 }
 
 static void test_gradients_of_gradients(void **state)

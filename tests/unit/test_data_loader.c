@@ -454,6 +454,36 @@ static void test_position_is_stored_over_another(void **state)
     tern_state_free(saved);
 }
 
+static void refuse_position(tern_state *saved, const char *words)
+{
+    tern_position_t restored = { .step = 11 };
+    assert_int_equal(tern_position_restore(&restored, saved, "loader"), TERN_ERR_FORMAT);
+    assert_refused(words);
+    assert_int_equal(restored.step, 11);
+}
+
+static void test_positions_that_no_loader_has_are_refused(void **state)
+{
+    (void)state;
+    const tern_position_t position = { .step = 3, .reports = { { "loss", (double)NAN, 3 } } };
+    const char *const counts[] = { "loader.step", "loader.samples", "loader.reports.0.count" };
+    const double seconds[] = { -1, (double)NAN, (double)INFINITY };
+    tern_state *saved = tern_state_create();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        tern_position_store(&position, saved, "loader");
+        tern_state_set_int(saved, counts[i], -1);
+        refuse_position(saved, "is -1, not a count");
+        tern_state_set_int(saved, counts[i], INT64_MAX);
+        refuse_position(saved, "is 9223372036854775807, not a count");
+    }
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        tern_position_store(&position, saved, "loader");
+        tern_state_set_number(saved, "loader.seconds", seconds[i]);
+        refuse_position(saved, "state: 'loader.seconds' is ");
+    }
+    tern_state_free(saved);
+}
+
 static void test_seek_refuses_other_passes(void **state)
 {
     (void)state;
@@ -551,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_reports_are_means_by_name),
         cmocka_unit_test(test_seek_goes_on_bit_for_bit),
         cmocka_unit_test(test_position_is_stored_over_another),
+        cmocka_unit_test(test_positions_that_no_loader_has_are_refused),
         cmocka_unit_test(test_seek_refuses_other_passes),
         cmocka_unit_test(test_progress_is_ten_lines_off_a_terminal),
         cmocka_unit_test(test_nothing_is_written_unasked),

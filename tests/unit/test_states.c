@@ -182,7 +182,18 @@ static void test_what_is_taken_out_must_be_what_is_there(void **unused)
     assert_error(TERN_ERR_FORMAT, "'flag' is not one number");
     tern_state_get_bytes(state, "number", bytes, 8);
     assert_error(TERN_ERR_FORMAT, "'number' is not as many bytes");
+    tern_state_get_count(state, "pair", &whole);
+    assert_error(TERN_ERR_FORMAT, "state_get_count: state: 'pair' is not one whole number");
+    const int64_t most = (int64_t)1 << 53, bad[] = { -1, INT64_MIN, most + 1, INT64_MAX };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tern_state_set_int(state, "count", bad[i]);
+        tern_state_get_count(state, "count", &whole);
+        assert_error(TERN_ERR_FORMAT, ", not a count from 0 to 2^53");
+    }
     assert_true(whole == 11 && number == 11 && bytes[0] == 11);
+    tern_state_set_int(state, "count", most);
+    assert_int_equal(tern_state_get_count(state, "count", &whole), TERN_OK);
+    assert_true(whole == most);
     assert_null(tern_state_get(state, "none"));
     assert_null(tern_state_get(NULL, "none"));
     assert_int_equal(tern_state_tensors(NULL).count, 0);
