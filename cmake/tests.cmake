@@ -119,6 +119,8 @@ function(tern_test kind source)
   file(STRINGS ${source} runs LIMIT_COUNT 1 REGEX "TERN_TEST_EXAMPLES|support/examples.h")
   if(runs)
     add_dependencies(${target} tern_examples)
+    target_include_directories(${target} SYSTEM PRIVATE ${TERN_CJSON_INCLUDE})
+    target_link_libraries(${target} PRIVATE ${TERN_CJSON_LIBRARY}) # their results
   endif()
   file(STRINGS ${source} threaded LIMIT_COUNT 1
        REGEX "pthread_create|thrd_create|tern_loader_open|\\.workers|omp_|\\.threads = |set_num_threads")

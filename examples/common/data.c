@@ -140,7 +140,7 @@ static void find_data(example *run)
         return;
     }
     fprintf(stderr,
-            "%s: no %s in data/%s, $TERN_DATA/%s or ~/.cache/tern/%s: using drawn %s\n"
+            "%s: no complete %s in data/%s, $TERN_DATA/%s or ~/.cache/tern/%s: using drawn %s\n"
             "  try --data DIR%s\n",
             run->program, set.name, set.folder, set.folder, set.folder, set.drawn, set.advice);
 }
@@ -201,9 +201,11 @@ static tern_dataset *read_images(const example *run, tern_split_t split)
     if (!images || (split == TERN_TEST && run->no_test)) {
         return images;
     }
-    if (split == TERN_TEST && tern_dataset_count(images) == 0) {
+    if (tern_dataset_count(images) == 0) {
         tern_fail(TERN_ERR_ARGUMENT, "data",
-                  "'%s' holds nothing to test on; --no-test does without", run->data);
+                  split == TERN_TEST ? "'%s' holds nothing to test on; --no-test does without"
+                                     : "'%s' holds nothing to train on",
+                  run->data);
     } else if (run->kind != EXAMPLE_PICTURES) {
         check_mnist_size(run, images);
     }

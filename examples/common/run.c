@@ -215,6 +215,15 @@ static void say_if_done(const example *run)
                       : "its plan is at its end");
 }
 
+/* Names of tensors that do not fit say little to whoever took the wrong program. */
+static void say_if_another_program(const example *run)
+{
+    const char *stored = tern_state_text(run->loaded, "run.program");
+    if (tern_failed() && stored && strcmp(stored, run->program) != 0) {
+        fprintf(stderr, "%s: the run in '%s' is one of %s\n", run->program, run->load, stored);
+    }
+}
+
 void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_schedule *rate)
 {
     run->net = net;
@@ -222,6 +231,7 @@ void example_resume(example *run, tern_module *net, tern_optimizer *opt, tern_sc
     run->rate = rate;
     if (run->loaded) {
         tern_module_restore(net, run->loaded, "model");
+        say_if_another_program(run);
         tern_optimizer_restore(opt, run->loaded, "optimizer");
         tern_schedule_restore(rate, run->loaded, "schedule");
         tern_scaler_restore(run->scaler, run->loaded, "scaler");
@@ -262,6 +272,7 @@ static void store_run(const example *run)
     tern_state_set_text(state, "run.data", run->data);
     tern_state_set_text(state, "run.amp", run->amp);
     tern_state_set_text(state, "run.kind", kind_name(run));
+    tern_state_set_text(state, "run.program", run->program);
     tern_state_save(state, run->save);
     tern_state_free(state);
 }

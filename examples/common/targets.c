@@ -67,6 +67,30 @@ static bool is_one_file(const char *path, const char *other)
     return real_path(path, one) && real_path(other, two) && strcmp(one, two) == 0;
 }
 
+/* Tried, as root may write everywhere by the modes alone (/proc, what is mounted read-only). */
+static bool can_make(const char *folder)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/.tern-XXXXXX", folder) >= PATH_MAX) {
+        return false;
+    }
+    const int file = mkstemp(path);
+    if (file >= 0) {
+        (void)unlink(path);
+        (void)close(file);
+    }
+    return file >= 0;
+}
+
+/* In a folder like /tmp only its owner and a file's replace that. */
+static bool is_kept(const char *folder, const char *path)
+{
+    struct stat in, file;
+    const uid_t user = geteuid();
+    return stat(folder, &in) == 0 && (in.st_mode & S_ISVTX) && stat(path, &file) == 0 &&
+           user != 0 && user != in.st_uid && user != file.st_uid;
+}
+
 /* Whether a file can be made, replaced or, where it is a pipe or stdout's, written to. */
 static bool can_write(const char *path, bool is_replaced)
 {
@@ -86,7 +110,7 @@ static bool can_write(const char *path, bool is_replaced)
         return false;
     }
     (void)folder_of(end, folder);
-    return access(folder, W_OK) == 0;
+    return can_make(folder) && !is_kept(folder, end);
 }
 
 /* Whether the folder can hold a file of that name and, until it is whole, of a longer one. */

@@ -24,7 +24,7 @@ static void test_loaded_run_refuses_other_options(void **state)
     example_expect(2, "mlp_mnist", "--load c.run --data digits --quiet");
     example_says(example_err, "'digits' has 60000 samples, the data of the run in 'c.run' ");
     example_expect(1, "cnn_mnist", "--load c.run --quiet"); /* another model's */
-    example_says(example_err, "c.run");
+    example_says(example_err, "cnn_mnist: the run in 'c.run' is one of mlp_mnist\n");
     example_expect(2, "char_gpt", "--load c.run --quiet");
     example_says(example_err, "the run in 'c.run' is one on images; this program's are on text");
 }

@@ -29,6 +29,7 @@ static void test_bad_options_end_with_2(void **state)
         { "--steps 99999999999999999999", "--steps wants" },
         { "--device gpu", "gpu" },
         { "--nonsense", "usage: " },
+        { "--nonsense", "cnn_mnist: unrecognized option '--nonsense'" },
         { "--data", "usage: " },
         { "mnist", "'mnist' is no option" },
         { "--save a --json a", "--json wants another file than --save, not 'a'" },
@@ -144,7 +145,7 @@ static void test_bad_files_end_with_1_and_their_path(void **state)
     example_says(example_err, "nowhere.run");
     const char *homeless = "env -u TERN_DATA -u XDG_CACHE_HOME HOME=.";
     assert_int_equal(example_run(homeless, "mlp_mnist", "--load nowhere.run --quiet"), 1);
-    assert_null(strstr(example_err, "no MNIST")); /* nobody came to look for it */
+    assert_null(strstr(example_err, "no complete MNIST")); /* nobody came to look for it */
     assert_int_equal(example_run(homeless, "char_gpt", "--load nowhere.run --quiet"), 1);
     assert_null(strstr(example_err, "made-up tales"));
     example_expect(1, "mlp_mnist", "--data . --load err.txt --quiet");
@@ -172,6 +173,10 @@ static void test_files_that_do_not_fit_end_with_1(void **state)
               ">odd/train-images-idx3-ubyte && "
               "printf '\\0\\0\\10\\1\\0\\0\\0\\0' >odd/train-labels-idx1-ubyte");
     example_expect(1, "mlp_mnist", "--data odd --steps 1 --no-test");
+    example_says(example_err, "'odd' holds nothing to train on");
+    in_folder("cp odd/train-images-idx3-ubyte odd/t10k-images-idx3-ubyte && "
+              "cp odd/train-labels-idx1-ubyte odd/t10k-labels-idx1-ubyte");
+    example_expect(1, "mlp_mnist", "--data odd --steps 1"); /* --no-test would not help */
     example_says(example_err, "'odd' holds nothing to train on");
     in_folder("rm -r odd");
 }
@@ -398,7 +403,8 @@ static void test_without_mnist_digits_are_drawn_and_said(void **state)
     const int status =
         example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "mlp_mnist", "--steps 2");
     assert_int_equal(status, 0);
-    example_says(example_err, "no MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist");
+    example_says(example_err,
+                 "no complete MNIST in data/mnist, $TERN_DATA/mnist or ~/.cache/tern/mnist");
     example_says(example_err, "try --data DIR; ./run demo --fetch gets the files");
     example_says(example_out, "data: the built-in drawn digits");
 }
@@ -409,7 +415,7 @@ static void test_without_cifar_pictures_are_drawn_and_said(void **state)
     const int status = example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "resnet_cifar",
                                    "--steps 2 --batch 4 --no-test");
     assert_int_equal(status, 0);
-    example_says(example_err, "no CIFAR-10 in data/cifar10, $TERN_DATA/cifar10 or");
+    example_says(example_err, "no complete CIFAR-10 in data/cifar10, $TERN_DATA/cifar10 or");
     example_says(example_out, "data: the built-in drawn pictures");
     example_expect(2, "resnet_cifar", "--show 3");
     example_says(example_err, "usage: ");

@@ -24,7 +24,8 @@ awk -v work="$work" '
     inside && !first && name != "" { print >(work "/" name ".shown") }
     inside { first = 0 }' "$page"
 
-# What the program prints begins with what is shown; a sanitizer may add its report to a crash.
+# What the program prints is what is shown, stdout's lines and stderr's in one order or another; a sanitizer may
+# add its report to a crash.
 for program in "$pitfalls"/*_wrong "$pitfalls"/*_right; do
     name=$(basename "$program")
     [ "$(wc -l <"$source/examples/pitfalls/$name.c")" -le 60 ] || wrong "$name.c is longer than 60 lines"
@@ -36,9 +37,11 @@ for program in "$pitfalls"/*_wrong "$pitfalls"/*_right; do
     *) [ -s "$work/$name.shown" ] || wrong "the page shows no output of $name" ;;
     esac
     [ -e "$work/$name.shown" ] || continue
-    head -n "$(wc -l <"$work/$name.shown")" "$work/$name.out" |
-        sed 's/0x[0-9a-f]*/0x.../g' >"$work/$name.head" # addresses differ from run to run
-    diff "$work/$name.shown" "$work/$name.head" || wrong "the page (<) and $name (>) differ"
+    case $name in
+    device_pointer_wrong | early_read_wrong) head -n "$(wc -l <"$work/$name.shown")" "$work/$name.out" ;;
+    *) cat "$work/$name.out" ;;
+    esac | sed 's/0x[0-9a-f]*/0x.../g' | sort >"$work/$name.printed" # addresses differ from run to run
+    sort "$work/$name.shown" | diff - "$work/$name.printed" || wrong "the page (<) and $name (>) differ"
 done 2>/dev/null
 for shown in "$work"/*.shown; do
     name=$(basename "$shown" .shown)
