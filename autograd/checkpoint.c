@@ -423,6 +423,8 @@ static bool check(tern_thread *self, tern_site_t site, const tern_checkpoint_arg
         core_error(self, site, TERN_ERR_ARGUMENT, "checkpoint",
                    "the function or an input is NULL, or the count %lld is negative",
                    (long long)args->count);
+    for (int64_t i = 0; given && i < args->count; i++)
+        given = core_is_there(self, site, "checkpoint", args->inputs[i]);
     return given;
 }
 

@@ -37,7 +37,7 @@ bool tern_set_grad_enabled(bool on)
 /* False with an error when t cannot be what the call needs. */
 static bool check_leaf(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
 {
-    if (self->error_code != TERN_OK)
+    if (self->error_code != TERN_OK || (t != NULL && !core_is_there(self, site, what, t)))
         return false;
     refresh(t);
     if (t == NULL)
@@ -82,6 +82,11 @@ tern_status_t tern_set_grad_at(tern_site_t site, tern_tensor *t, tern_tensor *gr
     tern_thread *self = core_self();
     if (!check_leaf(self, site, "set_grad", t))
         return (tern_status_t)self->error_code;
+    if (grad != NULL && !core_is_there(self, site, "set_grad", grad))
+        return (tern_status_t)self->error_code;
+    if (grad == t)
+        return core_error(self, site, TERN_ERR_GRAD, "set_grad",
+                          "a tensor cannot be its own gradient\n  try a clone");
     if (grad != NULL && !tern_dev_equal(grad->view.dev, t->view.dev))
         return core_error_pair(
             self, site, TERN_ERR_DEVICE, "set_grad",
@@ -125,6 +130,8 @@ static core_hook *hook_new(tern_thread *self, tern_site_t site, struct core_hook
 tern_status_t tern_add_hook_at(tern_site_t site, tern_tensor *t, tern_grad_hook hook, void *user)
 {
     tern_thread *self = core_self();
+    if (t != NULL && !core_is_there(self, site, "add_hook", t))
+        return (tern_status_t)self->error_code;
     refresh(t);
     if (t == NULL || hook == NULL || !t->requires_grad)
         return core_error(self, site, TERN_ERR_ARGUMENT, "add_hook",

@@ -81,12 +81,26 @@ bool autograd_leaf_takes(engine *e, const core_node *node, tern_tensor *leaf, te
     return leaf_has(e, node, leaf, grad);
 }
 
+/* A hook gives the dtype that it was given, or the leaf's. */
+static bool keeps_dtype(const engine *e, const core_node *node, const tern_tensor *leaf,
+                        const tern_tensor *grad, const tern_tensor *given)
+{
+    if (given->view.dtype == grad->view.dtype || given->view.dtype == leaf->view.dtype)
+        return true;
+    core_error(e->self, node != NULL ? node->site : e->self->site, TERN_ERR_GRAD,
+               node != NULL ? node->op->name : "backward",
+               "a hook returned a gradient of %s for an input of %s",
+               tern_dtype_name((tern_dtype_t)given->view.dtype),
+               tern_dtype_name((tern_dtype_t)leaf->view.dtype));
+    return false;
+}
+
 /* Through the hooks on the gradient to the leaf. */
 static bool leaf_hears(engine *e, const core_node *node, tern_tensor *leaf, tern_tensor *grad)
 {
     tern_tensor *given = autograd_run_hooks(leaf->hooks->first, 0, leaf, grad);
     return e->self->error_code == TERN_OK && fits_leaf(e, node, leaf, given, "a hook") &&
-           leaf_has(e, node, leaf, given);
+           keeps_dtype(e, node, leaf, grad, given) && leaf_has(e, node, leaf, given);
 }
 
 static void tell_accumulated(tern_tensor *leaf)

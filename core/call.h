@@ -170,8 +170,6 @@ const char *core_operand_name(const tern_op *op, int i, char out[CORE_OPERAND_BY
 bool core_missing_input(core_call *call, int i);
 /* Input i was released before (core_tensor_is_gone). */
 bool core_gone_input(core_call *call, int i);
-/* The same of a tensor that is no input: false with the error recorded. */
-bool core_is_there(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t);
 /* The error of inputs that lie on different devices; returns false. */
 bool core_mixed_devices(core_call *call);
 /* Inputs that may not be NULL are not, all lie on one device (but for 0-dim CPU tensors in elementwise

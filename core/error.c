@@ -112,14 +112,24 @@ core_text core_error_begin(tern_thread *self, tern_site_t site, tern_status_t co
 
 /* Once per error; what a device's backend reports comes with the state of the allocators. (That memory
  * is used up says so itself.) */
-static void write_log(const tern_thread *self)
+static void write_log(tern_thread *self)
 {
     char with_memory[CORE_ERROR_BYTES + 1024];
     core_text text = { with_memory, sizeof with_memory, 0 };
+    const int32_t code = self->error_code;
+    const tern_site_t site = self->error_site;
     core_text_add(&text, "%s", self->error_text);
-    if (self->error_code == TERN_ERR_BACKEND)
+    const size_t length = text.length;
+    if (code == TERN_ERR_BACKEND)
         core_device_memory_text(&text);
     core_log_text(TERN_LOG_ERROR, NULL, with_memory);
+    if (self->error_code != TERN_OK)
+        return;
+    /* a callback cleared it, and the call that failed has not ended */
+    self->error_code = code;
+    self->error_site = site;
+    memcpy(self->error_text, with_memory, length);
+    self->error_text[length] = '\0';
 }
 
 static void end_line(core_text *text)

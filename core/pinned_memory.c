@@ -198,7 +198,7 @@ static core_storage *pinned_storage(tern_thread *self, core_pinned *p, tern_site
 
 bool tern_is_pinned(const tern_tensor *t)
 {
-    return t != NULL && t->storage->cache_class == CORE_CACHE_PINNED;
+    return t != NULL && !core_tensor_is_gone(t) && t->storage->cache_class == CORE_CACHE_PINNED;
 }
 
 static tern_tensor *new_pinned(tern_thread *self, core_pinned *p, tern_site_t site,

@@ -86,12 +86,13 @@ void core_scope_clear(tern_thread *self)
     for (int64_t i = 0; i < self->scope.top; i++)
         self->scope.slots[i] &= ~(uintptr_t)KEEP_MASK;
     core_scope_unwind(self, 0);
+    self->scope.depth = 0;
 }
 
 tern_scope tern_scope_begin(void)
 {
     core_scope_stack *stack = &core_self()->scope;
-    const tern_scope scope = { stack->top, stack->mark };
+    const tern_scope scope = { stack->top, stack->mark, ++stack->depth };
     stack->mark = stack->top;
     return scope;
 }
@@ -108,11 +109,12 @@ static int64_t without_dropped(const tern_thread *self, int64_t end, int64_t lea
 void tern_scope_end(tern_scope *scope)
 {
     tern_thread *self = core_self();
-    if (scope == NULL)
+    if (scope == NULL || scope->depth_ < 1 || scope->depth_ > self->scope.depth)
         return;
+    self->scope.depth = scope->depth_ - 1;
     if (scope->mark_ <= self->scope.top && scope->mark_ >= 0)
         core_scope_unwind(self, without_dropped(self, scope->mark_, scope->outer_));
-    /* one that an outer end has closed already must not raise the mark again */
+    /* dropped places may have taken the mark further down */
     if (scope->outer_ < self->scope.mark)
         self->scope.mark = scope->outer_;
 }
@@ -134,7 +136,7 @@ static bool is_owned(const tern_thread *self, const tern_tensor *t)
 
 tern_tensor *tern_retain(tern_tensor *t)
 {
-    return t == NULL || core_tensor_is_gone(t) ? t : core_retain(t);
+    return t != NULL && core_is_there(core_self(), NULL, "retain", t) ? core_retain(t) : t;
 }
 
 void tern_release(tern_tensor *t)

@@ -385,7 +385,7 @@ tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, tern_strea
     const char *what = "record_stream";
     if (t == NULL)
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
-    if (!core_stream_check(self, site, what, stream, &b))
+    if (!core_is_there(self, site, what, t) || !core_stream_check(self, site, what, stream, &b))
         return (tern_status_t)self->error_code;
     if (t->storage->cache_class == CORE_CACHE_BACKEND &&
         !tern_dev_equal(t->storage->dev, stream.device))

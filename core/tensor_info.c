@@ -73,7 +73,9 @@ bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b)
 
 uint32_t tern_version(const tern_tensor *t)
 {
-    return t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return t == NULL || core_tensor_is_gone(t)
+               ? 0
+               : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
 }
 
 tern_site_t tern_site(const tern_tensor *t)

@@ -32,6 +32,7 @@ typedef struct core_scope_stack {
     uintptr_t *slots;
     int64_t top, capacity;
     int64_t mark;    /* where the innermost open scope begins */
+    int64_t depth;   /* scopes that are open */
     int64_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "io/dlpack.h"
+#include "tern/autograd.h"
 #include "tern/device.h"
 #include "tern/error.h"
 
@@ -66,7 +67,7 @@ static bool can_export(tern_site_t site, const tern_tensor *t)
         return false;
     if (t == NULL)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
-    else if (t->requires_grad)
+    else if (tern_requires_grad(t))
         tern_fail_at(site, TERN_ERR_GRAD, what,
                      "the tensor requires a gradient, which others would not record\n"
                      "  try tern_detach(t)");

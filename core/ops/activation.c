@@ -142,7 +142,8 @@ static bool write_between(core_frame *frame, tern_tensor *x, tern_operand min, t
     call->out[0] = x;
     if (!core_tape_check_inplace(call))
         return false;
-    tern_tensor *y = between(core_self()->grad_mode ? tern_clone(x) : x, min, max);
+    tern_tensor *from_x = core_self()->grad_mode ? tern_clone(x) : x;
+    tern_tensor *y = from_x != NULL ? between(from_x, min, max) : NULL;
     if (y == NULL)
         return false;
     const tern_dtype_t from = tern_dtype(y), to = tern_dtype(x);

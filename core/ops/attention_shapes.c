@@ -31,10 +31,8 @@ static tern_attr_attention fill_attr(const tern_scaled_dot_product_attention_arg
         q->shape[q->ndim - 1] > 0)
         attr.scale = 1.0 / sqrt((double)q->shape[q->ndim - 1]);
     if (args->dropout > 0.0 && !args->evaluating) {
-        uint64_t next = 0;
         attr.p = args->dropout;
-        tern_generator_state(args->generator, &attr.seed, &next);
-        attr.call = tern_generator_next(args->generator);
+        tern_generator_state(args->generator, &attr.seed, &attr.call);
     }
     return attr;
 }
@@ -146,25 +144,33 @@ static tern_tensor *attend_any(core_call *call, tern_attr_attention *attr)
     return tern_reshape(y, shape);
 }
 
-tern_tensor *tern_scaled_dot_product_attention_at(
-    tern_site_t site, const tern_scaled_dot_product_attention_args *args)
+static tern_tensor *call(tern_site_t site, tern_tensor *const in[4], tern_attr_attention *attr)
 {
-    if (tern_failed() || !check_options(site, args)) /* before a call of the generator is spent */
-        return NULL;
-    tern_tensor *in[4] = { args->q, args->k, args->v, args->mask };
-    tern_attr_attention attr = fill_attr(args);
     const bool is_whole = in[0] != NULL && in[1] != NULL && in[2] != NULL;
-    const bool mask_learns = in[3] != NULL && tern_grad_enabled() && in[3]->requires_grad;
+    const bool mask_learns = in[3] != NULL && tern_grad_enabled() && tern_requires_grad(in[3]);
     if (!is_whole || (is_plain(in[0], in[1], in[2], in[3]) && !mask_learns)) {
         tern_tensor *y = NULL;
         tern_tensor **out[2] = { &y, NULL };
-        core_opn(TERN_OP_scaled_dot_product_attention, site, &attr, 4, in, 2, out);
+        core_opn(TERN_OP_scaled_dot_product_attention, site, attr, 4, in, 2, out);
         return y;
     }
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_scaled_dot_product_attention, site, 4, in);
     tern_tensor *y = NULL;
     if (core_compose_check(&frame) && core_compose_cast(&frame))
-        y = attend_any(&frame.call, &attr);
+        y = attend_any(&frame.call, attr);
     return core_compose_end(&frame, y);
+}
+
+tern_tensor *tern_scaled_dot_product_attention_at(
+    tern_site_t site, const tern_scaled_dot_product_attention_args *args)
+{
+    if (tern_failed() || !check_options(site, args))
+        return NULL;
+    tern_attr_attention attr = fill_attr(args);
+    tern_tensor *const in[4] = { args->q, args->k, args->v, args->mask };
+    tern_tensor *y = call(site, in, &attr);
+    if (y != NULL && attr.p > 0.0)
+        (void)tern_generator_next(args->generator); /* a call that failed spends no number */
+    return y;
 }

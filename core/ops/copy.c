@@ -68,7 +68,7 @@ static bool may_run(tern_thread *self, tern_site_t site, const char *what, const
     if (t == NULL)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor is NULL%s",
                      core_why_null(self, why));
-    return t != NULL;
+    return t != NULL && core_is_there(self, site, what, t);
 }
 
 tern_tensor *tern_clone_at(tern_site_t site, tern_tensor *t)

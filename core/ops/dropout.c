@@ -8,12 +8,12 @@
 static tern_tensor *dropout_draw(tern_site_t site, const tern_dropout_args *args, double p)
 {
     tern_attr_dropout attr = { .p = p };
-    uint64_t next = 0;
-    tern_generator_state(args->generator, &attr.seed, &next);
-    attr.call = tern_generator_next(args->generator);
+    tern_generator_state(args->generator, &attr.seed, &attr.call);
     tern_tensor *y = NULL;
     tern_tensor **out[2] = { &y, NULL };
     core_opn(TERN_OP_dropout, site, &attr, 1, &args->x, 2, out);
+    if (y != NULL)
+        (void)tern_generator_next(args->generator); /* a call that failed spends no number */
     return y;
 }
 
@@ -32,6 +32,8 @@ tern_tensor *tern_dropout_at(tern_site_t site, const tern_dropout_args *args)
                      "p is %g; the chance that an element becomes 0 lies in [0, 1]", p);
         return NULL;
     }
+    if (!core_is_there(core_self(), site, "dropout", args->x))
+        return NULL;
     if (args->evaluating || p == 0.0)
         return core_same(core_self(), args->x);
     return dropout_draw(site, args, p);

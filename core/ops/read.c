@@ -235,7 +235,7 @@ static const char *describe(tern_site_t site, const char *what, tern_tensor *t, 
     }
     core_text_add(&text, "%s %s %s%s", tern_dtype_name((tern_dtype_t)t->view.dtype),
                   core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape),
-                  tern_dev_name(t->view.dev, name), t->requires_grad ? " requires_grad" : "");
+                  tern_dev_name(t->view.dev, name), tern_requires_grad(t) ? " requires_grad" : "");
     tern_tensor *host = on_host(self, core_site(self, site), what, t);
     if (host == NULL)
         return buffer;

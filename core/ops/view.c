@@ -360,5 +360,7 @@ tern_tensor *tern_detach_at(tern_site_t site, tern_tensor *x)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "detach", "x is NULL");
         return NULL;
     }
+    if (!core_is_there(self, site, "detach", x))
+        return NULL;
     return core_scope_add(self, core_tensor_alias(self, core_site(self, site), x));
 }

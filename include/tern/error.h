@@ -61,7 +61,8 @@ typedef enum tern_log_level {
 
 typedef void (*tern_log_callback)(tern_log_level_t level, tern_site_t site, const char *text,
                                   void *user);
-/* Called for each event at or under the level, by the thread that has it. NULL removes it. */
+/* Called for each event at or under the level, by the thread that has it. NULL removes it. An error that a callback
+ * clears is pending again when it returns, as the call that failed goes on behind it. */
 TERN_API void tern_log_set_callback(tern_log_callback callback, void *user);
 /* Process-wide, in place of TERN_LOG. */
 TERN_API void tern_log_set_level(tern_log_level_t level);

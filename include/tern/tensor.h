@@ -275,11 +275,11 @@ TERN_API void tern_drop(tern_tensor *t);
 TERN_API bool tern_in_scope(const tern_tensor *t);
 
 typedef struct tern_scope {
-    int64_t mark_, outer_;
+    int64_t mark_, outer_, depth_;
 } tern_scope;
 /* Opens a scope of the calling thread, for tern_scope_end; TERN_SCOPE does both. */
 TERN_API tern_scope tern_scope_begin(void);
-/* Ends a scope, and those opened inside it. */
+/* Ends a scope, and those opened inside it. One that has ended already, by itself or with an outer one, ends nothing. */
 TERN_API void tern_scope_end(tern_scope *scope);
 #define TERN_JOIN_(a, b) a##b
 #define TERN_JOIN(a, b) TERN_JOIN_(a, b)

@@ -246,6 +246,21 @@ static void test_gradients_of_large_scores(void **state)
                 one_key_has_all(wide ? TERN_F64 : TERN_F32, sizes[i], way == 1, way == 2);
 }
 
+/* A view of what was written since: nobody has asked it whether it needs a gradient. */
+static void test_a_mask_that_came_to_need_a_gradient(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *bias = tern_full(0.1, TERN_SHAPE(3, 6), .requires_grad = true);
+    tern_tensor *base = tern_zeros(TERN_SHAPE(3, 6)), *mask = tern_slice(base, 1, 0, 3);
+    (void)tern_add_(base, bias);
+    tern_tensor *q = draw(TERN_SHAPE(1, 1, 3, 4), TERN_F32);
+    tern_backward(tern_sum(tern_square(tern_scaled_dot_product_attention(q, q, q, mask))));
+    assert_no_error();
+    assert_non_null(tern_grad_of(bias));
+    assert_true(tern_item(tern_norm(tern_grad_of(bias))) > 1e-3);
+}
+
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
@@ -335,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_another_dimension_may_have_the_stride_1),
         cmocka_unit_test(test_scores_are_not_held_in_memory),
         cmocka_unit_test(test_gradients_of_large_scores),
+        cmocka_unit_test(test_a_mask_that_came_to_need_a_gradient),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_layers_drop_in_training_alone),
         cmocka_unit_test(test_mistakes_of_layers_are_named),

@@ -397,6 +397,23 @@ static void test_gradients_through_what_is_written(void **state)
     assert_close(tern_item(tern_sum(tern_grad_of(w))), 3 * 6, 1e-6);
 }
 
+/* What is saved of it is a copy, or the graph would hold itself. */
+static void test_what_is_written_may_be_an_operand_again(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t live = tern_live_tensors();
+    {
+        TERN_SCOPE;
+        tern_tensor *w = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+        tern_tensor *x = tern_mul(w, 2), *y = tern_mul(w, 2);
+        (void)tern_lerp_(x, x, 0.5);
+        (void)tern_lerp_(y, w, y);
+        assert_no_error();
+    }
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 /* PyTorch's gradients, to the signs of zeros: 0 at the origin, and where the squares underflow. */
 static void test_the_gradient_of_an_angle_at_the_origin(void **state)
 {
@@ -557,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_half_types_are_weighed_in_f32),
         cmocka_unit_test(test_three_operands_in_place),
         cmocka_unit_test(test_gradients_through_what_is_written),
+        cmocka_unit_test(test_what_is_written_may_be_an_operand_again),
         cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
         cmocka_unit_test(test_the_gradient_of_a_divisor_at_the_ends),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),

@@ -83,6 +83,10 @@ static void test_what_cannot_go_out_is_refused(void **unused)
     tern_tensor *leaf = tern_ones(TERN_SHAPE(2), .requires_grad = true);
     assert_null(tern_to_dlpack(leaf));
     assert_error(TERN_ERR_GRAD, "try tern_detach(t)");
+    tern_tensor *base = tern_zeros(TERN_SHAPE(4)), *view = tern_slice(base, 0, 0, 2);
+    (void)tern_add_(base, tern_cat(0, leaf, leaf)); /* nobody has asked the view since */
+    assert_null(tern_to_dlpack(view));
+    assert_error(TERN_ERR_GRAD, "try tern_detach(t)");
     assert_null(tern_to_dlpack_unversioned(NULL));
     assert_error(TERN_ERR_ARGUMENT, "the tensor is NULL");
     struct DLManagedTensor *out = tern_to_dlpack_unversioned(tern_detach(leaf));

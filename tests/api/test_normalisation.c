@@ -517,6 +517,10 @@ static void test_dropout_explains_mistakes_and_spends_no_draw(void **state)
     assert_error(TERN_ERR_ARGUMENT, "p is nan");
     assert_null(tern_dropout(.p = 0.5, .generator = generator));
     assert_error(TERN_ERR_ARGUMENT, "x is missing");
+    assert_null(tern_dropout(tern_cast(x, TERN_I64), 0.5, .generator = generator));
+    assert_error(TERN_ERR_DTYPE, "dropout");
+    assert_null(tern_scaled_dot_product_attention(x, x, x, .dropout = 0.5, .generator = generator));
+    assert_error(TERN_ERR_SHAPE, "scaled_dot_product_attention");
     uint64_t seed = 0, call = 7;
     tern_generator_state(generator, &seed, &call);
     assert_int_equal(call, 0);

@@ -85,7 +85,50 @@ static void test_a_second_release_is_none(void **state)
     }
     tern_release(t);
     tern_release(tern_retain(t));
+    assert_error(TERN_ERR_ARGUMENT, "retain: the tensor made at");
     assert_int_equal(tern_live_tensors(), before);
+}
+
+static tern_tensor *same(tern_tensor *const *in, int64_t count, void *user)
+{
+    (void)count, (void)user;
+    return in[0];
+}
+
+/* What runs no row on it: copies, views, leaves, lists, streams. */
+static void test_calls_that_are_no_rows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = with_keep(1), *gone = without_keep(2);
+    const char *const words = ": the tensor made at";
+    assert_null(tern_clone(gone));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_detach(gone));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_cast(gone, TERN_F64));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_contiguous(gone));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_set_requires_grad(gone, true));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_dropout(gone, .p = 0.5, .evaluating = true));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_null(tern_checkpoint(same, &gone, 1));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    tern_tensor_replace(x, gone);
+    assert_error(TERN_ERR_ARGUMENT, words);
+    tern_set_grad(x, gone);
+    assert_error(TERN_ERR_ARGUMENT, words);
+    tern_add_hook(gone, NULL, NULL);
+    assert_error(TERN_ERR_ARGUMENT, words);
+    tern_record_stream(gone, tern_current_stream(TERN_CPU));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    tern_optimizer_free(tern_sgd(TERN_TENSORS(gone)));
+    assert_error(TERN_ERR_ARGUMENT, words);
+    assert_int_equal(tern_version(gone), 0);
+    assert_false(tern_is_pinned(gone));
+    assert_no_error();
 }
 
 static void *release(void *tensor)
@@ -146,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_what_is_carried_out_of_a_scope),
         cmocka_unit_test(test_readers_and_roots),
         cmocka_unit_test(test_a_second_release_is_none),
+        cmocka_unit_test(test_calls_that_are_no_rows),
         cmocka_unit_test(test_another_thread_releases),
         cmocka_unit_test(test_training_goes_on_as_without),
     };

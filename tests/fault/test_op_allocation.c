@@ -38,6 +38,7 @@ CASE(maximum, tern_maximum(x, tern_slice(x, 0, 0, 1)))
 CASE(matmul, tern_matmul(x, tern_transpose(x, 0, 1)))
 CASE(sort, tern_sort(x, 0, false, NULL))
 CASE(reflect, tern_pad(x, { 1, 1 }, .mode = TERN_PAD_REFLECT))
+CASE(clamped, tern_clamp_(tern_clone(x), tern_neg(x), x))
 #undef CASE
 
 #define CASE(name)        \
@@ -48,7 +49,8 @@ static const op_case cases[] = { CASE(unique),  CASE(unique_dim), CASE(nonzero),
                                  CASE(median),  CASE(amax),       CASE(amin),    CASE(norm),
                                  CASE(largest), CASE(prod),       CASE(cumprod), CASE(logsumexp),
                                  CASE(std),     CASE(einsum),     CASE(cosine),  CASE(softmax),
-                                 CASE(maximum), CASE(matmul),     CASE(sort),    CASE(reflect) };
+                                 CASE(maximum), CASE(matmul),     CASE(sort),    CASE(reflect),
+                                 CASE(clamped) };
 #undef CASE
 
 /* Allocation k of the op, or of its backward; false when it has fewer. */

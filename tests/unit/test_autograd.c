@@ -398,6 +398,25 @@ static void test_a_gradient_of_another_shape_is_an_error(void **state)
     assert_error(TERN_ERR_GRAD, "bad: backward returned a gradient [] on c"); /* cpu, cuda:0 */
 }
 
+static tern_tensor *widened(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t, (void)user;
+    return tern_cast(grad, TERN_F64);
+}
+
+static void test_a_hook_of_a_leaf_keeps_the_dtype(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+    tern_add_hook(x, widened, NULL);
+    tern_backward(tern_sum(tern_mul(x, 3)));
+    assert_error(TERN_ERR_GRAD, "a hook returned a gradient of f64 for an input of f32");
+    assert_null(tern_grad_of(x));
+    tern_set_grad(x, x);
+    assert_error(TERN_ERR_GRAD, "a tensor cannot be its own gradient");
+}
+
 static void test_hooks_and_gradients_want_the_right_tensors(void **state)
 {
     (void)state;
@@ -486,6 +505,7 @@ int main(void)
         TEST(test_gradcheck_leaves_nothing_in_owned_mode),
         TEST(test_gradcheck_along_one_direction),
         TEST(test_a_gradient_of_another_shape_is_an_error),
+        TEST(test_a_hook_of_a_leaf_keeps_the_dtype),
         TEST(test_hooks_and_gradients_want_the_right_tensors),
         TEST(test_ops_of_ones_own_are_checked),
         TEST(test_nothing_is_left_alive),

@@ -140,6 +140,30 @@ static void test_memory_of_a_device(void **state)
                      "per_process_memory_fraction has no effect: backend null", use_device);
 }
 
+static void clear(tern_log_level_t level, tern_site_t site, const char *text, void *user)
+{
+    (void)site, (void)text, (void)user;
+    if (level == TERN_LOG_ERROR) {
+        heard++;
+        tern_error_clear();
+    }
+}
+
+/* The call goes on behind the event, and has to end in the error. */
+static void test_an_error_outlives_a_callback_that_clears_it(void **state)
+{
+    (void)state;
+    heard = 0;
+    tern_log_set_callback(clear, NULL);
+    tern_backward(NULL);
+    assert_error(TERN_ERR_ARGUMENT, "backward: the root is NULL\n");
+    tern_set_requires_grad(NULL, true);
+    assert_non_null(tern_error_site());
+    assert_error(TERN_ERR_ARGUMENT, "set_requires_grad: the tensor is NULL\n");
+    tern_log_set_callback(NULL, NULL);
+    assert_int_equal(heard, 2);
+}
+
 int main(void)
 {
     static const char *const unset[] = {
@@ -152,9 +176,12 @@ int main(void)
         (void)unsetenv(unset[i]);
     (void)setenv("CUDA_VISIBLE_DEVICES", "", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_of_the_cpu),  cmocka_unit_test(test_words_that_mean_nothing),
-        cmocka_unit_test(test_page_locked_memory), cmocka_unit_test(test_the_policy),
+        cmocka_unit_test(test_memory_of_the_cpu),
+        cmocka_unit_test(test_words_that_mean_nothing),
+        cmocka_unit_test(test_page_locked_memory),
+        cmocka_unit_test(test_the_policy),
         cmocka_unit_test(test_memory_of_a_device),
+        cmocka_unit_test(test_an_error_outlives_a_callback_that_clears_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

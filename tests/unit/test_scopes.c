@@ -59,6 +59,33 @@ static void test_a_tensor_dropped_from_outside_leaves_the_inner_scope_whole(void
     assert_int_equal(tern_live_tensors(), live);
 }
 
+/* The loop's scope ends with the outer one; its own end comes when the function returns. */
+static tern_tensor *leave_early(void)
+{
+    tern_scope outer = tern_scope_begin();
+    for (;;) {
+        TERN_SCOPE;
+        (void)tern_ones(TERN_SHAPE(4));
+        tern_scope_end(&outer);
+        return tern_ones(TERN_SHAPE(4));
+    }
+}
+
+static void test_a_scope_that_has_ended_ends_nothing(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t live = tern_live_tensors();
+    tern_tensor *left = leave_early();
+    assert_int_equal(tern_live_tensors(), live + 1);
+    assert_true(tern_in_scope(left));
+    tern_scope twice = tern_scope_begin(), none = { 0 };
+    tern_scope_end(&twice);
+    tern_scope_end(&twice);
+    tern_scope_end(&none);
+    assert_true(tern_in_scope(left));
+}
+
 static tern_tensor *newest;
 
 static tern_tensor *drop_newest(tern_tensor *t, tern_tensor *grad, void *user)
@@ -123,6 +150,7 @@ int main(void)
         cmocka_unit_test(test_a_loop_that_drops_what_it_makes_keeps_no_places),
         cmocka_unit_test(test_a_state_that_moves_on_keeps_no_places),
         cmocka_unit_test(test_a_tensor_dropped_from_outside_leaves_the_inner_scope_whole),
+        cmocka_unit_test(test_a_scope_that_has_ended_ends_nothing),
         cmocka_unit_test(test_a_hook_may_drop_the_newest_tensor_of_a_scope),
         cmocka_unit_test(test_finish_releases_what_was_kept_outside_of_any_scope),
         cmocka_unit_test(test_a_thread_s_end_releases_what_was_kept_outside_of_any_scope),
