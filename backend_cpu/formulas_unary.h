@@ -50,6 +50,10 @@ BY_LIBRARY(erf)
 
 /* ---- exponentials ------------------------------------------------------------------------------ */
 
+/* Below it e^x - 1 is x. The quarter of the smallest ones would be a denormal, so 0; sinh, which has it too, is never
+ * below |x|. */
+#define F32_ITSELF 0x1p-26f
+
 /* (e^x - 1) / 4 for x in -18 .. 89.5: four times it overflows where the result does. */
 FORMULA float f32_expm1_quarter(float x)
 {
@@ -64,7 +68,8 @@ FORMULA float f32_expm1(float x)
 {
     float c = x > 89.5f ? 89.5f : x;
     c = c < -18.0f ? -18.0f : c;
-    return f32_with_sign(4.0f * f32_expm1_quarter(c), x);
+    const float y = f32_with_sign(4.0f * f32_expm1_quarter(c), x);
+    return fabsf(x) < F32_ITSELF ? x : y;
 }
 
 /* With m = e^|x| - 1: (m + m / (m + 1)) / 2 */
@@ -73,7 +78,8 @@ FORMULA float f32_sinh(float x)
     const float size = fabsf(x);
     const float quarter = f32_expm1_quarter(size > 89.5f ? 89.5f : size);
     const float half = quarter + quarter;
-    return f32_with_sign(half + quarter / (half + 0.5f), x);
+    const float y = half + quarter / (half + 0.5f);
+    return f32_with_sign(y < size ? size : y, x);
 }
 
 FORMULA float f32_cosh(float x)

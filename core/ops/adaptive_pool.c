@@ -22,10 +22,20 @@ static bool windows(const tern_tensor *x, const int64_t size[2], int64_t kernel[
     return true;
 }
 
+/* One window of all, which has too many elements to be summed one after the other. */
+static tern_tensor *whole_mean(tern_tensor *x)
+{
+    const bool last = image_channels_last(&x->view);
+    tern_tensor *y = tern_mean(x, .dims = TERN_DIMS(-2, -1), .keepdim = true);
+    return y != NULL && last ? tern_to(y, .format = TERN_FORMAT_CHANNELS_LAST) : y;
+}
+
 static tern_tensor *average(tern_site_t site, tern_tensor *x, const void *context)
 {
     const int64_t *size = context;
     int64_t kernel[2], stride[2];
+    if (size[0] == 1 && size[1] == 1)
+        return whole_mean(x);
     if (windows(x, size, kernel, stride))
         return tern_avg_pool2d(x, .kernel = { kernel[0], kernel[1] },
                                .stride = { stride[0], stride[1] });

@@ -155,6 +155,26 @@ static void test_instance_norm_keeps_statistics_when_asked(void **state)
     assert_no_error();
 }
 
+/* Ten thousand times 0.1, summed one after the other in f32, would be off by 1e-4. */
+static void test_an_average_of_all_is_a_mean(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int last = 0; last < 2; last++) {
+        tern_tensor *x = tern_full(0.1, TERN_SHAPE(2, 3, 100, 100), .dtype = TERN_F32);
+        x = tern_to(x, .format = last ? TERN_FORMAT_CHANNELS_LAST : TERN_FORMAT_CONTIGUOUS);
+        x = tern_set_requires_grad(x, true);
+        tern_tensor *y = tern_adaptive_avg_pool2d(x, { 1, 1 });
+        expect_shape(y, TERN_SHAPE(2, 3, 1, 1));
+        assert_true(tern_item(tern_amax(tern_abs(tern_sub(y, 0.1)))) < 2e-8);
+        tern_backward(tern_sum(y));
+        assert_true(tern_item(tern_amax(tern_abs(tern_sub(tern_grad_of(x), 1e-4)))) < 1e-11);
+    }
+    tern_tensor *row = tern_full(0.1, TERN_SHAPE(2, 10000), .dtype = TERN_F32);
+    assert_true(fabs(tern_item(tern_sum(tern_adaptive_avg_pool1d(row, 1))) - 0.2) < 4e-8);
+    assert_no_error();
+}
+
 static void test_layers_describe_themselves(void **state)
 {
     (void)state;
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_images_come_to_a_size),
         cmocka_unit_test(test_cells_that_stay_take_nothing_from_others),
         cmocka_unit_test(test_instance_norm_keeps_statistics_when_asked),
+        cmocka_unit_test(test_an_average_of_all_is_a_mean),
         cmocka_unit_test(test_layers_describe_themselves),
         cmocka_unit_test(test_options_that_make_images_huge),
         cmocka_unit_test(test_mistakes_are_explained),

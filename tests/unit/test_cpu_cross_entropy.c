@@ -310,6 +310,27 @@ static void check_late_largest(void *context)
     data_free(&d);
 }
 
+/* One large logit and many small ones, each of which would be lost beside the sum of all. */
+static void check_small_logits(void *context)
+{
+    const loss_case *c = context;
+    loss_data d = data_of(c);
+    for (int64_t i = 0; i < c->classes; i++)
+        karray_set(&d.x, i, i == 0 ? 0 : -17);
+    karray_set(&d.target, 0, 0);
+    run_both(c, &d);
+    kernel_expect("loss", 0, karray_at(&d.loss, 0), log1p((double)(c->classes - 1) * exp(-17)),
+                  1e-5);
+    data_free(&d);
+}
+
+static void test_many_small_logits_are_counted(void **state)
+{
+    (void)state;
+    loss_case c = { TERN_F32, 1, 50257, 0, TERN_REDUCTION_NONE, 0, false, false, 1 };
+    kernel_each_isa(check_small_logits, &c);
+}
+
 static void test_the_largest_logit_may_come_late_and_be_large(void **state)
 {
     (void)state;
@@ -362,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_a_target_out_of_range_is_named_and_nothing_written),
         cmocka_unit_test(test_a_mean_over_nothing_is_nan_and_its_gradient_zero),
         cmocka_unit_test(test_infinite_logits),
+        cmocka_unit_test(test_many_small_logits_are_counted),
         cmocka_unit_test(test_the_largest_logit_may_come_late_and_be_large),
         cmocka_unit_test(test_gradients_of_logits_that_are_far_from_0),
     };

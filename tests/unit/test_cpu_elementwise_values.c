@@ -117,6 +117,33 @@ static void test_activations_far_out(void **state)
     }
 }
 
+/* The least normal numbers, for which parts of a formula may be denormals, which vectors take for 0. */
+static void check_least(void *context)
+{
+    (void)context;
+    static const tern_kernel kernels[] = { cpu_expm1, cpu_sinh, cpu_tanh, cpu_sin, cpu_log1p };
+    const int64_t n = 1000;
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        karray x = karray_filled(TERN_F32, 1, &n, 0), y = karray_filled(TERN_F32, 1, &n, 9);
+        for (int64_t i = 0; i < n; i++)
+            karray_set(&x, i, (i & 1 ? -1 : 1) * FLT_MIN * (1 + 0.01 * (double)i));
+        const kernel_run run = {
+            .kernel = kernels[k], .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
+        };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(karray_at(&y, i) == (double)(float)x.values[i]);
+        karray_free(&x);
+        karray_free(&y);
+    }
+}
+
+static void test_the_least_numbers_are_their_own(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_least, NULL);
+}
+
 /* ---- integers and bool ----------------------------------------------------------------------- */
 
 typedef struct integer_case {
@@ -230,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_exponentials_of_every_size),
         cmocka_unit_test(test_activations_far_out),
+        cmocka_unit_test(test_the_least_numbers_are_their_own),
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_where),
         cmocka_unit_test(test_denormals_are_flushed_in_big_calls_only_and_settings_restored),

@@ -101,6 +101,35 @@ static void test_rows_longer_than_caches_match(void **state)
     kernel_each_isa(check_case, &c);
 }
 
+/* One large term and many small ones, each of which would be lost beside the sum of all. */
+static void check_small_ones(void *context)
+{
+    const softmax_case *c = context;
+    const int64_t dims[3] = { 1, c->n, c->inner };
+    const tern_attr_dim attr = { .dim = 1 };
+    karray x = karray_filled(TERN_F32, 3, dims, -17), y = karray_filled(TERN_F32, 3, dims, 7);
+    for (int64_t i = 0; i < c->inner; i++)
+        karray_set(&x, i, 0);
+    const kernel_run run = {
+        .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    const double want = 1 / (1 + (double)(c->n - 1) * exp(-17));
+    for (int64_t i = 0; i < c->inner; i++)
+        kernel_expect("softmax", i, karray_at(&y, i), want, 4e-5);
+    karray_free(&x);
+    karray_free(&y);
+}
+
+static void test_many_small_terms_are_counted(void **state)
+{
+    (void)state;
+    for (int64_t inner = 1; inner <= 8; inner += 7) {
+        softmax_case c = { TERN_F32, 1, 50257, inner, false, false };
+        kernel_each_isa(check_small_ones, &c);
+    }
+}
+
 static void test_results_that_are_written_past_the_caches_match(void **state)
 {
     (void)state;
@@ -262,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_of_every_length_match_double_loops),
         cmocka_unit_test(test_rows_longer_than_caches_match),
+        cmocka_unit_test(test_many_small_terms_are_counted),
         cmocka_unit_test(test_results_that_are_written_past_the_caches_match),
         cmocka_unit_test(test_inner_dimensions_of_every_width_match),
         cmocka_unit_test(test_infinities_and_nan_come_out_as_in_pytorch),
