@@ -18,8 +18,7 @@ typedef struct slot {
 } slot;
 
 typedef struct input {
-    tern_tensor *tensor;         /* owned; NULL: a slot of the outer checkpoint */
-    const core_storage *storage; /* in forward, for comparison only */
+    tern_tensor *tensor; /* owned; NULL: a slot of the outer checkpoint */
     uint32_t version, outer_slot;
 } input;
 
@@ -99,7 +98,6 @@ static bool keep_inputs(tern_thread *self, core_checkpoint *c)
         if (mode != NULL && !autograd_checkpoint_pack(self, t, &number))
             return false;
         c->inputs[i].tensor = inside ? NULL : core_retain(t);
-        c->inputs[i].storage = t->storage;
         c->inputs[i].version = version_of(t);
         c->inputs[i].outer_slot = number;
         if (inside && c->outer == NULL)
@@ -256,7 +254,7 @@ static tern_tensor *input_again(tern_thread *self, core_checkpoint *c, int64_t i
     const input *in = &c->inputs[i];
     if (in->tensor == NULL)
         return take(self, c->outer, in->outer_slot, epoch);
-    if (version_of(in->tensor) == in->version && in->tensor->storage == in->storage)
+    if (version_of(in->tensor) == in->version)
         return core_retain(in->tensor);
     core_error(self, c->site, TERN_ERR_GRAD, "checkpoint",
                "input %lld was changed in place after forward, and is needed to compute again\n"

@@ -174,6 +174,15 @@ tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tensor *leaf,
 
 /* ---- moving a module: the same object, other data ------------------------------------------------ */
 
+/* Who saved t, with the version of what it had, finds no such version in what it has now. */
+static void go_past(core_storage *storage, const core_storage *old)
+{
+    const uint32_t there = atomic_load_explicit(&storage->version, memory_order_relaxed);
+    const uint32_t before = atomic_load_explicit(&old->version, memory_order_relaxed);
+    atomic_store_explicit(&storage->version, (there > before ? there : before) + 1,
+                          memory_order_relaxed);
+}
+
 tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tensor *with)
 {
     tern_thread *self = core_self();
@@ -195,6 +204,7 @@ tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tens
     }
     core_storage *old = t->storage;
     atomic_fetch_add_explicit(&with->storage->refs, 1, memory_order_relaxed);
+    go_past(with->storage, old);
     t->storage = with->storage;
     t->view = with->view;
     t->rebases++; /* its views find out that they are none any more */

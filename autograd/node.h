@@ -22,14 +22,11 @@ enum { STREAM_NONE = UINT16_MAX /* only the CPU took part */ };
 
 typedef struct core_saved {
     tern_tensor *tensor; /* NULL: an optional input that was not given */
-    union {
-        const core_storage *storage; /* when it was saved, for comparison only: it may be gone */
-        uint32_t slot;               /* packed: its number in the node's checkpoint */
-    };
-    uint32_t version; /* of its storage when it was saved */
-    uint8_t place;    /* i: input i; SAVED_OUTPUT + j: output j; SAVED_USER + k: tern_save */
-    uint8_t edge;     /* the input that it is; at least n_in: none */
-    bool packed;      /* the tensor is there only while the node's backward function runs */
+    uint32_t version;    /* of its storage when it was saved */
+    uint8_t place;       /* i: input i; SAVED_OUTPUT + j: output j; SAVED_USER + k: tern_save */
+    uint8_t edge;        /* the input that it is; at least n_in: none */
+    bool packed;         /* the tensor is there only while the node's backward function runs */
+    uint32_t slot;       /* packed: its number in the node's checkpoint */
 } core_saved;
 /* SAVED_AUTOCAST: no tensor; the setting in which a user's forward ran is in `version` */
 enum { SAVED_OUTPUT = 32, SAVED_USER = 64, SAVED_AUTOCAST = 128, MAX_USER_SAVED = 16 };

@@ -114,14 +114,12 @@ static __attribute__((noinline, cold)) bool pack(tern_thread *self, core_node *n
                                                  core_saved *saved)
 {
     const bool again = self->checkpoint->again;
-    uint32_t slot;
-    if (!autograd_checkpoint_pack(self, saved->tensor, &slot))
+    if (!autograd_checkpoint_pack(self, saved->tensor, &saved->slot))
         return false;
     if (again)
         return true;
     autograd_checkpoint_join(self, node);
     saved->packed = true;
-    saved->slot = slot;
     core_release(self, saved->tensor);
     saved->tensor = NULL;
     return true;
@@ -131,7 +129,6 @@ IN_PLACE bool save(tern_thread *self, core_node *node, tern_tensor *t, uint8_t p
 {
     core_saved *saved = &node->saved[node->n_saved++];
     saved->tensor = t;
-    saved->storage = t == NULL ? NULL : t->storage;
     saved->version =
         t == NULL ? 0 : atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     saved->place = place;
@@ -337,21 +334,13 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
                                                                   const core_saved *saved,
                                                                   uint32_t now)
 {
-    tern_tensor *const t = saved->tensor;
-    if (saved->packed && now == saved->version)
-        return t; /* it has just been computed again */
-    const bool replaced = !saved->packed && t->storage != saved->storage;
+    const tern_tensor *t = saved->tensor;
     const int place = saved->place;
-    char shape[160], name[CORE_OPERAND_BYTES], what[160];
-    if (replaced)
-        (void)snprintf(what, sizeof what,
-                       "was given other memory after it was saved, as by module_to or ema_swap\n"
-                       "  try that before forward, or after backward");
-    else
-        (void)snprintf(what, sizeof what,
-                       "was changed in place %u times after it was saved\n"
-                       "  try the form of that change that makes a new tensor, or change a clone",
-                       now - saved->version);
+    char shape[160], name[CORE_OPERAND_BYTES],
+        times[64] = "or given other memory (module_to, ema_swap)";
+    const bool replaced = t->node == NULL && t->rebases > 0; /* once, perhaps before that */
+    if (!replaced)
+        (void)snprintf(times, sizeof times, "%u times", now - saved->version);
     if (place < SAVED_OUTPUT)
         core_operand_name(ctx->node->op, place, name);
     else
@@ -359,9 +348,12 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
                        place < SAVED_USER ? "output %d" : "tern_save's tensor %d",
                        place - (place < SAVED_USER ? SAVED_OUTPUT : SAVED_USER));
     core_error(ctx->self, ctx->node->site, TERN_ERR_GRAD, ctx->node->op->name,
-               "%s (%s %s), which backward needs, %s", name,
-               tern_dtype_name((tern_dtype_t)t->view.dtype),
-               core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), what);
+               "%s (%s %s), which backward needs, was changed in place %s after it was saved\n"
+               "  try %s",
+               name, tern_dtype_name((tern_dtype_t)t->view.dtype),
+               core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), times,
+               replaced ? "that before forward, or after backward"
+                        : "the form of that change that makes a new tensor, or change a clone");
     return NULL;
 }
 
@@ -371,8 +363,7 @@ static inline tern_tensor *checked(tern_op_ctx *ctx, const core_saved *saved)
     if (t == NULL)
         return NULL;
     const uint32_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    const bool same = now == saved->version && t->storage == saved->storage;
-    return __builtin_expect(same, 1) ? t : changed_since(ctx, saved, now);
+    return __builtin_expect(now == saved->version, 1) ? t : changed_since(ctx, saved, now);
 }
 
 static inline tern_tensor *find_saved(tern_op_ctx *ctx, int place)

@@ -181,14 +181,12 @@ bool core_gone_input(core_call *call, int i)
                      core_operand_name(call->op, i, name));
 }
 
-bool core_is_there(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
+void core_say_gone(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
 {
-    if (__builtin_expect(core_tensor_is_gone(t), 0))
-        core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
-                   "the tensor made at %s was released: its scope has ended, or tern_release was "
-                   "called\n  try tern_keep or tern_retain where it is made",
-                   t->site != NULL ? t->site : "?");
-    return !core_tensor_is_gone(t);
+    core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
+               "the tensor made at %s was released: its scope has ended, or tern_release was "
+               "called\n  try tern_keep or tern_retain where it is made",
+               t->site != NULL ? t->site : "?");
 }
 
 bool core_normalise_dim(core_call *call, int32_t *dim, int ndim)

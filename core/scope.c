@@ -111,7 +111,7 @@ void tern_scope_end(tern_scope *scope)
     tern_thread *self = core_self();
     if (scope == NULL || scope->depth_ < 1 || scope->depth_ > self->scope.depth)
         return;
-    self->scope.depth = scope->depth_ - 1;
+    self->scope.depth = (int32_t)(scope->depth_ - 1);
     if (scope->mark_ <= self->scope.top && scope->mark_ >= 0)
         core_scope_unwind(self, without_dropped(self, scope->mark_, scope->outer_));
     /* dropped places may have taken the mark further down */
@@ -136,7 +136,12 @@ static bool is_owned(const tern_thread *self, const tern_tensor *t)
 
 tern_tensor *tern_retain(tern_tensor *t)
 {
-    return t != NULL && core_is_there(core_self(), NULL, "retain", t) ? core_retain(t) : t;
+    if (t == NULL)
+        return NULL;
+    if (!core_tensor_is_gone(t))
+        return core_retain(t);
+    core_say_gone(core_self(), NULL, "retain", t);
+    return t;
 }
 
 void tern_release(tern_tensor *t)

@@ -168,7 +168,15 @@ static inline bool core_tensor_is_gone(const tern_tensor *t)
     return core_dev_word(t->view.dev) == core_dev_word(CORE_DEV_GONE);
 }
 /* False, with the error recorded, for a released tensor that is no operand of a row (those: core_gone_input). */
-bool core_is_there(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t);
+void core_say_gone(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t);
+static inline bool core_is_there(tern_thread *self, tern_site_t site, const char *what,
+                                 const tern_tensor *t)
+{
+    const bool gone = core_tensor_is_gone(t);
+    if (__builtin_expect(gone, 0))
+        core_say_gone(self, site, what, t);
+    return !gone;
+}
 
 /* A 0-dim tensor of the CPU, which elementwise rows take beside tensors of a device. */
 static inline bool core_is_host_scalar(const tern_tensor *t)

@@ -32,8 +32,8 @@ typedef struct core_scope_stack {
     uintptr_t *slots;
     int64_t top, capacity;
     int64_t mark;    /* where the innermost open scope begins */
-    int64_t depth;   /* scopes that are open */
-    int64_t warn_at; /* debug builds: the next size that is worth a warning */
+    int32_t depth;   /* scopes that are open */
+    int32_t warn_at; /* debug builds: the next size that is worth a warning */
 } core_scope_stack;
 
 /* Blocks of CPU memory larger than pool objects (core/thread_cache.h). */

@@ -84,7 +84,7 @@ static bool check(tern_site_t site, const tern_schedule_args *a)
 
 tern_schedule *tern_one_cycle_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "one_cycle_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "one_cycle_schedule", args, given);
     if (!args_given || !nn_require_positive(site, "one_cycle_schedule", "steps", args.steps))
         return NULL;
     args.pct_start = nn_option(args.pct_start, 0.3);

@@ -69,7 +69,7 @@ static bool check(tern_site_t site, const tern_schedule_args *a)
 
 tern_schedule *tern_plateau_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "plateau_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "plateau_schedule", args, given);
     if (!args_given)
         return NULL;
     args.gamma = nn_option(args.gamma, 0.1);

@@ -159,7 +159,7 @@ tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn r
 
 tern_schedule *tern_step_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "step_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "step_schedule", args, given);
     if (!args_given || !nn_require_positive(site, "step_schedule", "steps", args.steps))
         return NULL;
     args.gamma = nn_option(args.gamma, 0.1);
@@ -185,7 +185,7 @@ static bool check_milestones(tern_site_t site, const tern_schedule_args *args)
 
 tern_schedule *tern_multistep_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "multistep_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "multistep_schedule", args, given);
     if (!args_given || !check_milestones(site, &args))
         return NULL;
     args.gamma = nn_option(args.gamma, 0.1);
@@ -194,7 +194,7 @@ tern_schedule *tern_multistep_schedule_at(tern_site_t site, const tern_schedule_
 
 tern_schedule *tern_linear_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "linear_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "linear_schedule", args, given);
     if (!args_given || !nn_require_positive(site, "linear_schedule", "steps", args.steps))
         return NULL;
     args.start_factor = nn_option(args.start_factor, 1.0 / 3);
@@ -209,7 +209,7 @@ tern_schedule *tern_linear_schedule_at(tern_site_t site, const tern_schedule_arg
 
 tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "exponential_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "exponential_schedule", args, given);
     if (args_given && !(args.gamma > 0))
         tern_fail_at(site, TERN_ERR_ARGUMENT, "exponential_schedule",
                      "gamma = %g: it must be positive", args.gamma);
@@ -220,7 +220,7 @@ tern_schedule *tern_exponential_schedule_at(tern_site_t site, const tern_schedul
 
 tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "cosine_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "cosine_schedule", args, given);
     if (!args_given || !nn_require_positive(site, "cosine_schedule", "steps", args.steps))
         return NULL;
     return nn_schedule_make(site, "cosine_schedule", cosine_rate, NULL, &args);
@@ -228,7 +228,7 @@ tern_schedule *tern_cosine_schedule_at(tern_site_t site, const tern_schedule_arg
 
 tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "warmup_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "warmup_schedule", args, given);
     if (!args_given || !nn_require_positive(site, "warmup_schedule", "steps", args.steps))
         return NULL;
     args.warmup = nn_given(args.warmup, 0);
@@ -241,7 +241,7 @@ tern_schedule *tern_warmup_schedule_at(tern_site_t site, const tern_schedule_arg
 
 tern_schedule *tern_custom_schedule_at(tern_site_t site, const tern_schedule_args *given)
 {
-    NN_ARGS(site, "custom_schedule", tern_schedule_args, args, given);
+    NN_SCHEDULE_ARGS(site, "custom_schedule", args, given);
     if (args_given && !args.factor)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "custom_schedule", "'factor' is missing");
     return args_given ? nn_schedule_make(site, "custom_schedule", custom_rate, NULL, &args) : NULL;

@@ -24,6 +24,13 @@ struct tern_schedule {
     int64_t *milestones; /* a copy of the caller's; NULL: another kind */
 };
 
+/* Copies the options over zeros; false, with an error, where one is another kind's. */
+bool nn_schedule_take(tern_site_t site, const char *what, tern_schedule_args *out,
+                      const tern_schedule_args *given);
+#define NN_SCHEDULE_ARGS(site, what, local, args) \
+    tern_schedule_args local = { 0 };             \
+    const bool local##_given = nn_schedule_take(site, what, &local, args)
+
 /* A schedule at step 0; NULL on failure. args are checked but for what all kinds share. */
 tern_schedule *nn_schedule_make(tern_site_t site, const char *what, nn_rate_fn rate,
                                 void (*also)(const tern_schedule *s),

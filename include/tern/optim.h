@@ -187,7 +187,7 @@ TERN_API tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t 
 
 /* Sets the rates of an optimizer's groups as a function of how many times it was stepped. `base` is
  * the rate that a group had when the schedule was made; groups added later are left alone. A schedule
- * applies step 0 when it is made. */
+ * applies step 0 when it is made. An option of another kind is an error. */
 typedef struct tern_schedule tern_schedule;
 
 typedef struct tern_schedule_args {

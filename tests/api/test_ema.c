@@ -63,7 +63,7 @@ static void test_a_swap_goes_there_and_back(void **unused)
     tern_optimizer_free(opt);
 }
 
-/* After one update the average has as many versions as the weight: memory is what tells. */
+/* Also where the average had as many versions as the weight. */
 static void test_a_swap_before_backward_is_noticed(void **unused)
 {
     (void)unused;
@@ -76,13 +76,13 @@ static void test_a_swap_before_backward_is_noticed(void **unused)
         set(average, 1);
     tern_tensor *y = tern_sum(tern_mul(p, p));
     tern_ema_swap(ema);
-    assert_int_equal(tern_version(p), tern_version(average));
     tern_backward(y, .retain_graph = true);
-    assert_error(TERN_ERR_GRAD, "mul: b (f32 [3]), which backward needs, was given other memory");
-    tern_ema_swap(ema);
+    assert_error(TERN_ERR_GRAD,
+                 "mul: b (f32 [3]), which backward needs, was changed in place or given "
+                 "other memory (module_to, ema_swap) after it was saved\n");
+    tern_ema_swap(ema); /* as where PyTorch copies there and back */
     tern_backward(y);
-    assert_no_error();
-    assert_true(first(tern_grad_of(p)) == 10);
+    assert_error(TERN_ERR_GRAD, "or given other memory");
     tern_ema_free(ema);
 }
 
