@@ -176,6 +176,8 @@ static const route_case avx2_cases[] = {
     { "a transposed B of 1771 rows is packed once", "NT", 101, 15, 1771, 2, GEMM_ONEDNN, 101, 896 },
     { "21 rows are made as 24, cut or not", "NN", 21, 600, 78, 2, GEMM_ONEDNN, 12, 78 },
     { "a transposed A", "TN", 340, 860, 68, 2, GEMM_ONEDNN, 172, 68 },
+    { "all of a transposed A costs more to pack than twice of B", "TN", 160, 100, 320, 2,
+      GEMM_ONEDNN, 80, 320 },
     { "48 of 81 columns or 52 of 104 rows", "NN", 104, 300, 81, 2, GEMM_ONEDNN, 52, 81 },
     { "deep NN", "NN", 30, 809, 39, 2, GEMM_ONEDNN, 16, 39 },
     { "B's rows 1.1 KiB apart", "NN", 128, 200, 288, 2, GEMM_ONEDNN, 128, 144 },
