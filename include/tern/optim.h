@@ -148,7 +148,7 @@ TERN_API void tern_ema_free(tern_ema *ema); /* NULL is fine */
  * One pass over memory; nothing is read back. */
 TERN_API tern_status_t tern_ema_update_at(tern_site_t site, tern_ema *ema);
 /* The parameters take the averages' values and the other way round, without a copy: before an evaluation, and
- * again after it. In between the average can neither be updated nor stored. */
+ * again after it, not between a forward and its backward. In between the average can neither be updated nor stored. */
 TERN_API tern_status_t tern_ema_swap_at(tern_site_t site, tern_ema *ema);
 /* The averages with their parameters' names, borrowed. */
 TERN_API tern_tensors_t tern_ema_averages(const tern_ema *ema);

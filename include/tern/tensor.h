@@ -177,7 +177,7 @@ TERN_API bool tern_is_channels_last(const tern_tensor *t);
 TERN_API bool tern_overlaps_itself(const tern_tensor *t);
 /* Is there one storage below both? */
 TERN_API bool tern_shares_storage(const tern_tensor *a, const tern_tensor *b);
-/* Grows with every in-place change of the storage. */
+/* Grows with every in-place change of the storage, and when the tensor is given another (tern_tensor_replace). */
 TERN_API uint32_t tern_version(const tern_tensor *t);
 /* Where the tensor was made. */
 TERN_API tern_site_t tern_site(const tern_tensor *t);
@@ -297,7 +297,7 @@ TERN_API int64_t tern_live_tensors(void);
 
 /* t takes over with's storage, shape, dtype and device and stays the same object (torch's set_data):
  * a module moves so, and optimizers made before keep their parameters. Leaves only; a gradient is
- * dropped when shape, dtype or device change. */
+ * dropped when shape, dtype or device change. A backward that needs what t, or with, was before is an error. */
 TERN_API tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tensor *with);
 #define tern_tensor_replace(t, with) tern_tensor_replace_at(TERN_HERE, t, with)
 

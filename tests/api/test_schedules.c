@@ -244,7 +244,8 @@ static void test_options_are_checked(void **unused)
     assert_null(tern_cosine_schedule(opt, 5, .warmup = 2));
     assert_error(TERN_ERR_ARGUMENT, "cosine_schedule: 'warmup' is an option of warmup_schedule");
     assert_null(tern_exponential_schedule(opt, 5, .gamma = 0.9));
-    assert_error(TERN_ERR_ARGUMENT, "exponential_schedule: 'steps' is an option of step_schedule, ");
+    assert_error(TERN_ERR_ARGUMENT,
+                 "exponential_schedule: 'steps' is an option of step_schedule, ");
     assert_null(tern_step_schedule(opt, 5, .start_factor = TERN_ZERO));
     assert_error(TERN_ERR_ARGUMENT, "step_schedule: 'start_factor' is an option of linear_sch");
     assert_null(tern_cosine_schedule(NULL, 5));
