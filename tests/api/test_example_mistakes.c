@@ -28,6 +28,8 @@ static void test_bad_options_end_with_2(void **state)
         { "--amp f16", "--amp wants off, bf16 or fp16, not 'f16'" },
         { "--steps 99999999999999999999", "--steps wants" },
         { "--device gpu", "gpu" },
+        { "--json /proc/r.json", "--json wants a file in a folder that can be written" },
+        { "--save /proc/a.run", "--save wants a file in a folder that can be written" },
         { "--nonsense", "usage: " },
         { "--nonsense", "cnn_mnist: unrecognized option '--nonsense'" },
         { "--data", "usage: " },

@@ -87,6 +87,7 @@ expect 0 'umask=0022' sh -c 'umask 077 && exec "$1" install --prefix p' sh "$run
 expect 2 '--prefix wants a folder' "$run" install --prefix ''
 expect 2 '--prefix wants a folder' "$run" install --prefix=
 echo file >file
+expect 1 "'/proc' is no folder that can be written" "$run" install --prefix /proc/x # for root, too
 expect 1 "'$work/else where/file' is no folder that can be written" "$run" install --prefix file/x
 if grep -q cmake "$work/output"; then
     echo "run: a prefix that cannot be written is found out after the build"
