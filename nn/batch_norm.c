@@ -30,8 +30,8 @@ static tern_tensor *forward(tern_module *self, tern_tensor *x)
     tern_batch_norm_args args = layer->op;
     args.x = x;
     args.training = self->training || !args.running_mean;
-    if (layer->batches &&
-        self->training) /* first, as a checkpoint's second run may end with the op */
+    /* first, as a checkpoint's second run may end with the op */
+    if (layer->batches && self->training)
         tern_add_(layer->batches, 1);
     return tern_batch_norm_at(TERN_HERE, &args);
 }

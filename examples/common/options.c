@@ -201,8 +201,10 @@ static void list_options(const example *run, struct option list[OPTIONS + 1])
 
 void example_parse(example *run, int argc, char **argv)
 {
-    const char *slash = strrchr(argv[0], '/');
-    argv[0] = slash ? argv[0] + (slash + 1 - argv[0]) : argv[0]; /* getopt names it, too */
+    char *slash = strrchr(argv[0], '/');
+    if (slash) {
+        argv[0] = slash + 1; /* getopt names it, too */
+    }
     run->program = argv[0];
     run->seed = -1;
     run->temperature = 0.8;
