@@ -27,7 +27,7 @@ static void settle(int dtype, cpu_product *g)
         g->b_col = 1;
     g->by_dots = cpu_product_prefers_dots(g);
     g->alone = g->m == 1 && g->n == 1;
-    g->turned = dtype == TERN_F32 && cpu_isa() == CPU_ISA_AVX512 && cpu_product_prefers_turning(g);
+    g->turned = cpu_product_turns(dtype, g);
 }
 
 int cpu_product_threads(const tern_call *call, int dtype, const cpu_product *g, int64_t count)
@@ -154,6 +154,8 @@ static cpu_product part_at(const own_parts *own, int64_t i)
     cpu_product part =
         part_of(&own->whole, own->dtype, own->by_rows, first, last < extent ? last : extent);
     part.far = cpu_product_far(own->dtype, &part);
+    if (cpu_isa() == CPU_ISA_AVX2) /* with AVX-512 as the whole product */
+        part.turned = cpu_product_turns(own->dtype, &part);
     return part;
 }
 

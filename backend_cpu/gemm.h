@@ -133,13 +133,15 @@ enum {
     CPU_GEMM_FEW = 8,
     CPU_GEMM_REREAD = 128,
     CPU_GEMM_REREAD_SPLIT = 32,
-    CPU_GEMM_REREAD_FEW = 36, /* without AVX-512: six strips */
+    CPU_GEMM_REREAD_FEW = 24, /* without AVX-512: four strips, of half lines, three of others */
+    CPU_GEMM_REREAD_SPLIT_FEW = 18,
+    CPU_GEMM_REREAD_NEAR = 96,
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
     CPU_GEMM_SECOND_LEVEL = 2 << 20,
     /* Without AVX-512: of all operands, of a B that is read where it lies, and of one that lies badly. */
     CPU_GEMM_NEAR_ALL = 1 << 20,
-    CPU_GEMM_NEAR_B = 3 << 17,
+    CPU_GEMM_NEAR_B = 9 << 15,
     CPU_GEMM_NEAR_B_SPLIT = 1 << 16,
     CPU_GEMM_NEAR_ROWS = 1 << 14,   /* half of a first-level cache */
     CPU_GEMM_WRITTEN_FAR = 3 << 19, /* of C, from which on it drives B out of that cache */
@@ -203,20 +205,29 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
            (g->m <= most || (g->k <= 128 && whole && stays));
 }
 
-/* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache): 1.05 to 1.5 times the speed of
- * packing where B stays in that cache, down to 0.6 where it does not, unless few strips of A meet it. Vectors across two
- * lines cost, too, and rows that are a multiple of 1 KiB meet in few sets: those are read a few times at most, or are
- * little. */
+/* Lines of a first-level cache of 64 sets of 8 in which rows so many bytes apart may lie. */
+static inline int64_t cpu_gemm_lines_of_rows(int64_t row)
+{
+    const int64_t lines = row / 64, even = lines & -lines;
+    return row % 64 != 0 ? 512 : even > 64 ? 8 : 512 / even;
+}
+
+/* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache; 920 products both ways, of which the
+ * choice costs 0.9 %). Few rows of A read B where it lies (down to 0.75 of the time), others where it stays near, up to
+ * 96 of them; more pack it. Vectors across two lines cost, and a panel whose rows share few sets of the first-level cache
+ * does not stay there from strip to strip (1024x128x384: 0.92 of the time packed). */
 static inline bool cpu_gemm_lies_well_avx2(const cpu_product *g, int64_t size)
 {
     const int64_t row = g->b_row * size, bytes = g->n * g->k * size;
-    const bool whole = row % 32 == 0, crowded = row % 1024 == 0;
+    const int64_t depth = g->k < CPU_GEMM_KC ? g->k : CPU_GEMM_KC;
+    const bool whole = row % 32 == 0;
     if (g->b_col != 1)
         return false;
-    if (!crowded && g->m <= (whole ? CPU_GEMM_REREAD_FEW : CPU_GEMM_REREAD_FEW / 2))
+    if (g->m <= (whole ? CPU_GEMM_REREAD_FEW : CPU_GEMM_REREAD_SPLIT_FEW))
         return bytes <= CPU_GEMM_SECOND_LEVEL;
-    return bytes <= (whole && !crowded ? CPU_GEMM_NEAR_B : CPU_GEMM_NEAR_B_SPLIT) &&
-           (g->m <= (whole ? CPU_GEMM_REREAD : CPU_GEMM_REREAD_SPLIT) || (whole && g->k <= 128));
+    return whole ? g->m <= CPU_GEMM_REREAD_NEAR && bytes <= CPU_GEMM_NEAR_B &&
+                       depth <= cpu_gemm_lines_of_rows(row)
+                 : g->m <= CPU_GEMM_REREAD_SPLIT && bytes <= CPU_GEMM_NEAR_B_SPLIT;
 }
 
 static inline bool cpu_gemm_reads_b(const cpu_product *g, int64_t size, int isa)

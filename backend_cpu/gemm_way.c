@@ -47,6 +47,14 @@ enum {
     LONG_ROWS = 256,
     VECTOR = 16,
     VECTOR_BYTES = 64,
+    /* See turns_avx2. */
+    TURNED_LANES = 8,
+    TURNED_IDLE = 3,
+    TURNED_FEW = 32, /* rows, from a depth on; more of them, from another */
+    TURNED_DEPTH = 80,
+    TURNED_ROWS = 64,
+    TURNED_DEPTH_MORE = 128,
+    TURNED_C = 1 << 16, /* elements */
     /* How threads cut a product. */
     WIDE_PART = 48,
     /* A line of another core's cache, in halves of a multiplication of a vector. Of a B of up to so many elements, half of
@@ -233,6 +241,26 @@ cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
                : CPU_GEMM_NEAR;
 }
 
+/* With AVX2, of a transposed B: own kernels turn B, or, for the transposed product, A. That is less where A has fewer rows,
+ * which are its lanes then, and for few of them C, which is turned back, is little, too. Measured on Zen 3, parts of the
+ * time: 16 to 24 rows 0.7 to 0.85, 32 to 64 0.86 to 1.0, more of them 0.96 to 1.15; where half of the last vector's lanes
+ * are idle 0.92 to 1.12; where C is more than half of a second-level cache, or shallow, up to 1.6. */
+static bool turns_avx2(const cpu_product *g)
+{
+    const int64_t idle = TURNED_LANES - 1 - (g->m - 1) % TURNED_LANES;
+    const bool few = g->m <= TURNED_FEW && g->k >= TURNED_DEPTH && idle <= TURNED_IDLE;
+    const bool more = g->m <= TURNED_ROWS && g->k >= TURNED_DEPTH_MORE && idle == 0;
+    return g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && !g->by_dots && !g->accumulate &&
+           (few || more) && 2 * g->n >= 3 * g->m && g->m * g->n <= TURNED_C;
+}
+
+bool cpu_product_turns(int dtype, const cpu_product *g)
+{
+    if (dtype != TERN_F32 || cpu_isa() == CPU_ISA_BASE)
+        return false;
+    return cpu_isa() == CPU_ISA_AVX512 ? cpu_product_prefers_turning(g) : turns_avx2(g);
+}
+
 /* Against a transposed B: a layer's weights, of which an optimizer has just written each thread's rows. Parts of rows read
  * them all, most out of another core's cache; parts of columns read their own, and all of A. In a chain of equal products
  * it does not show: there all cores have copies. Shallow products spend their time on C. */
@@ -245,10 +273,19 @@ static int64_t fetched_share(const cpu_product *g, int threads, bool by_rows)
     return FETCHED_LINE * (by_rows ? g->n : g->m) * (threads - 1) / (threads * VECTOR);
 }
 
+/* Of a part of m rows and n columns that AVX2 turns: its lanes are rows of C, which is turned back in the end. */
+static int64_t turned_share(const cpu_product *part)
+{
+    const int64_t halves = (part->m + TURNED_LANES - 1) / TURNED_LANES; /* of a vector of 16 */
+    const int64_t strips = (part->n + avx2_costs.strip - 1) / avx2_costs.strip;
+    return (2 * part->n + avx2_costs.turned_b + strips) * halves / 2 +
+           avx2_costs.turned_b * part->m * part->n / (VECTOR * part->k);
+}
+
 /* What the thread with the largest share multiplies, packs, fetches for each strip of A and writes, in halves of a
  * multiplication of a vector for each step of k. Each part packs the columns of B that it reads, and its rows of
  * a transposed A. Of 220 random shapes timed both ways on Intel the choice costs 0.1 % of the time. */
-static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
+static int64_t largest_share(int dtype, const cpu_product *g, int threads, bool by_rows)
 {
     const int64_t vectors = (g->n + VECTOR - 1) / VECTOR;
     const int64_t m = by_rows ? (g->m + threads - 1) / threads : g->m;
@@ -259,6 +296,12 @@ static int64_t largest_share(const cpu_product *g, int threads, bool by_rows)
     const int64_t strip = costs->strip > 0 ? costs->strip : tall ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
     const int64_t strips = (m + strip - 1) / strip;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
+    cpu_product part = *g;
+    part.m = m;
+    part.n = by_rows ? g->n : (g->n + threads - 1) / threads;
+    if (cpu_isa() == CPU_ISA_AVX2 && cpu_product_turns(dtype, &part))
+        return turned_share(&part) + (by_rows ? 0 : g->m * costs->cut_row / g->k) +
+               fetched_share(g, threads, by_rows);
     return (2 * m + (turned ? costs->turned_b : costs->packed_b) + strips) * n +
            (g->a_col != 1 ? costs->turned_a * m : 0) +
            (by_rows ? 0 : g->m * blocks * costs->cut_row / g->k) +
@@ -272,5 +315,5 @@ bool cpu_product_parts_are_rows(int dtype, const cpu_product *g, int threads)
         return false;
     if (cpu_is_half(dtype))
         return g->n < WIDE_PART * threads && g->m >= 4 * g->n;
-    return largest_share(g, threads, true) < largest_share(g, threads, false);
+    return largest_share(dtype, g, threads, true) < largest_share(dtype, g, threads, false);
 }

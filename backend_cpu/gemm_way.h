@@ -40,6 +40,8 @@ bool cpu_product_is_forced(void);
 bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads);
 /* What of a product on one thread lies beyond the second-level cache; own kernels of f32 and f64. */
 cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g);
+/* Is a product on one thread made as the transposed product? The same bits; own kernels of f32. */
+bool cpu_product_turns(int dtype, const cpu_product *g);
 /* Do `threads` share out rows of C? Else columns. */
 bool cpu_product_parts_are_rows(int dtype, const cpu_product *g, int threads);
 

@@ -42,7 +42,9 @@ static void same_bits(void *context)
         expect_same_bits(TERN_F64, 50, 201, 60, t == 1);
         expect_same_bits(TERN_F32, 50, 270, 40, t == 1);
         expect_same_bits(TERN_F32, 34, 300, 60, t == 1);
-        expect_same_bits(TERN_F32, 77, 90, 97, t == 1); /* uneven rows, and one column too many */
+        expect_same_bits(TERN_F32, 77, 90, 97, t == 1);  /* uneven rows, and one column too many */
+        expect_same_bits(TERN_F32, 40, 300, 90, t == 1); /* AVX2 turns parts, or the whole */
+        expect_same_bits(TERN_F32, 24, 100, 200, t == 1);
         expect_same_bits(TERN_F16, 150, 301, 130, t == 1);
         expect_same_bits(TERN_BF16, 150, 301, 130, t == 1);
         expect_same_bits(TERN_F32, 1, 200001, 1, t == 1); /* long dots, in pieces */

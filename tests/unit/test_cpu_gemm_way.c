@@ -11,6 +11,7 @@ typedef struct far_case {
     tern_dtype_t dtype;
     int64_t m, k, n;
     bool a_by_columns, bias, accumulate;
+    bool b_by_columns;
 } far_case;
 
 static cpu_product product_of(const far_case *c, const karray *a, const karray *b,
@@ -23,8 +24,8 @@ static cpu_product product_of(const far_case *c, const karray *a, const karray *
                           .a_row = c->a_by_columns ? 1 : c->k,
                           .a_col = c->a_by_columns ? c->m : 1,
                           .b = b->view.data,
-                          .b_row = c->n,
-                          .b_col = 1,
+                          .b_row = c->b_by_columns ? 1 : c->n,
+                          .b_col = c->b_by_columns ? c->k : 1,
                           .bias = c->bias ? bias->view.data : NULL,
                           .c = out->view.data,
                           .c_row = c->n,
@@ -61,7 +62,7 @@ static void check_far(const far_case *c, cpu_gemm_far far, bool turned)
         double sum = c->accumulate ? 7 : c->bias ? karray_at(&bias, i % c->n) : 0;
         for (int64_t k = 0; k < c->k; k++)
             sum += karray_at(&a, c->a_by_columns ? k * c->m + i / c->n : i / c->n * c->k + k) *
-                   karray_at(&b, k * c->n + i % c->n);
+                   karray_at(&b, c->b_by_columns ? i % c->n * c->k + k : k * c->n + i % c->n);
         kernel_expect("far", i, karray_at(&far_out, i), sum, 1e-5 * (1 + (double)c->k / 64));
     }
     karray_free(&a);
@@ -81,10 +82,21 @@ static void far_cases(void *context)
     for (int r = 0; r < 6; r++)
         for (int way = 0; way < 4; way++) {
             const tern_dtype_t dtype = r == 3 ? TERN_F64 : TERN_F32;
-            const far_case few = { dtype,   rows[r],  147 + r, 203 - 16 * r,
-                                   way & 1, way == 2, way == 3 };
+            const far_case few = { dtype,
+                                   .m = rows[r],
+                                   .k = 147 + r,
+                                   .n = 203 - 16 * r,
+                                   .a_by_columns = way & 1,
+                                   .bias = way == 2,
+                                   .accumulate = way == 3 };
             check_far(&few, CPU_GEMM_FAR_B, false);
-            const far_case narrow = { dtype, 203 - r, 147 + r, rows[r], true, way == 2, way == 3 };
+            const far_case narrow = { dtype,
+                                      .m = 203 - r,
+                                      .k = 147 + r,
+                                      .n = rows[r],
+                                      .a_by_columns = true,
+                                      .bias = way == 2,
+                                      .accumulate = way == 3 };
             check_far(&narrow, CPU_GEMM_FAR_A, false);
         }
 }
@@ -98,7 +110,7 @@ static void test_far_operands_change_no_bits(void **state)
 /* ---- turned ---------------------------------------------------------------------------------- */
 
 /* Pieces that are alike, and a last one that packs what the others do not: 36 rows of the transposed product
- * against 193 and 400 columns. */
+ * against 193 and 400 columns. Few rows against a transposed B, too, and sums that start from a bias. */
 static void turned_cases(void *context)
 {
     (void)context;
@@ -108,8 +120,17 @@ static void turned_cases(void *context)
         for (int m = 0; m < 5; m++)
             for (int64_t k = 30; k <= 630; k += 200) {
                 const tern_dtype_t dtype = m == 1 ? TERN_F64 : TERN_F32;
-                const far_case c = { dtype, rows[m], k, columns[n], true, false, false };
-                check_far(&c, CPU_GEMM_NEAR, true);
+                const far_case narrow = { dtype, .m = rows[m], .k = k, .n = columns[n],
+                                          .a_by_columns = true };
+                const far_case few = { dtype,
+                                       .m = columns[n],
+                                       .k = k,
+                                       .n = rows[m],
+                                       .a_by_columns = m == 3,
+                                       .bias = n % 2 == 0,
+                                       .b_by_columns = m != 4 };
+                check_far(&narrow, CPU_GEMM_NEAR, true);
+                check_far(&few, CPU_GEMM_NEAR, true);
             }
 }
 
@@ -192,6 +213,9 @@ static void expect_parts_without_avx512(void)
     assert_true(rows_are_shared(104, 1158, 72, NN));
     assert_false(rows_are_shared(9, 657, 743, NN));
     assert_true(rows_are_shared(215, 975, 69, NT));
+    assert_true(rows_are_shared(128, 784, 512, NT)); /* and these are turned */
+    assert_true(rows_are_shared(64, 784, 128, NT));
+    assert_false(rows_are_shared(24, 400, 272, NT));
     assert_false(rows_are_shared(30, 291, 434, NT));
     assert_false(rows_are_shared(45, 907, 313, NT));
     assert_true(rows_are_shared(98, 917, 23, TN));

@@ -182,20 +182,40 @@ static const edge_case avx2_packing_edges[] = {
     { "four panels", "TN", 50, 192, 64, 1, false },
 };
 static const edge_case avx2_lying_edges[] = {
-    { "a near B", "NN", 100, 256, 376, 1, true },
-    { "not near", "NN", 100, 256, 392, 1, false },
-    { "for many rows", "NN", 129, 256, 376, 1, false },
-    { "that are shallow", "NN", 129, 128, 376, 1, true },
-    { "rows 1 KiB apart", "NN", 100, 64, 256, 1, true },
-    { "more of them", "NN", 100, 65, 256, 1, false },
+    { "a near B", "NN", 96, 192, 376, 1, true },
+    { "not near", "NN", 96, 192, 392, 1, false },
+    { "for more rows", "NN", 97, 192, 376, 1, false },
+    { "rows that share sets", "NN", 96, 64, 384, 1, true },
+    { "more of them", "NN", 96, 65, 384, 1, false },
+    { "rows 1 KiB apart", "NN", 96, 32, 256, 1, true },
+    { "more of them", "NN", 96, 33, 256, 1, false },
+    { "a panel of rows that share 32 sets", "NN", 96, 257, 160, 1, true },
     { "rows that begin inside a vector", "NN", 32, 60, 250, 1, true },
     { "more rows of A", "NN", 33, 60, 250, 1, false },
-    { "few rows of A, not near", "NN", 36, 256, 2000, 1, true },
-    { "more of them", "NN", 37, 256, 2000, 1, false },
-    { "beyond a second level", "NN", 36, 264, 2000, 1, false },
+    { "few rows of A, not near", "NN", 24, 256, 2000, 1, true },
+    { "more of them", "NN", 25, 256, 2000, 1, false },
+    { "beyond a second level", "NN", 24, 264, 2000, 1, false },
+    { "few, that share sets", "NN", 24, 256, 512, 1, true },
     { "few, that begin inside a vector", "NN", 18, 100, 777, 1, true },
     { "more of those", "NN", 19, 100, 777, 1, false },
     { "turned", "NT", 16, 60, 248, 1, false },
+};
+/* Against a transposed B: is A what is turned? */
+static const edge_case avx2_turning_edges[] = {
+    { "few rows", "NT", 24, 80, 400, 1, true },
+    { "shallow", "NT", 24, 79, 400, 1, false },
+    { "lanes that are idle", "NT", 21, 80, 400, 1, true },
+    { "half of them", "NT", 20, 80, 400, 1, false },
+    { "64 rows", "NT", 64, 128, 400, 1, true },
+    { "64 shallow ones", "NT", 64, 127, 400, 1, false },
+    { "a lane that is idle", "NT", 63, 128, 400, 1, false },
+    { "more rows", "NT", 72, 128, 400, 1, false },
+    { "not many fewer than columns", "NT", 64, 128, 96, 1, true },
+    { "not enough", "NT", 64, 128, 95, 1, false },
+    { "C is half of a second level", "NT", 64, 128, 1024, 1, true },
+    { "more", "NT", 64, 128, 1025, 1, false },
+    { "not transposed", "NN", 24, 80, 400, 1, false },
+    { "a transposed A", "TN", 24, 80, 400, 1, false },
 };
 /* clang-format on */
 
@@ -217,6 +237,12 @@ static bool packs_a(const cpu_product *g, int threads)
     return cpu_gemm_packs_a(g, sizeof(float), cpu_isa() == CPU_ISA_AVX512 ? 48 : 16);
 }
 
+static bool turns(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_product_turns(TERN_F32, g);
+}
+
 static bool reads_b(const cpu_product *g, int threads)
 {
     (void)threads;
@@ -232,6 +258,7 @@ static const edge_table tables[] = {
     { CPU_ISA_AVX2, CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, packs_a, EDGES(avx2_packing_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, reads_b, EDGES(avx2_lying_edges) },
+    { CPU_ISA_AVX2, CPU_AVX2, turns, EDGES(avx2_turning_edges) },
 };
 
 /* They are made from sizes, the instruction set and the tuning alone, so that a CPU can try those of all tunings and of
