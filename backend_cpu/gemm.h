@@ -135,6 +135,7 @@ enum {
     CPU_GEMM_REREAD_SPLIT = 32,
     CPU_GEMM_REREAD_FEW = 24, /* without AVX-512: four strips, of half lines, three of others */
     CPU_GEMM_REREAD_SPLIT_FEW = 18,
+    CPU_GEMM_REREAD_SOME = 48,
     CPU_GEMM_REREAD_NEAR = 96,
     CPU_GEMM_ALIGN = 48,
     CPU_GEMM_PACKED = 4096, /* elements of B from which on packing may pay */
@@ -213,8 +214,8 @@ static inline int64_t cpu_gemm_lines_of_rows(int64_t row)
 }
 
 /* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache; 920 products both ways, of which the
- * choice costs 0.9 %). Few rows of A read B where it lies (down to 0.75 of the time), others where it stays near, up to
- * 96 of them; more pack it. Vectors across two lines cost, and a panel whose rows share few sets of the first-level cache
+ * choice costs 0.8 %). Few rows of A read B where it lies (down to 0.75 of the time), others where it stays near, up to
+ * 96 of them, or twice as near 48; more pack it. Vectors across two lines cost, and a panel whose rows share few sets of the first-level cache
  * does not stay there from strip to strip (1024x128x384: 0.92 of the time packed). */
 static inline bool cpu_gemm_lies_well_avx2(const cpu_product *g, int64_t size)
 {
@@ -225,7 +226,8 @@ static inline bool cpu_gemm_lies_well_avx2(const cpu_product *g, int64_t size)
         return false;
     if (g->m <= (whole ? CPU_GEMM_REREAD_FEW : CPU_GEMM_REREAD_SPLIT_FEW))
         return bytes <= CPU_GEMM_SECOND_LEVEL;
-    return whole ? g->m <= CPU_GEMM_REREAD_NEAR && bytes <= CPU_GEMM_NEAR_B &&
+    const int64_t near = g->m <= CPU_GEMM_REREAD_SOME ? 2 * CPU_GEMM_NEAR_B : CPU_GEMM_NEAR_B;
+    return whole ? g->m <= CPU_GEMM_REREAD_NEAR && bytes <= near &&
                        depth <= cpu_gemm_lines_of_rows(row)
                  : g->m <= CPU_GEMM_REREAD_SPLIT && bytes <= CPU_GEMM_NEAR_B_SPLIT;
 }

@@ -49,7 +49,7 @@ enum {
     VECTOR_BYTES = 64,
     /* See turns_avx2. */
     TURNED_LANES = 8,
-    TURNED_IDLE = 3,
+    TURNED_IDLE = 2,
     TURNED_FEW = 32, /* rows, from a depth on; more of them, from another */
     TURNED_DEPTH = 80,
     TURNED_ROWS = 64,
@@ -243,13 +243,14 @@ cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
 
 /* With AVX2, of a transposed B: own kernels turn B, or, for the transposed product, A. That is less where A has fewer rows,
  * which are its lanes then, and for few of them C, which is turned back, is little, too. Measured on Zen 3, parts of the
- * time: 16 to 24 rows 0.7 to 0.85, 32 to 64 0.86 to 1.0, more of them 0.96 to 1.15; where half of the last vector's lanes
- * are idle 0.92 to 1.12; where C is more than half of a second-level cache, or shallow, up to 1.6. */
+ * time: 16 to 24 rows 0.7 to 0.85, 32, 48 and 64 0.86 to 1.0, 40 and 56 0.98 to 1.02, more 0.96 to 1.15; where lanes are
+ * idle 0.92 to 1.24; where C is more than half of a second-level cache, or shallow, up to 1.6. */
 static bool turns_avx2(const cpu_product *g)
 {
     const int64_t idle = TURNED_LANES - 1 - (g->m - 1) % TURNED_LANES;
-    const bool few = g->m <= TURNED_FEW && g->k >= TURNED_DEPTH && idle <= TURNED_IDLE;
-    const bool more = g->m <= TURNED_ROWS && g->k >= TURNED_DEPTH_MORE && idle == 0;
+    const bool few = g->m >= TURNED_LANES && g->m <= TURNED_FEW && g->k >= TURNED_DEPTH &&
+                     idle <= TURNED_IDLE;
+    const bool more = g->m <= TURNED_ROWS && g->k >= TURNED_DEPTH_MORE && g->m % VECTOR == 0;
     return g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && !g->by_dots && !g->accumulate &&
            (few || more) && 2 * g->n >= 3 * g->m && g->m * g->n <= TURNED_C;
 }
