@@ -1,4 +1,4 @@
-/* The driver asked in a child process: see probe.h. */
+/* The driver asked, as a rule in a child process: see probe.h. */
 #include "core/cuda/probe.h"
 
 #include <dlfcn.h>
@@ -30,16 +30,7 @@ typedef struct driver {
 
 _Static_assert(sizeof(core_probe) <= 4096, "a report is one atomic write (PIPE_BUF)");
 
-/* ---- in the child ------------------------------------------------------------------------------ */
-
-static void tell(int to, core_probe *p, int stage, int code)
-{
-    p->stage = stage;
-    p->code = code;
-    const ssize_t wrote = write(to, p, sizeof *p);
-    if (wrote < 0)
-        _exit(1);
-}
+/* ---- its functions ------------------------------------------------------------------------------ */
 
 static void find(void *library, const char *name, void *out_function)
 {
@@ -52,9 +43,10 @@ static void copy_text(char text[CORE_PROBE_TEXT], const char *from)
     (void)snprintf(text, CORE_PROBE_TEXT, "%s", from != NULL ? from : "");
 }
 
-static bool find_driver(core_probe *p, driver *out_driver)
+/* `mode`: RTLD_NOLOAD, or 0. */
+static bool find_driver(int mode, core_probe *p, driver *out_driver)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | mode);
     if (library == NULL) {
         copy_text(p->words, dlerror());
         return false;
@@ -80,21 +72,19 @@ static bool find_driver(core_probe *p, driver *out_driver)
     return true;
 }
 
-static bool open_driver(int to, core_probe *p, driver *out_driver)
-{
-    tell(to, p, CORE_PROBE_OPEN, 0);
-    const bool found = find_driver(p, out_driver);
-    if (!found)
-        tell(to, p, CORE_PROBE_OPEN, 1);
-    return found;
-}
-
 bool core_probe_opens(core_probe *out_probe)
 {
     driver d;
     *out_probe =
         (core_probe){ .outcome = CORE_PROBE_ANSWERED, .stage = CORE_PROBE_OPEN, .code = 1 };
-    return find_driver(out_probe, &d);
+    return find_driver(0, out_probe, &d);
+}
+
+static void ask_version(const driver *d, core_probe *p)
+{
+    int value = 0;
+    if (d->version != NULL && d->version(&value) == 0)
+        p->driver_version = value;
 }
 
 static void ask_devices(const driver *d, core_probe *p)
@@ -109,16 +99,34 @@ static void ask_devices(const driver *d, core_probe *p)
     }
 }
 
+/* ---- in the child ------------------------------------------------------------------------------ */
+
+static void tell(int to, core_probe *p, int stage, int code)
+{
+    p->stage = stage;
+    p->code = code;
+    const ssize_t wrote = write(to, p, sizeof *p);
+    if (wrote < 0)
+        _exit(1);
+}
+
+static bool open_driver(int to, core_probe *p, driver *out_driver)
+{
+    tell(to, p, CORE_PROBE_OPEN, 0);
+    const bool found = find_driver(0, p, out_driver);
+    if (!found)
+        tell(to, p, CORE_PROBE_OPEN, 1);
+    return found;
+}
+
 static void ask(int to)
 {
     core_probe p = { .outcome = CORE_PROBE_ANSWERED };
     driver d;
     if (!open_driver(to, &p, &d))
         return;
-    int value = 0;
     tell(to, &p, CORE_PROBE_VERSION, 0);
-    if (d.version != NULL && d.version(&value) == 0)
-        p.driver_version = value;
+    ask_version(&d, &p);
     tell(to, &p, CORE_PROBE_INIT, 0);
     int code = d.init(0);
     if (code != 0) {
@@ -126,13 +134,13 @@ static void ask(int to)
         return;
     }
     tell(to, &p, CORE_PROBE_COUNT, 0);
-    value = 0;
-    code = d.count(&value);
+    int count = 0;
+    code = d.count(&count);
     if (code != 0) {
         tell(to, &p, CORE_PROBE_COUNT, code);
         return;
     }
-    p.device_count = value;
+    p.device_count = count;
     ask_devices(&d, &p);
     tell(to, &p, CORE_PROBE_DONE, 0);
 }
@@ -239,9 +247,27 @@ static int reap(pid_t child)
     return 0;
 }
 
+/* A driver that this process has started answers here, and refuses a child of it (3). The reference to its library
+ * stays. */
+static bool ask_here(core_probe *out_probe)
+{
+    core_probe p = { .outcome = CORE_PROBE_ANSWERED, .stage = CORE_PROBE_DONE };
+    driver d;
+    int count = 0;
+    if (!find_driver(RTLD_NOLOAD, &p, &d) || d.count(&count) != 0)
+        return false;
+    p.device_count = count;
+    ask_version(&d, &p);
+    ask_devices(&d, &p);
+    *out_probe = p;
+    return true;
+}
+
 void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe)
 {
     int ends[2];
+    if (ask_here(out_probe))
+        return;
     memset(out_probe, 0, sizeof *out_probe);
     out_probe->outcome = CORE_PROBE_IMPOSSIBLE;
     out_probe->stage = CORE_PROBE_START;

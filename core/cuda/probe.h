@@ -1,8 +1,8 @@
 /* What there is of NVIDIA's driver, found without loading it into this process.
  *
  * cuInit can hang, crash or leave a process unable to fork, so it is called in a child that gets a
- * deadline. The child reports after each stage, so that a crash says where. Looking at files never
- * loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev, /proc and /sys that are looked
+ * deadline. The child reports after each stage, so that a crash says where. A driver that the process has started
+ * itself is asked there. Looking at files never loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev, /proc and /sys that are looked
  * at; it changes no library that is loaded. */
 #ifndef TERN_CORE_CUDA_PROBE_H
 #define TERN_CORE_CUDA_PROBE_H
@@ -47,7 +47,8 @@ typedef struct core_probe {
 
 /* Asks the driver in a child; takes at most `timeout_ms` and a little, and says in the log what is awaited once
  * a sixth of that is over: GPUs without persistence mode take 1 to 3 s each to start. With `unhide` the child forgets
- * CUDA_VISIBLE_DEVICES first. */
+ * CUDA_VISIBLE_DEVICES first. A driver that has been started in this process answers here instead, by what it read
+ * then. */
 void core_probe_driver(bool unhide, int64_t timeout_ms, core_probe *out_probe);
 
 /* Opens the driver's library in this process, which asks the driver nothing; false: it is not there, and the probe
@@ -74,6 +75,8 @@ void core_probe_stray_library(bool found, char text[CORE_PROBE_TEXT]);
 void core_probe_kernel_driver(char version[32]);
 /* A loaded kernel driver, or a node of NVIDIA's, of WSL's or of a Tegra: a GPU that the PCI bus need not show. */
 bool core_probe_speaks_of_one(void);
+/* Whether this process holds /dev/nvidia-uvm open: cuInit opens it, and a child that is forked inherits it. */
+bool core_probe_holds_driver(void);
 /* `path` below TERN_PROBE_ROOT. */
 const char *core_probe_path(const char *path, char buffer[PATH_MAX]);
 

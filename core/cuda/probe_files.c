@@ -1,4 +1,5 @@
 /* What /dev, /proc and the library folders say of the driver, without loading anything. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -179,6 +180,22 @@ void core_probe_system(char text[CORE_PROBE_TEXT])
                                             "NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
                                           : "");
     }
+}
+
+bool core_probe_holds_driver(void)
+{
+    char buffer[PATH_MAX];
+    struct stat driver, own;
+    DIR *files = opendir("/proc/self/fd");
+    bool found = false;
+    if (files == NULL)
+        return false;
+    if (stat(core_probe_path("/dev/nvidia-uvm", buffer), &driver) == 0)
+        for (const struct dirent *entry; !found && (entry = readdir(files)) != NULL;)
+            found = fstatat(dirfd(files), entry->d_name, &own, 0) == 0 &&
+                    own.st_dev == driver.st_dev && own.st_ino == driver.st_ino;
+    (void)closedir(files);
+    return found;
 }
 
 /* ---- libraries ---------------------------------------------------------------------------------- */

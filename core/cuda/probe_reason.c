@@ -6,7 +6,7 @@
 #include "core/cuda/probe.h"
 #include "core/error.h"
 
-enum { NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
+enum { NOT_INITIALIZED = 3, NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
 
 /* Names of the driver's codes that are met while it starts. */
 static const struct {
@@ -15,7 +15,7 @@ static const struct {
 } names[] = {
     { 1, "invalid value" },
     { 2, "out of memory" },
-    { 3, "not initialized" },
+    { NOT_INITIALIZED, "not initialized" },
     { 34,
       "this libcuda is a stub of the toolkit, for linking: take its folder off LD_LIBRARY_PATH" },
     { 36, "the call needs a newer driver" },
@@ -88,7 +88,8 @@ static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
 /* Codes that say little: device nodes may explain them. Others name their cause themselves. */
 static bool is_vague(int code)
 {
-    return code == 3 || code == NO_DEVICE || code == 101 || code == 304 || code == 999;
+    return code == NOT_INITIALIZED || code == NO_DEVICE || code == 101 || code == 304 ||
+           code == 999;
 }
 
 static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
@@ -102,6 +103,11 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
         is_vague(p->code) ? core_probe_nodes(p->library, text) : CORE_REASON_NONE;
     if (nodes != CORE_REASON_NONE)
         return nodes;
+    if (p->code == NOT_INITIALIZED && core_probe_holds_driver()) {
+        (void)snprintf(text, CORE_REASON_BYTES,
+                       "a process that this one was forked from had started CUDA");
+        return CORE_REASON_FORKED_AFTER_START;
+    }
     if (p->code == NO_DEVICE) {
         (void)snprintf(text, CORE_REASON_BYTES, "the driver finds no device (%s gave 100)",
                        core_probe_stage_name(p->stage));

@@ -5,6 +5,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/fallback.h"
+#include "tests/support/files.h"
 
 /* Runs what follows by a shell: its $0 and $1 are the program and its argument. */
 #define SHELL(script) "sh -c '" script "' "
@@ -16,6 +17,32 @@ static void test_standard_files_that_are_closed(void **state)
     fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" <&- 2>&-"));
     fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" 2>&-"));
     fallback_expect_usable(PLUGIN SHELL("\"$0\" \"$1\" <&-"));
+}
+
+/* PyTorch's tensors may come before tern's first. The driver refuses a child of who started it. */
+static void test_a_driver_that_the_process_has_started(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN "TEST_STARTED=here");
+    fallback_expect_usable(PLUGIN "TEST_STARTED=here TEST_FEW_FILES=1 TERN_LOG_FILE=started.txt");
+    assert_int_not_equal(access(file_path("started.txt"), F_OK), 0); /* no child is wanted */
+    fallback_run(PLUGIN "TEST_STARTED=here FAKE_VERSION=11080");
+    assert_non_null(strstr(fallback_answer, "the driver is for CUDA 11.8"));
+}
+
+static void test_a_driver_that_a_forking_process_had_started(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        PLUGIN "TEST_STARTED=forked",
+        PLUGIN "TEST_STARTED=forked TERN_PROBE_SECONDS=0 "
+               "FAKE_BACKEND='cudaErrorInitializationError (3): no'",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        fallback_run(settings[i]);
+        if (strstr(fallback_answer, "forked-after-start|0|") != fallback_answer)
+            fail_msg("%s: %s", settings[i], fallback_answer);
+    }
 }
 
 /* A limit that leaves no pipe, or no child, says nothing of the driver. */
@@ -130,6 +157,8 @@ int main(int argc, char **argv)
         return fallback_ask();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_standard_files_that_are_closed),
+        cmocka_unit_test(test_a_driver_that_the_process_has_started),
+        cmocka_unit_test(test_a_driver_that_a_forking_process_had_started),
         cmocka_unit_test(test_a_driver_that_cannot_be_asked_beforehand),
         cmocka_unit_test(test_a_plugin_that_is_cut),
         cmocka_unit_test(test_a_runtime_that_does_not_start),

@@ -1,15 +1,21 @@
 /* A libcuda.so.1 that does what FAKE_* in the environment says: FAKE_INIT (a code, "hang" or "crash"),
  * FAKE_VERSION (13000), FAKE_DEVICES (1; fewer by CUDA_VISIBLE_DEVICES, of which it reads one index),
  * FAKE_NONE (100: the code where that leaves none),
- * FAKE_CAPABILITY (90; of several devices 90,61). */
+ * FAKE_CAPABILITY (90; of several devices 90,61). As the real one it refuses a child of the process that started it (3),
+ * which inherits the open node. */
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tern/base.h"
 
-enum { INVALID = 1, NO_DEVICE = 100 };
+enum { INVALID = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100 };
+
+static pid_t starter; /* 0: nobody */
 
 TERN_API int cuInit(unsigned flags);
 TERN_API int cuDriverGetVersion(int *out_version);
@@ -29,6 +35,20 @@ static int devices(void)
     return setting("CUDA_VISIBLE_DEVICES", 0) < count ? count : 0;
 }
 
+static int start(void)
+{
+    char path[PATH_MAX];
+    const char *root = getenv("TERN_PROBE_ROOT");
+    if (starter == getpid())
+        return 0;
+    if (starter != 0)
+        return NOT_INITIALIZED;
+    starter = getpid();
+    (void)snprintf(path, sizeof path, "%s/dev/nvidia-uvm", root != NULL ? root : "");
+    (void)open(path, O_RDWR | O_CLOEXEC);
+    return 0;
+}
+
 int cuInit(unsigned flags)
 {
     const char *wish = getenv("FAKE_INIT");
@@ -41,7 +61,7 @@ int cuInit(unsigned flags)
         (void)raise(SIGSEGV);
     if (wish != NULL)
         return atoi(wish);
-    return devices() > 0 ? 0 : setting("FAKE_NONE", NO_DEVICE);
+    return devices() > 0 ? start() : setting("FAKE_NONE", NO_DEVICE);
 }
 
 int cuDriverGetVersion(int *out_version)
@@ -53,7 +73,7 @@ int cuDriverGetVersion(int *out_version)
 int cuDeviceGetCount(int *out_count)
 {
     *out_count = devices();
-    return 0;
+    return starter == getpid() ? 0 : NOT_INITIALIZED;
 }
 
 int cuDeviceGet(int *out_device, int ordinal)
