@@ -159,8 +159,7 @@ static int64_t limit_of_environment(void)
 void core_cpu_complain(void)
 {
     if (misread != NULL)
-        tern_log_write(TERN_LOG_WARNING, NULL,
-                       "TERN_CPU_CACHE: '%s' is not on, off or a number of MiB", misread);
+        core_log_warn("TERN_CPU_CACHE: '%s' is not on, off or a number of MiB", misread);
 }
 
 /* ---- the allocator ---------------------------------------------------------------------------- */

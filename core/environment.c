@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tern/error.h>
+
+#include "core/log.h"
 
 typedef struct variable {
     const char *name;
@@ -41,7 +42,6 @@ void core_environment_complain(void)
         const variable *v = &variables[i];
         const char *value = getenv(v->name);
         if (value != NULL && value[0] != '\0' && !is_one_of(value, v->words))
-            tern_log_write(TERN_LOG_WARNING, NULL, "%s: '%.80s' is none of %s: %s", v->name, value,
-                           v->words, v->then);
+            core_log_warn("%s: '%.80s' is none of %s: %s", v->name, value, v->words, v->then);
     }
 }

@@ -13,7 +13,7 @@
 
 static atomic_bool environment_read;
 enum { UNKNOWN_POLICY = -1 }; /* TERN_DEVICE_POLICY says something else: nobody guesses what */
-static char unknown_text[160] = ""; /* about it */
+static char unknown_text[CORE_REASON_BYTES] = ""; /* about it */
 static _Atomic int policy = TERN_PREFER;
 static _Atomic bool cuda_enabled = true, cudnn_enabled = true;
 static atomic_flag said = ATOMIC_FLAG_INIT, said_unknown = ATOMIC_FLAG_INIT;
@@ -32,6 +32,7 @@ static void read_environment(void)
     if (policy == UNKNOWN_POLICY)
         (void)snprintf(unknown_text, sizeof unknown_text,
                        "TERN_DEVICE_POLICY=%.80s is none of prefer, require, cpu", wish);
+    core_reason_escape(unknown_text);
 }
 
 static void know_environment(void)

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/cuda/reason.h"
 #include "core/lock.h"
 
 static atomic_bool environment_read;
@@ -125,10 +126,11 @@ static int opened_file(void)
     if (!first && fresh >= 0)
         (void)close(fresh);
     if (first && fresh >= 0 && unknown_level != NULL) {
-        char text[160];
+        char text[CORE_REASON_BYTES];
         (void)snprintf(text, sizeof text,
                        "TERN_LOG=%.60s is none of off, error, warning, info, debug: warning holds",
                        unknown_level);
+        core_reason_escape(text);
         write_line(fresh, TERN_LOG_WARNING, NULL, text);
     }
     return file;
@@ -174,4 +176,15 @@ void tern_log_write(tern_log_level_t level, tern_site_t site, const char *format
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     core_log_text(level, site, text);
+}
+
+void core_log_warn(const char *format, ...)
+{
+    char text[CORE_REASON_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    core_reason_escape(text);
+    tern_log_write(TERN_LOG_WARNING, NULL, "%s", text);
 }

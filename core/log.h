@@ -8,6 +8,8 @@
 
 /* Is there a file or a callback that takes this level? */
 bool core_log_wants(tern_log_level_t level);
+/* A warning in which stand texts of others (a variable of the environment, a path), shown as core_utf8_show does. */
+void core_log_warn(const char *format, ...) TERN_PRINTF(1, 2);
 void core_log_text(tern_log_level_t level, tern_site_t site, const char *text);
 
 #endif

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cuda/reason.h"
 #include "core/device_memory.h"
 #include "core/lock.h"
 #include "core/log.h"
 
 static core_alloc_settings environment;
 static atomic_bool environment_read;
-static char environment_fault[CORE_ALLOC_WHY_BYTES + 64]; /* what is wrong with it, if anything */
+static char environment_fault[CORE_REASON_BYTES]; /* what is wrong with it, if anything */
 static tern_status_t environment_code;
 static bool environment_refused; /* it was tern's own variable */
 static atomic_flag said_fault = ATOMIC_FLAG_INIT;
@@ -33,6 +34,7 @@ static void read_environment(void)
     environment_refused = environment_code != TERN_OK && i == 0;
     if (why[0] != '\0')
         (void)snprintf(environment_fault, sizeof environment_fault, "%s: %s", names[i], why);
+    core_reason_escape(environment_fault);
 }
 
 const core_alloc_settings *core_alloc_environment(const char **out_error)

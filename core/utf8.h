@@ -1,10 +1,12 @@
-/* UTF-8: texts of others (the environment, paths) need not be it, JSON has to. */
+/* UTF-8: texts of others (the environment, paths) need not be it, JSON has to, and people want to read them. */
 #ifndef TERN_CORE_UTF8_H
 #define TERN_CORE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Bytes of the character that begins at `text`, at most `left`: 1 to 4, no overlong form, no surrogate, no NUL.
  * 0: there is none. */
@@ -30,6 +32,24 @@ static inline size_t core_utf8_bytes(const char *text, size_t left)
     const bool stands =
         code >= least[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
     return stands ? bytes : 0;
+}
+
+enum { CORE_UTF8_SHOWN = 5 };
+
+/* The character at `text`, which is not its end, as people are shown it: control characters, and bytes that are no
+ * UTF-8, become what C writes for them ("\r", "\xff"). How many bytes of the text that is. */
+static inline size_t core_utf8_show(const char *text, char shown[CORE_UTF8_SHOWN])
+{
+    static const char control[] = "\r\n\t", letter[] = "rnt";
+    const char *known = strchr(control, *text);
+    const size_t bytes = core_utf8_bytes(text, strlen(text));
+    if (known != NULL)
+        (void)snprintf(shown, CORE_UTF8_SHOWN, "\\%c", letter[known - control]);
+    else if (bytes == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
+        (void)snprintf(shown, CORE_UTF8_SHOWN, "\\x%02x", (unsigned char)*text);
+    else
+        (void)snprintf(shown, CORE_UTF8_SHOWN, "%.*s", (int)bytes, text);
+    return bytes > 0 ? bytes : 1;
 }
 
 #endif

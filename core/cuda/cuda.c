@@ -11,6 +11,7 @@
 #include "core/backend.h"
 #include "core/cuda/code.h"
 #include "core/lock.h"
+#include "core/log.h"
 #include "core/numeral.h"
 #include "core/plugin.h"
 #include "core/visible/list.h"
@@ -35,18 +36,6 @@ static core_reason says(core_reason reason, const char *format, ...)
     va_end(arguments);
     core_reason_escape(state.text);
     return reason;
-}
-
-static void warn(const char *format, ...) TERN_PRINTF(1, 2);
-static void warn(const char *format, ...)
-{
-    char text[CORE_REASON_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    core_reason_escape(text);
-    tern_log_write(TERN_LOG_WARNING, NULL, "%s", text);
 }
 
 /* ---- visible devices ----------------------------------------------------------------------------- */
@@ -121,8 +110,11 @@ static const char *plugin_file(void)
 
 static void add_tried(const char *path, const char *what)
 {
+    char line[CORE_REASON_BYTES];
     const size_t used = strlen(state.tried);
-    (void)snprintf(state.tried + used, sizeof state.tried - used, "%s: %s\n", path, what);
+    (void)snprintf(line, sizeof line, "%s: %s", path, what);
+    core_reason_escape(line);
+    (void)snprintf(state.tried + used, sizeof state.tried - used, "%s\n", line);
 }
 
 static void no_such_file(const char *folder, const char *why, void *user)
@@ -263,7 +255,7 @@ static bool load(const char *path, void *user)
         return *reason != CORE_REASON_PLUGIN_BROKEN;
     }
     if (*reason == CORE_REASON_PLUGIN_BROKEN) /* one in an earlier folder */
-        warn("%.400s; %.300s is taken in its stead", state.text, path);
+        core_log_warn("%.400s; %.300s is taken in its stead", state.text, path);
     (void)snprintf(state.plugin, sizeof state.plugin, "%s", path);
     *reason = CORE_REASON_NONE;
     state.text[0] = '\0';
@@ -300,8 +292,8 @@ static int64_t probe_ms(void)
     if (wish == NULL ||
         (end != wish && *end == '\0' && seconds >= 0 && seconds <= MOST_PROBE_SECONDS))
         return (int64_t)(seconds * 1000);
-    warn("TERN_PROBE_SECONDS: '%.200s' is no number of seconds from 0 to %d: %d hold", wish,
-         MOST_PROBE_SECONDS, DEFAULT_PROBE_SECONDS);
+    core_log_warn("TERN_PROBE_SECONDS: '%.200s' is no number of seconds from 0 to %d: %d hold",
+                  wish, MOST_PROBE_SECONDS, DEFAULT_PROBE_SECONDS);
     return (int64_t)DEFAULT_PROBE_SECONDS * 1000;
 }
 
@@ -319,6 +311,13 @@ static bool list_is_to_blame(int64_t timeout_ms)
     return all.stage == CORE_PROBE_DONE && all.device_count > 0;
 }
 
+static core_reason reason_of_probe(void)
+{
+    const core_reason reason = core_probe_reason(&state.probe, state.text);
+    core_reason_escape(state.text);
+    return reason;
+}
+
 static core_reason ask_driver_for(int64_t timeout_ms)
 {
     core_probe_driver(false, timeout_ms, &state.probe);
@@ -331,7 +330,7 @@ static core_reason ask_driver_for(int64_t timeout_ms)
     }
     if (list_is_to_blame(timeout_ms))
         return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
-    return core_probe_reason(&state.probe, state.text);
+    return reason_of_probe();
 }
 
 static core_reason ask_driver(void)
@@ -360,7 +359,7 @@ static core_reason load_plugin_or_ask(void)
     core_probe here;
     if (state.probe.outcome == CORE_PROBE_IMPOSSIBLE && !core_probe_opens(&here)) {
         state.probe = here;
-        return core_probe_reason(&state.probe, state.text);
+        return reason_of_probe();
     }
     if (state.probe.outcome != CORE_PROBE_SKIPPED)
         return reason;
@@ -413,17 +412,18 @@ static void say_if_cut(void)
     const int there = backend != NULL ? backend->device_count : 0;
     const core_visible_part *odd = with_a_tail(&list), *end = &list.ended_by;
     if (list.end == CORE_VISIBLE_END_GARBAGE)
-        warn("CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
-             state.visible, shown(end->length), end->text, there);
+        core_log_warn(
+            "CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
+            state.visible, shown(end->length), end->text, there);
     else if (odd != NULL)
-        warn("CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
-             "commas stand between devices: %d visible",
-             state.visible, shown(odd->length), odd->text, there);
+        core_log_warn("CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
+                      "commas stand between devices: %d visible",
+                      state.visible, shown(odd->length), odd->text, there);
     else if ((list.form == CORE_VISIBLE_INDEX || list.form == CORE_VISIBLE_UUID) &&
              there < list.count) /* of parts of a GPU (MIG) the driver shows one */
-        warn("CUDA_VISIBLE_DEVICES=%.200s names %d devices, and the list ends before the "
-             "first that is not there: %d visible",
-             state.visible, list.count, there);
+        core_log_warn("CUDA_VISIBLE_DEVICES=%.200s names %d devices, and the list ends before the "
+                      "first that is not there: %d visible",
+                      state.visible, list.count, there);
 }
 
 /* With the lock. A fork in the middle left the child what had been found: it begins anew. */
@@ -463,10 +463,11 @@ void core_cuda_check_visible(void)
     if ((now == NULL) == (then == NULL) && (now == NULL || strcmp(now, then) == 0))
         return;
     if (!atomic_flag_test_and_set(&said_changed))
-        warn("CUDA_VISIBLE_DEVICES is %s%.200s now and was %s%.200s when tern read it: it is read "
-             "once, so the change has no effect. Set it before the program starts",
-             now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
-             then != NULL ? then : "");
+        core_log_warn(
+            "CUDA_VISIBLE_DEVICES is %s%.200s now and was %s%.200s when tern read it: it is read "
+            "once, so the change has no effect. Set it before the program starts",
+            now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
+            then != NULL ? then : "");
 }
 
 /* ---- forks --------------------------------------------------------------------------------------- */

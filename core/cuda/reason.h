@@ -16,8 +16,8 @@ enum { CORE_REASON_BYTES = 1024 };
 
 const char *core_reason_code(core_reason reason); /* "hidden-by-empty-list"; "" for NONE */
 const char *core_reason_next(core_reason reason);
-/* Control characters, and bytes that are no UTF-8, become what C writes for them ("\r", "\xff"): a value of the
- * environment may end with a carriage return, where the file that sets it has Windows' ends of lines. */
+/* Each character as core_utf8_show has it: a value of the environment may end with a carriage return, where the file
+ * that sets it has Windows' ends of lines. */
 void core_reason_escape(char text[CORE_REASON_BYTES]);
 
 #endif

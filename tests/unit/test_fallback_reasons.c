@@ -85,6 +85,8 @@ static void test_a_bad_policy_is_an_error(void **state)
             fail_msg("%s: %s", settings, fallback_answer);
         assert_string_equal(fallback_said, "");
     }
+    fallback_run(PLUGIN "TERN_DEVICE_POLICY=\"$(printf 'require\\r')\"");
+    assert_non_null(strstr(fallback_answer, "|TERN_DEVICE_POLICY=require\\r is none of"));
     fallback_run(PLUGIN "TERN_DEVICE_POLICY=reqire TERN_LOG_FILE=bad.txt");
     fallback_read("bad.txt", fallback_said);
     assert_non_null(strstr(fallback_said,
@@ -172,6 +174,10 @@ static void test_no_driver_library(void **state)
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/short\"", "no-driver-library", "file too short");
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/dangling\"", "no-driver-library",
                     "is a link to nothing");
+    /* of the folder's name too nothing is printed that is no text */
+    assert_int_equal(symlink("dangling", file_path("odd\n\033")), 0);
+    fallback_expect("LD_LIBRARY_PATH=\"$(printf '%s/odd\\n\\033' \"$PWD\")\"", "no-driver-library",
+                    "/odd\\n\\x1b/libcuda.so.1 is a link to nothing");
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library",
                     "libcuda.so.1: undefined symbol: cuInit; ");
     assert_non_null(strstr(fallback_answer, "/other/libcuda.so.1 is what the loader finds"));

@@ -191,6 +191,12 @@ static void test_a_level_that_is_none_is_said_once(void **state)
     assert_null(strstr(said + 1, "TERN_LOG=loud"));
 }
 
+static void test_a_level_is_shown_in_one_line(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(log_of("info\r\n", "emit"), "TERN_LOG=info\\r\\n is none of off"));
+}
+
 /* A run adds to the file; without a name, or with one that cannot be opened, nothing is written. */
 static void test_the_file_grows(void **state)
 {
@@ -347,6 +353,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_levels_let_through_what_they_say),
         cmocka_unit_test(test_a_program_may_raise_the_level),
         cmocka_unit_test(test_a_level_that_is_none_is_said_once),
+        cmocka_unit_test(test_a_level_is_shown_in_one_line),
         cmocka_unit_test(test_the_file_grows),
         cmocka_unit_test(test_a_file_that_is_stderr_too),
         cmocka_unit_test(test_who_waits_for_a_pipe_has_no_lock),

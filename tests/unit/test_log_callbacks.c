@@ -82,6 +82,11 @@ static void test_words_that_mean_nothing(void **state)
     assert_goes_well("TERN_CPU_TUNING", "zen",
                      "TERN_CPU_TUNING: 'zen' is none of zen5, zen4, intel, avx2: it has no",
                      make_tensor);
+    assert_goes_well("TERN_CPU_ISA", "base\r\xff", "TERN_CPU_ISA: 'base\\r\\xff' is none of",
+                     make_tensor);
+    assert_goes_well("TERN_ALLOC_CONF", "x\n:1", "TERN_ALLOC_CONF: unknown key 'x\\n'",
+                     make_tensor);
+    assert_goes_well("TERN_CPU_CACHE", "off\r", "TERN_CPU_CACHE: 'off\\r' is not on", make_tensor);
     assert_goes_well("TERN_CPU_BLAS", "no", "TERN_CPU_BLAS: 'no' is none of on, off", make_tensor);
     assert_goes_well("TERN_CPU_HALF", "fp32", "'fp32' is none of f32, native, library: it has no",
                      make_tensor);
@@ -112,6 +117,8 @@ static void ask_for_cuda(void)
 static void test_the_policy(void **state)
 {
     (void)state;
+    assert_goes_well("TERN_DEVICE_POLICY", "require\r", "TERN_DEVICE_POLICY=require\\r is none of",
+                     ask_for_cuda);
     assert_goes_well("TERN_DEVICE_POLICY", "soft", "TERN_DEVICE_POLICY=soft is none of",
                      ask_for_cuda);
 }

@@ -46,11 +46,34 @@ static void test_what_is_none(void **state)
     assert_int_equal(core_utf8_bytes("", 0), 0);
 }
 
+static void test_what_is_shown(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = { { "a", "a" },
+                                            { "\r", "\\r" },
+                                            { "\n", "\\n" },
+                                            { "\t", "\\t" },
+                                            { "\x1b", "\\x1b" },
+                                            { "\x7f", "\\x7f" },
+                                            { "\xff", "\\xff" },
+                                            { "\xc3(", "\\xc3" },
+                                            { "\xc3\xa4!", "\xc3\xa4" },
+                                            { "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" } };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char shown[CORE_UTF8_SHOWN];
+        const size_t bytes = core_utf8_show(pairs[i][0], shown),
+                     own = core_utf8_bytes(pairs[i][0], strlen(pairs[i][0]));
+        assert_int_equal(bytes, own > 0 ? own : 1);
+        assert_string_equal(shown, pairs[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_code_point),
         cmocka_unit_test(test_what_is_none),
+        cmocka_unit_test(test_what_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
