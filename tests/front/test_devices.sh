@@ -80,6 +80,14 @@ expect 0 "CUBLAS_WORKSPACE_CONFIG :8:2" \
     env CUBLAS_WORKSPACE_CONFIG=:8:2 CUDA_VISIBLE_DEVICES= "$tern" env
 expect 0 "PYTORCH_ALLOC_CONF  max_split_size_mb:99" \
     env PYTORCH_ALLOC_CONF=max_split_size_mb:99 CUDA_VISIBLE_DEVICES= "$tern" env
+expect 0 "TERN_FOO            a\n  fake yes\x1b" \
+    env TERN_FOO="$(printf 'a\n  fake yes\033')" CUDA_VISIBLE_DEVICES= "$tern" env
+expect 0 "odd\nfolder: has no such file" \
+    env TERN_PLUGIN_PATH="$(printf '/odd\nfolder')" CUDA_VISIBLE_DEVICES=0 "$tern" env
+for name in NVIDIA_API_KEY TERN_HUB_TOKEN CUDA_SECRET NVIDIA_PASSWORD; do
+    expect 0 "$name" env $name=nvapi-1234 CUDA_VISIBLE_DEVICES= "$tern" env --json
+    if grep -qF nvapi-1234 output || ! grep -qF '(set)' output; then wrong "what $name holds is shown:"; fi
+done
 expect 2 "no option of this command" "$tern" env --yaml
 mkdir logs
 expect 0 "TERN_LOG_FILE=logs cannot be opened, there is no log: " \

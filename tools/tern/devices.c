@@ -212,7 +212,8 @@ const command env_command = {
             "Prints versions, system, CUDA's state with all that was looked at, devices, the CPU's "
             "libraries\n"
             "and the variables that change what tern does (TERN_, CUDA_, NVIDIA_, OMP_, ..., "
-            "LD_LIBRARY_PATH):\n"
+            "LD_LIBRARY_PATH;\n"
+            "of one whose name speaks of a key or a password only that it is set):\n"
             "paste it into a report.\n",
     .run = env,
 };

@@ -9,6 +9,7 @@
 #endif
 #include <tern/tern.h>
 
+#include "core/utf8.h"
 #include "tools/tern/facts.h"
 
 extern char **environ;
@@ -71,6 +72,16 @@ cJSON *facts_system(void)
     return object;
 }
 
+/* Whether a variable of that name holds what opens something: NVIDIA_API_KEY, TERN_HUB_TOKEN. */
+static bool is_secret(const char *name)
+{
+    static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) != NULL)
+            return true;
+    return false;
+}
+
 /* Nothing here names a person, a key or a path of a home unless the user put it there. */
 cJSON *facts_environment(void)
 {
@@ -86,13 +97,25 @@ cJSON *facts_environment(void)
             if (equals == NULL || strncmp(*entry, prefixes[i], strlen(prefixes[i])) != 0)
                 continue;
             (void)snprintf(key, sizeof key, "%.*s", (int)(equals - *entry), *entry);
-            cJSON_AddStringToObject(object, key, equals + 1);
+            cJSON_AddStringToObject(object, key, is_secret(key) ? "(set)" : equals + 1);
             break;
         }
     return object;
 }
 
 /* ---- for people ----------------------------------------------------------------------------------- */
+
+/* Returns the bytes that it takes. */
+static int print_shown(const char *text)
+{
+    char shown[CORE_UTF8_SHOWN];
+    int bytes = 0;
+    while (*text != '\0') {
+        text += core_utf8_show(text, shown);
+        bytes += printf("%s", shown);
+    }
+    return bytes;
+}
 
 static void print_value(const cJSON *item)
 {
@@ -102,11 +125,12 @@ static void print_value(const cJSON *item)
         printf(item->valuedouble < 100 ? "%.4g" : "%.0f",
                item->valuedouble); /* a quota is no whole number */
     else
-        printf("%s", item->valuestring[0] != '\0' ? item->valuestring : "(empty)");
+        (void)print_shown(item->valuestring[0] != '\0' ? item->valuestring : "(empty)");
 }
 
 void facts_print(const cJSON *object, int indent)
 {
+    enum { KEY = 19 };
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
         if (cJSON_IsObject(item) && item->string != NULL) {
             printf("%*s%s\n", indent, "", item->string);
@@ -118,10 +142,10 @@ void facts_print(const cJSON *object, int indent)
             printf("%*s%s\n", indent, "", item->string);
             facts_print(item, indent + 2);
         } else {
-            if (item->string != NULL)
-                printf("%*s%-19s ", indent, "", item->string);
-            else
-                printf("%*s", indent, "");
+            printf("%*s", indent, "");
+            const int width = item->string != NULL ? print_shown(item->string) : KEY;
+            printf("%*s", width < KEY ? KEY - width : 0, "");
+            printf("%s", item->string != NULL ? " " : "");
             print_value(item);
             printf("\n");
         }
