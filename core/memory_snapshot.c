@@ -89,11 +89,11 @@ static void put_segment(writer *w, tern_dev_t dev, int device, const core_alloc_
             "\"allocated_size\": %lld, "
             "\"active_size\": %lld, \"requested_size\": %lld, \"stream\": %llu, "
             "\"segment_type\": \"%s\", \"segment_pool_id\": [0, %llu], \"is_expandable\": %s, "
-            "\"frames\": [], \"blocks\": [\n",
+            "\"page_size\": %lld, \"frames\": [], \"blocks\": [\n",
             device, tern_dev_name(dev, name), address(s->data), (long long)s->total,
             (long long)s->allocated, (long long)s->active, (long long)s->requested,
             address(s->stream), s->small ? "small" : "large", (unsigned long long)s->pool,
-            s->expandable ? "true" : "false");
+            s->page_bytes != 0 ? "true" : "false", (long long)s->page_bytes);
     for (int64_t i = 0; i < s->block_count; i++) {
         put_block(w, &blocks[s->first_block + i]);
         fputs(i + 1 < s->block_count ? ",\n" : "]}", w->file);

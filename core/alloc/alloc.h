@@ -230,7 +230,8 @@ typedef struct core_alloc_segment_info {
     char *data;
     int64_t total, allocated, active, requested;
     void *stream;
-    bool small, expandable;
+    bool small;
+    int64_t page_bytes;               /* of an expandable one, else 0 */
     uint64_t pool;                    /* 0: the default pool, else the private pool's id */
     int64_t first_block, block_count; /* in the snapshot's list of blocks; by address */
 } core_alloc_segment_info;

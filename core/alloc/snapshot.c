@@ -76,13 +76,20 @@ static core_alloc_block_info describe(const block *b)
     return info;
 }
 
+/* An expandable segment is listed as its runs of mapped pages, as PyTorch does it. */
+static bool begins_run(const block *b)
+{
+    return b->mapped && (b->prev == NULL || !b->prev->mapped);
+}
+
 static void count_all(const core_alloc *a, core_alloc_snapshot *out)
 {
     for (const shard *s = a->shards; s != NULL; s = s->next)
         for (const segment *seg = s->segments; seg != NULL; seg = seg->next) {
-            out->segment_count++;
-            for (const block *b = seg->first; b != NULL; b = b->next)
+            for (const block *b = seg->first; b != NULL; b = b->next) {
+                out->segment_count += begins_run(b);
                 out->block_count += b->mapped;
+            }
         }
     for (const block *b = a->uncached; b != NULL; b = b->next) {
         out->segment_count++;
@@ -91,19 +98,27 @@ static void count_all(const core_alloc *a, core_alloc_snapshot *out)
     out->trace_count = a->history.count;
 }
 
-/* Of an expandable segment only what is mapped counts. */
-static void add_segment(core_alloc_snapshot *out, const segment *seg)
+static core_alloc_segment_info *begin_run(core_alloc_snapshot *out, const block *b)
 {
+    const segment *seg = b->segment;
     core_alloc_segment_info *info = &out->segments[out->segment_count++];
-    *info = (core_alloc_segment_info){ .data = seg->data,
+    *info = (core_alloc_segment_info){ .data = b->pub.data,
                                        .stream = seg->shard->stream,
                                        .small = seg->kind == SMALL,
-                                       .expandable = seg->page_bytes != 0,
+                                       .page_bytes = seg->page_bytes,
                                        .pool = seg->shard->home != NULL ? seg->shard->home->id : 0,
                                        .first_block = out->block_count };
+    return info;
+}
+
+static void add_segment(core_alloc_snapshot *out, const segment *seg)
+{
+    core_alloc_segment_info *info = NULL;
     for (const block *b = seg->first; b != NULL; b = b->next) {
         if (!b->mapped)
             continue;
+        if (begins_run(b))
+            info = begin_run(out, b);
         const core_alloc_block_info what = describe(b);
         const bool allocated = what.state == CORE_ALLOC_STATE_ALLOCATED;
         const bool active = allocated || what.state == CORE_ALLOC_STATE_AWAITING;
@@ -112,8 +127,8 @@ static void add_segment(core_alloc_snapshot *out, const segment *seg)
         info->allocated += allocated ? what.size : 0;
         info->active += active ? what.size : 0;
         info->requested += what.requested;
+        info->block_count++;
     }
-    info->block_count = out->block_count - info->first_block;
 }
 
 /* Without a cache each block is a segment. */

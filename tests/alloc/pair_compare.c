@@ -86,8 +86,8 @@ static bool same_block(const pair *p, const core_alloc_segment_info *segment,
     const uint64_t pool = b->pool != 0 ? p->pools[b->pool - 1].engine : 0;
     return b->mapped && b->size == theirs->size && b->requested == theirs->requested &&
            state_of(b) == theirs->state && b->small == segment->small &&
-           b->stream == (int)(uintptr_t)segment->stream && b->expandable == segment->expandable &&
-           pool == segment->pool;
+           b->stream == (int)(uintptr_t)segment->stream &&
+           b->expandable == (segment->page_bytes != 0) && pool == segment->pool;
 }
 
 static void compare_segment(pair *p, const core_alloc_snapshot *snapshot,
@@ -105,6 +105,7 @@ static void compare_segment(pair *p, const core_alloc_snapshot *snapshot,
                      address, b != NULL ? b->requested : 0, b != NULL ? b->size : 0,
                      b != NULL ? (int)state_of(b) : -1, theirs->requested, theirs->size,
                      (int)theirs->state);
+        same_number(p, "segment", "", "a block's place", total, theirs->data - segment->data);
         total += theirs->size;
         allocated += theirs->state == CORE_ALLOC_STATE_ALLOCATED ? theirs->size : 0;
         active += theirs->state != CORE_ALLOC_STATE_INACTIVE ? theirs->size : 0;

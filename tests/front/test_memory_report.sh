@@ -150,6 +150,17 @@ report 0 '5 events' "{\"segments\":[{$segment,\"blocks\":[
 page 'peak 1.95 KiB' 't.c:9' 'Out of memory: 97.7 KiB were asked for at t.c:4' \
     'the device had 4.00 KiB free' 'class="oom"'
 
+# Pages of an expandable segment go back one by one: of 20 MiB here, where a file does not say.
+expandable='"device":0,"address":4096,"total_size":125829120,"stream":0,"is_expandable":true,"blocks":[
+    {"size":31457280,"state":"active_allocated"},{"size":20971520,"state":"inactive"},
+    {"size":31457280,"state":"inactive"},{"size":41943040,"state":"active_awaiting_free"}]'
+report 0 'from 1 segments, 4 blocks' "[{$expandable}]"
+page 'empty_cache returns</dt><dd>40.0 MiB</dd><p>in 1 segments: all of it, or free pages</p>' \
+    'Free in pieces</td><td class="n" title="10485760 bytes">'
+report 0 'from 1 segments, 4 blocks' "[{\"page_size\":2097152,$expandable}]"
+page 'empty_cache returns</dt><dd>50.0 MiB</dd>' 'Free in pieces</td><td class="n" title="0 bytes">'
+report 1 'segments[0].page_size is 0' "[{\"page_size\":0,$expandable}]"
+
 # -1: the device did not say what it had free, so the page does not either.
 report 0 '1 events' '{"segments":[],"device_traces":[[
     {"action":"oom","size":99999,"stream":0,"device_free":-1,"frames":[{"filename":"t.c","line":4}]}]]}'

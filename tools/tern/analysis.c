@@ -44,6 +44,28 @@ static void add_block(analysis_totals *now, const snapshot_block *b)
     }
 }
 
+/* Bytes of the whole pages between two places of an expandable segment. */
+static int64_t whole_pages(int64_t page, int64_t from, int64_t to)
+{
+    const int64_t first = (from + page - 1) / page, end = to / page;
+    return end > first ? (end - first) * page : 0;
+}
+
+/* Of the pages in an expandable segment in which no block is in use. */
+static int64_t free_pages(const snapshot *s, const snapshot_segment *segment)
+{
+    int64_t from = 0, sum = 0;
+    for (int64_t i = 0; i < segment->block_count; i++) {
+        const snapshot_block *b = &s->blocks[segment->first_block + i];
+        if (b->state == SNAPSHOT_INACTIVE)
+            continue;
+        const int64_t at = (int64_t)(b->address - segment->address);
+        sum += whole_pages(segment->page_bytes, from, at);
+        from = at + b->size;
+    }
+    return sum + whole_pages(segment->page_bytes, from, segment->size);
+}
+
 static void add_segment(const snapshot *s, const snapshot_segment *segment, analysis_totals *now)
 {
     const int64_t free_before = now->free_bytes;
@@ -56,13 +78,12 @@ static void add_segment(const snapshot *s, const snapshot_segment *segment, anal
     const int64_t free_here = now->free_bytes - free_before;
     now->reserved += segment->size;
     now->segments++;
-    if (!in_use) {
-        now->whole_segments++;
-        now->whole_bytes += free_here;
-    } else if (free_here > 0) {
-        now->split_segments++;
-        now->split_bytes += free_here;
-    }
+    const int64_t pages = in_use && segment->page_bytes != 0 ? free_pages(s, segment) : 0;
+    const int64_t returned = !in_use ? free_here : pages < free_here ? pages : free_here;
+    now->whole_segments += !in_use || returned > 0;
+    now->whole_bytes += returned;
+    now->split_segments += free_here > returned;
+    now->split_bytes += free_here - returned;
 }
 
 static void make_totals(const snapshot *s, analysis *a)

@@ -10,7 +10,8 @@ enum { ANALYSIS_BUCKETS = 1200, ANALYSIS_OOMS = 100 };
 typedef struct analysis_totals {
     int64_t reserved, allocated, requested, pending, free_bytes;
     int64_t segments, blocks, largest_free;
-    int64_t whole_segments, whole_bytes; /* wholly free: what empty_cache returns */
+    /* What empty_cache returns: segments that are wholly free, and of expandable ones the pages that are. */
+    int64_t whole_segments, whole_bytes;
     int64_t split_segments, split_bytes; /* free beside blocks in use: stays reserved */
 } analysis_totals;
 

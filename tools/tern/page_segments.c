@@ -88,7 +88,7 @@ static const char *kind_of(const snapshot_segment *segment)
 {
     if (segment->private_pool)
         return "private";
-    return segment->expandable ? "expandable" : segment->small ? "small" : "large";
+    return segment->page_bytes != 0 ? "expandable" : segment->small ? "small" : "large";
 }
 
 static void draw_segment(page *p, const snapshot_segment *segment, double scale, bool is_first)

@@ -35,7 +35,8 @@ static void tiles(page *p, const analysis *a)
     snprintf(note, sizeof note, "%d %% of what is reserved", percent(n->free_bytes, n->reserved));
     tile(p, "Free in the cache", n->free_bytes, note);
     tile(p, "Largest free block", n->largest_free, "the most that fits without new memory");
-    snprintf(note, sizeof note, "in %lld wholly free segments", (long long)n->whole_segments);
+    snprintf(note, sizeof note, "in %lld segments: all of it, or free pages",
+             (long long)n->whole_segments);
     tile(p, "empty_cache returns", n->whole_bytes, note);
     text_add(&p->html, "</dl>\n");
 }

@@ -86,7 +86,8 @@ static void byte_table(page *p, const analysis *a)
     byte_row(p, "Asked for", n->requested, "by tensors that live");
     byte_row(p, "Rounding", n->allocated - n->requested, "allocated beyond what was asked for");
     byte_row(p, "Awaiting free", n->pending, "let go; a stream may still use it");
-    snprintf(words, sizeof words, "in %lld segments without a block in use",
+    snprintf(words, sizeof words,
+             "in %lld segments: without a block in use, or pages of expandable ones",
              (long long)n->whole_segments);
     byte_row(p, "Wholly free", n->whole_bytes, words);
     snprintf(words, sizeof words, "beside blocks in use, in %lld segments",

@@ -189,6 +189,17 @@ static bool is_private(const cJSON *id)
     return false;
 }
 
+/* PyTorch's files do not say how large the pages of its expandable segments are: as they are by default. */
+static bool read_pages(reader *r, const cJSON *item, snapshot_segment *out)
+{
+    enum { SMALL_PAGE = 2 << 20, LARGE_PAGE = 20 << 20 };
+    if (!flag(item, "is_expandable"))
+        return true;
+    if (!whole(r, item, "page_size", out->small ? SMALL_PAGE : LARGE_PAGE, &out->page_bytes))
+        return false;
+    return out->page_bytes > 0 || wrong(r, "%s.page_size is 0", r->path);
+}
+
 static bool read_segment(reader *r, const cJSON *item, int64_t number, snapshot_segment *out)
 {
     snprintf(r->path, sizeof r->path, "segments[%lld]", (long long)number);
@@ -207,9 +218,8 @@ static bool read_segment(reader *r, const cJSON *item, int64_t number, snapshot_
     out->address = (uint64_t)address;
     out->stream = stream_of(item);
     out->small = cJSON_IsString(type) && strcmp(type->valuestring, "small") == 0;
-    out->expandable = flag(item, "is_expandable");
     out->private_pool = is_private(member(item, "segment_pool_id"));
-    return read_blocks(r, blocks, number, out);
+    return read_pages(r, item, out) && read_blocks(r, blocks, number, out);
 }
 
 static bool read_segments(reader *r, const cJSON *segments)

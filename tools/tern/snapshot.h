@@ -42,7 +42,8 @@ typedef struct snapshot_segment {
     uint64_t address;
     int64_t size, stream;
     int32_t device;
-    bool small, expandable, private_pool;
+    bool small, private_pool;
+    int64_t page_bytes; /* of an expandable one, else 0 */
     int64_t first_block, block_count;
 } snapshot_segment;
 
