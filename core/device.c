@@ -129,6 +129,15 @@ static int count_of(int kind)
     return b != NULL ? b->device_count : 0;
 }
 
+/* Where the search begins at this question, the log has the line of the call that is open. */
+static int count_for(tern_site_t site, int kind)
+{
+    const tern_site_t outer = tern_site_begin(site);
+    const int count = count_of(kind);
+    tern_site_end(outer);
+    return count;
+}
+
 int tern_dev_count(int kind)
 {
     if (kind == TERN_KIND_CUDA)
@@ -181,7 +190,7 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
         *out_dev = TERN_CPU;
         return true;
     }
-    if (dev.kind == TERN_KIND_CUDA && count_of(TERN_KIND_CUDA) == 0) {
+    if (dev.kind == TERN_KIND_CUDA && count_for(site, TERN_KIND_CUDA) == 0) {
         *out_dev = TERN_CPU;
         return core_fall_back(self, site, what);
     }

@@ -101,7 +101,10 @@ tern_dev_t tern_dev_best_at(tern_site_t site, const tern_best_args *args)
     *out_why = why;
     if (self->error_code != TERN_OK)
         return TERN_CPU;
-    if (tern_dev_fallback(&why)) {
+    const tern_site_t outer = tern_site_begin(site);
+    const bool is_cpu = tern_dev_fallback(&why);
+    tern_site_end(outer);
+    if (is_cpu) {
         *out_why = why;
         (void)core_fall_back(self, site, "tern_dev_best");
         return TERN_CPU;

@@ -24,7 +24,6 @@ enum { DEFAULT_PROBE_SECONDS = 60, MOST_PROBE_SECONDS = 3600, MOST_SIM_DEVICES =
 
 static core_cuda_state state;
 static atomic_bool done;
-static _Atomic bool starting, started, forked;
 static atomic_flag said_changed = ATOMIC_FLAG_INIT;
 
 static core_reason says(core_reason reason, const char *format, ...) TERN_PRINTF(2, 3);
@@ -370,6 +369,14 @@ static core_reason load_plugin_or_ask(void)
     return load_plugin();
 }
 
+/* Simulated devices are counted by their plugin alone, which knows their UUIDs. */
+static bool names_no_simulated(void)
+{
+    core_visible_list list;
+    core_visible_parse(state.visible, &list);
+    return state.simulated && (list.form == CORE_VISIBLE_UUID || list.form == CORE_VISIBLE_MIG);
+}
+
 /* ---- the search ---------------------------------------------------------------------------------- */
 
 static core_reason search(void)
@@ -388,10 +395,9 @@ static core_reason search(void)
     if (reason != CORE_REASON_NONE)
         return reason;
     reason = load_plugin_or_ask();
-    /* a list of UUIDs that no device has: simulated devices are counted by their plugin alone */
-    if (reason == CORE_REASON_NO_DEVICE && state.visible != NULL)
-        return bad_list(NULL, CORE_VISIBLE_END_UNKNOWN);
-    return reason;
+    return reason == CORE_REASON_NO_DEVICE && names_no_simulated()
+               ? bad_list(NULL, CORE_VISIBLE_END_UNKNOWN)
+               : reason;
 }
 
 /* "0;1" is device 0, as the driver reads it: of an element the digits count. */
@@ -431,6 +437,8 @@ static void find_out(void)
 {
     state = (core_cuda_state){ 0 };
     state.reason = says(CORE_REASON_PLUGIN_MISSING, "CUDA is still being looked for");
+    tern_log_write(TERN_LOG_INFO, core_self()->site,
+                   "CUDA is looked for: nothing has asked for it before");
     state.reason = search();
     if (state.reason != CORE_REASON_NONE)
         return;
@@ -468,27 +476,4 @@ void core_cuda_check_visible(void)
             "once, so the change has no effect. Set it before the program starts",
             now != NULL ? "=" : "not set", now != NULL ? now : "", then != NULL ? "=" : "not set",
             then != NULL ? then : "");
-}
-
-/* ---- forks --------------------------------------------------------------------------------------- */
-
-void core_cuda_starting(bool is_starting)
-{
-    atomic_store(&starting, is_starting);
-}
-
-void core_cuda_started(void)
-{
-    atomic_store(&started, true);
-}
-
-void core_cuda_in_child(void)
-{
-    if (atomic_load(&started) || atomic_load(&starting))
-        atomic_store(&forked, true);
-}
-
-bool core_cuda_forked(void)
-{
-    return atomic_load_explicit(&forked, memory_order_relaxed);
 }

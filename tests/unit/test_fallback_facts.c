@@ -45,6 +45,21 @@ static void test_a_driver_that_a_forking_process_had_started(void **state)
     }
 }
 
+/* For who looks for the call behind which no process may be forked. */
+static void test_the_log_has_the_line_of_the_first_request(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN "TERN_LOG=info TERN_LOG_FILE=first.txt");
+    fallback_read("first.txt", fallback_said);
+    const char *at = strstr(fallback_said, ": CUDA is looked for: ");
+    assert_non_null(at);
+    assert_null(strstr(at + 3, "CUDA is looked for"));
+    assert_true(strstr(fallback_said, "tern info: ") < at &&
+                strstr(fallback_said, "fallback.c:") < at);
+    fallback_expect_usable(PLUGIN "TERN_LOG_FILE=quiet.txt");
+    assert_int_not_equal(access(file_path("quiet.txt"), F_OK), 0);
+}
+
 /* A limit that leaves no pipe, or no child, says nothing of the driver. */
 static void test_a_driver_that_cannot_be_asked_beforehand(void **state)
 {
@@ -88,6 +103,20 @@ static void test_a_list_that_makes_a_device_invalid(void **state)
     fallback_expect(PLUGIN "FAKE_NONE=101 CUDA_VISIBLE_DEVICES=5", "hidden-by-bad-list",
                     "a device that is not there");
     fallback_expect(PLUGIN "FAKE_NONE=101 FAKE_DEVICES=0", "init-failed", "101 (invalid device)");
+}
+
+/* The runtime finds no device, and the driver does not without the list either, or cannot be asked. */
+static void test_a_list_is_not_blamed_for_what_it_does_not_hide(void **state)
+{
+    (void)state;
+#define NONE "CUDA_VISIBLE_DEVICES=0 FAKE_BACKEND='cudaErrorNoDevice (100): none' "
+    fallback_expect(PLUGIN NONE "FAKE_INIT=100", "no-device", "cuInit gave 100");
+    fallback_expect(PLUGIN NONE "FAKE_INIT=100 TERN_PROBE_SECONDS=0", "no-device",
+                    "cuInit gave 100");
+    fallback_expect(PLUGIN NONE "TERN_PROBE_SECONDS=0", "no-device", "cudaErrorNoDevice (100)");
+    fallback_expect(PLUGIN NONE "TEST_FEW_FILES=1", "no-device", "cudaErrorNoDevice (100)");
+    fallback_expect(PLUGIN NONE "CUDA_VISIBLE_DEVICES=5 TERN_PROBE_SECONDS=0", "hidden-by-bad-list",
+                    "a device that is not there");
 }
 
 static void test_what_the_system_says_of_a_missing_library(void **state)
@@ -159,10 +188,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_standard_files_that_are_closed),
         cmocka_unit_test(test_a_driver_that_the_process_has_started),
         cmocka_unit_test(test_a_driver_that_a_forking_process_had_started),
+        cmocka_unit_test(test_the_log_has_the_line_of_the_first_request),
         cmocka_unit_test(test_a_driver_that_cannot_be_asked_beforehand),
         cmocka_unit_test(test_a_plugin_that_is_cut),
         cmocka_unit_test(test_a_runtime_that_does_not_start),
         cmocka_unit_test(test_a_list_that_makes_a_device_invalid),
+        cmocka_unit_test(test_a_list_is_not_blamed_for_what_it_does_not_hide),
         cmocka_unit_test(test_what_the_system_says_of_a_missing_library),
         cmocka_unit_test(test_nodes_of_wsl_and_tegra),
         cmocka_unit_test(test_codes_that_come_with_a_remedy),
