@@ -41,7 +41,8 @@ TERN_API tern_status_t tern_set_default_dtype_at(tern_site_t site, tern_dtype_t 
 #define tern_set_default_dtype(dtype) tern_set_default_dtype_at(TERN_HERE, dtype)
 TERN_API tern_dtype_t tern_default_dtype(void);
 
-/* The first usable CUDA device, else the CPU (and one line that says why). Under TERN_REQUIRE it
+/* The current CUDA device (tern_dev_set; at first cuda:0), or where the plugin has no code for that the first for which it
+ * has, else the CPU (and one line that says why). Under TERN_REQUIRE it
  * is an error to have none. */
 TERN_API tern_dev_t tern_dev_auto_at(tern_site_t site);
 #define tern_dev_auto() tern_dev_auto_at(TERN_HERE)
