@@ -8,39 +8,13 @@
 
 enum { NOT_INITIALIZED = 3, NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
 
-/* Names of the driver's codes that are met while it starts. */
 static const struct {
     int code;
     const char *name;
 } names[] = {
-    { 1, "invalid value" },
-    { 2, "out of memory" },
-    { NOT_INITIALIZED, "not initialized" },
-    { 34,
-      "this libcuda is a stub of the toolkit, for linking: take its folder off LD_LIBRARY_PATH" },
-    { 36, "the call needs a newer driver" },
-    { 46, "the device is unavailable" },
-    { NO_DEVICE, "no device" },
-    { 101, "invalid device" },
-    { 102, "the device is not licensed" },
-    { 201, "invalid context" },
-    { 214, "an uncorrectable error of memory (ECC)" },
-    { 302, "a symbol of the driver is missing" },
-    { 303, "a library of the driver failed to start" },
-    { 304, "the operating system refused" },
-    { 719, "a launch failed" },
-    { 800, "not permitted" },
-    { 801, "not supported" },
-    { 802, "the system is not ready" },
-    { MISMATCH, "the kernel driver and libcuda differ in version" },
-    { NO_FORWARD, "forward compatibility is not supported on this device" },
-    { 805, "the MPS server is not there" },
-    { 806, "the MPS server failed" },
-    { 807, "the MPS server is not ready" },
-    { 808, "the MPS server takes no more clients" },
-    { 809, "the MPS server has no more connections" },
-    { 810, "the MPS client was ended" },
-    { 999, "unknown error" },
+#define CODE(number, words) { number, words },
+#include "core/cuda/driver_codes.def"
+#undef CODE
 };
 
 static const char *code_name(int code)
@@ -66,6 +40,13 @@ const char *core_probe_stage_name(int stage)
     }
 }
 
+static void add(char text[CORE_REASON_BYTES], const char *more)
+{
+    core_text out = { text, CORE_REASON_BYTES, strlen(text) };
+    if (more[0] != '\0')
+        core_text_add(&out, "; %s", more);
+}
+
 /* dlerror says "No such file" for a dangling link and for a file that may not be read, too. */
 static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
 {
@@ -76,12 +57,11 @@ static core_reason no_library(const core_probe *p, char text[CORE_REASON_BYTES])
         (void)snprintf(text, CORE_REASON_BYTES, "%s", cards);
         return CORE_REASON_NO_GPU;
     }
-    core_text out = { text, CORE_REASON_BYTES, 0 };
-    core_text_add(&out, "NVIDIA's driver library cannot be loaded: %s", p->words);
-    const char *const said[] = { stray, system, cards };
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-        if (said[i][0] != '\0')
-            core_text_add(&out, "; %s", said[i]);
+    (void)snprintf(text, CORE_REASON_BYTES, "NVIDIA's driver library cannot be loaded: %s",
+                   p->words);
+    add(text, stray);
+    add(text, system);
+    add(text, cards);
     return CORE_REASON_NO_DRIVER_LIBRARY;
 }
 
@@ -94,13 +74,15 @@ static bool is_vague(int code)
 
 static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
 {
-    char cards[CORE_PROBE_TEXT];
+    char cards[CORE_PROBE_TEXT] = "";
     if (is_vague(p->code) && core_probe_cards(cards) == CORE_CARDS_NONE) {
         (void)snprintf(text, CORE_REASON_BYTES, "%s", cards);
         return CORE_REASON_NO_GPU;
     }
     const core_reason nodes =
         is_vague(p->code) ? core_probe_nodes(p->library, text) : CORE_REASON_NONE;
+    if (nodes == CORE_REASON_NO_DEVICE_NODE || nodes == CORE_REASON_NO_DEVICE)
+        add(text, cards);
     if (nodes != CORE_REASON_NONE)
         return nodes;
     if (p->code == NOT_INITIALIZED && core_probe_holds_driver()) {
@@ -109,8 +91,10 @@ static core_reason failed(const core_probe *p, char text[CORE_REASON_BYTES])
         return CORE_REASON_FORKED_AFTER_START;
     }
     if (p->code == NO_DEVICE) {
-        (void)snprintf(text, CORE_REASON_BYTES, "the driver finds no device (%s gave 100)",
-                       core_probe_stage_name(p->stage));
+        (void)snprintf(text, CORE_REASON_BYTES, "the driver finds no device (%s %s)",
+                       core_probe_stage_name(p->stage),
+                       p->stage == CORE_PROBE_DONE ? "counts 0" : "gave 100");
+        add(text, cards);
         return CORE_REASON_NO_DEVICE;
     }
     const char *name = code_name(p->code);
@@ -137,7 +121,6 @@ static core_reason answered(const core_probe *p, char text[CORE_REASON_BYTES])
         return CORE_REASON_NONE;
     core_probe none = *p;
     none.code = NO_DEVICE;
-    none.stage = CORE_PROBE_COUNT;
     return failed(&none, text);
 }
 

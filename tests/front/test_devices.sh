@@ -31,7 +31,7 @@ expect() {
 }
 
 # Every code has a page and every page a code.
-"$tern" explain | sort >pages
+"$tern" explain | grep -v '^[0-9]' | sort >pages
 "$tern" explain --codes | sort >codes
 cmp -s pages codes || { diff pages codes >output || :; wrong "pages and codes differ:"; }
 while read -r code; do
@@ -43,18 +43,27 @@ expect 2 "one argument too many" "$tern" explain ok ok
 expect 0 "CUDA's 803: cudaErrorSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" "$tern" explain 803
 expect 0 "driver was updated without a restart" "$tern" explain CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 expect 0 "driver-too-old" "$tern" explain cudaErrorInsufficientDriver
-expect 1 "'8030' is no code" "$tern" explain 8030
+expect 1 "'8030' is no code: tern explain lists them all" "$tern" explain 8030
+expect 0 "803 cudaErrorSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" "$tern" explain
 expect 1 "'' is no code" "$tern" explain ""
 sed -n 's/^CUDA(\([0-9]*\),.*/\1/p' "$source/tools/tern/explain_cuda.def" >numbers
 while read -r number; do
     expect 0 "How to repair" "$tern" explain "$number"
 done <numbers
 test -s numbers || wrong "no numbers of CUDA's in explain_cuda.def"
-# The codes of the driver that the library has words for.
-for code in 2 3 34 36 46 102 302 303 304 802 803 804 805 806 809 999; do
+# The codes of the driver that the library has words for; 100 is a reason of its own.
+sed -n 's/^CODE(\([0-9]*\),.*/\1/p' "$source/core/cuda/driver_codes.def" >numbers
+while read -r code; do
+    expect 0 "How to repair" "$tern" explain "$code"
     "$tern" explain init-failed >output
-    grep -qw "$code" output || wrong "no word of the driver's $code:"
+    [ "$code" = 100 ] || grep -qw "$code" output || wrong "no word of the driver's $code:"
+done <numbers
+test -s numbers || wrong "no numbers of the driver's in driver_codes.def"
+# Codes of the runtime that errors give advice for, or by which a device is lost.
+for code in 98 209 214 221 222 223 226 700 702 709 710 714 715 716 717 718 719 721 810 911; do
+    expect 0 "How to repair" "$tern" explain $code
 done
+expect 0 "also where there is no driver at all: tern devices tells which" "$tern" explain 35
 
 # Devices as text and as JSON.
 expect 0 "threads in use" env CUDA_VISIBLE_DEVICES= "$tern" devices
@@ -123,9 +132,15 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "nvidia-smi -q -d COMPUTE" env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=$alone "$tern" env
     expect 0 "begins with a device that is not there [hidden-by-bad-list]" \
         env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=7 "$tern" devices
+    expect 0 "[no-device]" env TERN_SIM_DEVICES=3 CUDA_VISIBLE_DEVICES=0 TERN_SIM_FAIL=cudaGetDeviceCount@1=100 \
+        "$tern" devices
     # A list that shows some of what it seems to.
     expect 0 "tern devices: CUDA_VISIBLE_DEVICES=0,,1 ends before '', which is no device: 1 visible" \
         env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=0,,1 "$tern" devices
+    for level in off error warning debug; do
+        expect 0 "tern devices: CUDA_VISIBLE_DEVICES=0,,1 ends before" \
+            env TERN_LOG=$level TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=0,,1 "$tern" devices
+    done
     expect 0 "of '0;1' only the number in front counts; commas stand between devices: 1 visible" \
         env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=0;1" "$tern" devices
     expect 0 "CUDA_VISIBLE_DEVICES=1,7 names 2 devices, and the list ends before the first" \

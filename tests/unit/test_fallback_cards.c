@@ -67,6 +67,10 @@ static int make_roots(void **state)
     put("tegra_module/sys/module/nvgpu", "refcnt", "3\n");
     put_device("loaded", "0000:00:01.0", IDS("0x8086", "0x100e", "0x020000"), NULL);
     put("loaded/proc/driver/nvidia", "version", "NVRM version: NVIDIA UNIX x86_64  580.95.05\n");
+    put_device("whole", "0000:01:00.0", IDS("0x10de", "0x2684", "0x030000"), "nvidia");
+    put("whole/dev", "nvidiactl", "");
+    put("whole/dev", "nvidia-uvm", "");
+    put("whole/dev", "nvidia0", "");
     make_folders_of("masked/sys/bus/pci/devices/");
     return 0;
 }
@@ -140,6 +144,18 @@ static void test_a_driver_would_not_help(void **state)
                     "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci)|");
 }
 
+static void test_a_missing_device_is_named(void **state)
+{
+    (void)state;
+    fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/kept\" FAKE_INIT=100", "no-device-node",
+                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci)|");
+    fallback_expect(
+        PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_INIT=100", "no-device",
+        "(cuInit gave 100); this machine has an NVIDIA GPU (10de:2684, driver nvidia)|");
+    fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_DEVICES=0 FAKE_NONE=0", "no-device",
+                    "the driver finds no device (cuDeviceGetCount counts 0); this machine has");
+}
+
 static void test_what_works_is_not_questioned(void **state)
 {
     (void)state;
@@ -155,6 +171,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_plugin_would_help),
         cmocka_unit_test(test_a_bus_that_does_not_tell),
         cmocka_unit_test(test_a_driver_would_not_help),
+        cmocka_unit_test(test_a_missing_device_is_named),
         cmocka_unit_test(test_what_works_is_not_questioned),
     };
     return cmocka_run_group_tests(tests, make_roots, NULL);

@@ -134,8 +134,12 @@ static void check_log(const char *name)
         (void)close(file);
 }
 
+/* TERN_LOG says what a log is to have, and this is none. */
 static void listen(char *name)
 {
+    const char *level = getenv("TERN_LOG");
+    if (level != NULL && (strcmp(level, "off") == 0 || strcmp(level, "error") == 0))
+        tern_log_set_level(TERN_LOG_WARNING);
     check_log(name);
     tern_log_set_callback(put_warning, name);
 }

@@ -63,10 +63,20 @@ static void put_part(const char *head, const char *text)
     }
 }
 
+static void put_cuda(const cuda_code *c)
+{
+    printf("%s%s%s", c->runtime, c->driver[0] != '\0' ? ", " : "", c->driver);
+}
+
 static void list_pages(void)
 {
     for (int i = 0; i < PAGES; i++)
         printf("%s\n", pages[i].code);
+    for (int i = 0; i < CUDA_CODES; i++) {
+        printf("%d ", cuda_codes[i].number);
+        put_cuda(&cuda_codes[i]);
+        puts("");
+    }
 }
 
 /* What the library can give, asked of the library itself. */
@@ -94,9 +104,11 @@ static int explain(int argc, char **argv)
     const page_of_code *page = find(cuda != NULL ? cuda->page : argv[1]);
     if (page == NULL)
         return command_fail(name, "'%s' is no code: tern explain lists them all", argv[1]);
-    if (cuda != NULL)
-        printf("CUDA's %d: %s%s%s\n\n", cuda->number, cuda->runtime,
-               cuda->driver[0] != '\0' ? ", " : "", cuda->driver);
+    if (cuda != NULL) {
+        printf("CUDA's %d: ", cuda->number);
+        put_cuda(cuda);
+        puts("\n");
+    }
     printf("%s\n", page->code);
     put_part("What it means", page->means);
     put_part("How to check", page->check);
@@ -113,7 +125,8 @@ const command explain_command = {
         "\n"
         "Explains a code: the word in brackets of the line that tern writes when it uses the CPU\n"
         "instead of CUDA, an error code (tern_status_name), or a number or name of CUDA's errors\n"
-        "(803, cudaErrorNoDevice). Without CODE it lists the pages; --codes lists what the\n"
+        "(803, cudaErrorNoDevice). Without CODE it lists the pages and the numbers; --codes lists "
+        "what the\n"
         "library of this installation can give.\n",
     .run = explain,
 };

@@ -61,7 +61,8 @@ int cuInit(unsigned flags)
         (void)raise(SIGSEGV);
     if (wish != NULL)
         return atoi(wish);
-    return devices() > 0 ? start() : setting("FAKE_NONE", NO_DEVICE);
+    const int code = devices() > 0 ? 0 : setting("FAKE_NONE", NO_DEVICE);
+    return code == 0 ? start() : code;
 }
 
 int cuDriverGetVersion(int *out_version)
