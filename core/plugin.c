@@ -3,9 +3,11 @@
 #include "core/plugin.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/backend.h"
@@ -35,8 +37,9 @@ bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_P
     tern_backend_needs_fn needs;
     void *symbol = dlsym(out_plugin->handle, TERN_BACKEND_NEEDS_NAME);
     memcpy(&needs, &symbol, sizeof needs);
-    if (needs != NULL && needs()->size >= sizeof(tern_backend_needs))
-        out_plugin->needs = needs();
+    const tern_backend_needs *said = needs != NULL ? needs() : NULL;
+    if (said != NULL && said->size >= sizeof *said)
+        out_plugin->needs = said;
     return true;
 }
 
@@ -115,6 +118,18 @@ typedef struct search {
     void *user;
 } search;
 
+/* Why access gives `error` for the file; `text` holds the system's words. */
+static const char *why_missing(const char *path, int error, char text[128])
+{
+    struct stat status;
+    if (error == ENOENT && lstat(path, &status) == 0)
+        return "has a link to nothing of that name";
+    if (error == ENOENT || error == ENOTDIR)
+        return "has no such file";
+    (void)snprintf(text, 128, "cannot be looked into: %s", strerror(error));
+    return text;
+}
+
 static bool try_folder(const search *s, const char *folder, size_t length)
 {
     char path[CORE_PLUGIN_PATH];
@@ -126,10 +141,12 @@ static bool try_folder(const search *s, const char *folder, size_t length)
     const bool is_absolute = folder[0] == '/';
     if (is_absolute && access(path, F_OK) == 0)
         return s->visit(path, s->user);
+    char text[128];
+    const char *why =
+        is_absolute ? why_missing(path, errno, text) : "relative folders are not searched";
     path[length] = '\0';
     if (s->missing != NULL)
-        s->missing(path, is_absolute ? "has no such file" : "relative folders are not searched",
-                   s->user);
+        s->missing(path, why, s->user);
     return false;
 }
 

@@ -15,7 +15,7 @@ typedef struct core_plugin {
     const tern_backend_needs *needs; /* or NULL */
 } core_plugin;
 
-/* dlopen of a path by its `mode`, or NULL with the loader's own words; a file that is cut is not mapped.
+/* dlopen of a path by its `mode`, or NULL with the loader's own words; a file that is cut, or a pipe, is not mapped.
  * (plugin_file.c) */
 void *core_plugin_file_open(const char *path, int mode, char why[CORE_PLUGIN_WHY]);
 /* Loads the file; false with the loader's own words. */
@@ -27,7 +27,7 @@ void core_plugin_close(core_plugin *plugin);
 
 /* Calls `visit` with each existing path of `file` until it returns true: the folders in
  * TERN_PLUGIN_PATH, the folder of this code, the install folder. Relative folders are not searched.
- * Where there is no such file, or the folder is relative, `missing` is called with it, if it is not NULL. */
+ * Where the file cannot be seen, or the folder is relative, `missing` is called with why, if it is not NULL. */
 bool core_plugin_search(const char *file, bool (*visit)(const char *path, void *user),
                         void (*missing)(const char *folder, const char *why, void *user),
                         void *user);

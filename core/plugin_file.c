@@ -31,27 +31,30 @@ static int64_t mapped_end(int file)
     return end;
 }
 
-/* What lies behind the end of a file is mapped all the same, and ends the process where it is read (SIGBUS). */
-static bool is_cut(const char *path, int64_t *out_bytes, int64_t *out_wanted)
+/* What lies behind the end of a file is mapped all the same, and ends the process where it is read (SIGBUS). The loader
+ * waits at a pipe for somebody to write. */
+static bool is_unfit(const char *path, char why[CORE_PLUGIN_WHY])
 {
-    struct stat status = { 0 };
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return false;
-    *out_wanted = mapped_end(file);
-    *out_bytes = fstat(file, &status) == 0 ? (int64_t)status.st_size : *out_wanted;
+    const bool is_known = fstat(file, &status) == 0, is_pipe = is_known && S_ISFIFO(status.st_mode);
+    const int64_t wanted = is_pipe ? 0 : mapped_end(file);
+    const bool is_cut = is_known && (int64_t)status.st_size < wanted;
+    if (is_pipe)
+        (void)snprintf(why, CORE_PLUGIN_WHY, "it is a pipe and no library");
+    else if (is_cut)
+        (void)snprintf(why, CORE_PLUGIN_WHY, "the file is cut: it has %lld bytes of at least %lld",
+                       (long long)status.st_size, (long long)wanted);
     (void)close(file);
-    return *out_bytes < *out_wanted;
+    return is_pipe || is_cut;
 }
 
 void *core_plugin_file_open(const char *path, int mode, char why[CORE_PLUGIN_WHY])
 {
-    int64_t bytes, wanted;
-    if (is_cut(path, &bytes, &wanted)) {
-        (void)snprintf(why, CORE_PLUGIN_WHY, "the file is cut: it has %lld bytes of at least %lld",
-                       (long long)bytes, (long long)wanted);
+    if (is_unfit(path, why))
         return NULL;
-    }
     void *handle = dlopen(path, mode);
     if (handle != NULL)
         return handle;

@@ -2,6 +2,7 @@
  * with all of them stopped, and who waits for one of them stops, too. */
 #include "core/processors.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,12 +34,12 @@ static int default_threads(void)
     return quota < 2 ? 1 : (int)quota;
 }
 
-/* OMP_NUM_THREADS is honoured, as every OpenMP program's users expect. */
+/* OMP_NUM_THREADS is honoured, as every OpenMP program's users expect; a number that is none is not. */
 __attribute__((constructor)) static void set_first_thread_count(void)
 {
     const char *wish = getenv("OMP_NUM_THREADS");
-    const int asked = wish != NULL ? atoi(wish) : 0;
-    core_thread_count = asked > 0 ? asked : default_threads();
+    const long asked = wish != NULL ? strtol(wish, NULL, 10) : 0;
+    core_thread_count = asked > 0 && asked <= INT_MAX ? (int)asked : default_threads();
 }
 
 void tern_set_num_threads(int threads)

@@ -215,13 +215,13 @@ static core_reason check_needs(const tern_backend_needs *needs)
 }
 
 /* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start; but for "invalid
- * value", which simulated devices say of their settings. */
-static core_reason did_not_start(const char *path, const char *why)
+ * value", which simulated devices say of their settings. NONE: it is the plugin's own fault. */
+static core_reason did_not_start(const char *why)
 {
     const char *number = strstr(why, " (");
     const int code = strncmp(why, "cudaError", 9) == 0 && number != NULL ? atoi(number + 2) : 0;
     if (code == 0 || (code == 1 && state.simulated))
-        return says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+        return CORE_REASON_NONE;
     /* "too old", which was asked before, unless no child could be made */
     const bool mixed = (code == 35 || code == 36) && state.probe.outcome == CORE_PROBE_ANSWERED;
     const char *library = state.probe.library[0] != '\0' ? state.probe.library : "libcuda.so.1";
@@ -231,29 +231,47 @@ static core_reason did_not_start(const char *path, const char *why)
                 mixed ? library : "");
 }
 
-/* True ends the search: the plugin runs, or what is wrong is not the plugin's fault. */
+static bool is_for_another_machine(core_reason reason)
+{
+    return reason == CORE_REASON_DRIVER_TOO_OLD || reason == CORE_REASON_NO_CODE_FOR_ARCHITECTURE;
+}
+
+/* A good plugin of an earlier folder that is not for this driver or GPU says more. */
+static void note_broken(core_reason *reason, const char *path, const char *why)
+{
+    add_tried(path, why);
+    if (!is_for_another_machine(*reason))
+        *reason = says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+}
+
+/* True ends the search: the plugin runs, or what is wrong is no plugin's fault. */
 static bool load(const char *path, void *user)
 {
     core_reason *reason = user;
     core_plugin plugin;
     char why[CORE_PLUGIN_WHY];
     if (!core_plugin_open(path, &plugin, why)) {
-        add_tried(path, why);
-        *reason = says(CORE_REASON_PLUGIN_BROKEN, "%.300s: %s", path, why);
+        note_broken(reason, path, why);
         return false;
     }
     const core_reason lacking = check_needs(plugin.needs);
     if (lacking != CORE_REASON_NONE) {
         core_plugin_close(&plugin);
+        add_tried(path, state.text);
         *reason = lacking;
-        return true;
+        return false;
     }
     if (!core_plugin_start(&plugin, why)) {
+        const core_reason fault = did_not_start(why);
+        if (fault == CORE_REASON_NONE) {
+            note_broken(reason, path, why);
+            return false;
+        }
         add_tried(path, why);
-        *reason = did_not_start(path, why);
-        return *reason != CORE_REASON_PLUGIN_BROKEN;
+        *reason = fault;
+        return true;
     }
-    if (*reason == CORE_REASON_PLUGIN_BROKEN) /* one in an earlier folder */
+    if (*reason != CORE_REASON_PLUGIN_MISSING) /* one in an earlier folder */
         core_log_warn("%.400s; %.300s is taken in its stead", state.text, path);
     (void)snprintf(state.plugin, sizeof state.plugin, "%s", path);
     *reason = CORE_REASON_NONE;

@@ -270,6 +270,8 @@ int fallback_make_folders(void **state)
         "broken",
         "broken/dev",
         "cut",
+        "newer",
+        "pipe",
         "wsl",
         "wsl/dev",
         "wsl/lib",
@@ -283,6 +285,8 @@ int fallback_make_folders(void **state)
     copy("tern_fake_driver.so", "driver/libcuda.so.1");
     copy("tern_fake_driver.so", "other/libtern_cuda.so"); /* a library, but no plugin */
     copy("tern_fake_cuda.so", "other/libcuda.so.1");
+    copy("tern_fake_cuda.so", "newer/libtern_cuda.so");
+    assert_int_equal(mkfifo(file_path("pipe/libtern_cuda.so"), 0600), 0);
     copy_lacking();
     write_text("short/libtern_cuda.so", "");
     write_text("short/libcuda.so.1", "");

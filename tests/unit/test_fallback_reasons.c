@@ -147,6 +147,8 @@ static void test_a_broken_plugin(void **state)
                     "exports no tern_backend_get");
     fallback_expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/lacking\"", "plugin-broken",
                     "libq.so.6: cannot open shared object file");
+    fallback_expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/pipe\"", "plugin-broken",
+                    "it is a pipe and no library");
     fallback_expect(PLUGIN "FAKE_BACKEND=refuse", "plugin-broken", "told to refuse");
     fallback_expect(PLUGIN "FAKE_BACKEND=refuse TERN_PROBE_SECONDS=0", "plugin-broken",
                     "told to refuse");
@@ -161,6 +163,27 @@ static void test_a_broken_plugin_before_another(void **state)
     fallback_read("passed.txt", fallback_said);
     assert_non_null(strstr(fallback_said, "/short/libtern_cuda.so: "));
     assert_non_null(strstr(fallback_said, "libtern_cuda.so is taken in its stead"));
+}
+
+/* One for a newer CUDA than the driver's is no reason to do without another. */
+static void test_a_plugin_for_another_driver_before_one_for_this(void **state)
+{
+    (void)state;
+#define NEWER PLUGIN "FAKE_VERSION=12080 TERN_PLUGIN_PATH=\"$PWD/newer"
+    fallback_expect_usable(NEWER ":$PWD/plugin\" TERN_LOG_FILE=newer.txt");
+    fallback_read("newer.txt", fallback_said);
+    assert_non_null(strstr(fallback_said, "this plugin needs one for CUDA 13.0; "));
+    assert_non_null(strstr(fallback_said, "/plugin/libtern_cuda.so is taken in its stead"));
+    fallback_expect_usable(NEWER ":$PWD/plugin\" TERN_PROBE_SECONDS=0");
+    fallback_expect(NEWER "\"", "driver-too-old", "needs one for CUDA 13.0");
+    fallback_expect(NEWER ":$PWD/short\"", "driver-too-old", "needs one for CUDA 13.0");
+    fallback_expect_usable(PLUGIN "FAKE_VERSION=13000 TERN_PLUGIN_PATH=\"$PWD/newer\"");
+}
+
+static void test_a_plugin_that_does_not_say_what_it_needs(void **state)
+{
+    (void)state;
+    fallback_expect_usable(PLUGIN "FAKE_NEEDS=none FAKE_VERSION=11080");
 }
 
 static void test_no_driver_library(void **state)
@@ -387,6 +410,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_plugin),
         cmocka_unit_test(test_a_broken_plugin),
         cmocka_unit_test(test_a_broken_plugin_before_another),
+        cmocka_unit_test(test_a_plugin_for_another_driver_before_one_for_this),
+        cmocka_unit_test(test_a_plugin_that_does_not_say_what_it_needs),
         cmocka_unit_test(test_no_driver_library),
         cmocka_unit_test(test_an_old_driver),
         cmocka_unit_test(test_no_device_node),

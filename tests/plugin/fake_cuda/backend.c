@@ -1,8 +1,9 @@
 /* A CUDA plugin with two devices whose memory is the heap. It needs CUDA 12 and has code for 8.0 and 9.0;
- * FAKE_PTX=13000 makes it name PTX for 7.5 and for drivers from that on, too. FAKE_BACKEND=refuse: it brings nothing,
+ * in a folder "newer" it needs CUDA 13, and FAKE_NEEDS=none makes it say nothing of that. FAKE_PTX=13000 makes it name PTX for 7.5 and for drivers from that on, too. FAKE_BACKEND=refuse: it brings nothing,
  * and "cudaErrorNoDevice (100): ..." the same in these words. FAKE_FREE is what device 0 has free, device 1 has twice
  * that; FAKE_DEVICE=75: their capability. FAKE_SAYS: what its start logs. FAKE_PAUSE: a file that its start makes, and
  * then waits until it is removed; so does it as a libtern_blas.so, which it is not. */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,11 @@ const tern_backend_needs *tern_backend_needs_get(void)
         .size = sizeof needs, .driver_version = 12000, .code_count = 2, .code = code
     };
     const char *ptx = getenv("FAKE_PTX"); /* the driver that it is for */
+    Dl_info own;
+    if (getenv("FAKE_NEEDS") != NULL)
+        return NULL;
+    if (dladdr(code, &own) != 0 && strstr(own.dli_fname, "/newer/") != NULL)
+        needs.driver_version = 13000;
     if (ptx != NULL) {
         needs.ptx = 75;
         needs.ptx_driver_version = atoi(ptx);
