@@ -84,6 +84,16 @@ if grep -q OPENBLAS_CORETYPE output; then wrong "a variable that nobody set:"; f
 expect 0 "CUDA_VISIBLE_DEVICES" env CUDA_VISIBLE_DEVICES= "$tern" env
 expect 0 "some/lib: relative folders are not searched" \
     env TERN_PLUGIN_PATH=some/lib TERN_SIM_DEVICES= CUDA_VISIBLE_DEVICES=0 "$tern" env
+mkdir plugins
+ln -s nowhere plugins/libtern_cuda.so
+expect 0 "plugins: has a link to nothing of that name" \
+    env TERN_PLUGIN_PATH="$work/plugins" CUDA_VISIBLE_DEVICES=0 "$tern" env
+ln -sf libtern_cuda.so plugins/libtern_cuda.so
+expect 0 "plugins: cannot be looked into: Too many levels" \
+    env TERN_PLUGIN_PATH="$work/plugins" CUDA_VISIBLE_DEVICES=0 "$tern" env
+own=$(env -u OMP_NUM_THREADS "$tern" devices | grep -o '[0-9]* threads')
+expect 0 ", $own in use" env OMP_NUM_THREADS=99999999999 "$tern" devices
+expect 0 ", 3 threads in use" env OMP_NUM_THREADS=3,2 "$tern" devices
 expect 0 "CUDA_VISIBLE_DEVICES 0;1" env CUDA_VISIBLE_DEVICES="0;1" "$tern" env
 expect 0 "CUBLAS_WORKSPACE_CONFIG :8:2" \
     env CUBLAS_WORKSPACE_CONFIG=:8:2 CUDA_VISIBLE_DEVICES= "$tern" env
@@ -97,7 +107,9 @@ for name in NVIDIA_API_KEY TERN_HUB_TOKEN CUDA_SECRET NVIDIA_PASSWORD; do
     expect 0 "$name" env $name=nvapi-1234 CUDA_VISIBLE_DEVICES= "$tern" env --json
     if grep -qF nvapi-1234 output || ! grep -qF '(set)' output; then wrong "what $name holds is shown:"; fi
 done
-expect 2 "no option of this command" "$tern" env --yaml
+expect 2 "'--yaml' is no option of this command" "$tern" env --yaml
+expect 2 "'x' is no option of this command" "$tern" devices x --json
+expect 2 "'x' is no option of this command" "$tern" devices --json x
 mkdir logs
 expect 0 "TERN_LOG_FILE=logs cannot be opened, there is no log: " \
     env TERN_LOG_FILE=logs "$tern" env
@@ -114,6 +126,10 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
     expect 0 "0 % busy, memory 0 %, 20 degrees, 1000 MHz" env TERN_SIM_DEVICES=1 "$tern" devices
     expect 0 "memory_utilization_percent 0" env TERN_SIM_DEVICES=1 "$tern" env
     expect 0 '"utilization_percent":	0' env TERN_SIM_DEVICES=1 "$tern" devices --json
+    expect 0 "0 % busy, memory 0 %, 1000 MHz" \
+        env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=nvmlDeviceGetTemperature@1=3 "$tern" devices
+    expect 0 "         20 degrees, 1000 MHz" \
+        env TERN_SIM_DEVICES=1 TERN_SIM_FAIL=nvmlDeviceGetUtilizationRates@1=3 "$tern" devices
     env TERN_SIM_DEVICES=1 TERN_SIM_ABSENT=nvidia-ml "$tern" devices >output
     if grep -q busy output; then wrong "utilisation without NVML:"; fi
     for setting in MEMORY=x FAIL=cudaMalloc RACES=0 CAPABILITY=99.9 PROCESSES=x ORDER=random:x; do

@@ -79,6 +79,8 @@ report 1 'in.json: neither an object nor an array' '3'
 report 1 "no array 'segments': this is not a memory snapshot" '{"a":1}'
 report 1 'breaks off after 13 bytes: a truncated file?' '{"segments":['
 report 1 'breaks off after 24 bytes' '{"segments":[{"device":"'
+report 1 "not JSON at line 1, column 16: '}'" '{"segments":[],}'
+report 1 'breaks off after 22 bytes' '{"segments":[{"a":["]}'
 report 1 "not JSON at line 1, column 1: 'root:x:0:0:" 'root:x:0:0:root:/root:/bin/bash
 '
 report 1 'not JSON at line 2, column 12' '{"segments":
@@ -160,6 +162,18 @@ page 'empty_cache returns</dt><dd>40.0 MiB</dd><p>in 1 segments: all of it, or f
 report 0 'from 1 segments, 4 blocks' "[{\"page_size\":2097152,$expandable}]"
 page 'empty_cache returns</dt><dd>50.0 MiB</dd>' 'Free in pieces</td><td class="n" title="0 bytes">'
 report 1 'segments[0].page_size is 0' "[{\"page_size\":0,$expandable}]"
+
+# What is let go and not yet free serves no request: 1000 bytes of the 1024 here, until after the second.
+waiting="\"segments\":[{$segment,\"blocks\":[{\"size\":1024,\"requested_size\":1000,\"state\":\"active_awaiting_free\"}]}]"
+oom='{"action":"oom","size":900,"stream":0,"device_free":-1,"frames":[]}'
+report 0 '1 events' "{$waiting,\"device_traces\":[[$oom]]}"
+page 'The sites below say what held it.' '[4096,1024,1000,2,1,'
+waited='{"action":"free_completed","addr":4096,"size":1024,"stream":0,"frames":[]}'
+free="\"segments\":[{$segment,\"blocks\":[{\"size\":1024,\"state\":\"inactive\"}]}]"
+report 0 '2 events' "{$free,\"device_traces\":[[$waited,$oom]]}"
+page 'The cache held that much, in pieces'
+report 0 '2 events' "{$free,\"device_traces\":[[$oom,$waited]]}"
+page 'The sites below say what held it.'
 
 # -1: the device did not say what it had free, so the page does not either.
 report 0 '1 events' '{"segments":[],"device_traces":[[

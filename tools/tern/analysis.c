@@ -13,6 +13,14 @@ static int64_t allocated_delta(const snapshot_event *e)
     return e->action == SNAPSHOT_FREE_REQUESTED ? -e->size : 0;
 }
 
+/* Let go, and not yet free. */
+static int64_t pending_delta(const snapshot_event *e)
+{
+    if (e->action == SNAPSHOT_FREE_REQUESTED)
+        return e->size;
+    return e->action == SNAPSHOT_FREE_COMPLETED ? -e->size : 0;
+}
+
 static int64_t reserved_delta(const snapshot_event *e)
 {
     switch (e->action) {
@@ -96,25 +104,31 @@ static void make_totals(const snapshot *s, analysis *a)
 /* ---- the course of memory --------------------------------------------------------------------- */
 
 typedef struct course {
-    int64_t allocated, reserved;
+    int64_t allocated, reserved, pending;
 } course;
 
 static void step(course *c, const snapshot_event *e)
 {
     c->allocated += allocated_delta(e);
     c->reserved += reserved_delta(e);
+    c->pending += pending_delta(e);
 }
 
-/* What was allocated and reserved before the first event; not under 0, whatever a file says. */
+static int64_t not_negative(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
+/* What was allocated, reserved and pending before the first event; not under 0, whatever a file says. */
 static course course_start(const snapshot_device *d, const analysis *a)
 {
-    course sum = { 0, 0 };
+    course sum = { 0 };
     for (int64_t i = 0; i < d->event_count; i++)
         step(&sum, &d->events[i]);
     const int64_t allocated = a->counts_requested ? a->now.requested : a->now.allocated;
-    const course start = { allocated - sum.allocated, a->now.reserved - sum.reserved };
-    return (course){ start.allocated > 0 ? start.allocated : 0,
-                     start.reserved > 0 ? start.reserved : 0 };
+    return (course){ .allocated = not_negative(allocated - sum.allocated),
+                     .reserved = not_negative(a->now.reserved - sum.reserved),
+                     .pending = not_negative(a->now.pending - sum.pending) };
 }
 
 /* Allocators round to 512 bytes, so that any other size is one that was asked for. */
@@ -178,8 +192,8 @@ static void add_to_bucket(analysis *a, const snapshot_device *d, int64_t event, 
     if (e->action == SNAPSHOT_ALLOC && (b->largest < 0 || e->size > d->events[b->largest].size))
         b->largest = event;
     if (e->action == SNAPSHOT_OOM && a->oom_count++ < ANALYSIS_OOMS)
-        a->ooms[a->oom_count - 1] =
-            (analysis_oom){ event, a->bucket_count - 1, c.allocated, c.reserved };
+        a->ooms[a->oom_count - 1] = (analysis_oom){ event, a->bucket_count - 1, c.allocated,
+                                                    c.reserved, not_negative(c.pending) };
     note_peaks(a, event, c);
 }
 

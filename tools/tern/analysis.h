@@ -32,7 +32,7 @@ typedef struct analysis_site {
 
 typedef struct analysis_oom {
     int64_t event, bucket;
-    int64_t allocated, reserved; /* when it happened */
+    int64_t allocated, reserved, pending; /* when it happened */
 } analysis_oom;
 
 typedef struct analysis {

@@ -18,10 +18,12 @@ static int wants_json(const char *name, int argc, char **argv)
 {
     if (argc < 2)
         return 0;
-    if (argc == 2 && strcmp(argv[1], "--json") == 0)
-        return 1;
-    (void)command_usage(name, "'%s' is no option of this command", argv[argc - 1]);
-    return -1;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--json") != 0) {
+            (void)command_usage(name, "'%s' is no option of this command", argv[i]);
+            return -1;
+        }
+    return 1;
 }
 
 /* What is no UTF-8 in a variable or a path becomes U+FFFD. */
@@ -68,6 +70,26 @@ static void put_cpu(const cJSON *d)
            string_of(d, "blas"), string_of(d, "dnn"));
 }
 
+/* Each that the driver tells; it may refuse any of them. */
+static void put_use(const cJSON *d)
+{
+    static const struct {
+        const char *key, *before, *after;
+    } parts[] = { { "utilization_percent", "", " % busy" },
+                  { "memory_utilization_percent", "memory ", " %" },
+                  { "temperature_celsius", "", " degrees" },
+                  { "clock_mhz", "", " MHz" } };
+    const char *between = "         ";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const double number = number_of(d, parts[i].key);
+        if (number < 0)
+            continue;
+        printf("%s%s%.0f%s", between, parts[i].before, number, parts[i].after);
+        between = ", ";
+    }
+    printf("%s", between[0] == ',' ? "\n" : "");
+}
+
 static void put_device(const cJSON *d)
 {
     char free[TEXT_SIZE_BYTES], total[TEXT_SIZE_BYTES];
@@ -90,10 +112,7 @@ static void put_device(const cJSON *d)
         puts("");
     if (string_of(d, "libraries") != NULL)
         printf("         %s\n", string_of(d, "libraries"));
-    if (number_of(d, "utilization_percent") >= 0)
-        printf("         %.0f %% busy, memory %.0f %%, %.0f degrees, %.0f MHz\n",
-               number_of(d, "utilization_percent"), number_of(d, "memory_utilization_percent"),
-               number_of(d, "temperature_celsius"), number_of(d, "clock_mhz"));
+    put_use(d);
     if (number_of(d, "processors") >= 0)
         put_cpu(d);
 }

@@ -32,7 +32,7 @@ static void add_to_piece(piece *run, const snapshot_block *b, uint64_t segment)
     if (run->blocks == 0)
         run->offset = (int64_t)(b->address - segment);
     run->size = (int64_t)(b->address - segment) + b->size - run->offset;
-    run->requested += b->state == SNAPSHOT_ACTIVE ? b->requested : 0;
+    run->requested += b->state != SNAPSHOT_INACTIVE ? b->requested : 0;
     run->of_state[b->state] += b->size;
     run->blocks++;
     if (run->largest == NULL || b->size > run->largest->size)

@@ -62,7 +62,7 @@ static void oom_finding(page *p, const analysis *a, const analysis_oom *oom)
     if (e->address > 0 && e->address < 1ull << 53)
         used += snprintf(words + used, sizeof words - (size_t)used, "; the device had %s free",
                          text_size((int64_t)e->address, size[3]));
-    const bool fits = oom->reserved - oom->allocated >= e->size;
+    const bool fits = oom->reserved - oom->allocated - oom->pending >= e->size;
     snprintf(words + used, sizeof words - (size_t)used, "%s",
              fits ? ". The cache held that much, in pieces: expandable_segments:True or a "
                     "max_split_size_mb keeps large blocks whole."

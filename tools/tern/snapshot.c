@@ -333,17 +333,25 @@ static bool read_traces(reader *r, const cJSON *traces)
 
 /* ---- documents -------------------------------------------------------------------------------- */
 
-/* A document that is cut begins as one and ends in something else than a bracket, or the parser stops at
- * its end. */
-static bool is_cut(const char *text, const char *end, const char *at)
+/* A document that is cut begins as one, and at its end a bracket or a string is open. */
+static bool is_cut(const char *text, const char *end)
 {
+    int64_t depth = 0;
+    bool in_string = false;
     while (text < end && strchr(" \t\r\n", *text) != NULL)
         text++;
-    if (text < end && *text != '{' && *text != '[')
+    const bool is_empty = text == end;
+    if (!is_empty && *text != '{' && *text != '[')
         return false;
-    while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
-        end--;
-    return end == text || at >= end - 1 || (end[-1] != '}' && end[-1] != ']');
+    for (; text < end; text++) {
+        if (*text == '"')
+            in_string = !in_string;
+        else if (in_string)
+            text += *text == '\\' && text + 1 < end;
+        else
+            depth += (*text == '{' || *text == '[') - (*text == '}' || *text == ']');
+    }
+    return is_empty || in_string || depth > 0;
 }
 
 /* Of `at` in the text: "line 3, column 7". */
@@ -361,7 +369,7 @@ static const char *place_of(const char *text, const char *at, char place[64])
 static void not_json(const char *text, int64_t bytes, const char *at, char *error)
 {
     char place[64];
-    if (is_cut(text, text + bytes, at)) {
+    if (is_cut(text, text + bytes)) {
         snprintf(error, SNAPSHOT_ERROR_BYTES,
                  "the JSON breaks off after %lld bytes: a truncated file?", (long long)bytes);
         return;
