@@ -1,4 +1,6 @@
 /* Ops of a user's own: a forward made of other ops (or kernels of their own), and a backward. */
+#include <stdio.h>
+
 #include "autograd/node.h"
 #include "core/autocast.h"
 
@@ -13,6 +15,17 @@ void *autograd_no_answer(const tern_op_ctx *ctx, const char *what)
             self, self->site, TERN_ERR_STATE, what,
             "only a backward function may ask: in forward nothing is saved yet, and there is no "
             "gradient");
+    return NULL;
+}
+
+void *autograd_no_such_saved(const tern_op_ctx *ctx, const char *who, int i, int count)
+{
+    const core_node *node = ctx->node;
+    char saved[16] = "none";
+    if (count > 0)
+        (void)snprintf(saved, sizeof saved, "%d", count);
+    core_error(ctx->self, node->site, TERN_ERR_ARGUMENT, node->op->name,
+               "backward asks for saved tensor %d; %s %s", i, who, saved);
     return NULL;
 }
 
@@ -157,13 +170,14 @@ static tern_tensor *apply_forward(core_call *call)
 tern_tensor *autograd_saved_of_row(tern_op_ctx *ctx, int i)
 {
     const tern_op *op = ctx->node->op;
+    int count = 0;
     for (int k = 0; k < CORE_MAX_INPUTS; k++)
-        if ((op->save & B(k)) && i-- == 0)
+        if ((op->save & B(k)) && count++ == i)
             return core_saved_in(ctx, k);
     for (int k = 0; k < CORE_MAX_OUTPUTS; k++)
-        if ((op->save_out & B(k)) && i-- == 0)
+        if ((op->save_out & B(k)) && count++ == i)
             return core_saved_out(ctx, k);
-    return NULL;
+    return autograd_no_such_saved(ctx, "the row saves", i, count);
 }
 
 /* ---- rules --------------------------------------------------------------------------------------- */
@@ -210,12 +224,19 @@ static bool check_written(core_call *call, int i)
                      core_operand_name(call->op, i, name));
 }
 
-/* What the dispatcher takes for granted of the library's rows. */
+/* What the dispatcher takes for granted of the library's rows, and what a forward does itself. */
 static bool check_row(core_call *call)
 {
     const tern_op *op = call->op;
     const char *problem = NULL;
-    if (op->rule == NULL)
+    const int of_rules = op->save | op->save_out | op->save_cross | op->mutates | op->layout;
+    if (op->forward != NULL && (of_rules != 0 || op->outputs > 1))
+        problem =
+            "save, save_out, save_cross, mutates, layout and outputs are for ops with a rule: "
+            "a forward calls tern_save, and has one result";
+    else if (op->forward != NULL)
+        return true;
+    else if (op->rule == NULL)
         problem = "the op has neither forward nor rule";
     else if (call->n_in == 0 || call->in[0] == NULL)
         problem = "an op with kernels needs its first input: it runs where that lies";
@@ -243,7 +264,7 @@ static bool check(core_call *call, tern_tensor *const *in)
         if (in[i] != NULL && call->self->grad_mode && !core_tape_refresh(call->self, in[i]))
             return false;
     }
-    return call->op->forward != NULL || check_row(call);
+    return check_row(call);
 }
 
 /* An op with a rule, inside the call's own site. */

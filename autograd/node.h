@@ -82,7 +82,10 @@ struct tern_op_ctx {
 /* Records the error of a question that the context, or none, cannot answer; NULL. */
 void *autograd_no_answer(const tern_op_ctx *ctx, const char *what);
 
-/* The i-th of what an op with a rule saves, inputs before outputs; NULL past the last. */
+/* Records the error of a backward function that asks for the i-th of `count`; NULL. */
+void *autograd_no_such_saved(const tern_op_ctx *ctx, const char *who, int i, int count);
+
+/* The i-th of what an op with a rule saves, inputs before outputs; an error past the last. */
 tern_tensor *autograd_saved_of_row(tern_op_ctx *ctx, int i);
 
 /* i takes the places of the bits that are set, lowest first. */

@@ -448,12 +448,13 @@ tern_tensor *tern_saved(tern_op_ctx *ctx, int i)
     const core_node *node = ctx->node;
     if (node->op->forward == NULL)
         return autograd_saved_of_row(ctx, i);
+    int count = 0;
     for (int k = 0; k < node->n_saved; k++)
-        if (node->saved[k].place == SAVED_USER + i) {
+        if (node->saved[k].place != SAVED_AUTOCAST && count++ == i) {
             tern_tensor *t = checked(ctx, &node->saved[k]);
             return node->saved[k].edge == EDGE_OUTPUT ? led_back(ctx, 0, t) : t;
         }
-    return NULL;
+    return autograd_no_such_saved(ctx, "forward saved", i, count);
 }
 
 const tern_view *core_input_view(const tern_op_ctx *ctx, int i)

@@ -110,7 +110,8 @@ TERN_API tern_status_t tern_add_accumulated_hook_at(tern_site_t site, tern_tenso
 typedef struct tern_op_ctx tern_op_ctx; /* NULL is an error, as is a question that forward cannot answer */
 TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only; retains t */
 /* Backward: the i-th that tern_save was given, of an op with a rule the i-th that `save` and then `save_out`
- * name; borrowed. In grad mode inputs and the result have their history. */
+ * name; borrowed. In grad mode inputs and the result have their history. An error where nothing was saved there;
+ * NULL for what was not given, or is not needed (`save_cross`). */
 TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i);
 TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input); /* is grad_in[input] wanted? */
 /* The attribute struct given to tern_apply or to the op's call. */
@@ -149,7 +150,7 @@ enum {
 struct tern_op {
     const char *name;
     uint8_t inputs;  /* how many, at most 8 */
-    uint8_t outputs; /* 0 means 1, 255 none (it only writes inputs) */
+    uint8_t outputs; /* with a rule; 0 means 1, 255 none (it only writes inputs). A forward has one */
     /* Runs the op in terms of other ops, grad mode off. Returns output 0. */
     tern_tensor *(*forward)(tern_op_ctx *ctx, tern_tensor **in);
     /* Sets grad_in[i] for each wanted input, on the input's device and in its shape, or in one that the input
@@ -161,6 +162,7 @@ struct tern_op {
     bool is_view;     /* output 0 shares input 0's storage: no kernel runs; the library's rows alone */
     uint16_t attr_size;
     uint8_t optional; /* bit i: input i may be NULL, but the first of an op with a rule */
+    /* Up to `layout` of ops with a rule only; a forward saves by tern_save. */
     uint8_t mutates;  /* bit i: the kernel writes input i, which has to fit `layout` */
     uint8_t save;     /* bit i: input i is saved for backward */
     uint8_t save_out; /* bit i: output i is saved, after the inputs */

@@ -152,6 +152,28 @@ static void test_rows_that_contradict_themselves_are_refused(void **state)
     refuse(&writes, turned, "mine: input 0 is written and has to be contiguous");
 }
 
+static void asks_for_too_much(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_saved(ctx, 2));
+}
+
+static void test_what_the_row_does_not_save_is_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_op op = { "mine",
+                   .inputs = 1,
+                   .save = 1,
+                   .save_out = 1,
+                   .rule = one_output,
+                   .backward = asks_for_too_much,
+                   .dtypes = 1U << TERN_F32 };
+    op.kernels[TERN_KIND_CPU] = leaves_as_it_is;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    tern_backward(tern_sum(tern_apply(&op, x)));
+    assert_error(TERN_ERR_ARGUMENT, "mine: backward asks for saved tensor 2; the row saves 2");
+}
+
 static int64_t seen[2];
 static tern_status_t sees_attr(const tern_call *call)
 {
@@ -218,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_what_rules_answer_is_checked),
         cmocka_unit_test(test_rows_that_contradict_themselves_are_refused),
+        cmocka_unit_test(test_what_the_row_does_not_save_is_named),
         cmocka_unit_test(test_attributes_that_are_not_given_are_zeros),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,6 +182,62 @@ static void test_contexts_that_have_no_answer(void **state)
     }
 }
 
+static tern_tensor *saving_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    for (int i = 0; i < *(const int *)tern_op_attr(ctx); i++)
+        tern_save(ctx, in[0]);
+    return tern_exp(in[0]);
+}
+static void asking_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_saved(ctx, *(const int *)tern_op_attr(ctx)));
+}
+static void asking_before_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    grad_in[0] = tern_mul(grad, tern_saved(ctx, -1));
+}
+
+static void test_what_was_not_saved_is_named(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "asks: backward asks for saved tensor 0; forward saved none",
+        "asks: backward asks for saved tensor 1; forward saved 1",
+        "asks: backward asks for saved tensor -1; forward saved 1",
+    };
+    for (int i = 0; i < 6; i++) {
+        TERN_SCOPE;
+        const bool cast = i >= 3; /* the node of a region keeps its setting, too */
+        const tern_op op = { "asks", .inputs = 1, .forward = saving_forward,
+                             .backward = i % 3 == 2 ? asking_before_backward : asking_backward,
+                             .attr_size = sizeof(int) };
+        const int count = i % 3 > 0;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        tern_autocast_region region = tern_autocast_begin(TERN_CPU, TERN_BF16, .disabled = !cast);
+        tern_tensor *y = tern_apply_at(TERN_HERE, &op, &x, &count);
+        tern_autocast_end(&region);
+        tern_backward(tern_sum(y));
+        assert_error(TERN_ERR_ARGUMENT, texts[i % 3]);
+        assert_null(tern_grad_of(x));
+    }
+}
+
+static void test_members_for_rules_are_refused_beside_a_forward(void **state)
+{
+    (void)state;
+    const tern_op rows[] = { { .save = 1 },    { .save_out = 1 }, { .save_cross = 1 },
+                             { .mutates = 1 }, { .layout = 1 },   { .outputs = 2 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        TERN_SCOPE;
+        tern_op op = rows[i];
+        op.name = "own";
+        op.inputs = 1;
+        op.forward = same_forward;
+        assert_null(tern_apply(&op, leaf(1)));
+        assert_error(TERN_ERR_ARGUMENT, "own: save, save_out, save_cross, mutates, layout and");
+    }
+}
+
 /* ---- what a forward's scopes own ------------------------------------------------------------------- */
 
 static tern_tensor *scoped_forward(tern_op_ctx *ctx, tern_tensor **in)
@@ -253,6 +309,8 @@ int main(void)
         TEST(test_what_the_input_does_not_expand_to_is_an_error),
         TEST(test_the_largest_node_is_checked),
         TEST(test_contexts_that_have_no_answer),
+        TEST(test_what_was_not_saved_is_named),
+        TEST(test_members_for_rules_are_refused_beside_a_forward),
         TEST(test_what_is_saved_outlives_the_forwards_scope),
         TEST(test_a_result_of_an_outer_scope_stays_its_own),
     };
