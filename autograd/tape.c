@@ -336,10 +336,13 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
 {
     const tern_tensor *t = saved->tensor;
     const int place = saved->place;
-    char shape[160], name[CORE_OPERAND_BYTES],
-        times[64] = "or given other memory (module_to, ema_swap)";
+    const tern_tensor *owner = t->base != NULL ? t->base : t;
+    char shape[160], name[CORE_OPERAND_BYTES], times[64] = "once";
     const bool replaced = t->node == NULL && t->rebases > 0; /* once, perhaps before that */
-    if (!replaced)
+    const bool trained = owner->node == NULL && owner->requires_grad; /* written in no_grad alone */
+    if (replaced)
+        (void)snprintf(times, sizeof times, "or given other memory (module_to, ema_swap)");
+    else if (now - saved->version != 1)
         (void)snprintf(times, sizeof times, "%u times", now - saved->version);
     if (place < SAVED_OUTPUT)
         core_operand_name(ctx->node->op, place, name);
@@ -352,8 +355,10 @@ static __attribute__((noinline, cold)) tern_tensor *changed_since(tern_op_ctx *c
                "  try %s",
                name, tern_dtype_name((tern_dtype_t)t->view.dtype),
                core_shape_text(t->view.ndim, t->view.shape, shape, sizeof shape), times,
-               replaced ? "that before forward, or after backward"
-                        : "the form of that change that makes a new tensor, or change a clone");
+               replaced || trained
+                   ? "that change (an optimizer's step, a load, a move) before that forward, or "
+                     "after this backward"
+                   : "the form of that change that makes a new tensor, or change a clone");
     return NULL;
 }
 

@@ -79,7 +79,8 @@ static void test_a_swap_before_backward_is_noticed(void **unused)
     tern_backward(y, .retain_graph = true);
     assert_error(TERN_ERR_GRAD,
                  "mul: b (f32 [3]), which backward needs, was changed in place or given "
-                 "other memory (module_to, ema_swap) after it was saved\n");
+                 "other memory (module_to, ema_swap) after it was saved\n"
+                 "  try that change (an optimizer's step, a load, a move) before that forward");
     tern_ema_swap(ema); /* as where PyTorch copies there and back */
     tern_backward(y);
     assert_error(TERN_ERR_GRAD, "or given other memory");

@@ -240,8 +240,33 @@ static void test_gradients_are_shown_beside_what_they_are_of(void **state)
     tern_tensor *y = tern_mul(x, x), *loss = tern_sum(tern_mul(y, ONES(3)));
     tern_tensor *z = tern_sum(tern_mul(y, y));
     tern_add_(y, 1);
-    SAYS(tern_backward(z), "mul: b (f32 [3]), which backward needs, was changed in place", "try");
+    SAYS(tern_backward(z), "mul: b (f32 [3]), which backward needs, was changed in place once",
+         "try the form of that change that makes a new tensor");
     assert_non_null(loss);
+}
+
+/* The weight itself, a view of it, and the weights that a recurrent layer keeps. */
+static void test_a_step_between_forward_and_backward_is_told_where_it_belongs(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *nets[2] = { tern_linear_layer(3, 3), tern_gru_layer(3, 3) };
+    tern_tensor *w = tern_module_tensor(nets[0], "weight"), *x = tern_ones(TERN_SHAPE(2, 3));
+    tern_optimizer *opt = tern_sgd(tern_parameters(nets[0]), .lr = 0.1);
+    tern_add_group(opt, tern_parameters(nets[1]));
+    x = tern_set_requires_grad(x, true);
+    tern_tensor *results[] = { tern_forward(nets[0], x), tern_matmul(x, tern_transpose(w, 0, 1)),
+                               tern_forward(nets[1], tern_unsqueeze(x, 0)) };
+    tern_backward(
+        tern_sum(tern_add(tern_forward(nets[0], x), tern_forward(nets[1], tern_unsqueeze(x, 0)))));
+    tern_step(opt);
+    for (int i = 0; i < 3; i++)
+        SAYS(tern_backward(tern_sum(results[i])), "which backward needs, was changed in place once",
+             "try that change (an optimizer's step, a load, a move) before that forward, or after "
+             "this backward");
+    tern_optimizer_free(opt);
+    tern_module_free(nets[0]);
+    tern_module_free(nets[1]);
 }
 
 static tern_tensor *pass(tern_module *self, tern_tensor *x)
@@ -302,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_what_is_too_large_names_its_call),
         cmocka_unit_test(test_errors_are_of_what_was_given),
         cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
+        cmocka_unit_test(test_a_step_between_forward_and_backward_is_told_where_it_belongs),
         cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
