@@ -16,7 +16,24 @@ typedef struct lookup {
 
 /* ---- reading the list -------------------------------------------------------------------------- */
 
-/* A mask of dimensions d, d + 1, ... becomes numbers for each. */
+/* The error shows the operand, which is no input of the call: the row's second. */
+static bool elsewhere(const core_call *call, tern_op_id row, tern_tensor *t)
+{
+    core_call shown = *call;
+    shown.op = &core_op_table[row];
+    shown.n_in = 2;
+    shown.in[1] = t;
+    return core_mixed_devices(&shown);
+}
+
+/* As in PyTorch the CPU's indices come to a device's x; others lie where x does. */
+static bool may_come(const tern_view *x, const tern_tensor *index)
+{
+    return index->view.dev.kind == TERN_KIND_CPU || tern_dev_equal(index->view.dev, x->dev);
+}
+
+/* A mask of dimensions d, d + 1, ... becomes numbers for each, where the mask is: the host waits for no device
+ * to count its own. */
 static bool take_mask(core_call *call, const tern_view *x, tern_tensor *mask, int d, lookup *l)
 {
     char whole[160], part[160];
@@ -29,27 +46,17 @@ static bool take_mask(core_call *call, const tern_view *x, tern_tensor *mask, in
                          "a mask of shape %s for dimension %d and on of %s",
                          core_shape_text(m->ndim, m->shape, part, sizeof part), d,
                          core_shape_text(x->ndim, x->shape, whole, sizeof whole));
-    tern_tensor *where = tern_nonzero(mask);
+    tern_tensor *where = tern_to(tern_nonzero(mask), x->dev);
     for (int k = 0; where != NULL && k < m->ndim; k++)
         l->index[d + k] = tern_select(where, 1, k);
     return where != NULL;
 }
 
-/* The error shows the index, which is no input of the call. */
-static bool elsewhere(const core_call *call, tern_tensor *index)
-{
-    core_call shown = *call;
-    shown.op = &core_op_table[TERN_OP_index];
-    shown.n_in = 2;
-    shown.in[1] = index;
-    return core_mixed_devices(&shown);
-}
-
 static bool take_one(core_call *call, const tern_view *x, tern_tensor *index, int *d, lookup *l)
 {
     const tern_dtype_t dtype = tern_dtype(index);
-    if (!tern_dev_equal(index->view.dev, x->dev))
-        return elsewhere(call, index);
+    if (!may_come(x, index))
+        return elsewhere(call, TERN_OP_index, index);
     if (dtype == TERN_BOOL) {
         const int from = *d;
         *d += index->view.ndim;
@@ -62,8 +69,8 @@ static bool take_one(core_call *call, const tern_view *x, tern_tensor *index, in
     if (*d >= x->ndim)
         return core_fail(call, TERN_ERR_INDEX, NULL, "more indices than the %d dimensions of x",
                          x->ndim);
-    l->index[(*d)++] = dtype == TERN_I64 ? index : tern_cast(index, TERN_I64);
-    return true;
+    l->index[(*d)++] = tern_to(index, x->dev, .dtype = TERN_I64);
+    return !tern_failed();
 }
 
 /* In which shape all meet, and how they stand. */
@@ -304,7 +311,13 @@ static tern_tensor *value_tensor(core_call *call, tern_tensor *x, tern_operand v
     else if (t->view.dtype != x->view.dtype)
         core_fail(call, TERN_ERR_DTYPE, "tern_cast on the values", "x is %s and the values are %s",
                   tern_dtype_name(tern_dtype(x)), tern_dtype_name(tern_dtype(t)));
-    return t;
+    else if (tern_dev_equal(t->view.dev, x->view.dev))
+        return t;
+    else if (core_is_host_scalar(t))
+        return tern_to(t, x->view.dev);
+    else
+        elsewhere(call, TERN_OP_index_put, t);
+    return NULL;
 }
 
 /* In a region x and the values may meet in another dtype, but not where x is written. */

@@ -62,7 +62,9 @@ TERN_API tern_tensor *tern_scatter_add_inplace_at(tern_site_t, tern_tensor *x, i
 /* x[i, j, ...] as in PyTorch and NumPy: one tensor of numbers (i64 or i32, from the end where negative) or
  * a mask (bool, of the next dimensions' shape) for each of x's first dimensions, NULL for a whole one. They
  * broadcast; the result has their shape in the place of the dimensions that they number, or in front when
- * those do not stand together. A mask is counted first: on a device the host waits once for each.
+ * those do not stand together. A mask is counted first: on a device the host waits once for each. Indices of
+ * the CPU are copied to a device's x in every call, masks as the numbers that they stand for; a device's
+ * indices for an x elsewhere are an error.
  *   tern_index(x, NULL, i): x[:, i] */
 TERN_API tern_tensor *tern_index_at(tern_site_t, tern_tensor *x, tern_tensor *const *indices,
                                     int64_t count);
@@ -70,7 +72,7 @@ TERN_API tern_tensor *tern_index_at(tern_site_t, tern_tensor *x, tern_tensor *co
     tern_index_at(TERN_HERE, x, TERN_TENSORS_(__VA_ARGS__), TERN_TENSOR_COUNT_(__VA_ARGS__))
 /* x with x[i, j, ...] = values, which broadcast to it, or with `accumulate` += values, each as often as
  * its place is numbered. The form ending in _ writes x. Values have x's dtype, or are a number that fits
- * there.
+ * there, and lie where x does, or are 0-dim and the CPU's.
  *   tern_index_put(x, values, false, i, j) */
 TERN_API tern_tensor *tern_index_put_at(tern_site_t, tern_tensor *x, tern_operand values,
                                         bool accumulate, tern_tensor *const *indices, int64_t count);

@@ -1,7 +1,7 @@
 /* Ops on tensors. Common rules:
  * - operands of elementwise ops broadcast, and meet in a dtype by PyTorch's promotion rules; a plain
  *   number may stand for a tensor and changes only the category (bool < int < float);
- * - all operands lie on one device, but for 0-dim CPU tensors in elementwise ops;
+ * - all operands lie on one device, but for 0-dim CPU tensors in elementwise ops and CPU indices of tern_index;
  * - results are new tensors of the innermost scope on the operands' device; names ending in _ write
  *   their first operand, count as a change of its version, and return it; another operand that lies in the same memory
  *   is read as it was before the call, where PyTorch refuses operands that overlap in part;

@@ -153,6 +153,38 @@ static void test_results_lie_where_the_operands_do(void **state)
     assert_no_error();
 }
 
+static void assert_row(tern_tensor *t, double a, double b, double c)
+{
+    float v[3];
+    assert_true(tern_dev_equal(tern_device(t), dev1));
+    assert_int_equal(tern_read(t, TERN_F32, v, sizeof v), TERN_OK);
+    assert_true(v[0] == a && v[1] == b && v[2] == c);
+}
+
+/* Numbers of both dtypes, masks and 0-dim values; what those need of gradients goes back to the CPU. T043 */
+static void test_indices_of_the_cpu_come_to_a_device(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_arange(0, 3, .dtype = TERN_F32, .device = dev1);
+    tern_tensor *two = tern_full(2, TERN_SHAPE(1), .dtype = TERN_I32);
+    tern_tensor *back = tern_arange(-1, -4, .step = -1), *mask = tern_lt(tern_arange(0, 3), 2);
+    assert_row(tern_index(x, back), 2, 1, 0);
+    assert_row(tern_index(x, tern_expand(two, TERN_SHAPE(3))), 2, 2, 2);
+    assert_row(tern_index_put(x, 7, false, mask), 7, 7, 2);
+    tern_tensor *square = tern_zeros(TERN_SHAPE(3, 3), .device = dev1);
+    tern_index_put_(square, x, false, two, tern_to(back, dev1)); /* one here, one there */
+    assert_row(tern_select(square, 0, 2), 2, 1, 0);
+    tern_tensor *one = tern_ones(TERN_SCALAR_SHAPE, .requires_grad = true);
+    tern_tensor *put = tern_index_put(x, one, true, mask);
+    assert_row(put, 1, 2, 2);
+    assert_int_equal(tern_backward(tern_sum(put)), TERN_OK);
+    assert_true(tern_dev_equal(tern_device(tern_grad_of(one)), TERN_CPU));
+    assert_close(tern_item(tern_grad_of(one)), 2, 0);
+    assert_row(tern_index_put_(tern_clone(x), tern_detach(one), false, two), 0, 1, 1);
+    assert_no_error();
+}
+
 static void test_a_device_without_index_is_the_current_one(void **state) /* T004 D014 */
 {
     (void)state;
@@ -279,6 +311,7 @@ int main(void)
         TEST(test_choosing_a_device_calls_no_driver),
         TEST(test_a_device_guard_restores),
         TEST(test_results_lie_where_the_operands_do),
+        TEST(test_indices_of_the_cpu_come_to_a_device),
         TEST(test_a_device_without_index_is_the_current_one),
         TEST(test_a_default_without_index_follows),
         TEST(test_the_default_device_is_for_factories),

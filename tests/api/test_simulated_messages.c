@@ -34,10 +34,16 @@ static void test_the_operand_to_move_is_named(void **state)
             "try tern_to(indices, TERN_CUDA(0))");
     REFUSED(tern_cross_entropy(ONES(dev0, 2, 3), WHOLE(cpu, 2)), "\n    target    i64",
             "try tern_to(target, TERN_CUDA(0))");
-    REFUSED(tern_index(ONES(dev0, 3), WHOLE(cpu, 2)), "index: operands are on different devices",
+    REFUSED(tern_index(ONES(dev0, 3), WHOLE(dev1, 2)), "index: operands are on different devices",
             "try tern_to(index, TERN_CUDA(0))");
-    REFUSED(tern_index_put(ONES(dev0, 3), 1, false, WHOLE(cpu, 2)),
+    REFUSED(tern_index_put(ONES(dev0, 3), 1, false, WHOLE(dev1, 2)),
             "index_put: ", "try tern_to(index, TERN_CUDA(0))");
+    REFUSED(tern_index(ONES(cpu, 3), WHOLE(dev0, 2)), "index: operands are on different devices",
+            "\n    index     i64  [2]              cuda:0");
+    REFUSED(tern_index_put(ONES(dev0, 3), ONES(cpu, 2), false, WHOLE(dev0, 2)),
+            "index_put: operands are on", "try tern_to(values, TERN_CUDA(0))");
+    REFUSED(tern_index_put_(ONES(dev0, 3), ONES(dev1, 2), false, WHOLE(dev0, 2)),
+            "\n    values    f32  [2]              cuda:1", "try tern_to(values, TERN_CUDA(0))");
     REFUSED(tern_cat(0, ONES(dev0, 2), ONES(dev0, 2), ONES(cpu, 2)),
             "cat: operands are on different", "try tern_to(tensors[2], TERN_CUDA(0))");
     REFUSED(tern_stack(0, ONES(dev0, 2), ONES(dev1, 2)), "\n    tensors[1]  f32",
