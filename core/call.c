@@ -175,17 +175,20 @@ bool core_missing_input(core_call *call, int i)
 bool core_gone_input(core_call *call, int i)
 {
     char name[CORE_OPERAND_BYTES];
-    return core_fail(call, TERN_ERR_ARGUMENT,
-                     "tern_keep or tern_retain where it is made, or a scope that lasts longer",
-                     "%s was released: its scope has ended, or tern_release was called",
-                     core_operand_name(call->op, i, name));
+    return core_fail(
+        call, TERN_ERR_ARGUMENT,
+        "tern_keep or tern_retain where it is made, or a scope that lasts longer",
+        "%s was released: its scope has ended, or tern_release was called, or it was a "
+        "gradient that was cleared",
+        core_operand_name(call->op, i, name));
 }
 
 void core_say_gone(tern_thread *self, tern_site_t site, const char *what, const tern_tensor *t)
 {
     core_error(self, core_site(self, site), TERN_ERR_ARGUMENT, what,
                "the tensor made at %s was released: its scope has ended, or tern_release was "
-               "called\n  try tern_keep or tern_retain where it is made",
+               "called, or it was a gradient that was cleared\n  try tern_keep or tern_retain "
+               "where it is made",
                t->site != NULL ? t->site : "?");
 }
 

@@ -25,8 +25,9 @@ TERN_API tern_tensor *tern_set_requires_grad_at(tern_site_t site, tern_tensor *t
 /* True for a tensor that no recorded op made, whether it requires a gradient or not. */
 TERN_API bool tern_is_leaf(const tern_tensor *t);
 
-/* The gradient of a leaf, borrowed; NULL when there is none. A tensor that is no leaf, such as the copy of one on a
- * device, has none: the error of what is done with that NULL says so. */
+/* The gradient of a leaf, borrowed until it is cleared (tern_zero_grad), set or replaced; NULL when there is none. A
+ * tensor that is no leaf, such as the copy of one on a device, has none: the error of what is done with that NULL says
+ * so. */
 TERN_API tern_tensor *tern_grad_of(tern_tensor *t);
 /* Makes `grad` (same shape, dtype, device; may be a view of a larger buffer; NULL: none) the gradient
  * of a leaf; backward adds into it. */

@@ -42,6 +42,23 @@ static void test_operands_are_named(void **state)
     assert_no_error();
 }
 
+/* Nobody has ended a scope or released it by hand. */
+static void test_a_gradient_ends_where_it_is_cleared(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *w = tern_set_requires_grad(tern_ones(TERN_SHAPE(3)), true);
+    tern_optimizer *opt = tern_sgd(TERN_TENSORS(w), .lr = 0.1);
+    for (int i = 0; i < 2; i++) {
+        tern_backward(tern_sum(w));
+        tern_tensor *gradient = tern_grad_of(w);
+        tern_zero_grad(opt);
+        assert_null(i == 0 ? tern_mul(gradient, 2.0) : tern_clone(gradient));
+        assert_error(TERN_ERR_ARGUMENT, "or it was a gradient that was cleared");
+    }
+    tern_optimizer_free(opt);
+}
+
 /* A sum that is carried through a loop: the commonest form. */
 static void test_what_is_carried_out_of_a_scope(void **state)
 {
@@ -186,6 +203,7 @@ int main(void)
     (void)setenv("TERN_CHECK_RELEASED", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operands_are_named),
+        cmocka_unit_test(test_a_gradient_ends_where_it_is_cleared),
         cmocka_unit_test(test_what_is_carried_out_of_a_scope),
         cmocka_unit_test(test_readers_and_roots),
         cmocka_unit_test(test_a_second_release_is_none),
