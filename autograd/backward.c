@@ -184,6 +184,19 @@ static tern_status_t hand_out(tern_thread *self, tern_site_t site, const tern_gr
     return (tern_status_t)self->error_code;
 }
 
+static void check_input(tern_thread *self, tern_site_t site, tern_tensor *t, int64_t i)
+{
+    if (t == NULL)
+        core_error(self, site, TERN_ERR_GRAD, "grad", "input %lld is NULL", (long long)i);
+    else if (core_is_there(self, site, "grad", t) && core_tape_refresh(self, t) &&
+             !t->requires_grad)
+        core_error(self, site, TERN_ERR_GRAD, "grad",
+                   "input %lld (made at %s) does not require a gradient\n  try "
+                   "tern_set_requires_grad on it before the root is made of it, and no "
+                   "TERN_NO_GRAD around what makes it",
+                   (long long)i, t->site != NULL ? t->site : "?");
+}
+
 tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
 {
     tern_thread *self = core_self();
@@ -201,11 +214,7 @@ tern_status_t tern_grad_at(tern_site_t site, const tern_grad_args *args)
                           (long long)args->count);
     for (int64_t i = 0; i < args->count; i++) {
         captures[i].tensor = args->inputs[i];
-        if (args->inputs[i] != NULL)
-            core_tape_refresh(self, args->inputs[i]);
-        if (args->inputs[i] == NULL || !args->inputs[i]->requires_grad)
-            core_error(self, here, TERN_ERR_GRAD, "grad",
-                       "input %lld is NULL or does not require a gradient", (long long)i);
+        check_input(self, here, args->inputs[i], i);
     }
     const backward_plan plan = { .retain_graph = args->retain_graph || args->create_graph,
                                  .create_graph = args->create_graph,

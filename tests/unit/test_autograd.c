@@ -253,7 +253,10 @@ static void test_a_buffer_written_again_has_the_history_of_before(void **state)
     assert_int_equal(tern_backward(tern_sum(buffer)), TERN_OK);
     tern_copy(buffer, tern_mul(w, w));
     tern_backward(tern_sum(buffer));
-    assert_error(TERN_ERR_GRAD, "backward goes through the graph a second time");
+    assert_error(
+        TERN_ERR_GRAD,
+        "backward goes through the graph a second time, and what it needs was freed by the "
+        "first\n  try .retain_graph = true in the first call, or tern_detach what is carried");
     tern_set_grad(w, NULL);
     for (int step = 0; step < 3; step++) {
         buffer = tern_detach(buffer);
@@ -435,7 +438,14 @@ static void test_hooks_and_gradients_want_the_right_tensors(void **state)
     tern_grad(tern_sum(y), NULL, 1, grads);
     assert_error(TERN_ERR_ARGUMENT, "inputs and out_grads are needed");
     tern_grad(tern_sum(y), (tern_tensor *const[]){ NULL }, 1, grads);
-    assert_error(TERN_ERR_GRAD, "input 0 is NULL or does not require a gradient");
+    assert_error(TERN_ERR_GRAD, "grad: input 0 is NULL");
+    char text[200];
+    (void)snprintf(text, sizeof text,
+                   "input 1 (made at %s:%d) does not require a gradient\n  try "
+                   "tern_set_requires_grad",
+                   __FILE__, __LINE__ + 1);
+    tern_grad(tern_sum(y), ((tern_tensor *const[]){ x, tern_ones(TERN_SHAPE(3)) }), 2, grads);
+    assert_error(TERN_ERR_GRAD, text);
     tern_backward(y, tern_ones(TERN_SHAPE(4)));
     assert_error(TERN_ERR_SHAPE, "the gradient has another shape than the root");
 }
