@@ -46,15 +46,16 @@ static bool check_args(tern_site_t site, const tern_ema_args *args)
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of parameters is empty");
     for (int64_t i = 0; i < args->params.count && !tern_failed(); i++) {
         const tern_tensor *t = args->params.tensors[i];
+        char name[NN_PARAM_BYTES];
+        nn_param_text(args->params, i, name);
         if (!t)
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", (long long)i);
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %s is NULL", name);
         else if (!tern_dtype_is_float(tern_dtype(t)) || !tern_is_leaf(t))
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is %s", (long long)i,
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %s is %s", name,
                          tern_is_leaf(t) ? "not of a float dtype" : "not a leaf");
         for (int64_t j = 0; j < i && !tern_failed(); j++)
             if (args->params.tensors[j] == t)
-                tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is there twice",
-                             (long long)i);
+                tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %s is there twice", name);
     }
     return !tern_failed();
 }

@@ -61,6 +61,9 @@ double nn_option(double given, double fallback);
 void *nn_alloc(tern_site_t site, const char *what, int64_t count, size_t bytes);
 /* A copy of a text; NULL, with an error, without memory. */
 char *nn_copy_text(tern_site_t site, const char *what, const char *text);
+enum { NN_PARAM_BYTES = 160 };
+/* The parameter's name in quotes, or its place where the list has no names, for errors; returns `text`. */
+const char *nn_param_text(tern_tensors_t params, int64_t i, char text[NN_PARAM_BYTES]);
 
 bool nn_same_shape(const tern_tensor *a, const tern_tensor *b);
 

@@ -86,23 +86,24 @@ static bool check_params(tern_site_t site, const char *what, const tern_optimize
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of parameters is empty");
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         const tern_tensor *t = params.tensors[i];
-        const long long place = (long long)i;
+        char name[NN_PARAM_BYTES];
+        nn_param_text(params, i, name);
         if (!t)
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", place);
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %s is NULL", name);
         else if (!tern_dtype_is_float(tern_dtype(t)))
-            tern_fail_at(site, TERN_ERR_DTYPE, what, "parameter %lld is %s, not a float", place,
+            tern_fail_at(site, TERN_ERR_DTYPE, what, "parameter %s is %s, not a float", name,
                          tern_dtype_name(tern_dtype(t)));
         else if (!tern_is_leaf(t))
             tern_fail_at(site, TERN_ERR_GRAD, what,
-                         "parameter %lld, made at %s, is the result of a recorded op, not a leaf\n"
+                         "parameter %s, made at %s, is the result of a recorded op, not a leaf\n"
                          "  try to make it where it shall be, with .device and .requires_grad, or "
                          "tern_set_requires_grad(tern_detach(t), true)",
-                         place, tern_site(t));
+                         name, tern_site(t));
         bool twice = find_param(opt, t) >= 0;
         for (int64_t j = 0; j < i; j++)
             twice |= params.tensors[j] == t;
         if (twice)
-            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is there twice", place);
+            tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %s is there twice", name);
     }
     return !tern_failed();
 }

@@ -46,6 +46,16 @@ char *nn_copy_text(tern_site_t site, const char *what, const char *text)
     return copy;
 }
 
+const char *nn_param_text(tern_tensors_t params, int64_t i, char text[NN_PARAM_BYTES])
+{
+    const char *name = params.names ? params.names[i] : NULL;
+    if (name)
+        (void)snprintf(text, NN_PARAM_BYTES, "'%s'", name);
+    else
+        (void)snprintf(text, NN_PARAM_BYTES, "%lld", (long long)i);
+    return text;
+}
+
 bool nn_same_shape(const tern_tensor *a, const tern_tensor *b)
 {
     bool same = tern_ndim(a) == tern_ndim(b);

@@ -128,6 +128,10 @@ static void test_options_are_checked(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "parameter 0 is NULL");
     assert_null(tern_ema_create(TERN_TENSORS(p, p)));
     assert_error(TERN_ERR_ARGUMENT, "parameter 1 is there twice");
+    tern_tensor *const both[] = { p, p };
+    const char *const names[] = { "head.weight", "tail.weight" };
+    assert_null(tern_ema_create((tern_tensors_t){ both, names, 2 }));
+    assert_error(TERN_ERR_ARGUMENT, "parameter 'tail.weight' is there twice");
     assert_null(tern_ema_create(TERN_TENSORS(tern_mul(p, 2.0))));
     assert_error(TERN_ERR_ARGUMENT, "parameter 0 is not a leaf");
     assert_null(tern_ema_create(TERN_TENSORS(tern_arange(.end = 3))));

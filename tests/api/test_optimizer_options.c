@@ -44,6 +44,9 @@ static void test_options_and_parameters_are_checked(void **unused)
     tern_optimizer *opt = tern_sgd(TERN_TENSORS(p));
     tern_add_group(opt, TERN_TENSORS(p));
     assert_error(TERN_ERR_ARGUMENT, "add_group: parameter 0 is there twice");
+    const char *const names[] = { "0.weight" };
+    tern_add_group(opt, (tern_tensors_t){ &p, names, 1 });
+    assert_error(TERN_ERR_ARGUMENT, "add_group: parameter '0.weight' is there twice");
     tern_add_group(opt, TERN_TENSORS(tern_ones_like(p)), .weight_decay = -1);
     assert_error(TERN_ERR_ARGUMENT, "add_group: weight_decay = -1");
     tern_set_lr(opt, 1, 0.1);
