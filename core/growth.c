@@ -203,7 +203,8 @@ static void add_advice(core_text *text, const tern_growth_t *sum)
                             "without TERN_SCOPE in the loop each step is kept\n");
     else
         core_text_add(text, "  tensors are kept: look for a tern_retain without its tern_release, "
-                            "and for a loop without TERN_SCOPE\n");
+                            "for a tern_state that gets more names, and for a loop without "
+                            "TERN_SCOPE\n");
 }
 
 static void describe(const tern_growth *growth, core_text *text)
