@@ -1,8 +1,8 @@
 /* Layers: modules that hold one op each, with PyTorch's names, defaults and initial values.
  *
- * tern_linear_layer(784, 10, .no_bias = true): required values first, options by name. Each call
- * returns a new module, NULL on failure. Common options: device and dtype of the parameters (default:
- * the thread's), generator of the initial values (default: the thread's). */
+ * tern_linear_layer(784, 10, .no_bias = true): required values first, options by name, as their order is not
+ * PyTorch's. Each call returns a new module, NULL on failure. Common options: device and dtype of the
+ * parameters (default: the thread's), generator of the initial values (default: the thread's). */
 #ifndef TERN_LAYERS_H
 #define TERN_LAYERS_H
 

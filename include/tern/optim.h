@@ -54,7 +54,8 @@ TERN_API tern_optimizer *tern_adagrad_at(tern_site_t site, const tern_optimizer_
  * Half of Adam's state; wants a rate three to ten times lower and a decay as much higher. Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2. */
 TERN_API tern_optimizer *tern_lion_at(tern_site_t site, const tern_optimizer_args *args);
-/* tern_adam(tern_parameters(net), .lr = 1e-3) */
+/* tern_adam(tern_parameters(net), .lr = 1e-3). Options by name: their order is not PyTorch's, and
+ * tern_sgd(params, 0.1, 0.9) sets weight_decay. */
 #define tern_sgd(...) tern_sgd_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
 #define tern_adam(...) tern_adam_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))
 #define tern_adamw(...) tern_adamw_at(TERN_HERE, TERN_OPTIONS_(tern_optimizer_args, __VA_ARGS__))

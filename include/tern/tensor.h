@@ -316,7 +316,8 @@ TERN_API int tern_finish(void);
  * Philox 4x32-10; a draw is keyed by (seed, call number, element), so the same program draws the
  * same numbers on every device and with any number of threads. One default generator per thread: without
  * tern_seed each begins with seed 0, so every run, and every thread, draws the same numbers. (PyTorch begins
- * with a random seed, and its threads share one generator.) */
+ * with a random seed, and its threads share one generator.) C gives the arguments of a call no order: two draws, or
+ * two training forwards (dropout, batch norm), in one expression come in either, so give each a statement. */
 typedef struct tern_generator tern_generator;
 /* The calling thread's default generator, no other's; call number 0. */
 TERN_API void tern_seed(uint64_t seed);
