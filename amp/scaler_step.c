@@ -299,7 +299,9 @@ tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_a
     amp_frame frame = amp_enter(site, false);
     const bool given =
         args->new_scale_tensor != NULL || args->new_scale != 0 || core_zero_meant(args->new_scale);
+    const char *outer = tern_calling_begin(what);
     const bool done = (!given || set_scale(site, scaler, args)) && move_scale(site, scaler, given);
+    tern_calling_end(outer);
     amp_leave(&frame);
     if (!done)
         return tern_error_code();

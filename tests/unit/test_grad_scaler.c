@@ -262,6 +262,9 @@ static void test_a_new_scale_may_be_a_tensor(void **state) /* A070 */
     assert_error(TERN_ERR_ARGUMENT, "has to be one element");
     tern_scaler_update(s, .new_scale_tensor = tern_ones(TERN_SHAPE(1), .requires_grad = true));
     assert_error(TERN_ERR_ARGUMENT, "requires no gradient");
+    tern_scaler_update(s, .new_scale = 1e39);
+    assert_error(TERN_ERR_ARGUMENT, "scaler_update: in fill: 1e+39 is beyond what f32 can be");
+    assert_close(tern_scaler_get_scale(s), 32, 0);
     tern_scaler_update(s, .new_scale = -0.0);
     assert_close(tern_scaler_get_scale(s), 0, 0);
     tern_scaler_update(s, .new_scale = 5);
