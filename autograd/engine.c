@@ -247,9 +247,8 @@ PER_KIND bool call_backward(engine *e, core_node *node, bool plain)
         core_error(
             e->self, node->site, TERN_ERR_GRAD, node->op->name,
             "backward goes through the graph a second time, and what it needs was freed by the "
-            "first\n  try .retain_graph = true in the first call, or tern_detach what is carried "
-            "from "
-            "one step to the next");
+            "first\n  try .retain_graph = true in the first call, or tern_detach what is "
+            "carried from one step to the next");
         return false;
     }
     if (__builtin_expect(node->checkpoint != NULL, 0) &&
