@@ -2,6 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/fail.h"
+#include "data/scope.h"
 #include "tern/data.h"
 
 static const char what[] = "idx_read";
@@ -142,18 +143,13 @@ static tern_tensor *read_stream(const char *name, data_stream *stream)
     if (!read_magic(name, stream, &header) || !read_extents(name, stream, &header)) {
         return NULL;
     }
+    data_scope scope = data_scope_begin();
     tern_tensor *t = tern_empty(header.shape, .dtype = header.dtype, .device = TERN_CPU);
-    if (!t) {
-        return NULL;
-    }
     /* An array without elements has no memory to read into, yet its end is checked. */
     uint8_t nothing;
-    uint8_t *out = header.bytes > 0 ? tern_data(t) : &nothing;
-    if (!out || !read_elements(name, stream, &header, out)) {
-        tern_drop(t);
-        return NULL;
-    }
-    return t;
+    uint8_t *out = t && header.bytes > 0 ? tern_data(t) : &nothing;
+    const bool done = t && out && read_elements(name, stream, &header, out);
+    return data_scope_end_with(&scope, done ? t : NULL);
 }
 
 tern_tensor *data_idx_from_bytes(const char *name, const uint8_t *bytes, size_t count)

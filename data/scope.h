@@ -23,6 +23,17 @@ static inline void data_scope_end(data_scope *s)
     (void)tern_set_owned_mode(s->owned);
 }
 
+/* Ends it, and hands t to whoever called: to the enclosing scope, or with a reference of its own. */
+static inline tern_tensor *data_scope_end_with(data_scope *s, tern_tensor *t)
+{
+    if (s->owned)
+        tern_retain(t);
+    else
+        tern_keep(t);
+    data_scope_end(s);
+    return t;
+}
+
 /* TERN_SCOPE, also on a binding's thread (tern_set_owned_mode), where calls hand over what they make. */
 #define DATA_SCOPE \
     data_scope data_scope_ __attribute__((cleanup(data_scope_end), unused)) = data_scope_begin()

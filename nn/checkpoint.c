@@ -66,12 +66,11 @@ tern_tensor *tern_checkpoint_sequential_at(tern_site_t site, tern_module *sequen
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the input is NULL");
         return NULL;
     }
+    nn_frame frame = nn_enter(site);
     const int64_t size = count / segments;
     for (int64_t k = 0; k + 1 < segments; k++)
         x = checkpointed(site, what,
                          (part){ .module = sequential, .from = k * size, .to = (k + 1) * size }, x);
-    const tern_site_t outer = tern_site_begin(site);
     x = nn_forward_range(sequential, (segments - 1) * size, count, x);
-    tern_site_end(outer);
-    return x;
+    return nn_leave_with(&frame, x);
 }

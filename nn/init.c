@@ -63,7 +63,8 @@ static tern_tensor *overwrite(tern_site_t site, const char *what, tern_tensor *t
     if (!tern_failed())
         tern_copy_at(site, &copy);
     tern_set_grad_enabled(recording);
-    return nn_leave_with(&frame, tern_failed() ? NULL : t);
+    nn_leave(&frame);
+    return tern_failed() ? NULL : t;
 }
 
 /* The largest number of a float dtype. */
