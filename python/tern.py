@@ -246,6 +246,21 @@ class Tensor:
         raise TypeError("a Tensor is not pickled: tern.save(path, {name: tensor}) writes files, and "
                         "t.numpy() is an array, which is pickled")
 
+    # There are no ops here, and Python's own answers to these would be about the object, not its values.
+
+    def __bool__(self):
+        raise TypeError("bool() of a Tensor: there are no ops here; bool(t.numpy()) is one of its values")
+
+    def __eq__(self, other):
+        if other is self:  # as dictionaries ask that hold it weakly
+            return True
+        if isinstance(other, (Tensor, int, float, complex)):
+            raise TypeError("== of a Tensor: there are no ops here; t.numpy() == other compares values, "
+                            "and 'is' asks for the same object")
+        return NotImplemented  # arrays compare their values with it
+
+    __hash__ = object.__hash__
+
     @property
     def shape(self):
         return tuple(_lib.tern_size(self.handle, d) for d in range(_lib.tern_ndim(self.handle)))
@@ -286,7 +301,10 @@ class Tensor:
         finally:
             _lib.tern_set_owned_mode(before)
         _check()
-        return self if moved == self.handle else Tensor(moved)
+        if moved != self.handle:
+            return Tensor(moved)
+        _lib.tern_release(moved)  # what gives back its argument gives one reference more
+        return self
 
     def detach(self):
         return _owned(_lib.tern_detach_at, self.handle)

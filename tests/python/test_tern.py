@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import weakref
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python"))
 
@@ -195,6 +196,36 @@ class Copies(unittest.TestCase):
         gc.collect()
         self.assertEqual(tern._lib.tern_live_tensors(), before)
 
+    def test_what_changes_nothing_leaves_nothing(self):
+        before = tern._lib.tern_live_tensors()
+        t = self.load()
+        for _ in range(3):
+            self.assertIs(t.to("cpu"), t)
+            self.assertIs(t.to(dtype=t.dtype), t)
+            tern.from_dlpack(t.__dlpack__(dl_device=(1, 0)))
+        del t
+        gc.collect()
+        self.assertEqual(tern._lib.tern_live_tensors(), before)
+
+    def test_what_would_be_about_the_object_is_refused(self):
+        t, u = self.load(), self.load()
+        with self.assertRaisesRegex(TypeError, r"bool\(t.numpy\(\)\)"):
+            bool(t)
+        for other in (u, copy.copy(t), 0, 1.0, True):
+            for ask in (lambda: t == other, lambda: other == t, lambda: t != other):
+                with self.assertRaisesRegex(TypeError, r"t.numpy\(\) == other"):
+                    ask()
+        self.assertFalse(t == None)  # noqa: E711
+        self.assertTrue(t != "a")
+
+    def test_each_is_a_key(self):
+        t, u = self.load(), self.load()
+        names = {t: "t", u: "u"}
+        self.assertEqual((names[t], names[u], len({t, u, t})), ("t", "u", 2))
+        self.assertIn(t, [t, u])
+        weak = weakref.WeakKeyDictionary({t: "t", u: "u"})
+        self.assertEqual((weak[t], weak[u]), ("t", "u"))
+
     def test_addresses_are_not_pickled(self):
         with self.assertRaisesRegex(TypeError, "tern.save"):
             pickle.dumps(self.load())
@@ -226,6 +257,21 @@ class WithNumPy(unittest.TestCase):
         self.assertEqual(numpy.asarray(t).shape, (2, 3))
         self.assertEqual(numpy.asarray(t).ctypes.data, t.numpy().ctypes.data)
         self.assertEqual(numpy.array(t, dtype="int64").tolist(), [[1, 1, 1], [1, 1, 1]])
+
+    def test_an_array_of_a_tensor_leaves_nothing(self):
+        import numpy
+
+        a = numpy.ones((2, 3), dtype="float32")
+        before, count = tern._lib.tern_live_tensors(), sys.getrefcount(a)
+        t = tern.from_dlpack(a)
+        for _ in range(3):
+            self.assertEqual(t.numpy().shape, (2, 3))
+            self.assertEqual(numpy.asarray(t).ctypes.data, a.ctypes.data)
+            self.assertTrue((t == a).all() and (a == t).all())
+        del t
+        gc.collect()
+        self.assertEqual(tern._lib.tern_live_tensors(), before)
+        self.assertEqual(sys.getrefcount(a), count)
 
     def test_views_and_lives(self):
         import numpy
