@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/fail.h"
 #include "data/scope.h"
@@ -310,6 +311,39 @@ static bool check_finite(const tern_normalize_args *args, const char *what)
     return finite;
 }
 
+/* What is computed of a u8 value has to be a number of f32, as is what leads there. */
+static bool check_factors(float scale, float offset, int64_t channel, const char *what)
+{
+    const bool fits = isfinite(255.0F * scale + offset);
+    if (!fits) {
+        DATA_FAIL(TERN_ERR_ARGUMENT, what,
+                  "channel %lld: values * %g %+g leave f32\n  try another scale, mean or deviation",
+                  (long long)channel, (double)scale, (double)offset);
+    }
+    return fits;
+}
+
+/* Of all channels or, after an error, of none. */
+static bool set_factors(tern_dataset *dataset, const tern_normalize_args *args, int means,
+                        int deviations, const char *what)
+{
+    float scales[TERN_MAX_CHANNELS], offsets[TERN_MAX_CHANNELS];
+    const double scale = is_zero_meant(args->scale) ? 0.0
+                         : args->scale != 0.0       ? args->scale
+                                                    : 1.0 / 255.0;
+    for (int64_t c = 0; c < dataset->channels; c++) {
+        const double deviation = for_channel(args->deviation, deviations, c);
+        scales[c] = (float)(scale / deviation);
+        offsets[c] = (float)(-for_channel(args->mean, means, c) / deviation);
+        if (!check_factors(scales[c], offsets[c], c, what)) {
+            return false;
+        }
+    }
+    memcpy(dataset->scale, scales, (size_t)dataset->channels * sizeof *scales);
+    memcpy(dataset->offset, offsets, (size_t)dataset->channels * sizeof *offsets);
+    return true;
+}
+
 static tern_dataset *normalize(tern_normalize_args *args, const char *what)
 {
     tern_dataset *dataset = args->dataset;
@@ -331,15 +365,7 @@ static tern_dataset *normalize(tern_normalize_args *args, const char *what)
     if (!check_counts(means, deviations, dataset->channels, what)) {
         return NULL;
     }
-    const double scale = is_zero_meant(args->scale) ? 0.0
-                         : args->scale != 0.0       ? args->scale
-                                                    : 1.0 / 255.0;
-    for (int64_t c = 0; c < dataset->channels; c++) {
-        const double deviation = for_channel(args->deviation, deviations, c);
-        dataset->scale[c] = (float)(scale / deviation);
-        dataset->offset[c] = (float)(-for_channel(args->mean, means, c) / deviation);
-    }
-    return dataset;
+    return set_factors(dataset, args, means, deviations, what) ? dataset : NULL;
 }
 
 tern_dataset *tern_dataset_normalize_at(tern_site_t site, const tern_normalize_args *args)

@@ -145,25 +145,31 @@ static void free_loader(void *object)
     free(loader);
 }
 
+static bool no_memory(const char *what, const char *part, int64_t samples)
+{
+    DATA_FAIL(TERN_ERR_OOM, what, "no memory for %s of %lld samples", part, (long long)samples);
+    return false;
+}
+
 /* Memory for what a pass needs; a loader that lacks some of it is freed by the caller. */
-static bool make_parts(tern_loader *loader, bool shuffle)
+static bool make_parts(tern_loader *loader, bool shuffle, const char *what)
 {
     int64_t rows =
         loader->plan.batch < loader->plan.samples ? loader->plan.batch : loader->plan.samples;
     loader->pool = data_pool_create(loader->dataset, rows);
     if (!loader->pool) {
-        return false;
+        return no_memory(what, "a batch", rows);
     }
     if (shuffle && loader->plan.samples > 0) {
         const bool fits = loader->plan.samples <= PTRDIFF_MAX / (int64_t)sizeof *loader->order;
         loader->order = fits ? malloc((size_t)loader->plan.samples * sizeof *loader->order) : NULL;
         if (!loader->order) {
-            return false;
+            return no_memory(what, "the order", loader->plan.samples);
         }
         data_order_shuffle(loader->order, loader->plan.samples, loader->seed, loader->call);
         loader->plan.order = loader->order;
     }
-    return tern_at_finish(free_loader, loader);
+    return tern_at_finish(free_loader, loader) || no_memory(what, "a loader", loader->plan.samples);
 }
 
 static tern_loader *open_loader(const tern_loader_args *given)
@@ -187,10 +193,8 @@ static tern_loader *open_loader(const tern_loader_args *given)
     loader->pins = args->pin_memory ||
                    (loader->device.kind == TERN_KIND_CUDA && tern_dev_count(TERN_KIND_CUDA) > 0);
     loader->workers = args->workers;
-    if (!make_parts(loader, args->shuffle)) {
+    if (!make_parts(loader, args->shuffle, what)) {
         free_loader(loader);
-        DATA_FAIL(TERN_ERR_OOM, what, "no memory for the order of %lld samples",
-                  (long long)args->dataset->count);
         return NULL;
     }
     data_progress_start(&loader->progress, args->progress && !args->quiet, args->label);
@@ -257,8 +261,7 @@ static data_buffer *next_buffer(tern_loader *loader)
                               ? data_prefetch_next(loader->prefetch)
                               : data_plan_gather(&loader->plan, loader->pool, loader->step);
     if (!buffer) {
-        DATA_FAIL(TERN_ERR_OOM, "loader_next", "no memory for a batch of %lld samples",
-                  (long long)loader->plan.batch);
+        (void)no_memory("loader_next", "a batch", loader->plan.batch);
     } else if (buffer->failed_sample >= 0) {
         DATA_FAIL(TERN_ERR_STATE, "loader_next", "the dataset's callback failed on sample %lld",
                   (long long)buffer->failed_sample);
@@ -472,6 +475,10 @@ tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                             "  try the dataset and the batch that the position was taken with",
                             (long long)position->step, (long long)position->samples,
                             (long long)loader->plan.steps, (long long)loader->plan.batch);
+    }
+    if (!(position->seconds >= 0 && position->seconds <= DATA_SECONDS_MAX)) {
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "no pass takes %g seconds",
+                            position->seconds);
     }
     stop_workers(loader);
     release_batch(loader);

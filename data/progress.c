@@ -32,6 +32,7 @@ __attribute__((format(printf, 2, 3))) static void add(progress_line *line, const
 
 static void add_time(progress_line *line, double seconds)
 {
+    seconds = seconds < DATA_SECONDS_MAX ? seconds : DATA_SECONDS_MAX;
     int64_t whole = (int64_t)(seconds + 0.5);
     if (seconds < 10) {
         add(line, "%.1f s", seconds);
@@ -106,14 +107,21 @@ static void cut(progress_line *line, int cells)
     line->text[line->length] = '\0';
 }
 
+/* Rounded down, once. */
+static int percent(const data_progress_state *state)
+{
+    return (int)(100.0 * (double)state->step / (double)state->steps);
+}
+
 /* label bar 62% loss 0.0812  21340 samples/s  2.1 s left; on a narrow terminal the bar is shorter or
  * missing, then the end is. */
 static void draw_bar(const data_progress *progress, const data_progress_state *state,
-                     data_reports *reports, double done)
+                     data_reports *reports)
 {
+    const double done = (double)state->step / (double)state->steps;
     progress_line label = { .length = 0 }, numbers = { .length = 0 }, bar = { .length = 0 };
     add(&label, "%s%s", progress->label, progress->label[0] ? " " : "");
-    add(&numbers, " %3d%%", (int)(100 * done));
+    add(&numbers, " %3d%%", percent(state));
     add_numbers(&numbers, state, reports, "  ");
     const int columns = terminal_columns() - 1;
     cut(&label, columns);
@@ -127,11 +135,11 @@ static void draw_bar(const data_progress *progress, const data_progress_state *s
 }
 
 static void draw_plain(const data_progress *progress, const data_progress_state *state,
-                       data_reports *reports, double done)
+                       data_reports *reports)
 {
     progress_line line = { .length = 0 };
     add(&line, "%s%s%d%%, step %lld of %lld", progress->label, progress->label[0] ? ": " : "",
-        (int)(100 * done), (long long)state->step, (long long)state->steps);
+        percent(state), (long long)state->step, (long long)state->steps);
     add_numbers(&line, state, reports, ", ");
     fprintf(stderr, "%s\n", line.text);
 }
@@ -178,15 +186,14 @@ bool data_progress_is_due(const data_progress *progress, int64_t step, int64_t s
 void data_progress_draw(data_progress *progress, const data_progress_state *state,
                         data_reports *reports, double now)
 {
-    double done = (double)state->step / (double)state->steps;
     progress->drawn_at = now;
     if (progress->is_terminal) {
         progress->is_line_open = true;
         progress->drawn = state->step;
-        draw_bar(progress, state, reports, done);
+        draw_bar(progress, state, reports);
     } else {
         progress->tenths_said = (int)(state->step * 10 / state->steps);
-        draw_plain(progress, state, reports, done);
+        draw_plain(progress, state, reports);
     }
 }
 

@@ -10,6 +10,9 @@
 
 enum { PROGRESS_LABEL_BYTES = 48 };
 
+/* Longer than any pass: what a position says is refused above it, and a line shows no more. */
+#define DATA_SECONDS_MAX 1e12
+
 typedef struct data_progress {
     bool is_on, is_terminal, has_utf8;
     bool is_line_open; /* the terminal's line has no newline yet */

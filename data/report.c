@@ -19,6 +19,19 @@ static data_report *find(data_reports *reports, const char *name)
     return NULL;
 }
 
+/* A position with it goes into files, whose texts are UTF-8. */
+static bool is_text(const char *name)
+{
+    tern_state *state = tern_state_create();
+    const bool can = tern_state_set_text(state, "name", name) == TERN_OK;
+    tern_state_free(state);
+    if (tern_error_code() == TERN_ERR_ARGUMENT) {
+        tern_error_clear();
+        DATA_FAIL(TERN_ERR_ARGUMENT, what, "the name '%s' is not UTF-8", name);
+    }
+    return can;
+}
+
 static data_report *find_or_add(data_reports *reports, const char *name)
 {
     data_report *report = find(reports, name);
@@ -29,6 +42,9 @@ static data_report *find_or_add(data_reports *reports, const char *name)
     if (!report) {
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "'%s' is one name too many: at most %d", name,
                   TERN_REPORTS);
+        return NULL;
+    }
+    if (!is_text(name)) {
         return NULL;
     }
     strncpy(report->name, name, sizeof report->name - 1);

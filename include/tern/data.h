@@ -131,8 +131,8 @@ TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
 
 /* Images of u8 become (value * scale - mean[c]) / deviation[c] for channel c. `scale` 0 is 1/255.
  * The channels are the first dimension of a sample; one given value serves all, else there is one for
- * each (means of m, 0 and 0 are { m, TERN_ZERO, TERN_ZERO }). All of them are finite, and deviations
- * above 0. Returns the dataset. */
+ * each (means of m, 0 and 0 are { m, TERN_ZERO, TERN_ZERO }). All of them are finite, deviations
+ * above 0, and what becomes of 0 and 255 numbers of f32. Returns the dataset. */
 typedef struct tern_normalize_args {
     size_t size_;
     tern_dataset *dataset; /* required, with u8 images */
@@ -201,7 +201,8 @@ typedef struct tern_batch {
 TERN_API bool tern_loader_next_at(tern_site_t site, tern_loader *loader, tern_batch *out_batch);
 #define tern_loader_next(loader, out_batch) tern_loader_next_at(TERN_HERE, loader, out_batch)
 
-/* Adds a number of this step, a tensor of one element, to the mean of that name (at most 4 names).
+/* Adds a number of this step, a tensor of one element, to the mean of that name (at most 4 names,
+ * of 1 to 23 bytes, UTF-8).
  * It is detached; what lies on a device stays there until a progress line or tern_loader_mean reads
  * it. */
 TERN_API void tern_loader_report_at(tern_site_t site, tern_loader *loader, const char *name,
@@ -246,8 +247,8 @@ TERN_API tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader
                                            const tern_position_t *position);
 #define tern_loader_seek(loader, position) tern_loader_seek_at(TERN_HERE, loader, position)
 
-/* Puts a position into a state as "<prefix>.step" and so on, and takes it out again; on failure
- * *out_position is untouched. */
+/* Puts a position into a state as "<prefix>.step" and so on ("step" without a prefix), and takes it out
+ * again; on failure *out_position is untouched. */
 TERN_API tern_status_t tern_position_store_at(tern_site_t site, const tern_position_t *position,
                                               tern_state *state, const char *prefix);
 TERN_API tern_status_t tern_position_restore_at(tern_site_t site, tern_position_t *out_position,

@@ -35,6 +35,12 @@ static tern_dataset *numbers(void)
                                      tern_from_data(y, TERN_SHAPE(SAMPLES), .dtype = TERN_I64));
 }
 
+static void assert_refused(const char *says)
+{
+    assert_non_null(strstr(tern_error_text(), says));
+    tern_error_clear();
+}
+
 /* Appends what a loader gives to `seen`; returns how many samples that were. */
 static int64_t drain(tern_loader *loader, int64_t *seen)
 {
@@ -287,6 +293,12 @@ static void test_nothing_is_left_behind(void **state)
     assert_int_equal(tern_live_tensors(), live);
 }
 
+static bool give_nothing(void *user, int64_t index, void *x, void *y)
+{
+    (void)user, (void)index, (void)x, (void)y;
+    return false;
+}
+
 static void test_bad_options_are_refused(void **state)
 {
     (void)state;
@@ -309,7 +321,12 @@ static void test_bad_options_are_refused(void **state)
     assert_non_null(dataset);
     assert_null(tern_loader_open(dataset, .batch = 2, .shuffle = true));
     assert_int_equal(tern_error_code(), TERN_ERR_OOM);
-    tern_error_clear();
+    assert_refused("loader_open: no memory for the order of 2305843009213693954 samples");
+    tern_dataset_free(dataset);
+    dataset = tern_dataset_from_callback(INT64_MAX, give_nothing, TERN_SHAPE(3));
+    assert_null(tern_loader_open(dataset, .batch = INT64_MAX));
+    assert_int_equal(tern_error_code(), TERN_ERR_OOM);
+    assert_refused("loader_open: no memory for a batch of 9223372036854775807 samples");
     tern_dataset_free(dataset);
 }
 
@@ -326,12 +343,6 @@ static void test_pending_error_ends_the_loop(void **state)
     assert_true(tern_loader_next(loader, &b));
     tern_loader_close(loader);
     tern_dataset_free(dataset);
-}
-
-static void assert_refused(const char *says)
-{
-    assert_non_null(strstr(tern_error_text(), says));
-    tern_error_clear();
 }
 
 static void test_nothing_to_fill_or_to_seek(void **state)
@@ -380,6 +391,9 @@ static void test_reports_are_means_by_name(void **state)
     tern_loader_report(loader, "many", tern_zeros(TERN_SHAPE(2)));
     assert_non_null(strstr(tern_error_text(), "'many' is a tensor of several elements"));
     tern_error_clear();
+    tern_loader_report(loader, "\xff", tern_ones(TERN_SCALAR_SHAPE)); /* no file would take it */
+    assert_int_equal(tern_error_code(), TERN_ERR_ARGUMENT);
+    assert_refused("loader_report: the name '\xff' is not UTF-8");
     tern_tensor *one = tern_ones(TERN_SCALAR_SHAPE);
     tern_loader_report(loader, "c", one);
     tern_loader_report(loader, "d", one);
@@ -454,6 +468,23 @@ static void test_position_is_stored_over_another(void **state)
     tern_state_free(saved);
 }
 
+static void test_position_needs_no_prefix(void **state)
+{
+    (void)state;
+    const tern_position_t position = { .step = 3, .reports = { { "loss", 8, 4 } } };
+    const char *const prefixes[] = { NULL, "" };
+    for (int i = 0; i < 2; i++) {
+        tern_position_t restored;
+        tern_state *saved = tern_state_create();
+        assert_int_equal(tern_position_store(&position, saved, prefixes[i]), TERN_OK);
+        assert_non_null(tern_state_get(saved, "step"));
+        assert_non_null(tern_state_text(saved, "reports.0.name"));
+        assert_int_equal(tern_position_restore(&restored, saved, prefixes[1 - i]), TERN_OK);
+        assert_memory_equal(&restored, &position, sizeof position);
+        tern_state_free(saved);
+    }
+}
+
 static void refuse_position(tern_state *saved, const char *words)
 {
     tern_position_t restored = { .step = 11 };
@@ -467,7 +498,7 @@ static void test_positions_that_no_loader_has_are_refused(void **state)
     (void)state;
     const tern_position_t position = { .step = 3, .reports = { { "loss", (double)NAN, 3 } } };
     const char *const counts[] = { "loader.step", "loader.samples", "loader.reports.0.count" };
-    const double seconds[] = { -1, (double)NAN, (double)INFINITY };
+    const double seconds[] = { -1, (double)NAN, (double)INFINITY, 1e300 };
     tern_state *saved = tern_state_create();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         tern_position_store(&position, saved, "loader");
@@ -481,6 +512,12 @@ static void test_positions_that_no_loader_has_are_refused(void **state)
         tern_state_set_number(saved, "loader.seconds", seconds[i]);
         refuse_position(saved, "state: 'loader.seconds' is ");
     }
+    tern_position_store(&position, saved, "loader");
+    tern_state_set_text(saved, "loader.reports.0.name", "four and twenty letters!");
+    refuse_position(saved, "state: 'loader.reports.0.name' is longer than 23 bytes");
+    tern_state_free(saved);
+    saved = tern_state_create();
+    refuse_position(saved, "position_restore: state: 'loader.seed' is missing");
     tern_state_free(saved);
 }
 
@@ -500,6 +537,12 @@ static void test_seek_refuses_other_passes(void **state)
     assert_int_equal(tern_loader_seek(loader, &position), TERN_ERR_ARGUMENT);
     assert_non_null(strstr(tern_error_text(), "step 3 with 15 samples is not in a pass of 11"));
     tern_error_clear();
+    const double seconds[] = { -1, (double)NAN, (double)INFINITY, 1e300 };
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        position = (tern_position_t){ .step = 3, .samples = 30, .seconds = seconds[i] };
+        assert_int_equal(tern_loader_seek(loader, &position), TERN_ERR_ARGUMENT);
+        assert_refused("loader_seek: no pass takes ");
+    }
     position = (tern_position_t){ .step = 11, .samples = SAMPLES }; /* at its end */
     assert_int_equal(tern_loader_seek(loader, &position), TERN_OK);
     tern_loader_close(loader);
@@ -581,6 +624,7 @@ int main(void)
         cmocka_unit_test(test_reports_are_means_by_name),
         cmocka_unit_test(test_seek_goes_on_bit_for_bit),
         cmocka_unit_test(test_position_is_stored_over_another),
+        cmocka_unit_test(test_position_needs_no_prefix),
         cmocka_unit_test(test_positions_that_no_loader_has_are_refused),
         cmocka_unit_test(test_seek_refuses_other_passes),
         cmocka_unit_test(test_progress_is_ten_lines_off_a_terminal),

@@ -3,6 +3,7 @@
 #include "tests/support/check.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -173,6 +174,42 @@ static void test_dumb_terminal_gets_plain_lines(void **state)
                         "epoch 1/3: 100%, step 100 of 100, loss 1.0000, 987 samples/s, 7.2 s");
 }
 
+/* One line of these steps and times, as a reader of a plain terminal sees it. */
+static void draw_one(data_progress_state at, char line[CELLS])
+{
+    terminal t;
+    data_progress progress;
+    data_reports reports = { 0 };
+    terminal_open(&t, 100, "dumb", "C");
+    data_progress_start(&progress, true, NULL);
+    data_progress_draw(&progress, &at, &reports, 1);
+    data_progress_end(&progress);
+    terminal_close(&t);
+    memcpy(line, t.rows[0], CELLS);
+}
+
+static void test_percentages_are_rounded_once(void **state)
+{
+    (void)state;
+    for (int step = 1; step <= 100; step++) {
+        char line[CELLS], want[CELLS];
+        draw_one((data_progress_state){ step, 100, 0, 0, -1 }, line);
+        snprintf(want, sizeof want, "%d%%, step %d of 100, 0.0 s", step, step);
+        assert_string_equal(line, want);
+    }
+}
+
+static void test_times_that_no_pass_takes_are_shown(void **state)
+{
+    (void)state;
+    const double times[] = { 1e300, (double)INFINITY };
+    for (int i = 0; i < 2; i++) {
+        char line[CELLS];
+        draw_one((data_progress_state){ 1, 2, 0, times[i], times[i] }, line);
+        assert_string_equal(line, "50%, step 1 of 2, 277777777:46 h left");
+    }
+}
+
 /* A pass that goes on where another stopped has measured nothing at first. */
 static void test_speed_that_is_not_known_is_left_out(void **state)
 {
@@ -286,6 +323,8 @@ int main(void)
         cmocka_unit_test(test_bar_is_of_rules_where_they_can_be_shown),
         cmocka_unit_test(test_line_fits_any_terminal),
         cmocka_unit_test(test_dumb_terminal_gets_plain_lines),
+        cmocka_unit_test(test_percentages_are_rounded_once),
+        cmocka_unit_test(test_times_that_no_pass_takes_are_shown),
         cmocka_unit_test(test_speed_that_is_not_known_is_left_out),
         cmocka_unit_test(test_label_is_cut_between_characters),
         cmocka_unit_test(test_line_is_due_ten_times_a_second_and_at_the_end),

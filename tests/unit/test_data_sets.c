@@ -334,6 +334,34 @@ static void test_images_are_normalised_by_zeros(void **state)
     tern_dataset_free(dataset);
 }
 
+/* What is finite on its own, and makes of images what is not: nothing is changed. */
+static void test_factors_that_leave_f32_are_refused(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const uint8_t x[2] = { 0, 255 };
+    tern_dataset *dataset =
+        tern_dataset_from_tensors(tern_from_data(x, TERN_SHAPE(1, 2, 1), .dtype = TERN_U8));
+    assert_null(tern_dataset_normalize(dataset, .mean = { 0.5 }, .deviation = { 1, 1e-60 }));
+    expect_error(TERN_ERR_ARGUMENT, "dataset_normalize: channel 1: values * inf -inf leave f32");
+    assert_null(tern_dataset_normalize(dataset, .scale = 1e300));
+    expect_error(TERN_ERR_ARGUMENT, "channel 0: values * inf -0 leave f32");
+    assert_null(tern_dataset_normalize(dataset, .scale = 1e37, .mean = { 1e38 }));
+    expect_error(TERN_ERR_ARGUMENT, "channel 0: values * 1e+37 -1e+38 leave f32");
+    assert_null(tern_dataset_normalize(dataset, .mean = { -1e39 }));
+    expect_error(TERN_ERR_ARGUMENT, "+inf leave f32");
+    tern_batch b;
+    first_batch(dataset, 1, &b);
+    expect_near((double)((float *)tern_data(b.x))[1], 1, 1e-6); /* as it was */
+    let_go(&b);
+    assert_non_null(tern_dataset_normalize(dataset, .scale = 1e36, .deviation = { 1, 1e300 }));
+    first_batch(dataset, 1, &b);
+    expect_near((double)((float *)tern_data(b.x))[0], 0, 0);
+    expect_near((double)((float *)tern_data(b.x))[1], 0, 0);
+    let_go(&b);
+    tern_dataset_free(dataset);
+}
+
 static void test_tensors_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -480,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_tensors_may_be_strided_and_without_y),
         cmocka_unit_test(test_images_are_normalised_by_channel),
         cmocka_unit_test(test_images_are_normalised_by_zeros),
+        cmocka_unit_test(test_factors_that_leave_f32_are_refused),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
         cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
         cmocka_unit_test(test_bools_of_a_callback_are_0_or_1),
