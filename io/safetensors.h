@@ -16,6 +16,9 @@ struct tern_safetensors {
     int64_t data_start; /* where offsets count from */
 };
 
+/* Numbers of a header are below this: a double, which JSON's readers have, holds them exactly. */
+#define IO_NUMBER_LIMIT ((int64_t)1 << 53)
+
 /* "F32" and the like; NULL for a dtype that files do not know. */
 const char *io_dtype_text(tern_dtype_t dtype);
 

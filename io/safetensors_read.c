@@ -61,8 +61,8 @@ static bool no_memory(tern_site_t site)
 /* A JSON number that is a whole number a double holds exactly. */
 static bool whole(const cJSON *item, int64_t *out)
 {
-    static const double limit = 9007199254740992.0; /* 2^53 */
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble >= limit)
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) ||
+        item->valuedouble >= (double)IO_NUMBER_LIMIT)
         return false;
     *out = (int64_t)item->valuedouble;
     return (double)*out == item->valuedouble;

@@ -99,9 +99,24 @@ static bool check_name(tern_site_t site, const io_names *seen, const char *name)
     return !problem;
 }
 
+/* Would a reader take these extents? An empty tensor may have larger ones. */
+static void check_extents(tern_site_t site, const char *name, const tern_tensor *t)
+{
+    const tern_shape_t shape = tern_shape(t);
+    for (int d = 0; d < shape.ndim; d++)
+        if (shape.dims[d] >= IO_NUMBER_LIMIT)
+            tern_fail_at(site, TERN_ERR_SHAPE, io_called(what),
+                         "'%.80s' has an extent of %lld; a file's are below 2^53", name,
+                         (long long)shape.dims[d]);
+}
+
 static bool check_list(tern_site_t site, tern_tensors_t list)
 {
     io_names seen = { 0 };
+    char place[24];
+    if (list.count < 0)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the list has %lld tensors",
+                     (long long)list.count);
     if (list.count > 0 && !list.tensors)
         tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the list of tensors is NULL");
     for (int64_t i = 0; i < list.count && !tern_failed(); i++) {
@@ -111,6 +126,9 @@ static bool check_list(tern_site_t site, tern_tensors_t list)
         else if (list.names && check_name(site, &seen, list.names[i]) &&
                  io_names_add(&seen, list.names[i]) < 0)
             tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for the names");
+        (void)snprintf(place, sizeof place, "%" PRId64, i);
+        if (!tern_failed())
+            check_extents(site, list.names ? list.names[i] : place, list.tensors[i]);
     }
     io_names_clear(&seen);
     return !tern_failed();

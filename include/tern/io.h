@@ -136,6 +136,8 @@ TERN_API tern_safetensors *tern_safetensors_open_at(tern_site_t site, const char
 /* The same from memory, which must outlive the object; `name` stands in messages for the path. */
 TERN_API tern_safetensors *tern_safetensors_open_memory_at(tern_site_t site, const void *data,
                                                            size_t bytes, const char *name);
+#define tern_safetensors_open_memory(data, bytes, name) \
+    tern_safetensors_open_memory_at(TERN_HERE, data, bytes, name)
 TERN_API void tern_safetensors_close(tern_safetensors *file); /* NULL is fine */
 
 typedef struct tern_safetensors_info {
@@ -159,7 +161,8 @@ TERN_API tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensor
                                                int64_t place);
 #define tern_safetensors_read(file, place) tern_safetensors_read_at(TERN_HERE, file, place)
 
-/* Writes a list of tensors as tern_state_save does. */
+/* Writes a list of tensors as tern_state_save does. An extent of 2^53 or more, which an empty
+ * tensor can have, is an error of both: readers take none. */
 TERN_API tern_status_t tern_safetensors_save_at(tern_site_t site, tern_tensors_t tensors,
                                                 const char *path);
 #define tern_safetensors_save(tensors, path) tern_safetensors_save_at(TERN_HERE, tensors, path)

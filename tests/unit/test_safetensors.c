@@ -24,7 +24,7 @@ static file_bytes with_header(const char *header, size_t data_bytes)
 static void expect_refused(file_bytes bytes, const char *words)
 {
     tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "bad.safetensors");
+        tern_safetensors_open_memory(bytes.data, bytes.count, "bad.safetensors");
     if (file)
         fail_msg("a file was accepted that should have been refused: %s", words);
     assert_non_null(strstr(tern_error_text(), "bad.safetensors"));
@@ -171,8 +171,7 @@ static void test_a_foreign_file_is_read(void **unused)
                     0);
     const unsigned char data[4] = { 1, 2, 3, 4 };
     file_bytes_add(&bytes, data, sizeof data);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "foreign");
+    tern_safetensors *file = tern_safetensors_open_memory(bytes.data, bytes.count, "foreign");
     assert_no_error();
     assert_int_equal(tern_safetensors_find(file, "a"), 1);
     assert_int_equal(tern_safetensors_find(file, "c"), -1);
@@ -234,8 +233,7 @@ static void test_a_foreign_dtype_is_listed_and_not_read(void **unused)
         with_header("{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
                     "\"ok\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}\r\n\t ",
                     5);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "eight");
+    tern_safetensors *file = tern_safetensors_open_memory(bytes.data, bytes.count, "eight");
     assert_no_error();
     assert_int_equal(tern_safetensors_count(file), 2);
     const tern_safetensors_info_t *info = tern_safetensors_entry(file, 0);
@@ -266,8 +264,7 @@ static void test_bools_of_a_file_are_zero_or_one(void **unused)
     file_bytes bytes =
         with_header("{\"m\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]}}", 0);
     file_bytes_add(&bytes, "\xff\0", 2);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "bools");
+    tern_safetensors *file = tern_safetensors_open_memory(bytes.data, bytes.count, "bools");
     assert_memory_equal(tern_data(tern_safetensors_read(file, 0)), "\1\0", 2);
     tern_safetensors_close(file);
     file_bytes_free(&bytes);
@@ -290,8 +287,7 @@ static void test_a_file_that_is_cut_short_is_refused(void **unused)
         file_bytes_add(&copy, bytes.data, bytes.count);
         expect_refused(copy, "cut short");
     }
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, bytes.data, bytes.count, "whole");
+    tern_safetensors *file = tern_safetensors_open_memory(bytes.data, bytes.count, "whole");
     assert_no_error();
     assert_int_equal(tern_safetensors_count(file), 0);
     tern_safetensors_close(file);
@@ -333,8 +329,7 @@ static void test_headers_that_are_not_json_are_refused(void **unused)
 static void expect_name(const char *header, const char *name)
 {
     file_bytes fine = with_header(header, 0);
-    tern_safetensors *file =
-        tern_safetensors_open_memory_at(TERN_HERE, fine.data, fine.count, "fine");
+    tern_safetensors *file = tern_safetensors_open_memory(fine.data, fine.count, "fine");
     assert_no_error();
     assert_string_equal(tern_safetensors_entry(file, 0)->name, name);
     tern_safetensors_close(file);
@@ -479,6 +474,36 @@ static void test_names_that_no_reader_would_take_are_not_written(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "list of tensors is NULL");
 }
 
+/* The file that was there stays. */
+static void test_lists_that_no_file_holds_are_not_written(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *const one[] = { tern_ones(TERN_SHAPE(1)) };
+    const tern_tensors_t list = { one, NULL, 1 }, fewer = { one, NULL, -1 };
+    assert_int_equal(tern_safetensors_save(list, file_path("kept")), TERN_OK);
+    assert_int_equal(tern_safetensors_save(fewer, file_path("kept")), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "safetensors_save: the list has -1 tensors");
+    const int64_t limit = (int64_t)1 << 53;
+    tern_tensor *fits = tern_zeros(TERN_SHAPE(0, limit - 1));
+    tern_tensor *large = tern_zeros(TERN_SHAPE(0, limit));
+    tern_tensor *const both[] = { one[0], large };
+    const tern_tensors_t two = { both, NULL, 2 };
+    assert_int_equal(tern_safetensors_save(two, file_path("kept")), TERN_ERR_SHAPE);
+    assert_error(TERN_ERR_SHAPE, "'1' has an extent of 9007199254740992; a file's are below 2^53");
+    tern_state *state = tern_state_load(file_path("kept"));
+    assert_int_equal(tern_state_tensors(state).count, 1);
+    tern_state_set(state, "fits", fits);
+    assert_int_equal(tern_state_save(state, file_path("kept")), TERN_OK);
+    tern_state *back = tern_state_load(file_path("kept"));
+    assert_int_equal(tern_size(tern_state_get(back, "fits"), 1), limit - 1);
+    tern_state_set(state, "large", large);
+    tern_state_save(state, file_path("kept"));
+    assert_error(TERN_ERR_SHAPE, "state_save: 'large' has an extent of 9007199254740992");
+    tern_state_free(state);
+    tern_state_free(back);
+}
+
 /* Bindings own results one by one; a tensor that nobody releases shows here. */
 static void test_owned_mode_leaves_nothing_behind(void **unused)
 {
@@ -524,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_numbers_that_are_not_whole_or_too_large_are_refused),
         cmocka_unit_test(test_data_that_does_not_add_up_is_refused),
         cmocka_unit_test(test_names_that_no_reader_would_take_are_not_written),
+        cmocka_unit_test(test_lists_that_no_file_holds_are_not_written),
         cmocka_unit_test(test_owned_mode_leaves_nothing_behind),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
