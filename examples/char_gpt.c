@@ -115,7 +115,7 @@ static void write_text(const example *run, tern_module *net, const tern_text *te
         for (int i = 1; count == LENGTH && i < LENGTH; i++)
             last[i - 1] = last[i];
         count -= count == LENGTH;
-        last[count++] = symbol < 0 ? 0 : symbol;
+        last[count++] = symbol < 0 ? 0 : symbol; /* example_text has said so */
     }
     count += count == 0;
     printf("%s", run->prompt ? run->prompt : "");

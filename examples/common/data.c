@@ -236,6 +236,21 @@ tern_dataset *example_data(example *run, tern_split_t split)
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
+/* The vocabulary is the text's; what a prompt has besides is read as something else. */
+static void say_unknown(const example *run, const tern_text *text)
+{
+    const char *first = NULL;
+    for (const char *c = run->prompt; c && *c && !first; c++) {
+        first = tern_text_symbol(text, *c) < 0 ? c : NULL;
+    }
+    if (first && !tern_failed()) {
+        fprintf(stderr,
+                "%s: the text has none of some characters of the prompt, first in '%s': its first "
+                "symbol stands for them\n",
+                run->program, first);
+    }
+}
+
 tern_text *example_text(example *run)
 {
     if (!run->data && !is_found(run, TEXT_NAME)) {
@@ -260,5 +275,6 @@ tern_text *example_text(example *run)
         say_if_moved(run);
     }
     example_know_text(run, text);
+    say_unknown(run, text);
     return text;
 }

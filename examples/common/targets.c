@@ -97,7 +97,7 @@ static bool can_write(const char *path, bool is_replaced)
     char end[PATH_MAX], folder[PATH_MAX];
     struct stat info;
     const bool is_there = stat(path, &info) == 0;
-    if (path[0] == '\0' || (is_there && S_ISDIR(info.st_mode))) {
+    if (path[0] == '\0') {
         return false;
     }
     if (!is_replaced && is_there && output_is_open(path)) {
@@ -131,7 +131,10 @@ void example_check_target(const example *run, const char *option, const char *pa
 {
     struct stat info;
     const bool is_there = stat(path, &info) == 0;
-    if (is_replaced && is_there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    if (is_there && S_ISDIR(info.st_mode)) {
+        example_refuse(run, option, "a file, not a folder", path);
+    }
+    if (is_replaced && is_there && !S_ISREG(info.st_mode)) {
         example_refuse(run, option, "a regular file, which it replaces", path);
     }
     if (is_replaced && output_is_open(path)) {

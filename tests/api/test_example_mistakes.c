@@ -255,7 +255,9 @@ static void test_what_cannot_be_written_is_found_out_first(void **state)
     example_expect(2, "mlp_mnist", "--data . --json nowhere/a.json");
     example_says(example_err, "--json wants a file in a folder that can be written");
     example_expect(2, "cnn_mnist", "--data . --save .");
-    example_says(example_err, "--save wants a file");
+    example_says(example_err, "--save wants a file, not a folder, not '.'");
+    example_expect(2, "cnn_mnist", "--data . --json .");
+    example_says(example_err, "--json wants a file, not a folder, not '.'");
     char
         options[600]; /* a name that fits by itself, but not with what stands behind it meanwhile */
     for (int i = 0; i < 2; i++) {

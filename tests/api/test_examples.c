@@ -186,6 +186,7 @@ static void test_text_is_learnt_and_gone_on_with(void **state)
              RUNS_ARE_SHORT ? " --steps 12" : "");
     example_expect(0, "char_gpt", options);
     assert_string_not_equal(example_out, first);
+    assert_null(strstr(example_err, "of the prompt"));
     strcat(options, " --top-k 3");
     example_expect(0, "char_gpt", options);
     assert_string_equal(example_out, first);
@@ -227,6 +228,9 @@ static void test_text_programs_have_options_of_their_own(void **state)
     example_says(example_err, "nowhere.txt");
     example_expect(1, "char_gpt", "--data nowhere.txt --quiet --prompt 'a cat' --sample 3");
     assert_string_equal(example_out, ""); /* what was not written has no beginning */
+    example_expect(0, "char_gpt",
+                   "--data rhyme.txt --steps 1 --quiet --prompt '9 Zebras' --sample 3");
+    example_says(example_err, "characters of the prompt, first in 'Zebras': its first symbol");
     example_expect(0, "char_gpt", "--help");
     example_says(example_out, "below 1: likelier choices");
     example_put("short.txt", "a line of a text\n", 30);
