@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/internal.h"
+#include "tern/autograd.h"
 
 static const char what[] = "state";
 
@@ -206,6 +207,48 @@ tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const 
     free(state->texts[place]);
     state->texts[place] = copy;
     return TERN_OK;
+}
+
+/* ---- copying ---------------------------------------------------------------------------------- */
+
+/* Values alone, without a history. */
+static void copy_tensor(tern_site_t site, tern_state *copy, const char *name, tern_tensor *t)
+{
+    const bool owned = tern_set_owned_mode(false);
+    tern_scope scope = tern_scope_begin();
+    tern_tensor *values = tern_clone_at(site, tern_detach_at(site, t));
+    if (values)
+        tern_state_set_at(site, copy, name, values);
+    tern_scope_end(&scope);
+    tern_set_owned_mode(owned);
+}
+
+static void copy_all(tern_site_t site, const tern_state *state, tern_state *copy)
+{
+    for (int64_t i = 0; i < state->names.count && !tern_failed(); i++)
+        copy_tensor(site, copy, state->names.names[i], state->tensors[i]);
+    for (int64_t i = 0; i < state->keys.count && !tern_failed(); i++)
+        tern_state_set_text_at(site, copy, state->keys.names[i], state->texts[i]);
+    for (int64_t i = 0; i < state->unread.count && !tern_failed(); i++)
+        io_state_note_unread(site, copy, state->unread.names[i], state->dtypes[i]);
+    if (state->source && !tern_failed())
+        copy->source = io_copy_text(site, what, state->source);
+}
+
+tern_state *tern_state_clone_at(tern_site_t site, const tern_state *state)
+{
+    if (!state) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, "state_clone", "the state is NULL");
+        return NULL;
+    }
+    tern_state *copy = tern_state_create_at(site);
+    if (!copy)
+        return NULL;
+    copy_all(site, state, copy);
+    if (!tern_failed())
+        return copy;
+    tern_state_free(copy);
+    return NULL;
 }
 
 /* ---- taking out ------------------------------------------------------------------------------- */

@@ -41,9 +41,13 @@ typedef struct tern_state tern_state;
 TERN_API tern_state *tern_state_create_at(tern_site_t site);
 #define tern_state_create() tern_state_create_at(TERN_HERE)
 TERN_API void tern_state_free(tern_state *state); /* NULL is fine */
+/* The same names and texts, and copies of the tensors, each on its device: what they are now stays, whatever is
+ * written later. NULL on failure. */
+TERN_API tern_state *tern_state_clone_at(tern_site_t site, const tern_state *state);
+#define tern_state_clone(state) tern_state_clone_at(TERN_HERE, state)
 
 /* Puts a tensor under a name, or replaces the one there; retained and shared, not copied: a save
- * writes the values of that moment. Names are UTF-8 and not empty. */
+ * writes the values of that moment, and tern_state_clone keeps them. Names are UTF-8 and not empty. */
 TERN_API tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name,
                                          tern_tensor *t);
 /* Numbers are kept as tensors without dimensions, f64 and i64, so that they come back bit for bit. */

@@ -191,7 +191,8 @@ TERN_API tern_status_t tern_module_requires_grad_at(tern_site_t site, tern_modul
 
 /* ---- state ------------------------------------------------------------------------------------ */
 
-/* Puts parameters and buffers into a state as "<prefix>.<name>" ("<name>" without a prefix). */
+/* Puts parameters and buffers into a state as "<prefix>.<name>" ("<name>" without a prefix). The state shares them,
+ * so later steps show in it: save it, or clone it (tern_state_clone), to keep what they are now. */
 TERN_API tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state *state,
                                             const char *prefix);
 #define tern_module_store(m, state, prefix) tern_module_store_at(TERN_HERE, m, state, prefix)

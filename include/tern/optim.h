@@ -116,7 +116,8 @@ TERN_API tern_status_t tern_optimizer_move_at(tern_site_t site, tern_optimizer *
 #define tern_optimizer_move(opt) tern_optimizer_move_at(TERN_HERE, opt)
 
 /* Puts state and options into a state: "<prefix>.state.<parameter>.exp_avg", ".step",
- * "<prefix>.param_groups.0.lr". Restoring needs the same kind, groups and parameters (by name; by
+ * "<prefix>.param_groups.0.lr". Tensors are shared, numbers copied: save the state, or clone it (tern_state_clone),
+ * before the next step. Restoring needs the same kind, groups and parameters (by name; by
  * place for those without); all is checked, and brought to its device, before anything changes. What the state
  * holds of another optimizer under the prefix, and this one has not (yet), stays in it. */
 TERN_API tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
@@ -153,7 +154,8 @@ TERN_API tern_status_t tern_ema_update_at(tern_site_t site, tern_ema *ema);
 TERN_API tern_status_t tern_ema_swap_at(tern_site_t site, tern_ema *ema);
 /* The averages with their parameters' names, borrowed. */
 TERN_API tern_tensors_t tern_ema_averages(const tern_ema *ema);
-/* "<prefix>.average.<parameter>" and "<prefix>.n_averaged". Restoring checks all before it changes any. */
+/* "<prefix>.average.<parameter>" and "<prefix>.n_averaged". The averages are shared: save the state, or clone it
+ * (tern_state_clone), before the next update. Restoring checks all before it changes any. */
 TERN_API tern_status_t tern_ema_store_at(tern_site_t site, const tern_ema *ema, tern_state *state,
                                          const char *prefix);
 TERN_API tern_status_t tern_ema_restore_at(tern_site_t site, tern_ema *ema, const tern_state *state,

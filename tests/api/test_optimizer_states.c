@@ -116,6 +116,49 @@ static void restore_along_a_cycle(make_fn make, tern_optimizer_args options)
     tern_optimizer_free(two);
 }
 
+static void take_steps(tern_optimizer *opt, tern_ema *ema, tern_tensor *p, int from, int to)
+{
+    for (int step = from; step < to; step++) {
+        set_gradient(p, step);
+        tern_step(opt);
+        tern_ema_update(ema);
+    }
+}
+
+/* A clone is what was there, also when training has gone on, and also the second time. */
+static void test_a_clone_goes_back_within_a_program(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    tern_optimizer *opt = tern_adam(TERN_TENSORS(p), .lr = 0.1);
+    tern_ema *ema = tern_ema_create(TERN_TENSORS(p));
+    take_steps(opt, ema, p, 0, 2);
+    tern_state *now = tern_state_create();
+    tern_state_set(now, "p", p);
+    tern_optimizer_store(opt, now, "o");
+    tern_ema_store(ema, now, "e");
+    tern_state *then = tern_state_clone(now);
+    assert_no_error();
+    double ends[3][2][SIZE];
+    for (int i = 0; i < 3; i++) {
+        take_steps(opt, ema, p, 2, STEPS);
+        tern_read(p, TERN_F64, ends[i][0], sizeof ends[i][0]);
+        tern_read(tern_ema_averages(ema).tensors[0], TERN_F64, ends[i][1], sizeof ends[i][1]);
+        TERN_NO_GRAD;
+        tern_copy(p, tern_state_get(then, "p"));
+        tern_optimizer_restore(opt, then, "o");
+        tern_ema_restore(ema, then, "e");
+        assert_no_error();
+    }
+    assert_memory_equal(ends[0], ends[1], sizeof ends[0]);
+    assert_memory_equal(ends[0], ends[2], sizeof ends[0]);
+    tern_state_free(now);
+    tern_state_free(then);
+    tern_ema_free(ema);
+    tern_optimizer_free(opt);
+}
+
 static void test_state_is_restored_also_while_no_step_needs_it(void **unused)
 {
     (void)unused;
@@ -208,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restored_optimizer_goes_on_bit_for_bit),
+        cmocka_unit_test(test_a_clone_goes_back_within_a_program),
         cmocka_unit_test(test_state_is_restored_also_while_no_step_needs_it),
         cmocka_unit_test(test_a_state_has_torchs_names),
         cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),

@@ -107,6 +107,66 @@ static void test_a_tensor_is_shared_until_the_save(void **unused)
     tern_state_free(back);
 }
 
+static void test_a_clone_keeps_the_values_of_its_moment(void **unused)
+{
+    (void)unused;
+    const int64_t before = tern_live_tensors();
+    tern_state *state = tern_state_create();
+    {
+        TERN_SCOPE;
+        tern_tensor *t = tern_set_requires_grad(tern_ones(TERN_SHAPE(2)), true);
+        tern_state_set(state, "t", t);
+        tern_state_set(state, "turned", tern_transpose(tern_ones(TERN_SHAPE(2, 3)), 0, 1));
+        tern_state_set_int(state, "step", 4);
+        tern_state_set_text(state, "who", "tern");
+    }
+    tern_state *copy = tern_state_clone(state);
+    assert_no_error();
+    TERN_NO_GRAD;
+    tern_fill(tern_state_get(state, "t"), 7);
+    tern_state_set_int(state, "step", 5);
+    tern_state_set_text(state, "who", "another");
+    tern_tensor *kept = tern_state_get(copy, "t");
+    check_elements(kept, (const float[]){ 1, 1 }, 2);
+    assert_false(tern_requires_grad(kept));
+    assert_true(tern_dev_equal(tern_device(kept), tern_device(tern_state_get(state, "t"))));
+    int64_t step = 0;
+    tern_state_get_int(copy, "step", &step);
+    assert_int_equal(step, 4);
+    assert_string_equal(tern_state_text(copy, "who"), "tern");
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(tern_state_tensors(copy).names[i], tern_state_tensors(state).names[i]);
+    tern_state_free(state);
+    tern_state_free(copy);
+    assert_int_equal(tern_live_tensors(), before);
+    assert_null(tern_state_clone(NULL));
+    assert_error(TERN_ERR_ARGUMENT, "state_clone: the state is NULL");
+}
+
+static void test_a_clone_of_a_file_is_as_the_file(void **unused)
+{
+    (void)unused;
+    static const char header[] =
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+        "\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[1,2]}}";
+    file_bytes bytes = { NULL, 0 };
+    file_bytes_add(&bytes, (const char[8]){ (char)(sizeof header - 1) }, 8);
+    file_bytes_add(&bytes, header, sizeof header - 1);
+    file_bytes_add(&bytes, "\1\2", 2);
+    const int64_t before = tern_live_tensors();
+    const bool owned = tern_set_owned_mode(true);
+    tern_state *state = tern_state_load(file_write("eight", bytes));
+    tern_state *copy = tern_state_clone(state);
+    tern_set_owned_mode(owned);
+    assert_no_error();
+    assert_string_equal(tern_state_source(copy), tern_state_source(state));
+    tern_state_free(state);
+    assert_string_equal(tern_state_unread_dtype(copy, "w"), "F8_E4M3");
+    assert_int_equal(tern_live_tensors(), before + 1);
+    tern_state_free(copy);
+    assert_int_equal(tern_live_tensors(), before);
+}
+
 static void test_many_names_are_found(void **unused)
 {
     (void)unused;
@@ -234,6 +294,8 @@ int main(void)
         cmocka_unit_test(test_bytes_and_texts_come_back),
         cmocka_unit_test(test_setting_a_name_again_replaces_in_place),
         cmocka_unit_test(test_a_tensor_is_shared_until_the_save),
+        cmocka_unit_test(test_a_clone_keeps_the_values_of_its_moment),
+        cmocka_unit_test(test_a_clone_of_a_file_is_as_the_file),
         cmocka_unit_test(test_many_names_are_found),
         cmocka_unit_test(test_names_and_values_are_checked),
         cmocka_unit_test(test_what_is_taken_out_must_be_what_is_there),
