@@ -242,7 +242,8 @@ typedef struct tern_position {
 TERN_API tern_position_t tern_loader_position(tern_loader *loader);
 /* Goes on where `position` was taken, in a loader opened with the same dataset, batch and shuffle:
  * the batches that follow are, bit for bit, those that would have followed there. An error where the
- * position's samples are not those of its steps in this loader, as with another batch. */
+ * position's samples are not those of its steps in this loader, as with another batch, or its seconds are none
+ * that a pass takes. */
 TERN_API tern_status_t tern_loader_seek_at(tern_site_t site, tern_loader *loader,
                                            const tern_position_t *position);
 #define tern_loader_seek(loader, position) tern_loader_seek_at(TERN_HERE, loader, position)
