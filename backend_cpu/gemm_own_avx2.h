@@ -1,4 +1,4 @@
-/* Do own kernels make a product, on avx2? Made by tools/fit_gemm.py from 5122 measured products of f32 by
+/* Do own kernels make a product, on avx2? Made by tools/fit_gemm.py from 6894 measured products of f32 by
  * AVX2. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster
  * library's speed by own kernels and by libraries. */
 
@@ -51,51 +51,67 @@ static bool avx2_owns_tn_alone(const cpu_gemm_size *s)
 
 static bool avx2_owns_nn_shared(const cpu_gemm_size *s)
 {
-    if (s->b <= 35000) {
-        return true; /* 426: 1.07, 1.00 */
+    if (s->b <= 33200) {
+        if (s->work <= 4206762) {
+            return true; /* 424: 1.07, 1.00 */
+        } else {
+            if (s->a <= 160602) {
+                return false; /* 164: 1.04, 1.05 */
+            } else {
+                return true; /* 91: 1.05, 1.00 */
+            }
+        }
     } else {
-        return false; /* 412: 0.97, 1.00 */
+        return false; /* 755: 0.98, 1.00 */
     }
 }
 
 static bool avx2_owns_nt_shared(const cpu_gemm_size *s)
 {
-    if (s->n <= 159) {
-        return true; /* 371: 1.10, 1.00 */
-    } else {
-        if (s->m <= 484) {
-            return false; /* 401: 0.98, 1.00 */
+    if (s->n <= 141) {
+        if (s->m <= 56) {
+            return true; /* 90: 1.09, 0.99 */
         } else {
-            return true; /* 112: 1.04, 1.02 */
+            if (s->b <= 29900) {
+                return true; /* 397: 1.11, 1.00 */
+            } else {
+                return false; /* 111: 1.05, 1.01 */
+            }
+        }
+    } else {
+        if (s->b <= 8856) {
+            return true; /* 90: 1.04, 1.01 */
+        } else {
+            if (s->m <= 390) {
+                if (s->m <= 18) {
+                    return true; /* 93: 1.05, 1.00 */
+                } else {
+                    return false; /* 515: 0.96, 1.00 */
+                }
+            } else {
+                return true; /* 183: 1.03, 1.02 */
+            }
         }
     }
 }
 
 static bool avx2_owns_tn_shared(const cpu_gemm_size *s)
 {
-    if (s->b <= 48477) {
+    if (s->b <= 32040) {
         if (s->c <= 109076) {
-            if (s->m <= 91) {
-                return true; /* 91: 1.03, 0.99 */
-            } else {
-                if (s->m <= 231) {
-                    return true; /* 90: 1.13, 1.02 */
-                } else {
-                    if (s->n <= 34) {
-                        return true; /* 94: 1.13, 1.00 */
-                    } else {
-                        return false; /* 91: 1.07, 1.03 */
-                    }
-                }
-            }
+            return true; /* 539: 1.09, 1.00 */
         } else {
-            return false; /* 131: 1.05, 1.06 */
+            return false; /* 165: 1.05, 1.06 */
         }
     } else {
         if (s->m <= 148) {
-            return false; /* 221: 0.96, 1.00 */
+            return false; /* 435: 0.96, 1.00 */
         } else {
-            return true; /* 124: 1.05, 1.02 */
+            if (s->n <= 166) {
+                return false; /* 91: 1.09, 1.06 */
+            } else {
+                return true; /* 193: 1.05, 1.01 */
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ enum {
     PLAIN_B = 1 << 18,
     PLAIN_FLOPS = 120000000,
     PLAIN_ROWS_AVX2 = 36,   /* with AVX2 fewer rows make 0.85 of it */
-    PLAIN_B_AVX2 = 1 << 19, /* a transposed B: 0.97 on one thread, 0.87 on two */
+    PLAIN_B_AVX2 = 1 << 19, /* a transposed B: 0.97 to 1.03 on one thread, 0.95 to 0.98 on two */
     /* The gradient of what an output layer was given is as deep as there are classes. There a library wins up to a microsecond
      * or two (Intel), and oneDNN's first product takes 40 to 60 ms, in which it writes code. */
     CLASSES = 32,
@@ -76,9 +76,9 @@ typedef struct cut_costs {
     int64_t cut_row;
 } cut_costs;
 static const cut_costs avx512_costs = { 0, 2, 10, 3, 180 };
-/* Fitted to both cuts of 700 drawn shapes, each in turns with the other, on two cores of a Zen 3. Of 248 others the choice costs
- * 1.3 % (NN), 1.7 % (NT) and 1.6 % (TN) of the time, by those above 1.7, 1.9 and 3.1. */
-static const cut_costs avx2_costs = { 6, 8, 28, 0, 500 };
+/* Fitted to both cuts of 1,575 drawn NN and TN, each in turns with the other, on two cores of a Zen 3. Of 1,672 other products
+ * the choice costs 1.0 % (NN, NT) and 1.3 % (TN) of the time. */
+static const cut_costs avx2_costs = { 6, 12, 28, 0, 1000 };
 
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
@@ -248,8 +248,8 @@ cpu_gemm_far cpu_product_far(int dtype, const cpu_product *g)
 static bool turns_avx2(const cpu_product *g)
 {
     const int64_t idle = TURNED_LANES - 1 - (g->m - 1) % TURNED_LANES;
-    const bool few = g->m >= TURNED_LANES && g->m <= TURNED_FEW && g->k >= TURNED_DEPTH &&
-                     idle <= TURNED_IDLE;
+    const bool few =
+        g->m >= TURNED_LANES && g->m <= TURNED_FEW && g->k >= TURNED_DEPTH && idle <= TURNED_IDLE;
     const bool more = g->m <= TURNED_ROWS && g->k >= TURNED_DEPTH_MORE && g->m % VECTOR == 0;
     return g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && !g->by_dots && !g->accumulate &&
            (few || more) && 2 * g->n >= 3 * g->m && g->m * g->n <= TURNED_C;
