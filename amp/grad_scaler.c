@@ -31,6 +31,11 @@ void amp_leave(amp_frame *frame)
     tern_site_end(frame->site);
 }
 
+tern_tensor *amp_brought(tern_tensor *t, tern_dev_t dev)
+{
+    return tern_to(t, dev, .non_blocking = dev.kind != TERN_KIND_CPU);
+}
+
 bool amp_scaler_check(tern_site_t site, const char *what, const tern_grad_scaler *scaler)
 {
     if (scaler == NULL)
@@ -186,7 +191,7 @@ static bool make_state(tern_grad_scaler *scaler, const tern_tensor *loss)
 
 static tern_tensor *scaled(tern_grad_scaler *scaler, tern_tensor *loss)
 {
-    return tern_mul(loss, tern_to(scaler->scale, tern_device(loss), .non_blocking = true));
+    return tern_mul(loss, amp_brought(scaler->scale, tern_device(loss)));
 }
 
 tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,

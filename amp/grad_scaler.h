@@ -54,6 +54,8 @@ typedef struct amp_frame {
 amp_frame amp_enter(tern_site_t site, bool recording);
 void amp_leave(amp_frame *frame);
 
+/* t on a device, before whatever is queued there next. The CPU queues nothing, so the host waits for what comes to it. */
+tern_tensor *amp_brought(tern_tensor *t, tern_dev_t dev);
 /* False, with an error, for NULL and while one is pending. */
 bool amp_scaler_check(tern_site_t site, const char *what, const tern_grad_scaler *scaler);
 /* The record of an optimizer, made when it is not there; NULL without memory, recorded. */

@@ -23,7 +23,7 @@ static tern_tensor *inverse_on(pass *u, tern_dev_t dev)
 {
     if (u->reciprocal == NULL) /* rounded once, from double */
         u->reciprocal = tern_cast(tern_div(1.0, tern_cast(u->scaler->scale, TERN_F64)), TERN_F32);
-    return tern_to(u->reciprocal, dev, .non_blocking = true);
+    return amp_brought(u->reciprocal, dev);
 }
 
 /* The place of a device; -1 after an error. */
@@ -161,8 +161,7 @@ static tern_tensor *any_found(const tern_grad_scaler *scaler, const amp_optimize
 {
     tern_tensor *any = NULL;
     for (int d = 0; d < entry->devices; d++) {
-        tern_tensor *found =
-            tern_to(entry->found[d], tern_device(scaler->scale), .non_blocking = true);
+        tern_tensor *found = amp_brought(entry->found[d], tern_device(scaler->scale));
         any = any == NULL ? found : tern_maximum(any, found);
     }
     return any;
@@ -258,8 +257,7 @@ static sums sum_up(const tern_grad_scaler *scaler)
             continue;
         s.skipped = all_stepped ? s.found : plus(s.skipped, any);
         for (int d = 0; d < entry->devices; d++) {
-            tern_tensor *cause =
-                tern_to(entry->cause[d], tern_device(scaler->scale), .non_blocking = true);
+            tern_tensor *cause = amp_brought(entry->cause[d], tern_device(scaler->scale));
             s.cause = s.cause == NULL ? cause : tern_minimum(s.cause, cause);
         }
     }

@@ -112,11 +112,13 @@ typedef struct scaled_step {
     tern_step_scaling there[MOST_DEVICES]; /* without a count */
 } scaled_step;
 
+/* Before whatever is queued there next; the CPU queues nothing, so the host waits for what comes to it. */
 static tern_tensor *brought(tern_site_t site, tern_tensor *t, tern_dev_t dev)
 {
-    return t == NULL ? NULL
-                     : tern_to_at(site, t,
-                                  TERN_OPTIONS_(tern_to_args, .device = dev, .non_blocking = true));
+    const tern_to_args to = { .size_ = sizeof to,
+                              .device = dev,
+                              .non_blocking = dev.kind != TERN_KIND_CPU };
+    return t == NULL ? NULL : tern_to_at(site, t, &to);
 }
 
 /* NULL after an error. */

@@ -100,7 +100,8 @@ TERN_API int64_t tern_amp_explain(char *out_text, size_t bytes);
  *     tern_scaler_update(scaler);
  *
  * Scale, counter and flags lie where the first loss does, and the optimizer's step finds them there: the
- * host reads them only in get_scale, store, skipped and what tells what the scaler did.
+ * host reads them only in get_scale, store, skipped and what tells what the scaler did. Losses or gradients on the
+ * CPU beside others on a device make it wait where a number comes from there: a copy of a few bytes for each step.
  * torch.amp.GradScaler with fused optimizers, rows A041-A082. */
 
 typedef struct tern_grad_scaler tern_grad_scaler;

@@ -377,6 +377,39 @@ static void test_the_scaler_works_across_devices(void **state)
     tern_grad_scaler_free(s);
 }
 
+/* What comes to the CPU is there before a kernel reads it: with the loss on either side, and after a start on the CPU. */
+static void test_the_scaler_works_beside_the_cpu(void **state)
+{
+    (void)state;
+    for (int loss_here = 0; loss_here < 4; loss_here++) {
+        TERN_SCOPE;
+        const tern_dev_t dev = loss_here & 1 ? TERN_CPU : dev0;
+        tern_grad_scaler *s = tern_grad_scaler_create(.device = dev, .init_scale = 8);
+        tern_tensor *p[2] = { tern_ones(TERN_SHAPE(100), .requires_grad = true),
+                              tern_ones(TERN_SHAPE(100), .device = dev0, .requires_grad = true) };
+        tern_optimizer *opt = tern_sgd(((tern_tensors_t){ p, NULL, 2 }), .lr = 0.5);
+        for (int i = 0; i < 2; i++) {
+            tern_tensor *here = tern_sum(tern_to(p[0], dev));
+            tern_tensor *there = tern_mul(tern_sum(tern_to(p[1], dev)), i == 0 ? INFINITY : 1.0);
+            tern_backward(tern_scaler_scale(s, tern_add(here, there)));
+            if (loss_here & 2)
+                tern_scaler_unscale(s, opt);
+            tern_scaler_step(s, opt);
+            tern_scaler_update(s);
+            tern_zero_grad(opt);
+        }
+        assert_no_error();
+        tern_tensor *far_loss = tern_ones(TERN_SCALAR_SHAPE, .device = dev0);
+        assert_close(tern_item(tern_scaler_scale(s, far_loss)), 4, 0);
+        assert_close(tern_item(tern_scaler_scale(s, tern_ones(TERN_SCALAR_SHAPE))), 4, 0);
+        for (int i = 0; i < 2; i++)
+            assert_close(tern_item(tern_sum(p[i])), 50, 0);
+        assert_int_equal(tern_scaler_skip_count(s), 1);
+        tern_optimizer_free(opt);
+        tern_grad_scaler_free(s);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
@@ -394,6 +427,7 @@ int main(void)
         TEST(test_gradients_live_where_their_tensor_lives),
         TEST(test_autocast_there_is_cudas),
         TEST(test_the_scaler_works_across_devices),
+        TEST(test_the_scaler_works_beside_the_cpu),
         TEST(test_memory_is_counted_and_comes_back),
         TEST(test_the_caches_of_all_devices_are_emptied),
     };

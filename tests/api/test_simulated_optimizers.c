@@ -88,12 +88,39 @@ static void test_saved_state_comes_to_its_parameters(void **state) /* T050 */
     tern_state_free(saved);
 }
 
+/* A scaled step counts on its device; the count is there when a step on the CPU reads it. */
+static void test_a_count_of_steps_comes_to_the_cpu(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *moved = net_of(7), *stayed = net_of(7);
+    tern_module_to(moved, dev0);
+    tern_optimizer *opt = tern_adam(tern_parameters(moved), .lr = 0.1);
+    tern_optimizer *like = tern_adam(tern_parameters(stayed), .lr = 0.1);
+    tern_grad_scaler *scaler = tern_grad_scaler_create(.device = dev0, .init_scale = 8);
+    for (int i = 0; i < 3; i++) {
+        tern_tensor *y = tern_forward(moved, tern_ones(TERN_SHAPE(2, 3), .device = dev0));
+        tern_zero_grad(opt);
+        tern_backward(tern_scaler_scale(scaler, tern_sum(y)));
+        tern_scaler_step(scaler, opt);
+        tern_scaler_update(scaler);
+        one_step(stayed, like, TERN_CPU);
+    }
+    tern_module_to(moved, TERN_CPU);
+    assert_int_equal(tern_optimizer_move(opt), TERN_OK);
+    one_step(moved, opt, TERN_CPU);
+    one_step(stayed, like, TERN_CPU);
+    assert_close(weights(moved), weights(stayed), 1e-6);
+    assert_no_error();
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_state_does_not_follow_a_module, clear),
         cmocka_unit_test_teardown(test_saved_state_comes_to_its_parameters, clear),
+        cmocka_unit_test_teardown(test_a_count_of_steps_comes_to_the_cpu, clear),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
