@@ -5,10 +5,12 @@
 #include "core/autocast.h"
 #include "tern/amp.h"
 
-/* A parameter and its cast. Both are retained, and so is the memory that was cast (tern_tensor_replace gives a
- * parameter another), so an address is not used again while it is a key. */
+/* A parameter and its cast on a stream: others are not ordered after it, and each has a cast of its own. Both are
+ * retained, and so is the memory that was cast (tern_tensor_replace gives a parameter another), so an address is not
+ * used again while it is a key. */
 typedef struct amp_cached {
     tern_tensor *source; /* NULL: a free place of the table */
+    void *stream;
     tern_tensor *cast;
     core_storage *storage; /* of the source when it was cast; what it saw of it, and its version */
     tern_view view;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "amp/autocast.h"
+#include "core/stream.h"
 
 enum { FIRST_CAPACITY = 64 };
 
@@ -12,13 +13,15 @@ struct core_autocast *amp_state(tern_thread *self)
     return self->amp;
 }
 
-static amp_cached *place_of(const struct core_autocast *amp, const tern_tensor *source)
+static amp_cached *place_of(const struct core_autocast *amp, const tern_tensor *source,
+                            const void *stream)
 {
     const uint64_t mask = (uint64_t)amp->cache_capacity - 1;
-    uint64_t at = ((uint64_t)(uintptr_t)source >> 4) * 0x9E3779B97F4A7C15u >> 20;
+    const uint64_t key = ((uint64_t)(uintptr_t)source >> 4) + (uint64_t)(uintptr_t)stream;
+    uint64_t at = key * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++) {
         amp_cached *place = &amp->cache[at & mask];
-        if (place->source == source || place->source == NULL)
+        if (place->source == NULL || (place->source == source && place->stream == stream))
             return place;
     }
 }
@@ -33,7 +36,7 @@ static bool grow(struct core_autocast *amp)
         return false;
     for (int64_t i = 0; i < amp->cache_capacity; i++)
         if (amp->cache[i].source != NULL)
-            *place_of(&larger, amp->cache[i].source) = amp->cache[i];
+            *place_of(&larger, amp->cache[i].source, amp->cache[i].stream) = amp->cache[i];
     free(amp->cache);
     *amp = larger;
     return true;
@@ -83,20 +86,21 @@ static bool is_current(const amp_cached *place, const tern_tensor *weight)
            memcmp(then->stride, now->stride, sizeof *now->stride * now->ndim) == 0;
 }
 
-/* The weight's place; NULL without memory for the table, when nothing is kept. */
-static amp_cached *find_place(tern_thread *self, const tern_tensor *weight)
+/* The weight's place on a stream; NULL without memory for the table, when nothing is kept. */
+static amp_cached *find_place(tern_thread *self, const tern_tensor *weight, const void *stream)
 {
     struct core_autocast *amp = amp_state(self);
     if (amp == NULL || (2 * amp->cache_count >= amp->cache_capacity && !grow(amp)))
         return NULL;
-    return place_of(amp, weight);
+    return place_of(amp, weight, stream);
 }
 
 bool amp_cast_weight(core_call *call, int i, tern_dtype_t dtype, bool *out_made)
 {
     tern_thread *self = call->self;
     tern_tensor *weight = call->in[i];
-    amp_cached *place = find_place(self, weight);
+    void *stream = core_stream_on(self, weight->view.dev);
+    amp_cached *place = find_place(self, weight, stream);
     const bool known = place != NULL && place->source != NULL;
     *out_made = !(known && is_current(place, weight) && place->cast->view.dtype == dtype);
     if (!*out_made)
@@ -104,13 +108,14 @@ bool amp_cast_weight(core_call *call, int i, tern_dtype_t dtype, bool *out_made)
     if (!cast_recorded(call, i, dtype))
         return false;
     /* again: running out of memory asks the program, which may have emptied the cache */
-    place = find_place(self, weight);
+    place = find_place(self, weight, stream);
     if (place == NULL)
         return true;
     if (place->source != NULL) {
         let_go_of_cast(self, place);
     } else {
         place->source = core_retain(weight);
+        place->stream = stream;
         self->amp->cache_count++;
     }
     place->cast = core_retain(call->in[i]);

@@ -24,7 +24,7 @@ extern "C" {
  * products and convolutions to the region's dtype, what loses too much there to f32, the rest not at
  * all. Only f16, bf16 and f32 are cast; f64 and integers stay. In-place calls stay as they are.
  * Parameters keep their dtype and get gradients in it. Backward runs in the dtypes that forward chose,
- * in a region or not. Casts of parameters are kept until the thread's outermost region ends.
+ * in a region or not. Casts of parameters are kept until the thread's outermost region ends, one for each stream.
  * Regions are per thread and nest; those of different kinds of devices do not touch each other. */
 
 enum { TERN_CACHE_ON = 1, TERN_CACHE_OFF = 2 };

@@ -310,6 +310,34 @@ static void test_devices_wait_for_each_other(void **state) /* T025 */
 /* ---- streams that are gone ------------------------------------------------------------------ */
 
 /* Neither events nor a wait for a stream that its owner destroyed: the device's end of all work frees. */
+/* A weight's cached cast is the stream's that made it: another has its own, in memory of its own. */
+static void test_cached_casts_belong_to_a_stream(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_stream_t rest = tern_default_stream(dev0);
+    const tern_stream_t side[2] = { tern_stream_from_pool(dev0), tern_stream_from_pool(dev0) };
+    tern_tensor *w = tern_ones(TERN_SHAPE(64, 64), .device = dev0, .requires_grad = true);
+    tern_tensor *x = tern_ones(TERN_SHAPE(8, 64), .device = dev0), *y[2] = { NULL };
+    {
+        TERN_AUTOCAST(dev0, TERN_F16);
+        tern_amp_reset();
+        for (int i = 0; i < 4; i++) {
+            TERN_STREAM(side[i % 2]);
+            if (i < 2)
+                tern_stream_wait_stream(side[i], rest);
+            y[i % 2] = tern_matmul(x, w);
+        }
+        assert_int_equal(tern_amp_counted().cached, 2);
+    }
+    for (int i = 0; i < 2; i++)
+        tern_stream_wait_stream(rest, side[i]);
+    tern_backward(tern_sum(tern_add(y[0], y[1])));
+    assert_close(tern_item(tern_mean(y[0])), 64, 0);
+    assert_close(tern_item(tern_mean(tern_grad_of(w))), 16, 0);
+    assert_no_error();
+}
+
 static void test_a_destroyed_stream_holds_no_memory(void **state)
 {
     (void)state;
@@ -385,6 +413,7 @@ int main(void)
         TEST(test_a_pinned_copy_need_not_block),
         TEST(test_a_copy_of_any_layout_need_not_block),
         TEST(test_devices_wait_for_each_other),
+        TEST(test_cached_casts_belong_to_a_stream),
         TEST(test_a_destroyed_stream_holds_no_memory),
         /* last: the order checker tells 64 streams apart */
         TEST(test_threads_use_streams_at_once),
