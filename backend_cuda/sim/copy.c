@@ -28,10 +28,11 @@ cudaError_t cudaMalloc(void **data, size_t bytes)
 
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned int flags)
 {
-    (void)flags;
     cudaError_t code = sim_begin_device("cudaHostAlloc");
     if (code == cudaSuccess)
         code = take(data, -1, bytes, __builtin_return_address(0));
+    if (code == cudaSuccess)
+        sim_memory_find(*data)->mapped = (flags & cudaHostAllocMapped) != 0;
     return sim_end(code);
 }
 

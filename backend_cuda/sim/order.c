@@ -144,7 +144,7 @@ static bool race(const sim_op *op, const sim_allocation *x, const void *view, bo
 bool sim_order_access(const sim_op *op, sim_allocation *x, const void *view, bool writes)
 {
     const int slot = op->stream->slot;
-    sim_spot *spot = sim_config.races && slot >= 0 ? spot_of(x, view) : NULL;
+    sim_spot *spot = sim_config.races && slot >= 0 && !x->mapped ? spot_of(x, view) : NULL;
     if (spot == NULL)
         return true;
     if (op->clock[spot->write_slot] < spot->write.seq)

@@ -78,6 +78,7 @@ typedef struct sim_allocation {
     int64_t number; /* counted from 1, for messages */
     int device;     /* -1: pinned host memory */
     bool live;
+    bool mapped;   /* asked for as cudaHostAllocMapped: see sim_order_access */
     bool opened;   /* a kernel follows pointers in memory: the view is readable until it ends */
     int in_flight; /* pinned: copies that are not done */
     void *caller;  /* who asked for it */
@@ -244,7 +245,8 @@ void sim_streams_reset(void);
 
 /* Notes that `op` reads or writes what begins at `view`; false after reporting that it is not ordered
  * after another access. Small allocations count as one piece, in large ones (segments of a caching
- * allocator) each address is one of its own: some races are missed, none is made up. */
+ * allocator) each address is one of its own: some races are missed, none is made up. Memory that is mapped to
+ * the host and the device is where they meet by atomic operations, which need no order: it is left out. */
 bool sim_order_access(const sim_op *op, sim_allocation *allocation, const void *view, bool writes);
 /* A slot of the clocks for a new stream, or -1: that stream is not checked. */
 int sim_order_slot(void);

@@ -310,6 +310,34 @@ static void test_devices_wait_for_each_other(void **state) /* T025 */
 /* ---- streams that are gone ------------------------------------------------------------------ */
 
 /* Neither events nor a wait for a stream that its owner destroyed: the device's end of all work frees. */
+/* Kernels of all streams note a wrong index in one place, and only then: that orders nothing. */
+static void test_streams_check_their_indices_at_once(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(8, 4), .device = dev0);
+    tern_tensor *rows = tern_zeros(TERN_SHAPE(8), .device = dev0, .dtype = TERN_I64);
+    tern_tensor *places = tern_zeros(TERN_SHAPE(8, 4), .device = dev0, .dtype = TERN_I64);
+    const tern_stream_t side[2] = { tern_stream_from_pool(dev0), tern_stream_from_pool(dev0) };
+    tern_dev_synchronize(dev0);
+    for (int i = 0; i < 2; i++) {
+        TERN_STREAM(side[i]);
+        tern_embedding(.weight = x, .indices = rows);
+        tern_cross_entropy(x, rows);
+        tern_gather(x, 0, places);
+        tern_scatter_add(x, 0, places, x);
+        tern_index_add(x, 0, rows, x);
+        tern_bincount(rows, NULL, 0);
+        tern_unique(rows, NULL, NULL);
+        tern_masked_select(x, tern_gt(x, 0));
+        assert_no_error();
+    }
+    TERN_STREAM(side[0]);
+    tern_embedding(.weight = x, .indices = tern_add(rows, 9));
+    tern_stream_synchronize(side[0]);
+    assert_error(TERN_ERR_INDEX, "index 9");
+}
+
 /* A weight's cached cast is the stream's that made it: another has its own, in memory of its own. */
 static void test_cached_casts_belong_to_a_stream(void **state)
 {
@@ -413,6 +441,7 @@ int main(void)
         TEST(test_a_pinned_copy_need_not_block),
         TEST(test_a_copy_of_any_layout_need_not_block),
         TEST(test_devices_wait_for_each_other),
+        TEST(test_streams_check_their_indices_at_once),
         TEST(test_cached_casts_belong_to_a_stream),
         TEST(test_a_destroyed_stream_holds_no_memory),
         /* last: the order checker tells 64 streams apart */
