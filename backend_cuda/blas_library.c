@@ -83,6 +83,13 @@ static const meaning meanings[] = {
     { NAMED(CUBLAS_STATUS_LICENSE_ERROR), "the library found no license" },
 };
 
+/* Simulated devices know more than a status says: which work is not ordered after which. */
+static const char *more_of(cublasStatus_t status)
+{
+    const cuda_blas_calls *blas = cuda_is_simulated() ? cuda_blas_open() : NULL;
+    return blas != NULL ? blas->cublasGetStatusString(status) : "";
+}
+
 tern_status_t cuda_blas_check(int index, cublasStatus_t status, const char *what)
 {
     static const meaning unknown = { CUBLAS_STATUS_SUCCESS, "a status without a name",
@@ -93,8 +100,10 @@ tern_status_t cuda_blas_check(int index, cublasStatus_t status, const char *what
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
         if (meanings[i].status == status)
             m = &meanings[i];
-    char text[160];
-    (void)snprintf(text, sizeof text, "%s (%d): %s", m->name, (int)status, m->text);
+    char text[CUDA_LIBRARY_TEXT];
+    const char *more = more_of(status);
+    (void)snprintf(text, sizeof text, "%s (%d): %s%s%s", m->name, (int)status, m->text,
+                   more[0] != '\0' ? ": " : "", more);
     const bool full = status == CUBLAS_STATUS_ALLOC_FAILED;
     return cuda_library_failed(index, full ? TERN_ERR_OOM : TERN_ERR_BACKEND, what, text);
 }

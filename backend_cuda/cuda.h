@@ -85,6 +85,7 @@ tern_status_t cuda_check_on(int index, void *stream, cudaError_t code, const cha
 enum { CUDA_STREAM_TEXT = 40 };
 /* "stream #1", "default stream"; returns text. */
 const char *cuda_say_stream(void *stream, char text[CUDA_STREAM_TEXT]);
+enum { CUDA_LIBRARY_TEXT = 1280 }; /* a simulated library tells a race with both of its sides */
 /* The error of a library's call; text: its code's name, number and meaning. The device is current; what a kernel
  * broke on it before is said, too. Returns `code`, or TERN_ERR_BACKEND when the device is lost. */
 tern_status_t cuda_library_failed(int index, tern_status_t code, const char *what,

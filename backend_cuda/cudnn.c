@@ -112,7 +112,7 @@ static const char *meaning_of(cudnnStatus_t status)
 /* "CUDNN_STATUS_BAD_PARAM (2000): it does not take these arguments: x->set is false" */
 static void describe(cudnnStatus_t status, char *text, size_t size)
 {
-    char detail[160] = "";
+    char detail[CUDA_LIBRARY_TEXT - 160] = "";
     dnn.cudnnGetLastErrorString(detail, sizeof detail);
     (void)snprintf(text, size, "%s (%d): %s%s%s", dnn.cudnnGetErrorString(status), (int)status,
                    meaning_of(status), detail[0] != '\0' ? ": " : "", detail);
@@ -159,7 +159,7 @@ void *dnn_scratch(const tern_call *call, size_t bytes)
 tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what,
                          cudnnStatus_t status, dnn_plan *plan, bool *out_done)
 {
-    char text[320], place[64];
+    char text[CUDA_LIBRARY_TEXT], place[64];
     if (status == CUDNN_STATUS_SUCCESS) {
         *out_done = true;
         return cuda_launched(call, cudaSuccess, what);
@@ -243,7 +243,7 @@ static bool may_want_memory(cudnnStatus_t status)
 
 cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *op)
 {
-    char text[320];
+    char text[CUDA_LIBRARY_TEXT];
     cudnnHandle_t handle = NULL;
     (void)pthread_mutex_lock(&using);
     cudnnStatus_t status = take_handle(call->dev.index, stream, true, &handle);

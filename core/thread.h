@@ -15,7 +15,7 @@
 
 enum {
     CORE_ERROR_BYTES = 4096,
-    CORE_MESSAGE_BYTES = 512,
+    CORE_MESSAGE_BYTES = 1536,
     CORE_PATH_DEPTH = 64,
     CORE_BLOCK_CLASSES = 60,
     CORE_MAX_DEVICES = 64, /* of one kind */

@@ -214,6 +214,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
 const sim_function sim_cublas_functions[] = { FUNCTION(cublasCreate_v2),
                                               FUNCTION(cublasDestroy_v2),
                                               FUNCTION(cublasGetProperty),
+                                              FUNCTION(cublasGetStatusString),
                                               FUNCTION(cublasSetStream_v2),
                                               FUNCTION(cublasSetWorkspace_v2),
                                               FUNCTION(cublasSetMathMode),

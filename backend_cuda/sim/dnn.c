@@ -9,7 +9,7 @@
 #include "backend_cuda/sim/dnn.h"
 
 enum { VERSION = 91900 };
-static _Thread_local char last_text[256];
+static _Thread_local char last_text[1024];
 
 /* ---- entering, leaving, errors --------------------------------------------------------------- */
 

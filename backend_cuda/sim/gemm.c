@@ -4,6 +4,7 @@
 #include "backend_cuda/sim/gemm.h"
 
 #include <sim_half.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,10 +268,22 @@ static bool use(sim_op *op, sim_gemm *g)
     return true;
 }
 
+static _Thread_local char refused[1024];
+
+const char *cublasGetStatusString(cublasStatus_t status)
+{
+    static _Thread_local char said[sizeof refused];
+    (void)snprintf(said, sizeof said, "%s",
+                   status == CUBLAS_STATUS_EXECUTION_FAILED ? refused : "");
+    refused[0] = '\0';
+    return said;
+}
+
 cublasStatus_t sim_gemm_submit(const sim_gemm *g, const char *call, cudaStream_t stream,
                                void *workspace, size_t workspace_bytes)
 {
     void *arguments = NULL, *at = NULL;
+    refused[0] = '\0';
     if (g->m == 0 || g->n == 0 || g->batch == 0)
         return CUBLAS_STATUS_SUCCESS;
     sim_op *op = sim_work_new(stream, call, run, sizeof *g, &arguments);
@@ -279,6 +292,7 @@ cublasStatus_t sim_gemm_submit(const sim_gemm *g, const char *call, cudaStream_t
     memcpy(arguments, g, sizeof *g);
     if (!use(op, arguments) ||
         !sim_work_use(op, "the workspace", workspace, workspace_bytes, true, &at)) {
+        (void)snprintf(refused, sizeof refused, "%s", sim_last_report());
         sim_work_cancel(op);
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }

@@ -29,7 +29,8 @@ bool sim_gemm_types_fit(cublasComputeType_t compute, cudaDataType a, cudaDataTyp
                         cudaDataType d);
 /* INVALID_VALUE for sizes and leading dimensions that cuBLAS refuses. */
 cublasStatus_t sim_gemm_check(const sim_gemm *g, const char *call);
-/* Into the stream. The work reads and writes what the matrices span, and the workspace. */
+/* Into the stream. The work reads and writes what the matrices span, and the workspace. What is not ordered after
+ * other streams' work is EXECUTION_FAILED, of which cublasGetStatusString says more. */
 cublasStatus_t sim_gemm_submit(const sim_gemm *g, const char *call, cudaStream_t stream,
                                void *workspace, size_t workspace_bytes);
 

@@ -126,6 +126,56 @@ static void test_a_missing_wait_is_named(void **state) /* S004 S023 */
     assert_error(TERN_ERR_BACKEND, "stream race (read after write)");
 }
 
+typedef tern_tensor *(*product)(tern_tensor *y, tern_tensor *x);
+
+static tern_tensor *plain(tern_tensor *y, tern_tensor *x)
+{
+    return tern_matmul(y, x);
+}
+
+static tern_tensor *with_bias(tern_tensor *y, tern_tensor *x)
+{
+    return tern_linear(y, x, tern_select(x, 0, 0));
+}
+
+static tern_tensor *convolution(tern_tensor *y, tern_tensor *x)
+{
+    const tern_shape_t image = TERN_SHAPE(1, 1, 8, 8);
+    return tern_conv2d(tern_view(y, image), tern_view(x, image));
+}
+
+/* Libraries have errors of their own: what the simulator knows is in theirs, in whole. */
+static void test_a_wait_missing_before_a_library_is_named(void **state) /* S004 S023 */
+{
+    (void)state;
+    static const product products[] = { plain, with_bias, convolution };
+    static const char *const calls[] = { "'cublasGemmEx_64'", "'cublasLtMatmul'",
+                                         "'cudnnConvolutionForward'" };
+    for (int i = 0; i < 3; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(8, 8), .device = dev0);
+        tern_dev_synchronize(dev0);
+        tern_tensor *y = tern_add(x, 1);
+        const tern_stream_t side = tern_stream_from_pool(dev0);
+        TERN_STREAM(side);
+        assert_null(products[i](y, x));
+        const char *const parts[] = { "CUDNN_STATUS",
+                                      calls[i],
+                                      " on tensor f32 [",
+                                      "is not ordered after 'k_",
+                                      "(add) on the default stream",
+                                      "tern_stream_wait_stream, or an event" };
+        for (size_t k = i < 2; k < sizeof parts / sizeof *parts; k++)
+            if (strstr(tern_error_text(), parts[k]) == NULL)
+                fail_msg("no '%s' in: %s", parts[k], tern_error_text());
+        assert_error(TERN_ERR_BACKEND, "stream race (read after write)");
+        tern_stream_wait_stream(side, tern_default_stream(dev0));
+        assert_non_null(products[i](y, x));
+        tern_stream_synchronize(side);
+    }
+    assert_no_error();
+}
+
 static void test_a_wait_orders_two_streams(void **state) /* S009 S011 S014 */
 {
     (void)state;
@@ -432,6 +482,7 @@ int main(void)
         TEST(test_the_current_stream_belongs_to_a_thread),
         TEST(test_a_guard_restores_streams_and_device),
         TEST(test_a_missing_wait_is_named),
+        TEST(test_a_wait_missing_before_a_library_is_named),
         TEST(test_a_wait_orders_two_streams),
         TEST(test_an_event_orders_two_streams),
         TEST(test_an_event_without_a_record_is_no_mark),

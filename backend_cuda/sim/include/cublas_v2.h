@@ -50,6 +50,8 @@ typedef struct cublasContext *cublasHandle_t;
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle);
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value);
+/* Here: why the thread's last product was refused, once; "" where nothing more is known. */
+const char *cublasGetStatusString(cublasStatus_t status);
 /* Takes the handle's workspace away, too. */
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId);
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace,
