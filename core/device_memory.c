@@ -411,10 +411,12 @@ tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
     const char *what = "set_raw_allocator";
     tern_dev_t real;
     raw = core_options(raw);
-    if (!core_dev_resolve(self, site, what, dev, &real))
+    if (!core_one_device(self, site, what, dev) || !core_dev_resolve(self, site, what, dev, &real))
         return (tern_status_t)self->error_code;
     if (raw->alloc == NULL || raw->free == NULL)
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "both alloc and free are needed");
+    if (core_setting_is_anothers(site, what, dev, real))
+        return TERN_OK;
     device_slot *d = slot_of(real);
     core_lock_take(CORE_LOCK_ALLOCATORS);
     const bool fresh = atomic_load(&d->allocator) == NULL && d->makers == 0;

@@ -14,6 +14,11 @@ core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const
 /* The same without making one: NULL for a device that never gave memory, or that does not exist. An
  * index of -1 is the thread's current one. */
 core_alloc *core_device_allocator_of(tern_dev_t dev);
+/* What is set for one device: false, with an error, for TERN_ALL_DEVICES. */
+bool core_one_device(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev);
+/* A device was asked for and the CPU was got, whose memory is not to be limited, or given by others, for a GPU's sake.
+ * True: nothing is to be set, which the log says once. */
+bool core_setting_is_anothers(tern_site_t site, const char *what, tern_dev_t asked, tern_dev_t got);
 /* core/pinned_memory.c: the settings of pinned memory, which all devices share. */
 void core_pinned_settings_read(core_alloc_settings *settings);
 void core_pinned_settings_write(const core_alloc_settings *settings);

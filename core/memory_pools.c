@@ -1,4 +1,5 @@
 /* Limits, settings, bytes for others, and private pools (M061, M063, M076, M084-M088). */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +26,42 @@ static core_alloc *allocator_for(tern_thread *self, tern_site_t site, const char
 
 /* ---- limits and settings -------------------------------------------------------------------------- */
 
+bool core_one_device(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
+{
+    if (dev.kind == TERN_KIND_NONE)
+        core_error(self, site, TERN_ERR_ARGUMENT, what,
+                   "TERN_ALL_DEVICES is no device\n  try it for each, or tern_default_device()");
+    return dev.kind != TERN_KIND_NONE;
+}
+
+bool core_setting_is_anothers(tern_site_t site, const char *what, tern_dev_t asked, tern_dev_t got)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char name[TERN_DEV_NAME_BYTES];
+    if (asked.kind == TERN_KIND_CPU || got.kind != TERN_KIND_CPU)
+        return false;
+    if (!atomic_flag_test_and_set(&said))
+        tern_log_write(TERN_LOG_WARNING, site,
+                       "%s: %s is the CPU here, whose memory stays as it is set", what,
+                       tern_dev_name(asked, name));
+    return true;
+}
+
 tern_status_t tern_set_memory_fraction_at(tern_site_t site, tern_dev_t dev, double fraction)
 {
     tern_thread *self = core_self();
+    tern_dev_t real;
     const char *what = "set_memory_fraction";
-    core_alloc *a = allocator_for(self, site, what, dev, &dev);
+    core_alloc *a =
+        core_one_device(self, site, what, dev) ? allocator_for(self, site, what, dev, &real) : NULL;
     if (a == NULL)
         return (tern_status_t)self->error_code;
+    if (!(fraction >= 0 && fraction <= 1))
+        return core_error(self, site, TERN_ERR_ARGUMENT, what, "%g is not between 0 and 1",
+                          fraction);
+    if (core_setting_is_anothers(site, what, dev, real))
+        return TERN_OK;
     const tern_status_t code = core_alloc_set_fraction(a, fraction);
-    if (code == TERN_ERR_ARGUMENT)
-        return core_error(self, site, code, what, "%g is not between 0 and 1", fraction);
     if (code != TERN_OK)
         return core_error(self, site, code, what, "the device does not say how much memory it has");
     return TERN_OK;
@@ -49,8 +76,10 @@ double tern_memory_fraction(tern_dev_t dev)
 tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev, const char *text)
 {
     tern_thread *self = core_self();
+    tern_dev_t real;
     const char *what = "set_memory_settings";
-    core_alloc *a = allocator_for(self, site, what, dev, &dev);
+    core_alloc *a =
+        core_one_device(self, site, what, dev) ? allocator_for(self, site, what, dev, &real) : NULL;
     if (a == NULL)
         return (tern_status_t)self->error_code;
     core_alloc_settings settings = core_alloc_settings_of(a);
@@ -59,6 +88,8 @@ tern_status_t tern_set_memory_settings_at(tern_site_t site, tern_dev_t dev, cons
     tern_status_t code = core_alloc_settings_parse(&settings, text != NULL ? text : "", true, why);
     if (code != TERN_OK)
         return core_error(self, site, code, what, "%s", why);
+    if (core_setting_is_anothers(site, what, dev, real))
+        return TERN_OK;
     code = core_alloc_configure(a, &settings);
     if (code != TERN_OK)
         return core_error(self, site, code, what, "the device does not say how much memory it has");

@@ -226,7 +226,7 @@ tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev, in
     const char *what = "memory_record_history", *why = NULL;
     tern_dev_t real;
     tern_status_t code = TERN_ERR_ARGUMENT;
-    if (!core_dev_resolve(self, site, what, dev, &real))
+    if (!core_one_device(self, site, what, dev) || !core_dev_resolve(self, site, what, dev, &real))
         return (tern_status_t)self->error_code;
     if (max_entries < 0)
         return core_error(self, site, code, what, "%lld entries", (long long)max_entries);

@@ -67,7 +67,7 @@ TERN_API tern_status_t tern_memory_info_at(tern_site_t site, tern_dev_t dev, int
 TERN_API tern_status_t tern_memory_snapshot_at(tern_site_t site, tern_dev_t dev, const char *path);
 #define tern_memory_snapshot(dev, path) tern_memory_snapshot_at(TERN_HERE, dev, path)
 
-/* Keeps the last `max_entries` allocations, frees and segment events of a device; 0 switches off and
+/* Keeps the last `max_entries` allocations, frees and segment events of one device; 0 switches off and
  * forgets them. While it is on, allocation is slower: on the CPU every request goes past the threads'
  * lists, and small data lies in blocks of its own. */
 TERN_API tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_t dev,
@@ -75,7 +75,9 @@ TERN_API tern_status_t tern_memory_record_history_at(tern_site_t site, tern_dev_
 #define tern_memory_record_history(dev, max_entries) \
     tern_memory_record_history_at(TERN_HERE, dev, max_entries)
 
-/* ---- limits and settings --------------------------------------------------------------------------- */
+/* ---- limits and settings ---------------------------------------------------------------------------
+ * Each is one device's: TERN_ALL_DEVICES is an error. Where a request for CUDA resolves to the CPU there is no such
+ * device to set, and the CPU's memory is not limited for it: the arguments are checked, and nothing is done, which the log says. */
 
 /* At most fraction * total of the device for this process (reserved bytes count). In [0, 1]. */
 TERN_API tern_status_t tern_set_memory_fraction_at(tern_site_t site, tern_dev_t dev,
@@ -160,7 +162,8 @@ typedef struct tern_raw_allocator_t {
     bool cached; /* keep the caching allocator on top; default: each request is a call */
 } tern_raw_allocator_t;
 /* Replaces where a device's memory comes from, the CPU's too (`device` is 0 then, `stream` NULL; data of
- * up to 448 bytes lies in its tensor's own memory). TERN_ERR_STATE once the device gave memory. Both are
+ * up to 448 bytes lies in its tensor's own memory). TERN_ERR_STATE once the device gave memory. A setting as those
+ * above: nothing is done where a request for CUDA resolves to the CPU. Both are
  * called with locks of the device's memory: they may neither fork nor make or release its tensors. */
 TERN_API tern_status_t tern_set_raw_allocator_at(tern_site_t site, tern_dev_t dev,
                                                  const tern_raw_allocator_t *raw);
