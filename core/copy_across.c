@@ -78,10 +78,10 @@ static tern_status_t to_device(transfer *t, const tern_backend *b)
     tern_status_t code;
     const bool can_queue = CORE_HAS(b->copy, tern_backend_copy, from_host_later);
     if (!t->non_blocking || !can_queue) {
-        t->waited = can_queue;
         const tern_status_t may = can_queue ? may_wait(t) : TERN_OK;
         if (may != TERN_OK)
             return may;
+        t->waited = can_queue;
         code = b->copy->from_host(b->context, index, t->dst, t->src, t->bytes, t->to_stream);
         return code == TERN_OK || !can_queue ? code : copy_failed(t, b, stream, code);
     }

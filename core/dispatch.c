@@ -140,7 +140,7 @@ static bool move_bytes(core_call *call, const tern_tensor *out, const tern_tenso
     bool waited = false;
     const tern_status_t code =
         core_copy_across(call->site, out, in, attr != NULL && attr->non_blocking, &waited);
-    if (bytes > 0)
+    if (code == TERN_OK && bytes > 0)
         core_transfer_note(call->site, out->view.dev, in->view.dev, bytes, waited);
     return code == TERN_OK || kernel_failed(call, code);
 }

@@ -45,9 +45,10 @@ static bool fetch(tern_site_t site, const char *what, tern_tensor *t, char out_b
     }
     const tern_status_t code = core_copy_bytes(core_site(self, site), TERN_CPU, out_bytes,
                                                t->view.dev, t->view.data, bytes);
-    core_transfer_note_read(core_site(self, site), bytes);
-    if (code == TERN_OK)
+    if (code == TERN_OK) {
+        core_transfer_note_read(core_site(self, site), bytes);
         return true;
+    }
     const char *why =
         self->message_code != TERN_OK ? self->message : "the element could not be copied";
     self->message_code = TERN_OK;

@@ -435,10 +435,15 @@ static void test_waits_can_be_errors(void **state) /* T030 */
     assert_non_null(strstr(warning, "called a synchronizing operation"));
     tern_set_sync_debug_mode(TERN_SYNC_ERROR);
     assert_true(tern_sync_debug_mode() == TERN_SYNC_ERROR);
+    const tern_transfers_t before = tern_transfers_total();
     (void)sum_of(x);
     assert_error(TERN_ERR_STATE, "called a synchronizing operation");
     assert_null(tern_to(tern_ones(TERN_SHAPE(3)), dev0));
     assert_error(TERN_ERR_STATE, "called a synchronizing operation");
+    assert_null(tern_cpu(x));
+    assert_error(TERN_ERR_STATE, "called a synchronizing operation");
+    const tern_transfers_t after = tern_transfers_total();
+    assert_memory_equal(&before, &after, sizeof before); /* nobody waited, nothing moved */
     assert_non_null(tern_to(tern_pin(tern_ones(TERN_SHAPE(3))), dev0, .non_blocking = true));
     assert_int_equal(tern_dev_synchronize(dev0), TERN_OK);
     assert_no_error();
