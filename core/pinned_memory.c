@@ -327,10 +327,10 @@ int64_t tern_host_memory_stat(const char *key)
             memcpy(&value, (const char *)&stats + host_keys[i].offset, sizeof value);
             return value;
         }
-    const char *average = strstr(key, "_time.avg");
-    const core_pinned_timing *t =
-        strncmp(key, "host_alloc", 10) == 0 ? &stats.host_alloc_time : &stats.host_free_time;
-    if (average != NULL && average[9] == '\0')
+    const core_pinned_timing *t = strcmp(key, "host_alloc_time.avg") == 0  ? &stats.host_alloc_time
+                                  : strcmp(key, "host_free_time.avg") == 0 ? &stats.host_free_time
+                                                                           : NULL;
+    if (t != NULL)
         return t->count > 0 ? t->total_us / t->count : 0;
     return -1;
 }

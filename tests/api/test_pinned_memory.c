@@ -34,6 +34,7 @@ static void test_pinned_memory(void **state) /* T064 T065 M090 M093 M094 */
     tern_host_empty_cache();
     assert_int_equal(tern_host_memory_stat("reserved_bytes.current"), 0);
     assert_int_equal(tern_host_memory_stat("no_such_key"), -1);
+    assert_int_equal(tern_host_memory_stat("x_time.avg"), -1);
 }
 
 static void test_all_of_pytorchs_names_of_pinned_memory(void **state) /* M094 */
