@@ -200,7 +200,7 @@ tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scale
     static const char what[] = "scaler_scale";
     if (losses.count > 0 && (losses.tensors == NULL || out_scaled == NULL))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of losses or results is NULL");
-    for (int64_t i = 0; i < losses.count; i++)
+    for (int64_t i = 0; i < losses.count && out_scaled != losses.tensors; i++)
         out_scaled[i] = NULL;
     if (!amp_scaler_check(site, what, scaler))
         return tern_error_code();
@@ -212,7 +212,8 @@ tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scale
         tern_tensor *loss = losses.tensors[i];
         if (scaler->enabled)
             loss = make_state(scaler, loss) ? scaled(scaler, loss) : NULL;
-        out_scaled[i] = frame.owned ? tern_retain(loss) : tern_keep(loss);
+        if (loss != NULL)
+            out_scaled[i] = frame.owned ? tern_retain(loss) : tern_keep(loss);
     }
     amp_leave(&frame);
     return tern_error_code();

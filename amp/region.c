@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 
 #include "amp/autocast.h"
+#include "core/backend.h"
 #include "core/error.h"
 #include "tern/device.h"
 #include "tern/system.h"
@@ -116,8 +117,7 @@ static bool can_be_on(tern_site_t site, int kind, tern_dtype_t dtype)
 static bool computes_bf16(tern_dev_t dev)
 {
     static _Atomic uint64_t known;
-    const int index = dev.index < 0 ? tern_dev_current(dev.kind).index : dev.index;
-    const uint64_t bit = (uint64_t)1 << (index & 63);
+    const uint64_t bit = (uint64_t)1 << (dev.index & 63);
     if ((atomic_load_explicit(&known, memory_order_relaxed) & bit) != 0)
         return true;
     const bool does = tern_bf16_supported(dev, true);
@@ -126,11 +126,15 @@ static bool computes_bf16(tern_dev_t dev)
     return does;
 }
 
-/* A CUDA region that would be on, for bf16 on a device without it, is an error. */
+/* A CUDA region that would be on, for bf16 on a device without it, or on none, is an error. */
 static bool check_bf16(tern_site_t site, tern_dev_t dev, tern_dtype_t dtype)
 {
     char name[TERN_DEV_NAME_BYTES];
-    if (dev.kind != TERN_KIND_CUDA || dtype != TERN_BF16 || computes_bf16(dev))
+    if (dev.kind != TERN_KIND_CUDA || dtype != TERN_BF16)
+        return true;
+    if (!core_dev_resolve(core_self(), site, "autocast", dev, &dev))
+        return false;
+    if (computes_bf16(dev))
         return true;
     (void)tern_fail_at(site, TERN_ERR_DTYPE, "autocast",
                        "%s does not compute in bf16\n  try TERN_F16, with a gradient scaler",

@@ -232,7 +232,7 @@ int64_t tern_scaler_history(const tern_grad_scaler *scaler, tern_scaler_event *o
                             int64_t count)
 {
     float log[AMP_LOG];
-    if (scaler == NULL || out_events == NULL)
+    if (scaler == NULL || out_events == NULL || count < 0)
         return 0;
     int64_t kept = scaler->updates < TERN_SCALER_EVENTS ? scaler->updates : TERN_SCALER_EVENTS;
     kept = kept < count ? kept : count;

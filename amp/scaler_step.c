@@ -294,9 +294,12 @@ tern_status_t tern_scaler_update_at(tern_site_t site, const tern_scaler_update_a
     if (!amp_scaler_check(site, what, scaler) || !scaler->enabled ||
         !check_scale(site, what, scaler))
         return tern_error_code();
+    const bool as_number = args->new_scale != 0 || core_zero_meant(args->new_scale);
+    const bool given = as_number || args->new_scale_tensor != NULL;
+    if (as_number && args->new_scale_tensor != NULL)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                            "new_scale and new_scale_tensor are both given");
     amp_frame frame = amp_enter(site, false);
-    const bool given =
-        args->new_scale_tensor != NULL || args->new_scale != 0 || core_zero_meant(args->new_scale);
     const char *outer = tern_calling_begin(what);
     const bool done = (!given || set_scale(site, scaler, args)) && move_scale(site, scaler, given);
     tern_calling_end(outer);

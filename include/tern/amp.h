@@ -128,7 +128,7 @@ TERN_API bool tern_scaler_enabled(const tern_grad_scaler *scaler);
 /* loss * scale, recorded. A 0-dim f16 loss becomes f32, one with dimensions stays f16. */
 TERN_API tern_tensor *tern_scaler_scale_at(tern_site_t site, tern_grad_scaler *scaler,
                                            tern_tensor *loss);
-/* The same of each, into out_scaled. */
+/* The same of each, into out_scaled, which may be the array of losses: then those that could not be scaled stay. */
 TERN_API tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,
                                                 tern_tensors_t losses, tern_tensor **out_scaled);
 /* Divides the gradients of an optimizer's parameters by the scale, in place, and checks them; for what
@@ -147,8 +147,9 @@ TERN_API bool tern_scaler_skipped(const tern_grad_scaler *scaler, const tern_opt
 typedef struct tern_scaler_update_args {
     size_t size_;
     tern_grad_scaler *scaler;
-    double new_scale;              /* the scale from now on, whatever was found; TERN_ZERO for 0 */
-    tern_tensor *new_scale_tensor; /* the same as a tensor, copied: f32, one element, no gradient */
+    double new_scale; /* the scale from now on, whatever was found; TERN_ZERO for 0 */
+    tern_tensor
+        *new_scale_tensor; /* instead of it, a tensor, copied: f32, one element, no gradient */
 } tern_scaler_update_args;
 /* At the end of an iteration, once for all optimizers: the scale backs off when any of them found
  * something, and grows after growth_interval updates without. With a new scale also after an error in

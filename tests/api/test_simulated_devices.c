@@ -300,6 +300,15 @@ static void test_a_seed_draws_the_same_everywhere(void **state) /* R004 R008 */
     assert_no_error();
 }
 
+static void test_a_region_for_bf16_names_a_missing_device(void **state)
+{
+    (void)state;
+    tern_autocast_region region = tern_autocast_begin(TERN_CUDA(77), TERN_BF16);
+    assert_error(TERN_ERR_DEVICE, "autocast: there is no device cuda:77: 2 are visible");
+    assert_false(tern_autocast_enabled(dev0));
+    tern_autocast_end(&region);
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
@@ -318,6 +327,7 @@ int main(void)
         TEST(test_memory_of_the_host_is_no_devices),
         TEST(test_threads_have_their_own_devices),
         TEST(test_a_seed_draws_the_same_everywhere),
+        TEST(test_a_region_for_bf16_names_a_missing_device),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -120,6 +120,14 @@ static void test_a_list_is_scaled_one_by_one(void **state) /* A046 */
     assert_int_equal(tern_scaler_scale_all(s, TERN_TENSORS(a, b), out), TERN_OK);
     assert_close(tern_item(out[0]), 16, 0);
     assert_close(tern_item(out[1]), 24, 0);
+    tern_tensor *list[3] = { a, b, NULL }; /* scaled where they are */
+    assert_int_equal(tern_scaler_scale_all(s, ((tern_tensors_t){ list, NULL, 3 }), list),
+                     TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "loss 2 is NULL");
+    assert_true(list[0] == a && list[1] == b);
+    assert_int_equal(tern_scaler_scale_all(s, ((tern_tensors_t){ list, NULL, 2 }), list), TERN_OK);
+    assert_close(tern_item(list[0]), 16, 0);
+    assert_close(tern_item(list[1]), 24, 0);
     tern_grad_scaler_free(s);
     s = tern_grad_scaler_create(.disabled = true); /* A076 */
     assert_ptr_equal(tern_scaler_scale(s, a), a);
@@ -265,6 +273,8 @@ static void test_a_new_scale_may_be_a_tensor(void **state) /* A070 */
     tern_scaler_update(s, .new_scale = 1e39);
     assert_error(TERN_ERR_ARGUMENT, "scaler_update: in fill: 1e+39 is beyond what f32 can be");
     assert_close(tern_scaler_get_scale(s), 32, 0);
+    tern_scaler_update(s, .new_scale_tensor = scale, .new_scale = 3);
+    assert_error(TERN_ERR_ARGUMENT, "new_scale and new_scale_tensor are both given");
     tern_scaler_update(s, .new_scale = -0.0);
     assert_close(tern_scaler_get_scale(s), 0, 0);
     tern_scaler_update(s, .new_scale = 5);
@@ -409,6 +419,8 @@ static void test_the_history_keeps_the_last(void **state)
         tern_scaler_update(s, .new_scale = i + 1);
     static tern_scaler_event events[TERN_SCALER_EVENTS + 10];
     assert_int_equal(tern_scaler_history(s, events, TERN_SCALER_EVENTS + 10), TERN_SCALER_EVENTS);
+    assert_int_equal(tern_scaler_history(s, NULL, 3), 0);
+    assert_int_equal(tern_scaler_history(s, events, -1), 0);
     assert_int_equal(events[0].update, 11);
     assert_close(events[TERN_SCALER_EVENTS - 1].scale, TERN_SCALER_EVENTS + 10, 0);
     tern_release(p);
