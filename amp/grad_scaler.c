@@ -171,16 +171,15 @@ void amp_forget_optimizers(tern_grad_scaler *scaler)
 /* ---- scaling ------------------------------------------------------------------------------------- */
 
 /* Scale and tracker come to be where the first loss lies. */
-static bool make_state(tern_grad_scaler *scaler, const tern_tensor *loss)
+static bool make_state(tern_grad_scaler *scaler, tern_tensor *loss)
 {
     if (scaler->scale != NULL)
         return true;
-    const tern_dev_t dev = tern_device(loss);
     tern_tensor *scale =
-        tern_full(scaler->init_scale, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
-    tern_tensor *tracker = tern_full((double)scaler->init_tracker, TERN_SCALAR_SHAPE,
-                                     .dtype = TERN_I32, .device = dev);
-    tern_tensor *log = tern_zeros(TERN_SHAPE(AMP_LOG), .dtype = TERN_F32, .device = dev);
+        tern_full(scaler->init_scale, TERN_SCALAR_SHAPE, .dtype = TERN_F32, .like = loss);
+    tern_tensor *tracker =
+        tern_full((double)scaler->init_tracker, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .like = loss);
+    tern_tensor *log = tern_zeros(TERN_SHAPE(AMP_LOG), .dtype = TERN_F32, .like = loss);
     if (tern_failed())
         return false;
     scaler->scale = tern_retain(scale);

@@ -26,9 +26,10 @@ static tern_tensor *inverse_on(pass *u, tern_dev_t dev)
     return amp_brought(u->reciprocal, dev);
 }
 
-/* The place of a device; -1 after an error. */
-static int place_of(pass *u, tern_dev_t dev)
+/* The place of a gradient's device; -1 after an error. */
+static int place_of(pass *u, tern_tensor *grad)
 {
+    const tern_dev_t dev = tern_device(grad);
     for (int d = 0; d < u->devices; d++)
         if (tern_dev_equal(tern_device(u->found[d]), dev))
             return d;
@@ -38,9 +39,9 @@ static int place_of(pass *u, tern_dev_t dev)
         return -1;
     }
     u->inverse[u->devices] = u->unscales ? inverse_on(u, dev) : NULL;
-    tern_tensor *found = tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_F32, .device = dev);
+    tern_tensor *found = tern_zeros(TERN_SCALAR_SHAPE, .dtype = TERN_F32, .like = grad);
     tern_tensor *cause =
-        tern_full((double)INT32_MAX, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .device = dev);
+        tern_full((double)INT32_MAX, TERN_SCALAR_SHAPE, .dtype = TERN_I32, .like = grad);
     if (tern_failed())
         return -1;
     u->found[u->devices] = found;
@@ -81,7 +82,7 @@ static void make_places(pass *u, tern_tensors_t params)
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
         if (grad != NULL)
-            (void)place_of(u, tern_device(grad));
+            (void)place_of(u, grad);
     }
 }
 
@@ -96,7 +97,7 @@ static bool run_pass(tern_site_t site, tern_grad_scaler *scaler, const tern_opti
     make_places(&u, params);
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        const int d = grad != NULL ? place_of(&u, tern_device(grad)) : -1;
+        const int d = grad != NULL ? place_of(&u, grad) : -1;
         if (d >= 0)
             (void)core_unscale(site, grad, u.inverse[d], u.found[d], first > 0 ? u.cause[d] : NULL,
                                first + i);

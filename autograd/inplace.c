@@ -46,10 +46,10 @@ static int64_t span_of(const geometry *g)
 }
 
 /* Memory in which the whole lies as it does in forward: 1-D, zeros. */
-static tern_tensor *memory_like(const tern_tensor *like, const geometry *g)
+static tern_tensor *memory_like(tern_tensor *like, const geometry *g)
 {
     return tern_zeros(TERN_SHAPE(span_of(g)), .dtype = (tern_dtype_t)like->view.dtype,
-                      .device = like->view.dev);
+                      .like = like);
 }
 
 static tern_tensor *placed(tern_tensor *memory, int ndim, const int64_t *dims,
@@ -186,8 +186,7 @@ static void written_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **
     const geometry *g = tern_op_attr(ctx);
     if (is_whole(g)) {
         if (tern_needs_grad(ctx, 0))
-            grad_in[0] = tern_zeros(tern_shape(grad), .dtype = tern_dtype(grad),
-                                    .device = tern_device(grad));
+            grad_in[0] = tern_zeros(tern_shape(grad), .dtype = tern_dtype(grad), .like = grad);
         grad_in[1] = grad;
         return;
     }

@@ -32,6 +32,8 @@ bool core_fill_attr_of(tern_thread *self, tern_site_t site, const char *what, te
                        tern_dtype_t dtype, tern_attr_fill *attr);
 /* Zeros of the view's shape, dtype and device; belongs to the innermost scope. */
 tern_tensor *core_zeros_like(const tern_view *v);
+/* 0 to count - 1 as i64 on a device that a tensor has. */
+tern_tensor *core_numbers_to(tern_dev_t dev, int64_t count);
 /* A 0-dim tensor of x's dtype on its device; belongs to the innermost scope. */
 tern_tensor *core_number_like(tern_tensor *x, tern_operand number);
 /* A 1-D (or 0-dim) index along `dim` of a tensor like `over`, repeated along the other dimensions: what

@@ -52,7 +52,7 @@ static tern_tensor *overwrite(tern_site_t site, const char *what, tern_tensor *t
     const tern_new_args args = { .size_ = sizeof args,
                                  .shape = tern_shape(t),
                                  .dtype = tern_dtype(t),
-                                 .device = tern_device(t),
+                                 .like = t,
                                  .generator = generator };
     tern_tensor *drawn = draw(site, &args);
     if (drawn && scale != 1)

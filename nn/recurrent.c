@@ -127,13 +127,12 @@ static bool check_input(const recurrent *m, const tern_tensor *x)
 }
 
 /* A state [layers directions, N, H] ([.., H] for one sequence), zeros where none is given. */
-static tern_tensor *first_state(const recurrent *m, tern_tensor *given, const tern_tensor *x,
-                                bool one, const char *name)
+static tern_tensor *first_state(const recurrent *m, tern_tensor *given, tern_tensor *x, bool one,
+                                const char *name)
 {
     const int64_t places = m->layers * m->directions, batch = tern_size(x, 1);
     if (!given)
-        return tern_zeros(TERN_SHAPE(places, batch, m->size), .dtype = tern_dtype(x),
-                          .device = tern_device(x));
+        return tern_zeros(TERN_SHAPE(places, batch, m->size), .dtype = tern_dtype(x), .like = x);
     tern_tensor *state = one && tern_ndim(given) == 2 ? tern_unsqueeze(given, 1) : given;
     if (tern_ndim(state) == 3 && tern_size(state, 0) == places && tern_size(state, 1) == batch &&
         tern_size(state, 2) == m->size)

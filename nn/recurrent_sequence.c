@@ -30,9 +30,9 @@ static tern_tensor *state_before(const rnn_sequence *s, tern_tensor *states, int
     return k == 0 ? first : state_at(states, which, rnn_place(s, k - 1));
 }
 
-static tern_tensor *room(const tern_tensor *like, tern_shape_t shape)
+static tern_tensor *room(tern_tensor *like, tern_shape_t shape)
 {
-    return tern_empty(shape, .dtype = tern_dtype(like), .device = tern_device(like));
+    return tern_empty(shape, .dtype = tern_dtype(like), .like = like);
 }
 
 static void step(const rnn_sequence *s, tern_tensor **in, tern_tensor *gates, tern_tensor *saved,
@@ -179,10 +179,9 @@ void rnn_weight_grads(const rnn_sequence *s, tern_tensor *const in[RNN_OPERANDS]
         out[RNN_B_HH] = tern_sum(hidden, TERN_DIMS(0));
 }
 
-static tern_tensor *zeros_like_state(const rnn_sequence *s, const tern_tensor *like)
+static tern_tensor *zeros_like_state(const rnn_sequence *s, tern_tensor *like)
 {
-    return tern_zeros(TERN_SHAPE(s->batch, s->size), .dtype = tern_dtype(like),
-                      .device = tern_device(like));
+    return tern_zeros(TERN_SHAPE(s->batch, s->size), .dtype = tern_dtype(like), .like = like);
 }
 
 /* By the cells' gradients, which have none themselves. */

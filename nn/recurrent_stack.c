@@ -41,17 +41,16 @@ static tern_tensor *forward_stack(tern_op_ctx *ctx, tern_tensor **in)
     const int64_t states = (int64_t)how->layers * how->directions * how->batch * how->hidden;
     const int64_t numel =
         TERN_RNN_PADDED(numel_of_y(how)) + (cells ? 2 : 1) * TERN_RNN_PADDED(states);
-    const tern_dev_t dev = tern_device(in[X]);
     tern_tensor *c0 = cells ? in[C0] : NULL, *reserve = NULL;
-    tern_tensor *out = tern_empty(TERN_SHAPE(numel), .dtype = tern_dtype(in[X]), .device = dev);
+    tern_tensor *out = tern_empty(TERN_SHAPE(numel), .dtype = tern_dtype(in[X]), .like = in[X]);
     if (how->training)
-        reserve = tern_empty(TERN_SHAPE(attr->reserve), .dtype = TERN_U8, .device = dev);
+        reserve = tern_empty(TERN_SHAPE(attr->reserve), .dtype = TERN_U8, .like = in[X]);
     bool done = false;
     tern_rnn_forward(how, ((tern_tensor *[]){ in[X], in[H0], c0, in[WEIGHTS], out, reserve }),
                      &done);
     if (!done)
         return tern_failed() ? NULL
-                             : tern_empty(TERN_SHAPE(0), .dtype = tern_dtype(in[X]), .device = dev);
+                             : tern_empty(TERN_SHAPE(0), .dtype = tern_dtype(in[X]), .like = in[X]);
     tern_save(ctx, in[X]);
     tern_save(ctx, in[H0]);
     tern_save(ctx, in[WEIGHTS]);

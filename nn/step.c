@@ -25,11 +25,11 @@ bool nn_lacks_state(const tern_optimizer *opt, int64_t i, int s)
 tern_tensor *nn_first_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 {
     const double value = options_of(opt, i)->initial_accumulator_value;
-    const tern_tensor *p = opt->params[i];
+    tern_tensor *p = opt->params[i];
     const tern_new_args args = { .size_ = sizeof args,
                                  .shape = tern_shape(p),
                                  .dtype = tern_dtype(p),
-                                 .device = tern_device(p),
+                                 .like = p,
                                  .format = tern_is_channels_last(p) ? TERN_FORMAT_CHANNELS_LAST
                                                                     : TERN_FORMAT_PRESERVE };
     return value != 0 ? tern_full_at(site, tern_operand_float(value), &args)
@@ -142,10 +142,10 @@ static const tern_step_scaling *scaling_on(tern_site_t site, scaled_step *s, ter
 }
 
 /* From here on the number of steps is the device's: both of its numbers are what the host has counted. */
-static bool make_count(tern_site_t site, nn_slot *slot, tern_dev_t dev)
+static bool make_count(tern_site_t site, nn_slot *slot, tern_tensor *p)
 {
     const tern_new_args args = {
-        .size_ = sizeof args, .shape = TERN_SHAPE(2), .dtype = TERN_I64, .device = dev
+        .size_ = sizeof args, .shape = TERN_SHAPE(2), .dtype = TERN_I64, .like = p
     };
     if (!slot->count)
         slot->count = tern_retain(tern_full_at(site, tern_operand_int(slot->steps), &args));
@@ -172,9 +172,9 @@ static bool prepare(tern_site_t site, tern_optimizer *opt, scaled_step *scaled)
         if (!prepare_one(site, opt, i, grad, scaled != NULL && scaled->scale != NULL))
             return false;
         nn_slot *slot = &opt->slots[i];
-        const tern_dev_t dev = tern_device(opt->params[i]);
-        if (scaled &&
-            (!scaling_on(site, scaled, dev) || (slot->state[0] && !make_count(site, slot, dev))))
+        tern_tensor *p = opt->params[i];
+        if (scaled && (!scaling_on(site, scaled, tern_device(p)) ||
+                       (slot->state[0] && !make_count(site, slot, p))))
             return false;
     }
     return true;

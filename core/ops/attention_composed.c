@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/ops/attention.h"
+#include "core/rules.h"
 
 /* Heads of k or v as often as queries share them. */
 static tern_tensor *repeat_heads(tern_tensor *x, int64_t heads)
@@ -30,8 +31,8 @@ static tern_tensor *sum_heads(tern_tensor *x, int64_t groups)
 static tern_tensor *later_keys(tern_tensor *scores)
 {
     const tern_dev_t device = tern_device(scores);
-    tern_tensor *t = tern_arange(.end = (double)tern_size(scores, 2), .device = device);
-    tern_tensor *s = tern_arange(.end = (double)tern_size(scores, 3), .device = device);
+    tern_tensor *t = core_numbers_to(device, tern_size(scores, 2));
+    tern_tensor *s = core_numbers_to(device, tern_size(scores, 3));
     return tern_gt(tern_unsqueeze(s, 0), tern_unsqueeze(t, 1));
 }
 

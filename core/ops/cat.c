@@ -57,10 +57,10 @@ static tern_tensor *join(const join_attr *attr, tern_tensor *const *tensors, int
 {
     tern_shape_t shape = { .set_ = TERN_GIVEN_, .ndim = attr->ndim };
     memcpy(shape.dims, attr->dims, sizeof shape.dims);
-    tern_tensor *out = tern_empty(
-        shape, .dtype = (tern_dtype_t)attr->dtype, .device = tensors[0]->view.dev,
-        .format = !attr->stacked && all_channels_last(tensors, count) ? TERN_FORMAT_CHANNELS_LAST
-                                                                      : TERN_FORMAT_CONTIGUOUS);
+    tern_tensor *out = tern_empty(shape, .dtype = (tern_dtype_t)attr->dtype, .like = tensors[0],
+                                  .format = !attr->stacked && all_channels_last(tensors, count)
+                                                ? TERN_FORMAT_CHANNELS_LAST
+                                                : TERN_FORMAT_CONTIGUOUS);
     int64_t start = 0;
     for (int64_t i = 0; i < count && out != NULL; i++) {
         const int64_t extent = extent_of(tensors[i], attr);
@@ -95,9 +95,8 @@ static void join_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **gra
         const bool passed = attr.extents[i] == PASSED_OVER;
         const tern_dtype_t dtype = (tern_dtype_t)attr.dtypes[i];
         if (tern_needs_grad(ctx, i))
-            grad_in[i] = passed
-                             ? tern_zeros(TERN_SHAPE(0), .dtype = dtype, .device = grad->view.dev)
-                             : tern_cast(part_of(grad, &attr, start, attr.extents[i]), dtype);
+            grad_in[i] = passed ? tern_zeros(TERN_SHAPE(0), .dtype = dtype, .like = grad)
+                                : tern_cast(part_of(grad, &attr, start, attr.extents[i]), dtype);
         start += passed ? 0 : attr.extents[i];
     }
 }

@@ -167,17 +167,11 @@ static tern_tensor *moved(tern_thread *self, tern_site_t site, tern_tensor *t, t
     return core_copied(self, site, "to", t, dev, dtype, v->ndim, v->shape, strides);
 }
 
-tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)
+/* To a device that a tensor can have. */
+static tern_tensor *brought(tern_thread *self, tern_site_t site, tern_tensor *t, tern_dev_t dev,
+                            const tern_to_args *args)
 {
-    tern_thread *self = core_self();
-    args = core_options(args);
-    if (!may_run(self, site, "to", t) || !check_to(site, &t->view, args))
-        return NULL;
     const tern_view *v = &t->view;
-    tern_dev_t dev = v->dev;
-    if (args->device.kind != TERN_KIND_NONE &&
-        !core_dev_resolve(self, core_site(self, site), "to", args->device, &dev))
-        return NULL;
     const tern_dtype_t dtype =
         args->dtype != TERN_DTYPE_NONE ? args->dtype : (tern_dtype_t)v->dtype;
     if (!args->copy && tern_dev_equal(dev, v->dev) && dtype == v->dtype &&
@@ -189,10 +183,32 @@ tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *ar
     return core_scope_add(self, result);
 }
 
+/* No request: a tensor stays on a device that cannot be asked for any more. */
+static bool lives_there(const tern_thread *self, const tern_view *v, tern_dev_t dev)
+{
+    return dev.kind == v->dev.kind &&
+           v->dev.index == (dev.index < 0 ? self->current_index[dev.kind] : dev.index);
+}
+
+tern_tensor *tern_to_at(tern_site_t site, tern_tensor *t, const tern_to_args *args)
+{
+    tern_thread *self = core_self();
+    args = core_options(args);
+    if (!may_run(self, site, "to", t) || !check_to(site, &t->view, args))
+        return NULL;
+    tern_dev_t dev = t->view.dev;
+    if (args->device.kind != TERN_KIND_NONE && !lives_there(self, &t->view, args->device) &&
+        !core_dev_resolve(self, core_site(self, site), "to", args->device, &dev))
+        return NULL;
+    return brought(self, site, t, dev, args);
+}
+
 void back_copy(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const tern_view *x = core_input_view(ctx, 0);
-    grad_in[0] = tern_to(grad, x->dev, .dtype = (tern_dtype_t)x->dtype);
+    const tern_to_args args = { .size_ = sizeof args, .dtype = (tern_dtype_t)x->dtype };
+    if (grad != NULL && !tern_failed())
+        grad_in[0] = brought(core_self(), TERN_HERE, grad, x->dev, &args);
 }
 
 /* ---- into a tensor ----------------------------------------------------------------------------- */

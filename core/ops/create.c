@@ -56,8 +56,6 @@ static bool take_like(core_maker *m)
         args->shape = tern_shape(args->like);
     if (args->dtype == TERN_DTYPE_NONE)
         args->dtype = tern_dtype(args->like);
-    if (args->device.kind == TERN_KIND_NONE)
-        args->device = tern_device(args->like);
     return true;
 }
 
@@ -75,7 +73,12 @@ bool core_maker_begin(core_maker *m, tern_site_t site, const char *what, const t
     m->dtype = args->dtype != TERN_DTYPE_NONE ? args->dtype
                : dtype != TERN_DTYPE_NONE     ? dtype
                                               : (tern_dtype_t)m->self->default_dtype;
-    return check_args(m) && core_dev_resolve(m->self, m->site, what, args->device, &m->dev);
+    if (!check_args(m))
+        return false;
+    if (args->device.kind != TERN_KIND_NONE || args->like == NULL)
+        return core_dev_resolve(m->self, m->site, what, args->device, &m->dev);
+    m->dev = tern_device(args->like); /* no request: it lives there */
+    return true;
 }
 
 static tern_tensor *maker_tensor_on(const core_maker *m, tern_dev_t dev)
@@ -218,6 +221,12 @@ tern_tensor *core_zeros_like(const tern_view *v)
     tern_attr_fill attr = core_fill_attr(0.0);
     return core_op0(TERN_OP_fill, TERN_HERE, &attr, v->dev, (tern_dtype_t)v->dtype, v->ndim,
                     v->shape);
+}
+
+tern_tensor *core_numbers_to(tern_dev_t dev, int64_t count)
+{
+    tern_attr_arange attr = { .f_step = 1, .i_step = 1 };
+    return core_op0(TERN_OP_arange, TERN_HERE, &attr, dev, TERN_I64, 1, &count);
 }
 
 /* ---- random ------------------------------------------------------------------------------------ */

@@ -131,8 +131,8 @@ void back_cross_entropy_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **gra
     tern_tensor *target = core_saved_in(ctx, 2);
     const int dim = tern_ndim(x) == 1 ? 0 : 1;
     if (tern_needs_grad(ctx, 0)) {
-        tern_tensor *one = tern_full(1.0, .shape = tern_shape(g), .dtype = tern_dtype(g),
-                                     .device = tern_device(g));
+        tern_tensor *one =
+            tern_full(1.0, .shape = tern_shape(g), .dtype = tern_dtype(g), .like = g);
         tern_tensor *in[5] = { one, x, target, core_saved_in(ctx, 3), core_saved_in(ctx, 4) };
         tern_tensor *unit = NULL;
         tern_tensor **out[1] = { &unit };

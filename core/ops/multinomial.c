@@ -87,8 +87,7 @@ static tern_tensor *draw_rows(const tern_multinomial_args *args, tern_tensor *x,
                               tern_tensor *uniforms, int64_t step)
 {
     const int64_t rows = x->view.shape[0];
-    tern_tensor *out =
-        tern_empty(TERN_SHAPE(rows, args->count), .dtype = TERN_I64, .device = tern_device(x));
+    tern_tensor *out = tern_empty(TERN_SHAPE(rows, args->count), .dtype = TERN_I64, .like = x);
     for (int64_t row = 0; row < rows && !tern_failed(); row += step) {
         const int64_t end = row + step < rows ? row + step : rows;
         tern_scope scope = tern_scope_begin();
@@ -108,7 +107,7 @@ static tern_tensor *draw_all(const tern_multinomial_args *args, tern_tensor *x)
     if (args->replacement)
         shape.dims[last] = args->count;
     tern_tensor *uniforms =
-        tern_rand(shape, .dtype = TERN_F64, .device = tern_device(x), .generator = args->generator);
+        tern_rand(shape, .dtype = TERN_F64, .like = x, .generator = args->generator);
     if (uniforms == NULL)
         return NULL;
     if (x->view.dev.kind == TERN_KIND_CPU && last == 1 && at_once < x->view.shape[0])
@@ -125,8 +124,7 @@ tern_tensor *tern_multinomial_at(tern_site_t site, const tern_multinomial_args *
     if (core_compose_check(&frame) && check_shape(&frame.call, args)) {
         tern_tensor *weights = tern_detach(x);
         if (weights != NULL && x->view.numel == 0)
-            out =
-                tern_zeros(TERN_SHAPE(0, args->count), .dtype = TERN_I64, .device = tern_device(x));
+            out = tern_zeros(TERN_SHAPE(0, args->count), .dtype = TERN_I64, .like = x);
         else if (weights != NULL && check_weights(&frame.call, weights))
             out = draw_all(args, weights);
     }

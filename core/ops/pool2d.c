@@ -3,6 +3,7 @@
  * i32. */
 #include "core/op_table.h"
 #include "core/ops/image.h"
+#include "core/rules.h"
 
 /* ---- public functions ------------------------------------------------------------------------ */
 
@@ -233,8 +234,8 @@ void back_avg_pool2d_grad(tern_op_ctx *ctx, tern_tensor *u, tern_tensor **grad_i
 static tern_tensor *grid(tern_dev_t dev, int64_t rows, int64_t row_step, int64_t columns,
                          int64_t column_step, int64_t start)
 {
-    tern_tensor *row = tern_arange(.end = (double)rows, .dtype = TERN_I64, .device = dev);
-    tern_tensor *column = tern_arange(.end = (double)columns, .dtype = TERN_I64, .device = dev);
+    tern_tensor *row = core_numbers_to(dev, rows);
+    tern_tensor *column = core_numbers_to(dev, columns);
     row = tern_add(tern_mul(tern_view(row, TERN_SHAPE(rows, 1)), row_step), start);
     return tern_add(row, tern_mul(column, column_step));
 }

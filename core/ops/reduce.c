@@ -196,7 +196,7 @@ static tern_tensor *truth(tern_op_id id, tern_site_t site, tern_attr_reduce *att
     if (reduce_count(&x->view, attr->dims) == 0) {
         tern_shape_t shape = { .set_ = TERN_GIVEN_ };
         shape.ndim = reduce_shape(&x->view, attr->dims, attr->keepdim != 0, shape.dims);
-        return tern_full(id == TERN_OP_all, shape, .dtype = dtype, .device = tern_device(x));
+        return tern_full(id == TERN_OP_all, shape, .dtype = dtype, .like = x);
     }
     if (tern_dtype(x) != TERN_BOOL)
         x = tern_ne(x, 0);

@@ -82,8 +82,7 @@ static tern_tensor *one_by_one(core_call *call, tern_tensor *x, tern_tensor *rep
     tern_tensor *ends = tern_cumsum(repeats, 0);
     if (ends == NULL || !read_total(call, repeats, ends, &total))
         return NULL;
-    tern_tensor *places =
-        tern_arange(.end = (double)total, .dtype = TERN_I64, .device = tern_device(x));
+    tern_tensor *places = core_numbers_to(tern_device(x), total);
     return tern_index_select(x, dim, tern_searchsorted(ends, places, true));
 }
 

@@ -58,7 +58,7 @@ static tern_tensor *shifted(tern_tensor *x, int dim, double first, bool reverse)
     tern_shape_t edge = { .set_ = TERN_GIVEN_, .ndim = x->view.ndim };
     for (int k = 0; k < x->view.ndim; k++)
         edge.dims[k] = k == d ? 1 : x->view.shape[k];
-    tern_tensor *filled = tern_full(first, edge, .dtype = tern_dtype(x), .device = tern_device(x));
+    tern_tensor *filled = tern_full(first, edge, .dtype = tern_dtype(x), .like = x);
     if (n == 1)
         return filled;
     tern_tensor *rest = reverse ? tern_slice(x, .dim = d, .start = 1)

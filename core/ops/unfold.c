@@ -82,7 +82,7 @@ static tern_tensor *unfold_grad_forward(tern_op_ctx *ctx, tern_tensor **in)
     const tern_dtype_t dtype = tern_dtype(in[0]);
     const bool half = dtype == TERN_F16 || dtype == TERN_BF16;
     tern_tensor *grad = half ? tern_cast(in[0], TERN_F32) : in[0];
-    tern_tensor *sums = tern_zeros(shape, .dtype = tern_dtype(grad), .device = tern_device(grad));
+    tern_tensor *sums = tern_zeros(shape, .dtype = tern_dtype(grad), .like = grad);
     const int64_t windows = tern_size(grad, w->dim);
     const bool by_window = windows < w->size;
     for (int64_t k = 0; k < (by_window ? windows : w->size); k++) {

@@ -17,7 +17,7 @@ typedef struct groups {
 static tern_tensor *beginnings(tern_tensor *sorted)
 {
     const int64_t n = sorted->view.numel;
-    tern_tensor *one = tern_ones(TERN_SHAPE(1), .dtype = TERN_BOOL, .device = tern_device(sorted));
+    tern_tensor *one = tern_ones(TERN_SHAPE(1), .dtype = TERN_BOOL, .like = sorted);
     if (n == 1)
         return one;
     return tern_cat(0, one,
@@ -49,8 +49,8 @@ static tern_tensor *inverse_of(const groups *g, tern_tensor *x)
 
 static tern_tensor *counts_of(const groups *g)
 {
-    tern_tensor *end = tern_full((double)g->order->view.numel, TERN_SHAPE(1), .dtype = TERN_I64,
-                                 .device = tern_device(g->order));
+    tern_tensor *end =
+        tern_full((double)g->order->view.numel, TERN_SHAPE(1), .dtype = TERN_I64, .like = g->order);
     if (g->count > 1)
         end = tern_cat(0, tern_slice(g->first, .start = 1), end);
     return tern_sub(end, g->first);
@@ -58,14 +58,13 @@ static tern_tensor *counts_of(const groups *g)
 
 static tern_tensor *run(tern_tensor *x, tern_tensor **inverse, tern_tensor **counts)
 {
-    const tern_dev_t dev = tern_device(x);
     groups g = { 0 };
     if (x->view.numel == 0) {
         if (inverse != NULL)
-            *inverse = tern_zeros(tern_shape(x), .dtype = TERN_I64, .device = dev);
+            *inverse = tern_zeros(tern_shape(x), .dtype = TERN_I64, .like = x);
         if (counts != NULL)
-            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = dev);
-        return tern_zeros(TERN_SHAPE(0), .dtype = tern_dtype(x), .device = dev);
+            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .like = x);
+        return tern_zeros(TERN_SHAPE(0), .dtype = tern_dtype(x), .like = x);
     }
     tern_tensor *values = group(tern_reshape(tern_detach(x), TERN_SHAPE(-1)), &g);
     if (values != NULL && inverse != NULL)
@@ -84,8 +83,8 @@ static tern_tensor *ranks_of(tern_tensor *columns)
     if (sorted == NULL)
         return NULL;
     const int64_t n = tern_size(sorted, 0);
-    tern_tensor *first = tern_zeros(TERN_SHAPE(1, tern_size(sorted, 1)), .dtype = TERN_BOOL,
-                                    .device = tern_device(sorted));
+    tern_tensor *first =
+        tern_zeros(TERN_SHAPE(1, tern_size(sorted, 1)), .dtype = TERN_BOOL, .like = sorted);
     if (n > 1)
         first = tern_cat(0, first,
                          tern_ne(tern_slice(sorted, .start = 1), tern_slice(sorted, .end = n - 1)));
@@ -136,9 +135,9 @@ static tern_tensor *run_along(tern_tensor *x, int dim, tern_tensor **inverse, te
     groups g = { 0 };
     if (tern_size(x, dim) == 0) {
         if (inverse != NULL)
-            *inverse = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x));
+            *inverse = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .like = x);
         if (counts != NULL)
-            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .device = tern_device(x));
+            *counts = tern_zeros(TERN_SHAPE(0), .dtype = TERN_I64, .like = x);
         return tern_clone(tern_detach(x));
     }
     tern_tensor *keys = keys_of(rows_of(x, dim));

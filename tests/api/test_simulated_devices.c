@@ -309,6 +309,59 @@ static void test_a_region_for_bf16_names_a_missing_device(void **state)
     tern_autocast_end(&region);
 }
 
+/* A step of training: dropout, a mask, places that are counted up, a cat and a sum of none, and Adam. */
+static void train(tern_tensor *p, tern_optimizer *opt, tern_grad_scaler *scaler)
+{
+    tern_tensor *heads = tern_view(p, TERN_SHAPE(1, 1, 4, 4));
+    tern_tensor *y = tern_scaled_dot_product_attention(heads, heads, heads, .causal = true);
+    y = tern_cat(0, tern_dropout(tern_view(y, TERN_SHAPE(4, 4)), 0.5), tern_cumsum(p, 0));
+    y = tern_mul(y,
+                 tern_repeat_interleave(tern_zeros_like(y),
+                                        tern_ones(TERN_SHAPE(8), .like = y, .dtype = TERN_I64), 0));
+    tern_backward(tern_scaler_scale(scaler, tern_sum(tern_add(tern_sum(y), tern_sum(p)))));
+    tern_scaler_step(scaler, opt);
+    tern_scaler_update(scaler);
+}
+
+/* What is made beside a tensor, and state of it, is where it is: only requests resolve to the CPU. */
+static void test_tensors_stay_where_cuda_is_switched_off(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(4, 4), .device = dev1, .requires_grad = true);
+        tern_tensor *y = tern_mul(tern_cpu(x), 2), *host = tern_zeros(TERN_SHAPE(2));
+        tern_optimizer *opt = tern_adam(((tern_tensors_t){ &x, NULL, 1 }), .lr = 0.1);
+        tern_grad_scaler *scaler = tern_grad_scaler_create();
+        if (how == 0)
+            tern_cuda_set_enabled(false);
+        else
+            tern_set_device_policy(TERN_CPU_ONLY);
+        tern_tensor *const there[] = {
+            tern_zeros_like(x),
+            tern_rand_like(x),
+            tern_to(x, dev1),
+            tern_to(x, .dtype = TERN_F64),
+            tern_full(1, TERN_SHAPE(3), .like = x),
+        };
+        for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+            assert_true(there[i] != NULL && tern_dev_equal(tern_device(there[i]), dev1));
+        assert_true(tern_dev_equal(tern_device(tern_to(x, dev0)), TERN_CPU));
+        assert_true(tern_dev_equal(tern_device(tern_zeros_like(x, .device = dev1)), TERN_CPU));
+        assert_true(tern_dev_equal(tern_device(tern_to(host, dev1)), TERN_CPU));
+        tern_backward(tern_sum(y)); /* from the CPU to where x lives */
+        assert_no_error();
+        train(x, opt, scaler);
+        assert_no_error();
+        assert_true(tern_dev_equal(tern_device(tern_optimizer_state(opt, x, "exp_avg")), dev1));
+        assert_close(tern_item(tern_amax(x)), 0.9, 1e-4);
+        tern_cuda_set_enabled(true);
+        tern_set_device_policy(TERN_PREFER);
+        tern_optimizer_free(opt);
+        tern_grad_scaler_free(scaler);
+    }
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
@@ -328,6 +381,7 @@ int main(void)
         TEST(test_threads_have_their_own_devices),
         TEST(test_a_seed_draws_the_same_everywhere),
         TEST(test_a_region_for_bf16_names_a_missing_device),
+        TEST(test_tensors_stay_where_cuda_is_switched_off),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
