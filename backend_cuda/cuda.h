@@ -49,6 +49,8 @@ typedef struct cuda_device {
     bool reads_pageable; /* the host's memory by its own page tables (ATS, HMM) */
 } cuda_device;
 
+enum { CUDA_MOST_DEVICES = 64 };
+
 /* The device, made current for the thread and opened at its first use. NULL after recording an
  * error. */
 cuda_device *cuda_device_enter(int index);

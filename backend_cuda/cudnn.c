@@ -1,6 +1,7 @@
 /* cuDNN: the library, opened at its first use, what its codes mean, a handle per device and stream, and
  * plans kept by shape. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,9 +151,12 @@ void dnn_say_once(const tern_call *call, const char *op, const char *reason)
 
 void *dnn_scratch(const tern_call *call, size_t bytes)
 {
-    void *data = cuda_scratch(call, (int64_t)bytes);
+    const tern_host *host = call->host; /* of an older libtern: not so quietly */
+    const bool quiet = host->size >= offsetof(tern_host, try_scratch) + sizeof host->try_scratch;
+    void *data = (quiet ? host->try_scratch : host->scratch)(call, (int64_t)bytes);
+    cuda_return(call);
     if (data == NULL)
-        call->host->forget();
+        host->forget();
     return data;
 }
 
@@ -177,61 +181,72 @@ tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what
         call->dev.index, is_out_of_memory(status) ? TERN_ERR_OOM : TERN_ERR_BACKEND, place, text);
 }
 
+bool dnn_again(const tern_call *call, tern_status_t code, bool *tried)
+{
+    if (code != TERN_ERR_OOM || *tried)
+        return false;
+    *tried = true;
+    call->host->forget();
+    cuda_make_room(call);
+    return true;
+}
+
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum { HANDLES = 64 };
-static struct {
-    int device;
+typedef struct stream_handle {
     cudaStream_t stream;
     cudnnHandle_t handle; /* NULL: could not be made for this stream */
-} handles[HANDLES];
-static int handle_count;
+} stream_handle;
+
+enum { MOST_HANDLES = 64 };
+static struct {
+    int count;
+    stream_handle of[MOST_HANDLES];
+} handles[CUDA_MOST_DEVICES];
 /* A handle serves one thread at a time. */
 static pthread_mutex_t using = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock. When there are too many streams, the first of the device serves others, too. */
-static int find_handle(int device, cudaStream_t stream)
+/* With the lock. When a device has too many streams, its first handle serves others, too. */
+static stream_handle *find_handle(int device, cudaStream_t stream)
 {
-    int shared = -1;
-    for (int i = 0; i < handle_count; i++) {
-        if (handles[i].device != device)
-            continue;
-        if (handles[i].stream == stream)
-            return i;
-        if (shared < 0 && handles[i].handle != NULL)
-            shared = i;
+    stream_handle *shared = NULL;
+    for (int i = 0; i < handles[device].count; i++) {
+        stream_handle *h = &handles[device].of[i];
+        if (h->stream == stream)
+            return h;
+        if (shared == NULL && h->handle != NULL)
+            shared = h;
     }
-    return handle_count < HANDLES ? -1 : shared;
+    return handles[device].count < MOST_HANDLES ? NULL : shared;
 }
 
-static void keep_handle(int device, cudaStream_t stream, cudnnHandle_t handle)
+static stream_handle *keep_handle(int device, cudaStream_t stream, cudnnHandle_t handle)
 {
-    handles[handle_count].device = device;
-    handles[handle_count].stream = stream;
-    handles[handle_count++].handle = handle;
+    stream_handle *h = &handles[device].of[handles[device].count++];
+    *h = (stream_handle){ stream, handle };
+    return h;
 }
 
 /* With the lock: the stream's handle, made if there is none. One that cannot be made is tried again where
  * `again` says so, else the stream does without from then on. NULL with success: it does. */
 static cudnnStatus_t take_handle(int device, cudaStream_t stream, bool again, cudnnHandle_t *out)
 {
-    int i = find_handle(device, stream);
+    stream_handle *h = find_handle(device, stream);
     *out = NULL;
-    if (i < 0 && handle_count < HANDLES) {
+    if (h == NULL && handles[device].count < MOST_HANDLES) {
         const cudnnStatus_t status = dnn.cudnnCreate(out);
         if (status != CUDNN_STATUS_SUCCESS) {
             if (!again)
-                keep_handle(device, stream, NULL);
+                (void)keep_handle(device, stream, NULL);
             return status;
         }
-        i = handle_count;
-        keep_handle(device, NULL, *out);
+        h = keep_handle(device, NULL, *out);
     }
-    *out = i >= 0 ? handles[i].handle : NULL;
-    if (*out == NULL || handles[i].stream == stream)
+    *out = h != NULL ? h->handle : NULL;
+    if (*out == NULL || h->stream == stream)
         return CUDNN_STATUS_SUCCESS;
     const cudnnStatus_t status = dnn.cudnnSetStream(*out, stream);
-    handles[i].stream = status == CUDNN_STATUS_SUCCESS ? stream : NULL;
+    h->stream = status == CUDNN_STATUS_SUCCESS ? stream : NULL;
     return status;
 }
 
@@ -266,6 +281,24 @@ cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *
 void dnn_leave(void)
 {
     (void)pthread_mutex_unlock(&using);
+}
+
+tern_status_t dnn_run(const tern_call *call, cudaStream_t stream, const char *op, const char *what,
+                      dnn_plan *plan,
+                      cudnnStatus_t (*body)(dnn_plan *plan, cudnnHandle_t handle, const void *args),
+                      const void *args, bool *out_done)
+{
+    tern_status_t code;
+    bool tried = false;
+    do {
+        cudnnHandle_t handle = dnn_enter(call, stream, op);
+        if (handle == NULL)
+            return TERN_OK;
+        const cudnnStatus_t status = body(plan, handle, args);
+        dnn_leave();
+        code = dnn_settle(call, op, what, status, plan, out_done);
+    } while (dnn_again(call, code, &tried));
+    return code;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */

@@ -116,13 +116,23 @@ const void *dnn_zero(int dtype);
  * cuDNN does not start on this device, which is logged once. */
 cudnnHandle_t dnn_enter(const tern_call *call, cudaStream_t stream, const char *op);
 void dnn_leave(void);
-/* Memory for this call's work, or NULL with no error recorded. */
+/* Memory for this call's work; NULL: there is none, of which nobody hears. */
 void *dnn_scratch(const tern_call *call, size_t bytes);
 /* One line for each op and reason: why an own kernel does it. */
 void dnn_say_once(const tern_call *call, const char *op, const char *reason);
 /* What became of a call: done, refused (noted in the plan, *out_done stays false), or an error. */
 tern_status_t dnn_settle(const tern_call *call, const char *op, const char *what,
                          cudnnStatus_t status, dnn_plan *plan, bool *out_done);
+
+/* Whether to go on once more, after dnn_settle's code: the library found no memory, and the caching allocator has now
+ * given back what nobody uses. *tried begins as false. Without a handle. */
+bool dnn_again(const tern_call *call, tern_status_t code, bool *tried);
+/* Calls body(plan, handle, args) for the call's device and stream, once more where the library finds no memory, and
+ * settles what it says; `what` is the library's call. */
+tern_status_t dnn_run(const tern_call *call, cudaStream_t stream, const char *op, const char *what,
+                      dnn_plan *plan,
+                      cudnnStatus_t (*body)(dnn_plan *plan, cudnnHandle_t handle, const void *args),
+                      const void *args, bool *out_done);
 
 /* Ends a function of type cudnnStatus_t with a status that is not success. */
 #define DNN_TRY(call_)                             \

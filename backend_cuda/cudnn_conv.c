@@ -126,26 +126,36 @@ static cudnnStatus_t set_math(dnn_plan *p, cudnnMathType_t math)
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t run(dnn_plan *p, cudnnHandle_t handle, cuda_dnn_pass pass,
-                         const cuda_dnn_conv *c, const dnn_way *way, void *workspace)
+/* What a plan is run with. */
+typedef struct run_args {
+    cuda_dnn_pass pass;
+    const cuda_dnn_conv *conv;
+    const dnn_way *way;
+    void *workspace;
+} run_args;
+
+static cudnnStatus_t run(dnn_plan *p, cudnnHandle_t handle, const void *args)
 {
+    const run_args *r = args;
+    const cuda_dnn_conv *c = r->conv;
+    const dnn_way *way = r->way;
     const void *one = dnn_one(c->dtype), *zero = dnn_zero(c->dtype);
     DNN_TRY(set_math(p, way->math));
-    switch (pass) {
+    switch (r->pass) {
     case CUDA_DNN_FORWARD:
         return dnn.cudnnConvolutionForward(handle, one, p->x, c->x, p->w, c->w, p->conv,
-                                           (cudnnConvolutionFwdAlgo_t)way->algorithm, workspace,
+                                           (cudnnConvolutionFwdAlgo_t)way->algorithm, r->workspace,
                                            way->workspace, zero, p->y, c->y);
     case CUDA_DNN_GRAD_INPUT:
         return dnn.cudnnConvolutionBackwardData(handle, one, p->w, c->w, p->y, c->y, p->conv,
                                                 (cudnnConvolutionBwdDataAlgo_t)way->algorithm,
-                                                workspace, way->workspace, zero, p->x, c->x);
+                                                r->workspace, way->workspace, zero, p->x, c->x);
     case CUDA_DNN_GRAD_WEIGHT:
         break;
     }
     return dnn.cudnnConvolutionBackwardFilter(handle, one, p->x, c->x, p->y, c->y, p->conv,
                                               (cudnnConvolutionBwdFilterAlgo_t)way->algorithm,
-                                              workspace, way->workspace, zero, p->w, c->w);
+                                              r->workspace, way->workspace, zero, p->w, c->w);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -303,13 +313,10 @@ static bool takes(const cuda_dnn_conv *c)
            dnn_takes((const int64_t[4]){ s->o, s->c / s->groups, s->kernel[0], s->kernel[1] });
 }
 
-/* *out_plan stays NULL where cuDNN does not start or is out of the question. */
-static tern_status_t plan_for(chooser *c, dnn_plan **out_plan)
+static tern_status_t make_plan(chooser *c, const dnn_key *key, dnn_plan **out_plan)
 {
-    const dnn_key key = key_of(c->call, c->pass, c->conv);
     bool ready = true, done = false;
-    *out_plan = dnn_find(&key);
-    if (*out_plan != NULL || (c->plan = dnn_new(&key)) == NULL)
+    if ((c->plan = dnn_new(key)) == NULL)
         return TERN_OK;
     const cudnnStatus_t status = choose(c, &ready);
     tern_status_t code = TERN_OK;
@@ -320,6 +327,20 @@ static tern_status_t plan_for(chooser *c, dnn_plan **out_plan)
         *out_plan = dnn_keep(c->plan);
     else
         dnn_drop(c->plan);
+    return code;
+}
+
+/* *out_plan stays NULL where cuDNN does not start or is out of the question. */
+static tern_status_t plan_for(chooser *c, dnn_plan **out_plan)
+{
+    const dnn_key key = key_of(c->call, c->pass, c->conv);
+    tern_status_t code = TERN_OK;
+    bool tried = false;
+    *out_plan = dnn_find(&key);
+    if (*out_plan == NULL)
+        do
+            code = make_plan(c, &key, out_plan);
+        while (dnn_again(c->call, code, &tried));
     return code;
 }
 
@@ -340,25 +361,22 @@ tern_status_t cuda_dnn_convolve(const tern_call *call, cudaStream_t stream, cuda
 {
     chooser c = { .call = call, .stream = stream, .pass = pass, .conv = conv };
     dnn_plan *plan = NULL;
-    void *workspace = NULL;
-    if (!cuda_dnn_usable(call) || !takes(conv))
+    tern_status_t code = TERN_OK;
+    if (!cuda_dnn_usable(call))
         return TERN_OK;
-    CUDA_TRY(plan_for(&c, &plan));
-    if (plan == NULL || __atomic_load_n(&plan->refused, __ATOMIC_RELAXED)) {
-        dnn_drop(plan);
+    if (!takes(conv)) {
+        dnn_say_once(call, op_names[pass], "sizes, steps or padding are too large for it");
         return TERN_OK;
     }
-    tern_status_t code = TERN_OK;
-    cudnnHandle_t handle = NULL;
-    const dnn_way *way = find_way(call, plan, &workspace);
-    if (way == NULL)
-        dnn_say_once(call, op_names[pass], "there is no memory for its workspace");
-    else
-        handle = dnn_enter(call, stream, op_names[pass]);
-    if (handle != NULL) {
-        const cudnnStatus_t status = run(plan, handle, pass, conv, way, workspace);
-        dnn_leave();
-        code = dnn_settle(call, op_names[pass], call_names[pass], status, plan, out_done);
+    CUDA_TRY(plan_for(&c, &plan));
+    if (plan != NULL && !__atomic_load_n(&plan->refused, __ATOMIC_RELAXED)) {
+        run_args args = { .pass = pass, .conv = conv };
+        args.way = find_way(call, plan, &args.workspace);
+        if (args.way != NULL)
+            code =
+                dnn_run(call, stream, op_names[pass], call_names[pass], plan, run, &args, out_done);
+        else
+            dnn_say_once(call, op_names[pass], "there is no memory for its workspace");
     }
     dnn_drop(plan);
     return code;

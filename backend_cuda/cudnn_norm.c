@@ -77,6 +77,18 @@ static bool is_refused(const dnn_plan *plan)
     return plan == NULL || __atomic_load_n(&plan->refused, __ATOMIC_RELAXED);
 }
 
+typedef struct average_args {
+    const void *x;
+    void *y;
+} average_args;
+
+static cudnnStatus_t run_average(dnn_plan *p, cudnnHandle_t handle, const void *args)
+{
+    const average_args *a = args;
+    return dnn.cudnnPoolingForward(handle, p->pool, dnn_one(p->key.dtype), p->x, a->x,
+                                   dnn_zero(p->key.dtype), p->y, a->y);
+}
+
 tern_status_t cuda_dnn_average(const tern_call *call, cudaStream_t stream,
                                const cuda_pool_shape *shape, int dtype, bool channels_last,
                                const void *x, void *y, bool *out_done)
@@ -89,14 +101,10 @@ tern_status_t cuda_dnn_average(const tern_call *call, cudaStream_t stream,
     dnn_plan *plan = dnn_find(&key);
     if (plan == NULL && (plan = dnn_new(&key)) != NULL)
         plan = made(call, op, plan, describe_average(plan, shape, dtype));
-    cudnnHandle_t handle = is_refused(plan) ? NULL : dnn_enter(call, stream, op);
+    const average_args args = { x, y };
     tern_status_t code = TERN_OK;
-    if (handle != NULL) {
-        const cudnnStatus_t status = dnn.cudnnPoolingForward(
-            handle, plan->pool, dnn_one(dtype), plan->x, x, dnn_zero(dtype), plan->y, y);
-        dnn_leave();
-        code = dnn_settle(call, op, "cudnnPoolingForward", status, plan, out_done);
-    }
+    if (!is_refused(plan))
+        code = dnn_run(call, stream, op, "cudnnPoolingForward", plan, run_average, &args, out_done);
     dnn_drop(plan);
     return code;
 }
@@ -150,8 +158,9 @@ static dnn_plan *norm_plan(const tern_call *call, const char *op, const cuda_nor
     return NULL;
 }
 
-static cudnnStatus_t forward(const dnn_plan *p, cudnnHandle_t handle, const cuda_norm_args *a)
+static cudnnStatus_t forward(dnn_plan *p, cudnnHandle_t handle, const void *args)
 {
+    const cuda_norm_args *a = args;
     const void *one = dnn_one(a->dtype), *zero = dnn_zero(a->dtype);
     if (a->training)
         return dnn.cudnnBatchNormalizationForwardTraining(
@@ -172,38 +181,36 @@ tern_status_t cuda_dnn_normalise(const tern_call *call, cudaStream_t stream,
         (running && (a->dtype == TERN_F16) != (a->wide_running != 0)))
         return TERN_OK;
     dnn_plan *plan = norm_plan(call, op, a, false);
-    cudnnHandle_t handle = plan != NULL ? dnn_enter(call, stream, op) : NULL;
     tern_status_t code = TERN_OK;
-    if (handle != NULL) {
-        const cudnnStatus_t status = forward(plan, handle, a);
-        dnn_leave();
-        code = dnn_settle(call, op,
-                          a->training ? "cudnnBatchNormalizationForwardTraining"
-                                      : "cudnnBatchNormalizationForwardInference",
-                          status, plan, out_done);
-    }
+    if (plan != NULL)
+        code = dnn_run(call, stream, op,
+                       a->training ? "cudnnBatchNormalizationForwardTraining"
+                                   : "cudnnBatchNormalizationForwardInference",
+                       plan, forward, a, out_done);
     dnn_drop(plan);
     return code;
+}
+
+static cudnnStatus_t backward(dnn_plan *p, cudnnHandle_t handle, const void *args)
+{
+    const cuda_norm_args *a = args;
+    const void *one = dnn_one(a->dtype), *zero = dnn_zero(a->dtype);
+    return dnn.cudnnBatchNormalizationBackward(
+        handle, CUDNN_BATCHNORM_SPATIAL, one, zero, one, zero, p->x, a->x, p->x, a->grad, p->x,
+        a->out, p->parameters, a->weight, a->weight_grad, a->bias_grad, a->eps, a->mean, a->rstd);
 }
 
 tern_status_t cuda_dnn_normalise_grad(const tern_call *call, cudaStream_t stream,
                                       const cuda_norm_args *a, bool *out_done)
 {
     static const char op[] = "batch_norm_grad";
-    const void *one = dnn_one(a->dtype), *zero = dnn_zero(a->dtype);
     if (!cuda_dnn_usable(call) || !takes_norm(a) || !a->training)
         return TERN_OK;
     dnn_plan *plan = norm_plan(call, op, a, true);
-    cudnnHandle_t handle = plan != NULL ? dnn_enter(call, stream, op) : NULL;
     tern_status_t code = TERN_OK;
-    if (handle != NULL) {
-        const cudnnStatus_t status = dnn.cudnnBatchNormalizationBackward(
-            handle, CUDNN_BATCHNORM_SPATIAL, one, zero, one, zero, plan->x, a->x, plan->x, a->grad,
-            plan->x, a->out, plan->parameters, a->weight, a->weight_grad, a->bias_grad, a->eps,
-            a->mean, a->rstd);
-        dnn_leave();
-        code = dnn_settle(call, op, "cudnnBatchNormalizationBackward", status, plan, out_done);
-    }
+    if (plan != NULL)
+        code = dnn_run(call, stream, op, "cudnnBatchNormalizationBackward", plan, backward, a,
+                       out_done);
     dnn_drop(plan);
     return code;
 }

@@ -8,9 +8,7 @@
 
 #include "backend_cuda/launch.h"
 
-enum { MOST_DEVICES = 64 };
-
-static cuda_device devices[MOST_DEVICES];
+static cuda_device devices[CUDA_MOST_DEVICES];
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static int first_open = -1;
 const tern_host *cuda_host;
@@ -21,7 +19,7 @@ int cuda_device_count(const char **out_why)
     int count = 0;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaSuccess && count > 0)
-        return count < MOST_DEVICES ? count : MOST_DEVICES;
+        return count < CUDA_MOST_DEVICES ? count : CUDA_MOST_DEVICES;
     (void)cudaGetLastError();
     (void)snprintf(why, sizeof why, "%s (%d): %s", cudaGetErrorName(code), (int)code,
                    code == cudaSuccess ? "there are no devices" : cudaGetErrorString(code));

@@ -82,6 +82,16 @@ static void *host_scratch(const tern_call *call, int64_t bytes)
     return t->view.data != NULL ? t->view.data : (void *)t;
 }
 
+static void *host_try_scratch(const tern_call *call, int64_t bytes)
+{
+    core_oom_hush(true);
+    void *data = host_scratch(call, bytes);
+    core_oom_hush(false);
+    if (data == NULL)
+        host_forget();
+    return data;
+}
+
 const tern_host core_host = { .size = sizeof(tern_host),
                               .version = TERN_PLUGIN_VERSION,
                               .fail = host_fail,
@@ -92,7 +102,8 @@ const tern_host core_host = { .size = sizeof(tern_host),
                               .numerics = core_numerics,
                               .workspace = core_workspace,
                               .forget = host_forget,
-                              .empty_cache = tern_empty_cache };
+                              .empty_cache = tern_empty_cache,
+                              .try_scratch = host_try_scratch };
 
 /* ---- registration ------------------------------------------------------------------------------ */
 

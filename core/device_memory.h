@@ -55,6 +55,9 @@ void core_oom_note_code(tern_status_t code, const char *why);
 /* The code of the calling thread's last failed request, for who says it in other words; *out_why: the device's,
  * of a code that is not TERN_ERR_OOM. */
 tern_status_t core_oom_take(const char **out_why);
+/* Failed requests of the calling thread are of no interest until it is switched off: they leave the code of an error,
+ * and no more. */
+void core_oom_hush(bool on);
 /* Asks the user's callback; true: try again. */
 bool core_oom_retry(int attempt);
 /* The policy lets a factory or a move go on on the CPU: clears the pending error and warns. Not inside

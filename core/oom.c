@@ -29,6 +29,7 @@ typedef struct last_failure {
 } last_failure;
 
 static _Thread_local last_failure last;
+static _Thread_local bool hushed;
 static _Atomic int policy;
 static _Atomic int64_t fallbacks;
 static tern_oom_callback oom_callback; /* with its user: of CORE_LOCK_SETTINGS */
@@ -117,6 +118,8 @@ static void note_words(tern_thread *self)
 void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
                    const core_alloc_failure *failure)
 {
+    if (hushed)
+        return;
     last.known = last.pending = true;
     last.status = TERN_ERR_OOM;
     last.by_fraction = failure->by_fraction;
@@ -149,6 +152,8 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
 
 void core_oom_note_code(tern_status_t code, const char *why)
 {
+    if (hushed)
+        return;
     last.pending = true;
     last.status = code;
     last.known = last.known && code != TERN_ERR_OOM; /* this one has no numbers */
@@ -351,6 +356,10 @@ static void say_change(core_text *text, const tern_oom_info_t *info)
 
 tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev, int64_t bytes)
 {
+    if (hushed) {
+        self->error_code = TERN_ERR_OOM;
+        return TERN_ERR_OOM;
+    }
     if (!last.pending)
         note_plain(site, dev, bytes);
     last.pending = false;
@@ -368,6 +377,11 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     say_change(&text, &last.info);
     core_error_end(self, &text);
     return TERN_ERR_OOM;
+}
+
+void core_oom_hush(bool on)
+{
+    hushed = on;
 }
 
 tern_status_t core_oom_take(const char **out_why)
@@ -402,7 +416,7 @@ static bool ask(tern_oom_callback call, void *user)
 bool core_oom_retry(int attempt)
 {
     static _Thread_local bool inside; /* what the callback itself asks for fails at once */
-    if (attempt >= MAX_ATTEMPTS || inside)
+    if (attempt >= MAX_ATTEMPTS || inside || hushed)
         return false;
     core_lock_take(CORE_LOCK_SETTINGS);
     const tern_oom_callback call = oom_callback;

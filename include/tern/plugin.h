@@ -90,6 +90,9 @@ typedef struct tern_host {
      * library that found no memory of its own. Waits for the device; not with a lock that a callback of
      * the log would want. */
     void (*empty_cache)(tern_dev_t dev);
+    /* As scratch, for a kernel that can do with less or without: that there is none is not recorded, logged or told
+     * to the user's callback. */
+    void *(*try_scratch)(const struct tern_call *call, int64_t bytes);
 } tern_host;
 
 /* One call of a kernel. `in` and `out` hold n_in and n_out entries; an optional input that was not

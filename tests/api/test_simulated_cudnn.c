@@ -228,12 +228,34 @@ static void one_stream_does_without(void)
     EXPECT(child_said("cuDNN takes") == 1 && !tern_failed());
 }
 
+/* More streams than one device has handles for leave another device its own. */
+static void each_device_has_its_handles(void)
+{
+    TERN_SCOPE;
+    enum { STREAMS = 70 };
+    tern_tensor *x[2], *w[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = tern_ones(TERN_SHAPE(1, 4, 5, 5), .device = TERN_CUDA(i));
+        w[i] = tern_ones(TERN_SHAPE(2, 4, 3, 3), .device = TERN_CUDA(i));
+        EXPECT(tern_dev_synchronize(TERN_CUDA(i)) == TERN_OK);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        TERN_STREAM(tern_stream_from_pool(.device = TERN_CUDA(0), .priority = -(i / 32)));
+        EXPECT(most_of(x[0], w[0]) == 36);
+    }
+    EXPECT(most_of(x[1], w[1]) == 36);
+    EXPECT(child_said("cuda:1: cuDNN takes") == 1 && child_said("own kernel") == 0);
+}
+
 static void test_a_full_device_makes_room_for_a_handle(void **state)
 {
     (void)state;
     (void)setenv("TERN_SIM_MEMORY", "64M", 1);
     assert_in_child(the_cache_is_full, 0);
     (void)unsetenv("TERN_SIM_MEMORY");
+    (void)setenv("TERN_SIM_DEVICES", "2", 1);
+    assert_in_child(each_device_has_its_handles, 0);
+    (void)setenv("TERN_SIM_DEVICES", "1", 1);
     assert_in_child(one_stream_does_without, .fail = "cudnnCreate@1=4004,cudnnCreate@2=1001");
 }
 
@@ -265,6 +287,20 @@ static void it_has_no_memory(void)
     expect_agreement(&p, exact);
 }
 
+/* Once: the cache gives back what nobody uses, and the library is asked again. */
+static void it_gets_memory_of_the_cache(void)
+{
+    TERN_SCOPE;
+    const problem p = make_problem(2);
+    {
+        TERN_SCOPE;
+        (void)tern_empty(TERN_SHAPE(32 << 20), .dtype = TERN_U8, .device = TERN_CUDA(0));
+    }
+    expect_agreement(&p, exact);
+    EXPECT(tern_memory(TERN_CUDA(0)).reserved_bytes < 32 << 20);
+    EXPECT(child_said("own kernel") == 0 && child_said("cuDNN takes") == 3);
+}
+
 static void its_work_faults(void)
 {
     TERN_SCOPE;
@@ -284,8 +320,14 @@ static void its_work_faults(void)
 static void test_failures_are_errors_with_name_and_meaning(void **state)
 {
     (void)state;
+    static const char *const once[] = { "cudnnConvolutionForward@1=4004",
+                                        "cudnnConvolutionBackwardFilter@1=4004",
+                                        "cudnnGetConvolutionForwardAlgorithm_v7@1=4004" };
     assert_in_child(it_fails, .fail = "cudnnConvolutionForward@1=5000");
-    assert_in_child(it_has_no_memory, .fail = "cudnnConvolutionForward@1=4004");
+    assert_in_child(it_has_no_memory,
+                    .fail = "cudnnConvolutionForward@1=4004,cudnnConvolutionForward@2=4004");
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        assert_in_child(it_gets_memory_of_the_cache, .fail = once[i]);
     assert_in_child(its_work_faults, .fail = "launch:cudnnConvolutionForward@1=700");
 }
 
@@ -463,6 +505,28 @@ static void none_wants_less_workspace(void)
                       "memory for its workspace") == 1);
 }
 
+static bool was_asked;
+
+static bool note_that_it_was_asked(const tern_oom_info_t *info, void *user)
+{
+    (void)info, (void)user;
+    was_asked = true;
+    return false;
+}
+
+/* What the fastest algorithm lacks, another does without: that is no failure of anybody's. */
+static void nobody_hears_of_less_workspace(void)
+{
+    TERN_SCOPE;
+    (void)setenv("TERN_NO_CACHE", "1", 1); /* x, w and the result come before the workspace */
+    const problem p = make_problem(2);
+    tern_set_oom_callback(note_that_it_was_asked, NULL);
+    tern_tensor *x = tern_to(p.x, TERN_CUDA(0)), *w = tern_to(p.w, TERN_CUDA(0));
+    EXPECT(child_distance(tern_conv2d(x, w), tern_conv2d(p.x, p.w)) <= exact);
+    EXPECT(!tern_failed() && !was_asked && child_said("memory") == 0);
+    EXPECT(!tern_oom_info(&(tern_oom_info_t){ 0 }));
+}
+
 /* 10 bits of mantissa, sums in f32. */
 static void tf32_is_off_until_it_is_allowed(void)
 {
@@ -485,6 +549,7 @@ static void test_flags_change_the_algorithm(void **state)
     assert_in_child(memory_may_end_while_measuring, 0);
     assert_in_child(others_want_less_workspace, 0);
     assert_in_child(none_wants_less_workspace, 0);
+    assert_in_child(nobody_hears_of_less_workspace, .fail = "cudaMalloc@4=2");
     assert_in_child(tf32_is_off_until_it_is_allowed, 0);
 }
 

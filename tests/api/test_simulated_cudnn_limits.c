@@ -1,4 +1,4 @@
-/* What cuDNN wants of addresses, on simulated devices, whose library refuses others, and how it speaks of
+/* What cuDNN wants of addresses, on simulated devices, whose library refuses others, of sizes, and how it speaks of
  * devices without TF32. Each case runs in a
  * child, since a process opens the library once. */
 #include <stdlib.h>
@@ -81,6 +81,28 @@ static void test_addresses(void **state)
     assert_in_child(recurrent_layers_may_read_anywhere, 0);
 }
 
+/* ---- sizes ------------------------------------------------------------------------------------- */
+
+/* Padding of 2^30 on both sides, and as long steps: the second window is in the middle. */
+static void what_is_long_is_an_own_kernel(void)
+{
+    TERN_SCOPE;
+    const int64_t far = INT64_C(1) << 30;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2, 3, 3, 3), .device = TERN_CUDA(0));
+    tern_tensor *w = tern_ones(TERN_SHAPE(4, 3, 3, 3), .device = TERN_CUDA(0));
+    for (int i = 0; i < 2; i++)
+        EXPECT(tern_item(tern_sum(tern_conv2d(x, w, .padding = { far }, .stride = { far }))) ==
+               2 * 4 * 27);
+    EXPECT(child_said("conv2d on cuda:0: an own kernel instead of cuDNN: sizes, steps") == 1);
+    EXPECT(child_said("own kernel") == 1);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    assert_in_child(what_is_long_is_an_own_kernel, 0);
+}
+
 /* ---- devices before Ampere --------------------------------------------------------------------- */
 
 static void devices_without_tf32_use_it_too(void)
@@ -106,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_capabilities),
     };
     (void)setenv("TERN_SIM_DEVICES", "1", 1);

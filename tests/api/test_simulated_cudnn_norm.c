@@ -80,11 +80,20 @@ static void expect_used(void (*body)(void), const char *call, bool used)
         fail_msg("%s is%s called", call, used ? " not" : "");
 }
 
+/* The library's first lack of memory is mended by what the allocator's cache holds. */
+static void expect_again(void (*body)(void), const char *call)
+{
+    char fail[96];
+    (void)snprintf(fail, sizeof fail, "%s@1=4004", call);
+    assert_true(child_holds(body, (child_machine){ .fail = fail }));
+}
+
 static void test_averages_that_mean_the_same_are_cudnns(void **state)
 {
     (void)state;
     assert_in_child(average_plain, 0);
     expect_used(average_plain, "cudnnPoolingForward", true);
+    expect_again(average_plain, "cudnnPoolingForward");
     expect_used(average_hanging_over, "cudnnPoolingForward", false);
 }
 
@@ -115,6 +124,9 @@ static void test_batch_norm_is_cudnns_where_it_is_pytorchs(void **state)
         expect_used(normalising_agrees, "cudnnBatchNormalizationBackward",
                     cases[i].used && normal.training);
     }
+    normal = cases[0].what;
+    expect_again(normalising_agrees, "cudnnBatchNormalizationForwardTraining");
+    expect_again(normalising_agrees, "cudnnBatchNormalizationBackward");
 }
 
 int main(void)
