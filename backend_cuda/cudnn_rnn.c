@@ -235,26 +235,38 @@ static bool takes_addresses(const tern_call *call)
     return all;
 }
 
+/* A filled plan; NULL after an error, or where cuDNN does not start. */
+static dnn_plan *make_plan(const tern_call *call, cudaStream_t stream, const tern_attr_rnn *a,
+                           const dnn_key *key, tern_status_t *out_code)
+{
+    bool done = false;
+    dnn_plan *plan = dnn_new(key);
+    cudnnHandle_t handle = plan != NULL ? dnn_enter(call, stream, name_of(a)) : NULL;
+    *out_code = TERN_OK;
+    if (handle != NULL) {
+        const cudnnStatus_t status = fill(plan, handle, a);
+        dnn_leave();
+        *out_code = dnn_settle(call, name_of(a), "making a plan", status, plan, &done);
+        if (*out_code == TERN_OK)
+            return dnn_keep(plan);
+    }
+    dnn_drop(plan);
+    return NULL;
+}
+
 /* The plan, which the caller drops; NULL: cuDNN is not to do it. */
 static dnn_plan *plan_of(const tern_call *call, cudaStream_t stream, const tern_attr_rnn *a)
 {
     const dnn_key key = key_of(call, a);
     dnn_plan *plan = dnn_find(&key);
-    if (plan == NULL && (plan = dnn_new(&key)) != NULL) {
-        cudnnHandle_t handle = dnn_enter(call, stream, name_of(a));
-        bool done = false;
-        cudnnStatus_t status = CUDNN_STATUS_NOT_INITIALIZED; /* said by dnn_enter */
-        if (handle != NULL) {
-            status = fill(plan, handle, a);
-            dnn_leave();
-        }
-        if (handle == NULL || dnn_settle(call, name_of(a), "making a plan", status, plan, &done)) {
-            call->host->forget();
-            dnn_drop(plan);
-            return NULL;
-        }
-        plan = dnn_keep(plan);
-    }
+    tern_status_t code = TERN_OK;
+    bool tried = false;
+    if (plan == NULL)
+        do
+            plan = make_plan(call, stream, a, &key, &code);
+        while (dnn_again(call, code, &tried));
+    if (plan == NULL)
+        call->host->forget();
     if (plan == NULL || !__atomic_load_n(&plan->refused, __ATOMIC_RELAXED))
         return plan;
     dnn_drop(plan);
@@ -390,24 +402,53 @@ static bool find_room(work *w, bool backward)
     return w->workspace != NULL && w->weights != NULL && (!backward || w->reserve != NULL);
 }
 
+/* What forward fills, and backward reads: the library is told the size that it asked for. */
+static tern_status_t check_reserve(const work *w)
+{
+    const tern_view *kept = w->call->in[RESERVE];
+    const int64_t has = kept != NULL ? kept->numel : 0, wants = (int64_t)w->plan->reserve;
+    if (!w->attr->training || has >= wants)
+        return TERN_OK;
+    return w->call->host->fail(TERN_ERR_ARGUMENT,
+                               "reserve has %lld bytes where these layers keep %lld "
+                               "(tern_rnn_reserve)",
+                               (long long)has, (long long)wants);
+}
+
+static tern_status_t run_plan(work *w, const char *what, bool backward,
+                              cudnnStatus_t (*body)(work *w))
+{
+    const char *op = name_of(w->attr);
+    tern_status_t code;
+    bool tried = false;
+    CUDA_TRY(check_reserve(w));
+    if (!find_room(w, backward)) {
+        dnn_say_once(w->call, op, "there is no memory for its workspace");
+        return TERN_OK;
+    }
+    do {
+        if ((w->handle = dnn_enter(w->call, w->stream, op)) == NULL)
+            return TERN_OK;
+        w->code = cudaSuccess;
+        const cudnnStatus_t status = body(w);
+        dnn_leave();
+        code = w->code != cudaSuccess
+                   ? cuda_check(w->call->dev.index, w->code, what)
+                   : dnn_settle(w->call, op, what, status, w->plan, w->attr->out_done);
+    } while (dnn_again(w->call, code, &tried));
+    return code;
+}
+
 static tern_status_t run_call(const tern_call *call, const char *what, bool backward,
                               cudnnStatus_t (*body)(work *w))
 {
-    work w = { .call = call, .attr = call->attr, .code = cudaSuccess };
-    const char *op = name_of(w.attr);
+    work w = { .call = call, .attr = call->attr };
     if (!takes(call, w.attr) || !takes_addresses(call) || !cuda_dnn_usable(call) ||
         !takes_dtype(call, w.attr->dtype))
         return TERN_OK;
     CUDA_TRY(cuda_enter(call, &w.stream));
     w.plan = plan_of(call, w.stream, w.attr);
-    tern_status_t code = TERN_OK;
-    if (w.plan != NULL && find_room(&w, backward) &&
-        (w.handle = dnn_enter(call, w.stream, op)) != NULL) {
-        const cudnnStatus_t status = body(&w);
-        dnn_leave();
-        code = w.code != cudaSuccess ? cuda_check(call->dev.index, w.code, what)
-                                     : dnn_settle(call, op, what, status, w.plan, w.attr->out_done);
-    }
+    const tern_status_t code = w.plan != NULL ? run_plan(&w, what, backward, body) : TERN_OK;
     dnn_drop(w.plan);
     return code;
 }

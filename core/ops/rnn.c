@@ -45,11 +45,19 @@ static int64_t results_of(const tern_attr_rnn *a)
 
 /* ---- rules ------------------------------------------------------------------------------------ */
 
+static bool is_kind(int kind)
+{
+    return kind >= TERN_RNN_RELU && kind <= TERN_RNN_GRU;
+}
+
 static bool check(core_call *call)
 {
     const tern_attr_rnn *a = core_attr(call);
-    if (a->kind < TERN_RNN_RELU || a->kind > TERN_RNN_GRU)
+    if (!is_kind(a->kind))
         return core_fail(call, TERN_ERR_ARGUMENT, NULL, "%d is no kind of layer", (int)a->kind);
+    if (a->training && call->in[RESERVE] == NULL)
+        return core_fail(call, TERN_ERR_ARGUMENT, "a u8 tensor of tern_rnn_reserve elements",
+                         "reserve is NULL, in training");
     const int64_t states = places(a) * a->batch * a->hidden;
     const int64_t wanted[] = { a->length * a->batch * a->features,
                                states,
@@ -85,6 +93,9 @@ static bool check_backward(core_call *call)
     const int64_t x[] = { a->length, a->batch, a->features };
     const int64_t states = states_of(a);
     const int64_t weights = a->wants_weights ? weights_of(a) : 0;
+    if (!a->training)
+        return core_fail(call, TERN_ERR_ARGUMENT, NULL,
+                         "training is false: there is no backward of such a forward");
     return check(call) && core_out(call, 0, dtype, 3, x) && core_out(call, 1, dtype, 1, &states) &&
            core_out(call, 2, dtype, 1, &weights);
 }
@@ -144,10 +155,12 @@ static const tern_op backward_op = {
 
 int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev)
 {
-    const tern_backend_rnn *library = library_of(dev);
-    if (library == NULL || how == NULL)
-        return -1;
     tern_thread *self = core_self();
+    if (how == NULL || !core_dev_resolve(self, self->site, "rnn_reserve", dev, &dev))
+        return -1;
+    const tern_backend_rnn *library = library_of(dev); /* which is open now */
+    if (library == NULL || !is_kind(how->kind) || !tern_dtype_is_float((tern_dtype_t)how->dtype))
+        return -1;
     const tern_call record = { .size = sizeof record,
                                .attr = how,
                                .stream = core_stream_on(self, dev),

@@ -30,14 +30,15 @@ typedef struct tern_attr_rnn {
 
 /* ---- calls: without history, all of them, on one device ---------------------------------------- */
 
-/* Bytes that a forward leaves for its backward; -1: no library of that device does this one. */
+/* Bytes that a forward leaves for its backward; -1: no library of that device does this one, or there is no such
+ * device, which is an error. */
 TERN_API int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev);
-/* in: x, h0, c0, weights, out, reserve (u8, NULL but in training); the last two are written. *out_done:
- * false where the library refuses after all. */
+/* in: x, h0, c0, weights, out, reserve (u8, of tern_rnn_reserve elements or more; NULL but in training); the last two
+ * are written. *out_done: false where the library refuses after all. */
 TERN_API tern_status_t tern_rnn_forward_at(tern_site_t site, const tern_attr_rnn *how,
                                            tern_tensor *const in[6], bool *out_done);
-/* in: those, and the gradient of out; out_grads: of x, of h0 and c0 (padded, one behind the other), of weights
- * (no elements unless it is wanted). */
+/* in: those, of a forward in training, and the gradient of out; out_grads: of x, of h0 and c0 (padded, one behind the
+ * other), of weights (no elements unless it is wanted). */
 TERN_API tern_status_t tern_rnn_backward_at(tern_site_t site, const tern_attr_rnn *how,
                                             tern_tensor *const in[7], tern_tensor *out_grads[3],
                                             bool *out_done);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tern/numerics.h"
+#include "tern/rnn.h"
 #include "tests/support/child.h"
 
 /* ---- a layer and its gradients ------------------------------------------------------------------ */
@@ -261,6 +262,116 @@ static void test_its_failures_are_errors(void **state)
     assert_in_child(it_fails, .fail = "cudnnRNNForward@1=5000");
 }
 
+/* The cache's memory, then the same call again. */
+static void it_gets_memory_of_the_cache(void)
+{
+    expect_agreement(&lstm, exact);
+    EXPECT(child_said("own kernel") == 0);
+}
+
+static void test_memory_that_it_lacks_comes_from_the_cache(void **state)
+{
+    (void)state;
+    static const char *const lacking[] = { "cudnnGetRNNTempSpaceSizes@1=4004",
+                                           "cudnnRNNForward@1=4004",
+                                           "cudnnRNNBackwardData_v8@1=4004",
+                                           "cudnnRNNBackwardWeights_v8@1=4004" };
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+        assert_in_child(it_gets_memory_of_the_cache, .fail = lacking[i]);
+}
+
+/* ---- calls that are given nonsense -------------------------------------------------------------- */
+
+static const tern_attr_rnn one_layer = { .kind = TERN_RNN_LSTM,
+                                         .layers = 1,
+                                         .directions = 1,
+                                         .dtype = TERN_F32,
+                                         .length = 4,
+                                         .batch = 2,
+                                         .features = 4,
+                                         .hidden = 4,
+                                         .biased = true,
+                                         .training = true };
+
+static void what_there_is_no_reserve_of(void)
+{
+    const int64_t bytes = tern_rnn_reserve(&one_layer, TERN_CUDA(0)); /* what opens the device */
+    EXPECT(bytes > 0 && tern_rnn_reserve(&one_layer, TERN_CUDA(-1)) == bytes);
+    EXPECT(tern_rnn_reserve(&one_layer, TERN_CPU) == -1);
+    tern_attr_rnn how = one_layer;
+    how.kind = 1000;
+    EXPECT(tern_rnn_reserve(&how, TERN_CUDA(0)) == -1);
+    how.kind = -1;
+    EXPECT(tern_rnn_reserve(&how, TERN_CUDA(0)) == -1);
+    how.kind = TERN_RNN_GRU;
+    how.dtype = TERN_I64;
+    EXPECT(tern_rnn_reserve(&how, TERN_CUDA(0)) == -1);
+    how.dtype = 1000;
+    EXPECT(tern_rnn_reserve(&how, TERN_CUDA(0)) == -1 && !tern_failed());
+    static const int none[] = { 1, 64, 1000 };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        EXPECT(tern_rnn_reserve(&one_layer, TERN_CUDA(none[i])) == -1);
+        EXPECT(tern_error_code() == TERN_ERR_DEVICE);
+        tern_error_clear();
+    }
+}
+
+enum { X, H0, C0, WEIGHTS, OUT, RESERVE, GRADIENT, OPERANDS };
+
+static void make_operands(tern_tensor *in[OPERANDS])
+{
+    const tern_dev_t dev = TERN_CUDA(0);
+    const int64_t out = TERN_RNN_PADDED(4 * 2 * 4) + 2 * TERN_RNN_PADDED(2 * 4);
+    in[X] = tern_ones(TERN_SHAPE(4, 2, 4), .device = dev);
+    in[H0] = tern_ones(TERN_SHAPE(1, 2, 4), .device = dev);
+    in[C0] = tern_ones(TERN_SHAPE(1, 2, 4), .device = dev);
+    in[WEIGHTS] = tern_ones(TERN_SHAPE(4 * 4 * (4 + 4 + 2)), .device = dev);
+    in[OUT] = tern_zeros(TERN_SHAPE(out), .device = dev);
+    in[GRADIENT] = tern_ones(TERN_SHAPE(out), .device = dev);
+}
+
+static void expect_refused(const char *why, bool done)
+{
+    EXPECT(!done && tern_error_code() == TERN_ERR_ARGUMENT);
+    EXPECT(strstr(tern_error_text(), why) != NULL);
+    tern_error_clear();
+}
+
+/* An error of the caller's, after which the library still has these layers. */
+static void reserves_that_do_not_do(void)
+{
+    TERN_SCOPE;
+    tern_tensor *in[OPERANDS], *grads[3];
+    bool done = true;
+    make_operands(in);
+    const int64_t bytes = tern_rnn_reserve(&one_layer, TERN_CUDA(0));
+    tern_tensor *whole = tern_zeros(TERN_SHAPE(bytes), .dtype = TERN_U8, .device = TERN_CUDA(0));
+    in[RESERVE] = NULL;
+    tern_rnn_forward(&one_layer, in, &done);
+    expect_refused("reserve is NULL, in training", done);
+    in[RESERVE] = tern_slice(whole, 0, 0, bytes - 1);
+    tern_rnn_forward(&one_layer, in, &done);
+    expect_refused("where these layers keep", done);
+    tern_rnn_backward(&one_layer, in, grads, &done);
+    expect_refused("where these layers keep", done);
+    in[RESERVE] = whole;
+    tern_rnn_forward(&one_layer, in, &done);
+    EXPECT(done);
+    tern_attr_rnn how = one_layer;
+    how.training = false;
+    tern_rnn_backward(&how, in, grads, &done);
+    expect_refused("training is false", done);
+    tern_rnn_backward(&one_layer, in, grads, &done);
+    EXPECT(done && !tern_failed() && child_said("own kernel") == 0);
+}
+
+static void test_what_the_caller_gives_is_checked(void **state)
+{
+    (void)state;
+    assert_in_child(what_there_is_no_reserve_of, 0);
+    assert_in_child(reserves_that_do_not_do, 0);
+}
+
 /* ---- gradients ---------------------------------------------------------------------------------- */
 
 /* A graph that is kept goes back twice, and both times from the reserve as forward left it. */
@@ -433,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_what_it_refuses_cells_do),
         cmocka_unit_test(test_its_failures_are_errors),
         cmocka_unit_test(test_each_call_may_fail),
+        cmocka_unit_test(test_memory_that_it_lacks_comes_from_the_cache),
+        cmocka_unit_test(test_what_the_caller_gives_is_checked),
         cmocka_unit_test(test_gradients_twice_and_of_gradients),
         cmocka_unit_test(test_who_asks_it),
     };
