@@ -24,46 +24,54 @@ tern_status_t cuda_embedding(const tern_call *call)
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
-/* The sparse operand as the walk sees it: the index's shape, no step along its own dimension. The order is
- * that of the dense one's memory. */
-static void plan_gather(cuda_gather_args *g, cuda_walk_part *part, int dim, const tern_view *index,
-                        const tern_view *dense, const tern_view *sparse)
+/* Part `i` of a gather or scatter, of all that it returns. The sparse operand as the walk sees it: the index's shape,
+ * no step along its own dimension. The order is that of the dense one's memory. */
+static int64_t plan_gather(cuda_gather_args *g, cuda_walk_part *part, int64_t i, int dim,
+                           const tern_view *index, const tern_view *dense, const tern_view *sparse)
 {
     tern_view shaped = *index;
     for (int d = 0; d < index->ndim; d++)
         shaped.stride[d] = d == dim ? 0 : sparse->stride[d];
     const tern_view *const views[3] = { dense, index, &shaped };
-    cuda_walk_plan(3, views, 0, part);
+    cuda_walk_plan(3, views, i, part);
     for (int d = 0; d < part->walk.ndim; d++) {
         const int64_t step = part->walk.stride[d][0];
         part->walk.stride[d][0] = part->walk.stride[d][1];
         part->walk.stride[d][1] = step;
     }
-    g->index = index->data;
+    g->index_start = part->offset[1];
+    g->index = (const int64_t *)index->data + g->index_start;
     g->walk = &part->walk;
     g->far_stride = index->ndim > 0 ? sparse->stride[dim] : 0;
     g->far_size = index->ndim > 0 ? sparse->shape[dim] : 1;
+    return cuda_walk_parts(3, views);
 }
 
-static tern_status_t too_large(const tern_call *call)
+static void *element(const tern_view *view, int64_t i)
 {
-    return call->host->fail(TERN_ERR_UNSUPPORTED, "2^31 indices and more");
+    return view->data != NULL ? (char *)view->data + i * cuda_dtype_size(view->dtype) : NULL;
 }
 
 static tern_status_t gather(const tern_call *call, const tern_view *index, const char *name)
 {
     cudaStream_t stream = NULL;
     cuda_fault_slot *slot = NULL;
-    cuda_walk_part part;
     const tern_view *in = call->in[0], *out = call->out[0];
+    const int dim = ((const tern_attr_dim *)call->attr)->dim;
+    int64_t i = 0, parts;
     if (out->numel == 0)
         return TERN_OK;
-    if (index->numel >= INT64_C(1) << 31)
-        return too_large(call);
     CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
-    cuda_gather_args g = { .out = out->data, .in = in->data, .slot = slot };
-    plan_gather(&g, &part, ((const tern_attr_dim *)call->attr)->dim, index, out, in);
-    return cuda_launched(call, cuda_launch_gather(&g, cuda_dtype_size(in->dtype), stream), name);
+    do {
+        cuda_walk_part part;
+        cuda_gather_args g = { .slot = slot };
+        parts = plan_gather(&g, &part, i, dim, index, out, in);
+        g.out = element(out, part.offset[0]);
+        g.in = element(in, part.offset[2]);
+        CUDA_TRY(
+            cuda_launched(call, cuda_launch_gather(&g, cuda_dtype_size(in->dtype), stream), name));
+    } while (++i < parts);
+    return TERN_OK;
 }
 
 tern_status_t cuda_gather(const tern_call *call)
@@ -91,22 +99,22 @@ tern_status_t cuda_index_select(const tern_call *call)
 /* ---- scatter --------------------------------------------------------------------------------- */
 
 /* A thread for each line along `dim`, where results have to repeat. */
-static void plan_lines(cuda_gather_args *g, cuda_walk_part *part, int dim, const tern_view *index,
-                       const tern_view *dense, const tern_view *sparse)
+static int64_t plan_lines(cuda_gather_args *g, cuda_walk_part *part, int64_t i, int dim,
+                          const tern_view *index, const tern_view *dense, const tern_view *sparse)
 {
     tern_view numbers = *index, values = *dense, places = *sparse;
     if (index->ndim == 0) {
-        plan_gather(g, part, 0, index, dense, sparse);
         g->line = (cuda_gather_line){ .count = 1 };
-        return;
+        return plan_gather(g, part, i, 0, index, dense, sparse);
     }
     numbers.numel = index->numel / index->shape[dim];
     numbers.shape[dim] = values.shape[dim] = places.shape[dim] = 1;
-    plan_gather(g, part, dim, &numbers, &values, &places);
+    const int64_t parts = plan_gather(g, part, i, dim, &numbers, &values, &places);
     g->far_size = sparse->shape[dim];
     g->line = (cuda_gather_line){ .count = index->shape[dim],
                                   .index_step = index->stride[dim],
                                   .step = dense->stride[dim] };
+    return parts;
 }
 
 static bool repeats(const tern_call *call)
@@ -114,13 +122,28 @@ static bool repeats(const tern_call *call)
     return (call->host->numerics() & TERN_NUMERICS_DETERMINISTIC) != 0;
 }
 
-static void plan_scatter(const tern_call *call, cuda_gather_args *g, cuda_walk_part *part, int dim,
-                         const tern_view *index, const tern_view *src, const tern_view *sums)
+/* Writes src's elements to `to`, or adds them. */
+static tern_status_t scatter(const tern_call *call, int dim, const tern_view *index,
+                             const tern_view *src, const tern_view *to, bool adds, const char *name)
 {
-    if (repeats(call))
-        plan_lines(g, part, dim, index, src, sums);
-    else
-        plan_gather(g, part, dim, index, src, sums);
+    cudaStream_t stream = NULL;
+    cuda_fault_slot *slot = NULL;
+    int64_t i = 0, parts;
+    if (src->numel == 0)
+        return TERN_OK;
+    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
+    do {
+        cuda_walk_part part;
+        cuda_gather_args g = { .slot = slot };
+        parts = (repeats(call) ? plan_lines : plan_gather)(&g, &part, i, dim, index, src, to);
+        g.in = element(src, part.offset[0]);
+        g.out = element(to, part.offset[2]);
+        const cudaError_t code = adds
+                                     ? cuda_launch_scatter_add(&g, src->dtype, stream)
+                                     : cuda_launch_scatter(&g, cuda_dtype_size(src->dtype), stream);
+        CUDA_TRY(cuda_launched(call, code, name));
+    } while (++i < parts);
+    return TERN_OK;
 }
 
 static tern_status_t copy_to(const tern_call *call, const tern_view *out, const tern_view *from)
@@ -175,22 +198,6 @@ static tern_status_t sums_view(const tern_call *call, tern_view *sums)
     return sums->data != NULL ? TERN_OK : TERN_ERR_OOM;
 }
 
-static tern_status_t add(const tern_call *call, int dim, const tern_view *index,
-                         const tern_view *src, const tern_view *sums, const char *name)
-{
-    cudaStream_t stream = NULL;
-    cuda_fault_slot *slot = NULL;
-    cuda_walk_part part;
-    if (src->numel == 0)
-        return TERN_OK;
-    if (src->numel >= INT64_C(1) << 31)
-        return too_large(call);
-    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
-    cuda_gather_args g = { .out = sums->data, .in = src->data, .slot = slot };
-    plan_scatter(call, &g, &part, dim, index, src, sums);
-    return cuda_launched(call, cuda_launch_scatter_add(&g, src->dtype, stream), name);
-}
-
 /* The same, zero. */
 static tern_status_t zero_sums(const tern_call *call, tern_view *sums)
 {
@@ -209,8 +216,8 @@ tern_status_t cuda_gather_grad(const tern_call *call)
     if (out->numel == 0)
         return TERN_OK;
     CUDA_TRY(zero_sums(call, &sums));
-    CUDA_TRY(add(call, ((const tern_attr_gather_grad *)call->attr)->dim, call->in[1], call->in[0],
-                 &sums, "gather_grad"));
+    CUDA_TRY(scatter(call, ((const tern_attr_gather_grad *)call->attr)->dim, call->in[1],
+                     call->in[0], &sums, true, "gather_grad"));
     return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
 }
 
@@ -223,28 +230,18 @@ tern_status_t cuda_scatter_add(const tern_call *call)
     CUDA_TRY(sums_view(call, &sums));
     if (sums.data != out->data || !is_same(out, x))
         CUDA_TRY(copy_to(call, &sums, x));
-    CUDA_TRY(add(call, ((const tern_attr_dim *)call->attr)->dim, call->in[1], call->in[2], &sums,
-                 "scatter_add"));
+    CUDA_TRY(scatter(call, ((const tern_attr_dim *)call->attr)->dim, call->in[1], call->in[2],
+                     &sums, true, "scatter_add"));
     return sums.data == out->data ? TERN_OK : copy_to(call, out, &sums);
 }
 
 tern_status_t cuda_scatter(const tern_call *call)
 {
-    cudaStream_t stream = NULL;
-    cuda_fault_slot *slot = NULL;
-    cuda_walk_part part;
-    const tern_view *src = call->in[2], *out = call->out[0];
+    const tern_view *out = call->out[0];
     if (out->numel > 0 && !is_same(out, call->in[0]))
         CUDA_TRY(copy_to(call, out, call->in[0]));
-    if (src->numel == 0)
-        return TERN_OK;
-    if (src->numel >= INT64_C(1) << 31)
-        return too_large(call);
-    CUDA_TRY(cuda_enter_noting(call, &stream, &slot));
-    cuda_gather_args g = { .out = out->data, .in = src->data, .slot = slot };
-    plan_scatter(call, &g, &part, ((const tern_attr_dim *)call->attr)->dim, call->in[1], src, out);
-    return cuda_launched(call, cuda_launch_scatter(&g, cuda_dtype_size(src->dtype), stream),
-                         "scatter");
+    return scatter(call, ((const tern_attr_dim *)call->attr)->dim, call->in[1], call->in[2], out,
+                   false, "scatter");
 }
 
 /* ---- gradient of embedding ------------------------------------------------------------------- */
@@ -291,7 +288,7 @@ static tern_status_t add_rows_in_order(const tern_call *call, const tern_view *t
     CUDA_TRY(row_numbers(call, width, &numbers));
     const tern_view rows = as_rows(call->in[0], n, width);
     const tern_view sums = as_rows(to, to->shape[0], width);
-    return add(call, 0, &numbers, &rows, &sums, "embedding_grad");
+    return scatter(call, 0, &numbers, &rows, &sums, true, "embedding_grad");
 }
 
 static tern_status_t add_rows(const tern_call *call, const tern_view *to)

@@ -15,7 +15,7 @@ template <typename S> constexpr int GATHERED = sizeof(S) > 8 ? 2 : 4;
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_gather(S *out, const S *in, const int64_t *index, cuda_walk walk, int64_t far_stride,
-             int64_t far_size, cuda_fault_slot *slot)
+             int64_t far_size, int64_t index_start, cuda_fault_slot *slot)
 {
     constexpr int EACH = GATHERED<S>;
     const int64_t own = (int64_t)blockIdx.x * BLOCK * EACH + threadIdx.x;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(BLOCK)
                 if (place[k] >= 0 && place[k] < far_size)
                     some[k] = in[at[k][2] + place[k] * far_stride];
                 else
-                    note_fault(slot, CUDA_FAULT_INDEX, place[k], at[k][0], far_size);
+                    note_fault(slot, CUDA_FAULT_INDEX, place[k], index_start + at[k][0], far_size);
             }
 #pragma unroll
         for (int k = 0; k < EACH; k++)
@@ -85,7 +85,7 @@ extern "C" cudaError_t cuda_launch_gather(const cuda_gather_args *g, int64_t siz
         const cudaLaunchConfig_t c =
             shape_for((walk.numel + GATHERED<S> - 1) / GATHERED<S>, stream);
         return cudaLaunchKernelEx(&c, k_gather<S>, (S *)g->out, (const S *)g->in, g->index, walk,
-                                  far_stride, g->far_size, g->slot);
+                                  far_stride, g->far_size, g->index_start, g->slot);
     });
 }
 
@@ -132,14 +132,14 @@ template <> struct sum_of<__nv_bfloat16> : sum_of_real<__nv_bfloat16, float> {
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_scatter(S *out, const S *in, const int64_t *index, cuda_walk walk, int64_t far_stride,
-              int64_t far_size, cuda_fault_slot *slot)
+              int64_t far_size, int64_t index_start, cuda_fault_slot *slot)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const int64_t k = index[at[0]];
         if (k < 0 || k >= far_size)
-            note_fault(slot, CUDA_FAULT_INDEX, k, at[0], far_size);
+            note_fault(slot, CUDA_FAULT_INDEX, k, index_start + at[0], far_size);
         else
             out[at[2] + k * far_stride] = in[at[1]];
     }
@@ -148,14 +148,14 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_scatter_add(typename sum_of<S>::type *out, const S *in, const int64_t *index, cuda_walk walk,
-                  int64_t far_stride, int64_t far_size, cuda_fault_slot *slot)
+                  int64_t far_stride, int64_t far_size, int64_t index_start, cuda_fault_slot *slot)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
         offsets<3>(walk, (uint32_t)i, at);
         const int64_t k = index[at[0]];
         if (k < 0 || k >= far_size)
-            note_fault(slot, CUDA_FAULT_INDEX, k, at[0], far_size);
+            note_fault(slot, CUDA_FAULT_INDEX, k, index_start + at[0], far_size);
         else
             atomicAdd(&out[at[2] + k * far_stride], sum_of<S>::of(in[at[1]]));
     }
@@ -165,7 +165,8 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_scatter_lines(S *out, const S *in, const int64_t *index, cuda_walk walk, int64_t far_stride,
-                    int64_t far_size, cuda_gather_line line, cuda_fault_slot *slot)
+                    int64_t far_size, int64_t index_start, cuda_gather_line line,
+                    cuda_fault_slot *slot)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
@@ -173,7 +174,8 @@ __global__ void __launch_bounds__(BLOCK)
         for (int64_t j = 0; j < line.count; j++) {
             const int64_t k = index[at[0] + j * line.index_step];
             if (k < 0 || k >= far_size)
-                note_fault(slot, CUDA_FAULT_INDEX, k, at[0] + j * line.index_step, far_size);
+                note_fault(slot, CUDA_FAULT_INDEX, k, index_start + at[0] + j * line.index_step,
+                           far_size);
             else
                 out[at[2] + k * far_stride] = in[at[1] + j * line.step];
         }
@@ -183,8 +185,8 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename S>
 __global__ void __launch_bounds__(BLOCK)
     k_scatter_add_lines(typename sum_of<S>::type *out, const S *in, const int64_t *index,
-                        cuda_walk walk, int64_t far_stride, int64_t far_size, cuda_gather_line line,
-                        cuda_fault_slot *slot)
+                        cuda_walk walk, int64_t far_stride, int64_t far_size, int64_t index_start,
+                        cuda_gather_line line, cuda_fault_slot *slot)
 {
     for (int64_t i = first_item(); i < walk.numel; i += item_step()) {
         int64_t at[3];
@@ -192,7 +194,8 @@ __global__ void __launch_bounds__(BLOCK)
         for (int64_t j = 0; j < line.count; j++) {
             const int64_t k = index[at[0] + j * line.index_step];
             if (k < 0 || k >= far_size)
-                note_fault(slot, CUDA_FAULT_INDEX, k, at[0] + j * line.index_step, far_size);
+                note_fault(slot, CUDA_FAULT_INDEX, k, index_start + at[0] + j * line.index_step,
+                           far_size);
             else
                 out[at[2] + k * far_stride] += sum_of<S>::of(in[at[1] + j * line.step]);
         }
@@ -207,14 +210,14 @@ extern "C" cudaError_t cuda_launch_scatter(const cuda_gather_args *g, int64_t si
             using S = decltype(zero);
             const cudaLaunchConfig_t c = shape_for(g->walk->numel, stream);
             return cudaLaunchKernelEx(&c, k_scatter_lines<S>, (S *)g->out, (const S *)g->in,
-                                      g->index, *g->walk, g->far_stride, g->far_size, g->line,
-                                      g->slot);
+                                      g->index, *g->walk, g->far_stride, g->far_size,
+                                      g->index_start, g->line, g->slot);
         });
     return by_size(g, size, [&](auto zero, const cuda_walk &walk, int64_t far_stride) {
         using S = decltype(zero);
         const cudaLaunchConfig_t c = shape_for(walk.numel, stream);
         return cudaLaunchKernelEx(&c, k_scatter<S>, (S *)g->out, (const S *)g->in, g->index, walk,
-                                  far_stride, g->far_size, g->slot);
+                                  far_stride, g->far_size, g->index_start, g->slot);
     });
 }
 
@@ -227,10 +230,10 @@ extern "C" cudaError_t cuda_launch_scatter_add(const cuda_gather_args *g, int dt
         using T = typename sum_of<S>::type;
         if (g->line.count > 0)
             return cudaLaunchKernelEx(&c, k_scatter_add_lines<S>, (T *)g->out, (const S *)g->in,
-                                      g->index, *g->walk, g->far_stride, g->far_size, g->line,
-                                      g->slot);
+                                      g->index, *g->walk, g->far_stride, g->far_size,
+                                      g->index_start, g->line, g->slot);
         return cudaLaunchKernelEx(&c, k_scatter_add<S>, (T *)g->out, (const S *)g->in, g->index,
-                                  *g->walk, g->far_stride, g->far_size, g->slot);
+                                  *g->walk, g->far_stride, g->far_size, g->index_start, g->slot);
     };
     if (dtype == TERN_BOOL)
         return launch(bool8{});

@@ -175,6 +175,7 @@ typedef struct cuda_gather_args {
     void *out;
     const void *in;
     const int64_t *index;
+    int64_t index_start; /* what lies before it, which positions of mistakes count */
     int64_t far_stride, far_size;
     const cuda_walk *walk;
     cuda_gather_line line; /* scatters that repeat */

@@ -13,8 +13,10 @@ enum {
 };
 
 typedef struct plan {
-    cuda_walk_part kept, gone;
-    int64_t kept_count, gone_count;
+    tern_view first, last,
+        source; /* outputs in the input's dimensions, and the input without what goes */
+    cuda_walk gone;
+    int64_t gone_count, parts;
 } plan;
 
 /* Out's strides spread over the input's dimensions. */
@@ -31,72 +33,110 @@ static tern_view spread(const tern_view *in, const tern_view *out, uint32_t dims
     return v;
 }
 
-static bool make_plan(plan *p, const tern_call *call, uint32_t dims, bool keepdim)
+/* What goes may have 2^31 elements where they need no walk. */
+static bool plan_gone(plan *p, const tern_view *gone)
 {
-    const tern_view *in = call->in[0];
-    const tern_view first = spread(in, call->out[0], dims, keepdim);
-    const tern_view last = spread(in, call->out[call->n_out - 1], dims, keepdim);
-    tern_view kept = first, gone = *in, source = *in;
-    p->kept_count = p->gone_count = 1;
-    for (int d = 0; d < in->ndim; d++) {
-        const bool is_gone = (dims >> d & 1u) != 0;
-        source.shape[d] = is_gone ? 1 : in->shape[d];
-        gone.shape[d] = is_gone ? in->shape[d] : 1;
-        p->kept_count *= source.shape[d];
-        p->gone_count *= gone.shape[d];
-    }
-    kept.numel = p->kept_count;
-    gone.numel = p->gone_count;
-    const tern_view *const kept_views[3] = { &kept, &last, &source };
-    const tern_view *const gone_views[1] = { &gone };
-    if (p->gone_count == 0) /* a place to start from, where no element is */
-        gone = (tern_view){ .numel = 1 };
-    if (cuda_walk_parts(3, kept_views) != 1 || cuda_walk_parts(1, gone_views) != 1)
+    const tern_view *const views[1] = { gone };
+    int64_t stride;
+    cuda_walk_part part;
+    if (cuda_walk_parts(1, views) == 1)
+        cuda_walk_plan(1, views, 0, &part);
+    else if (cuda_walk_is_line(gone, &stride))
+        part.walk = (cuda_walk){ .ndim = 1, .stride = { { stride } } };
+    else
         return false;
-    cuda_walk_plan(3, kept_views, 0, &p->kept);
-    cuda_walk_plan(1, gone_views, 0, &p->gone);
+    p->gone = part.walk;
     return true;
 }
 
-static void set_chunks(cuda_reduce_args *r, const plan *p)
+static void kept_views(const plan *p, const tern_view *views[3])
 {
-    const bool beside = p->kept.walk.ndim > 0 && p->kept.walk.stride[0][2] == 1;
-    if (p->gone_count <= SHORT || (beside && p->kept_count >= MANY_OUTPUTS)) {
+    views[0] = &p->first;
+    views[1] = &p->last;
+    views[2] = &p->source;
+}
+
+static bool make_plan(plan *p, const tern_call *call, uint32_t dims, bool keepdim)
+{
+    const tern_view *in = call->in[0], *kept[3];
+    tern_view gone = *in;
+    p->first = spread(in, call->out[0], dims, keepdim);
+    p->last = spread(in, call->out[call->n_out - 1], dims, keepdim);
+    p->source = *in;
+    p->gone_count = 1;
+    for (int d = 0; d < in->ndim; d++) {
+        const bool is_gone = (dims >> d & 1u) != 0;
+        p->source.shape[d] = is_gone ? 1 : in->shape[d];
+        gone.shape[d] = is_gone ? in->shape[d] : 1;
+        p->gone_count *= gone.shape[d];
+    }
+    p->first.numel = call->out[0]->numel;
+    gone.numel = p->gone_count;
+    if (p->gone_count == 0) /* a place to start from, where no element is */
+        gone = (tern_view){ .numel = 1 };
+    kept_views(p, kept);
+    p->parts = cuda_walk_parts(3, kept);
+    return plan_gone(p, &gone);
+}
+
+static void set_chunks(cuda_reduce_args *r)
+{
+    const int64_t outputs = r->kept->numel;
+    const bool beside = r->kept->ndim > 0 && r->kept->stride[0][2] == 1;
+    if (r->count <= SHORT || (beside && outputs >= MANY_OUTPUTS)) {
         r->width = 1;
-        r->chunks = cuda_chunks_of_columns(p->kept_count, p->gone_count);
+        r->chunks = cuda_chunks_of_columns(outputs, r->count);
         return;
     }
-    const int64_t warp_long = p->kept_count >= WARP_MANY ? WARP_MANY_LONG : WARP_LONG;
-    r->width = p->gone_count <= warp_long ? CUDA_WARP : CUDA_BLOCK;
-    const int64_t wanted = (p->gone_count + CHUNK - 1) / CHUNK;
-    const int64_t most = MOST_BLOCKS / p->kept_count;
+    const int64_t warp_long = outputs >= WARP_MANY ? WARP_MANY_LONG : WARP_LONG;
+    r->width = r->count <= warp_long ? CUDA_WARP : CUDA_BLOCK;
+    const int64_t wanted = (r->count + CHUNK - 1) / CHUNK;
+    const int64_t most = MOST_BLOCKS / outputs;
     r->chunks = wanted < most ? wanted : most > 0 ? most : 1;
 }
 
-static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim, cuda_reduce_args *r,
-                         const char *name)
+static tern_status_t run_part(const tern_call *call, const plan *p, int64_t i, cuda_reduce_args r,
+                              const char *name)
 {
     cudaStream_t stream = NULL;
-    plan p;
-    const tern_view *in = call->in[0];
-    if (call->out[0]->numel == 0)
-        return TERN_OK;
-    if (!make_plan(&p, call, dims, keepdim))
-        return call->host->fail(TERN_ERR_UNSUPPORTED, "2^31 outputs or elements of one and more");
-    r->in = in->data;
-    r->in_dtype = in->dtype;
-    r->out_dtype = call->out[0]->dtype;
-    r->count = p.gone_count;
-    r->kept = &p.kept.walk;
-    r->gone = &p.gone.walk;
-    set_chunks(r, &p);
-    if (r->chunks > 1) {
-        r->cells = cuda_scratch(call, p.kept_count * r->chunks * CUDA_CELL_BYTES);
-        if (r->cells == NULL)
+    cuda_walk_part kept;
+    const tern_view *in = call->in[0], *views[3];
+    kept_views(p, views);
+    cuda_walk_plan(3, views, i, &kept);
+    if (r.out != NULL)
+        r.out = (char *)r.out + kept.offset[0] * cuda_dtype_size(call->out[0]->dtype);
+    if (r.place != NULL)
+        r.place += kept.offset[1];
+    if (in->data != NULL)
+        r.in = (const char *)in->data + kept.offset[2] * cuda_dtype_size(in->dtype);
+    r.in_dtype = in->dtype;
+    r.out_dtype = call->out[0]->dtype;
+    r.count = p->gone_count;
+    r.kept = &kept.walk;
+    r.gone = &p->gone;
+    set_chunks(&r);
+    if (r.chunks > 1) {
+        r.cells = cuda_scratch(call, kept.walk.numel * r.chunks * CUDA_CELL_BYTES);
+        if (r.cells == NULL)
             return TERN_ERR_OOM;
     }
     CUDA_TRY(cuda_enter(call, &stream));
-    return cuda_launched(call, cuda_launch_reduce(r, stream), name);
+    return cuda_launched(call, cuda_launch_reduce(&r, stream), name);
+}
+
+static tern_status_t run(const tern_call *call, uint32_t dims, bool keepdim,
+                         const cuda_reduce_args *r, const char *name)
+{
+    plan p;
+    if (call->out[0]->numel == 0)
+        return TERN_OK;
+    if (!make_plan(&p, call, dims, keepdim))
+        return call->host->fail(TERN_ERR_UNSUPPORTED,
+                                "a result of 2^31 elements and more that lie in several "
+                                "dimensions: reduce one dimension after the other");
+    for (int64_t i = 0; i < p.parts; i++)
+        CUDA_TRY(run_part(call, &p, i, *r, name));
+    return TERN_OK;
 }
 
 static tern_status_t reduce(const tern_call *call, cuda_reduction kind, bool least,

@@ -1,7 +1,6 @@
 /* See walk.h. */
 #include "backend_cuda/walk.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum { DIMS = TERN_MAX_DIMS };
@@ -153,4 +152,13 @@ void cuda_walk_plan(int operands, const tern_view *const *views, int64_t i,
         set_divisor(walk, d, (uint32_t)w.shape[d]);
         memcpy(walk->stride[d], w.stride[d], sizeof w.stride[d]);
     }
+}
+
+bool cuda_walk_is_line(const tern_view *view, int64_t *out_stride)
+{
+    dims w;
+    const tern_view *const views[1] = { view };
+    merge_dims(&w, 1, views);
+    *out_stride = w.stride[0][0];
+    return w.ndim <= 1;
 }

@@ -3,6 +3,7 @@
 #ifndef TERN_BACKEND_CUDA_WALK_H
 #define TERN_BACKEND_CUDA_WALK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tern/plugin.h"
@@ -45,6 +46,10 @@ int64_t cuda_walk_parts(int operands, const tern_view *const *views);
 /* Part `i` of the same. */
 void cuda_walk_plan(int operands, const tern_view *const *views, int64_t i,
                     cuda_walk_part *out_part);
+
+/* Whether one operand's elements, as a walk goes over them, are *out_stride apart: then no walk is needed, however
+ * many there are. */
+bool cuda_walk_is_line(const tern_view *view, int64_t *out_stride);
 
 #ifdef __cplusplus
 }

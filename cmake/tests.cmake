@@ -137,7 +137,7 @@ function(tern_test kind source)
   endif()
 endfunction()
 
-# tern_sim_test(SOURCE): against the simulator alone, without libtern and the backend.
+# tern_sim_test(SOURCE): against the simulator alone, without libtern and the backend (but for files that SOURCE includes).
 function(tern_sim_test source)
   get_filename_component(name ${source} NAME_WE)
   string(REGEX REPLACE "^test_" "" name ${name})
