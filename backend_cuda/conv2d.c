@@ -30,13 +30,18 @@ static cuda_conv_shape shape_of(const tern_view *x, const tern_view *w, const te
     return s;
 }
 
-/* Positions are numbered in 31 bits, groups and tiles of columns (channels, or a filter's cells) in 16. */
-static bool fits(const tern_call *call, const cuda_conv_shape *s, int64_t columns)
+/* Positions are numbered in 31 bits, the cells that a sum goes over in 32, groups and tiles of columns (channels, or a
+ * filter's cells) in 16. */
+static bool fits(const tern_call *call, const cuda_conv_shape *s, int64_t columns, int64_t cells)
 {
     const int64_t results = s->n * s->out[0] * s->out[1], inputs = s->n * s->in[0] * s->in[1];
     if (results > INT32_MAX || inputs > INT32_MAX)
         (void)call->host->fail(TERN_ERR_UNSUPPORTED,
                                "the convolution has 2^31 positions or more; use smaller batches");
+    else if (cells > UINT32_MAX)
+        (void)call->host->fail(TERN_ERR_UNSUPPORTED,
+                               "the convolution has 2^32 cells in a filter or more; split its "
+                               "channels, and add up");
     else if (s->groups > MOST_GROUPS)
         (void)call->host->fail(TERN_ERR_UNSUPPORTED, "the convolution has more than %d groups",
                                MOST_GROUPS);
@@ -97,7 +102,7 @@ tern_status_t cuda_conv2d(const tern_call *call)
                    : cuda_launched(
                          call, cuda_launch_conv2d_bias(y->data, bias->data, x->dtype, &s, stream),
                          "conv2d's bias");
-    if (!fits(call, &s, s.o / s.groups))
+    if (!fits(call, &s, s.o / s.groups, s.c / s.groups * s.kernel[0] * s.kernel[1]))
         return TERN_ERR_UNSUPPORTED;
     return cuda_launched(call,
                          cuda_launch_conv2d(y->data, x->data, w->data,
@@ -119,7 +124,7 @@ tern_status_t cuda_conv2d_grad_input(const tern_call *call)
                       &done));
     if (done)
         return TERN_OK;
-    if (!fits(call, &s, s.c / s.groups))
+    if (!fits(call, &s, s.c / s.groups, s.o / s.groups * s.kernel[0] * s.kernel[1]))
         return TERN_ERR_UNSUPPORTED;
     return cuda_launched(
         call, cuda_launch_conv2d_grad_input(x->data, y->data, w->data, x->dtype, &s, stream),
@@ -147,7 +152,7 @@ tern_status_t cuda_conv2d_grad_weight(const tern_call *call)
     CUDA_TRY(cuda_enter(call, &stream));
     CUDA_TRY(by_cudnn(call, stream, CUDA_DNN_GRAD_WEIGHT, x, (const tern_view *[]){ x, w, y }, &s,
                       &done));
-    if (!done && !fits(call, &s, s.c / s.groups * s.kernel[0] * s.kernel[1]))
+    if (!done && !fits(call, &s, s.c / s.groups * s.kernel[0] * s.kernel[1], 0))
         return TERN_ERR_UNSUPPORTED;
     if (!done && w->numel > 0)
         CUDA_TRY(cuda_launched(

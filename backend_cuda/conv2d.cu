@@ -12,7 +12,7 @@
 
 using namespace cuda;
 
-/* What a row or column number means: (a, b, c) with extents of b and c. Extents are below 2^31. */
+/* What a row or column number, which is below 2^32, means: (a, b, c) with extents of b and c. */
 struct triple {
     int64_t a, b, c;
 };
