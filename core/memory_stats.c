@@ -12,7 +12,7 @@
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
 
-/* False for a device that has given no memory: zeros. */
+/* False for a device that does not exist. */
 static bool stats_of(tern_dev_t dev, core_alloc_stats *out_stats)
 {
     *out_stats = (core_alloc_stats){ .max_split_size = -1 };
@@ -23,7 +23,8 @@ static bool stats_of(tern_dev_t dev, core_alloc_stats *out_stats)
     core_alloc *a = core_device_allocator_of(dev);
     if (a != NULL)
         *out_stats = core_alloc_stats_of(a);
-    return a != NULL;
+    const tern_backend *b = core_backend_of(dev.kind);
+    return b != NULL && dev.index < b->device_count;
 }
 
 tern_memory_t tern_memory(tern_dev_t dev)
@@ -166,7 +167,7 @@ int64_t tern_memory_stat(tern_dev_t dev, const char *key)
     (void)snprintf(wanted.name, sizeof wanted.name, "%s", key);
     const stat_key *found = bsearch(&wanted, keys, (size_t)key_count, sizeof *keys, by_name);
     core_alloc_stats stats;
-    if (found == NULL || (!stats_of(dev, &stats) && !tern_dev_available(dev)))
+    if (found == NULL || !stats_of(dev, &stats))
         return -1;
     int64_t value;
     memcpy(&value, (const char *)&stats + found->offset, sizeof value);

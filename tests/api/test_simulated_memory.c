@@ -249,20 +249,10 @@ static void test_the_gradient_of_few_wide_rows(void **state)
     assert_int_equal(tern_memory(device).peak_allocated_bytes - before, floats(6 * COLUMNS));
 }
 
-static void test_a_device_that_nobody_asked_for_has_zeros(void **state)
-{
-    (void)state;
-    assert_int_equal(tern_memory_stat(device, "allocated_bytes.all.current"), 0);
-    assert_int_equal(tern_memory_stat(device, "max_split_size"), -1);
-    assert_int_equal(tern_memory_stat(TERN_CUDA(1), "allocated_bytes.all.current"), -1);
-    assert_int_equal(tern_memory_stat(device, "bytes"), -1);
-}
-
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "1", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_device_that_nobody_asked_for_has_zeros), /* first */
         cmocka_unit_test(test_perceptron),
         cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_transformer),
