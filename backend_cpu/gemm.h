@@ -206,11 +206,11 @@ static inline bool cpu_gemm_lies_well(const cpu_product *g, int64_t size)
            (g->m <= most || (g->k <= 128 && whole && stays));
 }
 
-/* Lines of a first-level cache of 64 sets of 8 in which rows so many bytes apart may lie. */
+/* Lines of a first-level cache of 64 sets of 8 in which rows so many bytes apart may lie; 0 apart: in one, for all. */
 static inline int64_t cpu_gemm_lines_of_rows(int64_t row)
 {
     const int64_t lines = row / 64, even = lines & -lines;
-    return row % 64 != 0 ? 512 : even > 64 ? 8 : 512 / even;
+    return row % 64 != 0 || even == 0 ? 512 : even > 64 ? 8 : 512 / even;
 }
 
 /* The same of AVX2's tiles, as measured on Zen 3 (half a MiB of second-level cache; 920 products both ways, of which the

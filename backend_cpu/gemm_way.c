@@ -259,7 +259,8 @@ bool cpu_product_turns(int dtype, const cpu_product *g)
 {
     if (dtype != TERN_F32 || cpu_isa() == CPU_ISA_BASE)
         return false;
-    return cpu_isa() == CPU_ISA_AVX512 ? cpu_product_prefers_turning(g) : turns_avx2(g);
+    return cpu_isa() == CPU_ISA_AVX512 ? cpu_product_prefers_turning(g)
+                                       : cpu_tuned_for(CPU_AVX2) && turns_avx2(g);
 }
 
 /* Against a transposed B: a layer's weights, of which an optimizer has just written each thread's rows. Parts of rows read

@@ -15,7 +15,8 @@
 #include "core/log.h"
 #include "core/tally.h"
 
-enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48 };
+/* Of thread-local memory a library that is opened late gets some 1.5 KiB. */
+enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48, WHY_BYTES = 512 };
 
 /* Of the calling thread's last failed request. */
 typedef struct last_failure {
@@ -24,8 +25,8 @@ typedef struct last_failure {
     tern_status_t status; /* of the pending one */
     tern_oom_info_t info;
     bool by_fraction;
-    int64_t wanted, less;         /* as core_alloc_failure has them */
-    char why[CORE_MESSAGE_BYTES]; /* the device's words, or "" */
+    int64_t wanted, less; /* as core_alloc_failure has them */
+    char why[WHY_BYTES];  /* the device's words, or "" */
 } last_failure;
 
 static _Thread_local last_failure last;
@@ -112,7 +113,7 @@ static int64_t positive(int64_t n)
 static void note_words(tern_thread *self)
 {
     const bool said = self->message_code == TERN_ERR_OOM && last.info.total_bytes < 0;
-    (void)snprintf(last.why, sizeof last.why, "%s", said ? self->message : "");
+    (void)snprintf(last.why, sizeof last.why, "%.*s", WHY_BYTES - 1, said ? self->message : "");
 }
 
 void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,

@@ -20,7 +20,8 @@ extern "C" {
 /* ---- statistics ---------------------------------------------------------------------------------- */
 
 /* One number by torch.cuda.memory_stats' key: "allocated_bytes.all.peak", "num_ooms", ...
- * -1 for a key or a device that does not exist. A device that was never used has zeros. */
+ * -1 for a key or a device that does not exist, as all of a kind before the first request for one, which this is not. A
+ * device that was never used has zeros. */
 TERN_API int64_t tern_memory_stat(tern_dev_t dev, const char *key);
 /* The i-th key in alphabetical order, NULL past the last. */
 TERN_API const char *tern_memory_stat_key(int64_t i);
