@@ -259,10 +259,10 @@ static void assert_same(const outcome *parts, const outcome *whole)
 
 /* ---- gather and scatter ------------------------------------------------------------------------- */
 
-typedef enum indexing { GATHER, SELECT, SCATTER, SCATTER_ADD } indexing;
+enum { GATHER, SELECT, SCATTER, SCATTER_ADD };
 
 /* [5, 6, 5] with gaps, by an index of four thirds along `dim`. */
-static void index_along(indexing what, int dim, outcome *o)
+static void index_along(int what, int dim, outcome *o)
 {
     int64_t large[3] = { 5, 6, 5 }, small[3] = { 4, 4, 4 }, count = 4;
     memset(o, 0, sizeof *o);
