@@ -424,7 +424,7 @@ static void test_hooks_and_gradients_want_the_right_tensors(void **state)
 {
     (void)state;
     TERN_SCOPE;
-    tern_tensor *x = leaf(3), *y = tern_mul(x, x), *grads[1];
+    tern_tensor *x = leaf(3), *y = tern_mul(x, x), *grads[2];
     tern_add_hook(x, NULL, NULL);
     assert_error(TERN_ERR_ARGUMENT, "a hook needs a function");
     tern_add_hook(tern_ones(TERN_SHAPE(2)), doubled, NULL);
