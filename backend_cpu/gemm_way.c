@@ -76,9 +76,9 @@ typedef struct cut_costs {
     int64_t cut_row;
 } cut_costs;
 static const cut_costs avx512_costs = { 0, 2, 10, 3, 180 };
-/* Fitted to both cuts of 1,575 drawn NN and TN, each in turns with the other, on two cores of a Zen 3. Of 1,672 other products
- * the choice costs 1.0 % (NN, NT) and 1.3 % (TN) of the time. */
-static const cut_costs avx2_costs = { 6, 12, 28, 0, 1000 };
+/* Fitted to both cuts of 927 drawn NN and TN, each in turns with the other, on two idle cores of a Zen 3: the choice costs 0.2 %
+ * of the time (0.6 and 0.7 % by 8 and 500, 0.3 and 0.5 % by 12 and 1000). */
+static const cut_costs avx2_costs = { 6, 8, 28, 0, 1500 };
 
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
