@@ -99,8 +99,7 @@ TILE_INLINE f32_lanes f32_lanes_exp_parts_any(f32_lanes x, f32_lanes *out_rest)
 }
 #elif defined(__AVX2__) && defined(__FMA__)
 /* c = (n + j / 8) ln 2 + r. `out_rest` is e^r by a polynomial of degree 3 (error 2.5e-8), the result 8 n + j beyond
- * LANES_SPLIT. */
-#define LANES_SPLIT 0x49C00000 /* the bits of 1.5 * 2^20 */
+ * 0x49C00000, the bits of 1.5 * 2^20. */
 TILE_INLINE i32_lanes f32_lanes_exp_split(f32_lanes c, f32_lanes *out_rest)
 {
     const float shift = 1572864.0f; /* 1.5 * 2^20: a sum is a multiple of 1/8 */
@@ -111,7 +110,8 @@ TILE_INLINE i32_lanes f32_lanes_exp_split(f32_lanes c, f32_lanes *out_rest)
     return (i32_lanes)shifted;
 }
 
-/* 2^(n + j / 8) for n of -127, which gives 0, to 128. The bits of 2^(j / 8) lack j where the sum brings it. */
+/* 2^(n + j / 8) for n of -126 to 128; -127 gives 0, between them it is less, but not below 0. The bits of 2^(j / 8)
+ * lack j where the sum brings it. */
 TILE_INLINE f32_lanes f32_lanes_split_power(i32_lanes split)
 {
     static const _Alignas(32) uint32_t powers[8] = {
@@ -123,11 +123,11 @@ TILE_INLINE f32_lanes f32_lanes_split_power(i32_lanes split)
     return (f32_lanes)((u32_lanes)power + ((u32_lanes)split << 20));
 }
 
-/* For x below 89, or NaN. */
+/* For x below 89, or NaN. The bound is -127 ln 2. */
 TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
 {
-    const i32_lanes split = f32_lanes_exp_split(f32_lanes_max(f32_set(-104.0f), x), out_rest);
-    return f32_lanes_split_power(i32_lanes_max(split, i32_set(LANES_SPLIT - 8 * 127)));
+    const f32_lanes c = f32_lanes_max(f32_set(-88.0296936f), x);
+    return f32_lanes_split_power(f32_lanes_exp_split(c, out_rest));
 }
 
 /* One bound is enough where e^-87 may stand for what is below it. */
