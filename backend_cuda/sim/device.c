@@ -17,6 +17,7 @@ static _Thread_local cudaError_t last_error;
 static char report_text[TEXT_BYTES];
 static cudaError_t report_code;
 static int64_t calls;
+static bool is_used, is_forked;
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -67,6 +68,23 @@ const char *cudaGetErrorString(cudaError_t error)
     return explained;
 }
 
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+/* As the driver's, its state follows no fork. The lock may be another thread's, which is not there. */
+static void in_child(void)
+{
+    const pthread_mutex_t fresh = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    memcpy(&lock, &fresh, sizeof lock);
+    is_forked = is_forked || is_used;
+    if (is_forked)
+        sim_memory_leave();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
 /* ---- entering and leaving -------------------------------------------------------------------- */
 
 cudaError_t sim_begin(const char *call)
@@ -74,7 +92,13 @@ cudaError_t sim_begin(const char *call)
     (void)pthread_mutex_lock(&lock);
     if (calls++ == 0)
         sim_owner_listen();
+    is_used = true;
     sim_settings_load();
+    if (is_forked) {
+        sim_report(cudaErrorInitializationError,
+                   "this process was forked from one that had used simulated devices");
+        return cudaErrorInitializationError;
+    }
     return sim_fault(call);
 }
 
@@ -291,5 +315,6 @@ void sim_reset(void)
     report_code = cudaSuccess;
     report_text[0] = '\0';
     sim_counters = (sim_counts){ 0 };
+    is_used = is_forked = false;
     (void)pthread_mutex_unlock(&lock);
 }

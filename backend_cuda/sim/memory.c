@@ -462,6 +462,23 @@ void sim_memory_describe(const sim_allocation *x, char *text, size_t size)
                    x->live ? "" : ", freed");
 }
 
+/* The host's pages are as they were and its own from now on, those of devices closed; without the file nothing is
+ * given back. */
+void sim_memory_leave(void)
+{
+    for (int i = 0; i < ARENAS; i++) {
+        arena *a = &arenas[i];
+        if (a->view == NULL || a->file < 0)
+            continue;
+        const int host_may = i == PINNED ? PROT_READ | PROT_WRITE : PROT_NONE;
+        (void)mmap(a->view, (size_t)ARENA_BYTES, host_may, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+                   a->file, 0);
+        (void)mprotect(a->alias, (size_t)ARENA_BYTES, PROT_NONE);
+        (void)close(a->file);
+        a->file = -1;
+    }
+}
+
 void sim_memory_reset(void)
 {
     sim_memory_close_views();

@@ -123,6 +123,8 @@ void sim_memory_unguard(sim_allocation *pinned);
 void sim_memory_open_view(sim_allocation *allocation);
 void sim_memory_close_views(void);
 void sim_memory_reset(void);
+/* In a child of a fork: nothing that it does changes its parent's memory. Pinned memory goes on as a copy. */
+void sim_memory_leave(void);
 /* "allocation #3 (4096 bytes on cuda:0 (simulated), made by f+0x12)" */
 void sim_memory_describe(const sim_allocation *allocation, char *text, size_t size);
 
@@ -172,7 +174,8 @@ typedef struct sim_device {
 } sim_device;
 extern sim_device sim_devices[SIM_DEVICES];
 
-/* Enters an API call: takes the lock, counts, injects. Not success: the call ends with that. */
+/* Enters an API call: takes the lock, counts, injects. Not success: the call ends with that, as each does in a
+ * child of a fork that came after the first one. */
 cudaError_t sim_begin(const char *call);
 /* The same for calls that touch a device: sticky errors too. */
 cudaError_t sim_begin_device(const char *call);

@@ -1,5 +1,7 @@
 /* Device memory that the host cannot touch, and what the memory calls check. */
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/sim/sim_check.h"
 #include "tests/support/crash.h"
@@ -121,6 +123,58 @@ static void test_freed_memory_is_fatal_to_kernels(void **state)
     assert_reported("freed");
 }
 
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+static float *parents, *parents_pinned;
+static cudaStream_t parents_stream;
+
+/* Each call is an error, as the driver's are; the bit of the first that was none. */
+static int child_calls(void)
+{
+    float host[4] = { 9, 9, 9, 9 };
+    void *data = NULL;
+    size_t free_bytes, total;
+    const cudaError_t codes[] = {
+        cudaFree(parents),
+        cudaMalloc(&data, 256),
+        cudaMemcpy(parents, host, sizeof host, cudaMemcpyHostToDevice),
+        cudaMemsetAsync(parents, 0, sizeof host, NULL),
+        launch_axpy(parents, parents, 1, 4, NULL),
+        cudaStreamSynchronize(parents_stream),
+        cudaStreamDestroy(parents_stream),
+        cudaDeviceSynchronize(),
+        cudaFreeHost(parents_pinned),
+        cudaMemGetInfo(&free_bytes, &total),
+        cudaSetDevice(1),
+    };
+    for (int i = 0; i < (int)(sizeof codes / sizeof *codes); i++)
+        if (codes[i] != cudaErrorInitializationError)
+            return i + 1;
+    parents_pinned[0] = 9; /* a copy's */
+    return strstr(cudaGetErrorString(cudaErrorInitializationError), "forked") != NULL ? 0 : 100;
+}
+
+static void test_a_child_of_a_fork_reaches_no_device(void **state)
+{
+    (void)state;
+    int status = 0;
+    parents = filled_floats(4, 3);
+    assert_cuda(cudaHostAlloc((void **)&parents_pinned, 1024, cudaHostAllocDefault));
+    parents_pinned[0] = 1;
+    assert_cuda(cudaStreamCreateWithFlags(&parents_stream, cudaStreamNonBlocking));
+    assert_cuda(launch_axpy(parents, parents, 1, 4, parents_stream)); /* runs in the parent alone */
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(child_calls());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_cuda(cudaStreamSynchronize(parents_stream));
+    assert_float_equal(first_float(parents), 6, 0);
+    assert_float_equal(parents_pinned[0], 1, 0);
+    assert_cuda(cudaFree(parents));
+    assert_cuda(cudaFreeHost(parents_pinned));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { TEST(test_the_host_cannot_read_device_memory),
@@ -130,6 +184,7 @@ int main(void)
                                         TEST(test_fresh_memory_is_nan),
                                         TEST(test_copies_are_checked),
                                         TEST(test_a_device_has_its_size),
-                                        TEST(test_freed_memory_is_fatal_to_kernels) };
+                                        TEST(test_freed_memory_is_fatal_to_kernels),
+                                        TEST(test_a_child_of_a_fork_reaches_no_device) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
