@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/call.h"
+#include "core/cuda/cuda.h"
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -155,6 +156,32 @@ tern_status_t core_backend_register(const tern_backend *backend, const char **ou
     memcpy(copy, backend, backend->size < sizeof *copy ? backend->size : sizeof *copy);
     atomic_store_explicit(&backends[backend->kind], copy, memory_order_release);
     return TERN_OK;
+}
+
+/* ---- forks ------------------------------------------------------------------------------------- */
+
+tern_status_t core_backend_left(void)
+{
+    return host_fail(TERN_ERR_STATE, "%s", core_cuda_left_words());
+}
+
+static tern_status_t left_kernel(const tern_call *call)
+{
+    (void)call;
+    return core_backend_left();
+}
+
+/* In place of a check at each call. */
+void core_backend_in_child(void)
+{
+    static tern_kernel fail[TERN_OP_COUNT];
+    static const tern_kernel *theirs; /* known to who looks for leaks */
+    if (!core_cuda_left(TERN_KIND_CUDA) || core_kernels[TERN_KIND_CUDA] == NULL || theirs != NULL)
+        return;
+    theirs = core_kernels[TERN_KIND_CUDA];
+    for (int id = 0; id < TERN_OP_COUNT; id++)
+        fail[id] = left_kernel;
+    core_kernels[TERN_KIND_CUDA] = fail;
 }
 
 /* ---- failures ---------------------------------------------------------------------------------- */

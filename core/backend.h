@@ -18,6 +18,10 @@ extern const tern_kernel *core_kernels[TERN_KINDS];
 const tern_backend *core_backend_of(int kind);
 /* Checks a table and makes its devices appear. The text lives as long as the process. */
 tern_status_t core_backend_register(const tern_backend *backend, const char **out_why);
+/* Called by a fork, in the child: kernels of devices that are its parent's alone (core_cuda_left) fail. */
+void core_backend_in_child(void);
+/* How calls of such devices end: TERN_ERR_STATE, with words. */
+tern_status_t core_backend_left(void);
 /* Services for kernels. */
 extern const tern_host core_host;
 

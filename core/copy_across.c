@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/memory.h"
 #include "core/stream.h"
 
@@ -150,6 +151,8 @@ static tern_status_t run(transfer *t)
         memcpy(t->dst, t->src, (size_t)t->bytes);
         return TERN_OK;
     }
+    if (core_cuda_left(t->to.kind) || core_cuda_left(t->from.kind))
+        return core_backend_left();
     if (source == NULL)
         return to_device(t, target);
     if (target == NULL)

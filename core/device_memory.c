@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/cpu_memory.h"
+#include "core/cuda/cuda.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -20,6 +21,7 @@ typedef struct device_slot {
     tern_raw_allocator_t user; /* alloc is NULL: the backend's */
     int makers;                /* threads that make the allocator now */
     _Atomic(core_alloc *) allocator;
+    core_alloc *left; /* the parent's, in the child of a fork: its lock may be taken for ever */
 } device_slot;
 
 static device_slot slots[TERN_KINDS][CORE_MAX_DEVICES];
@@ -250,6 +252,11 @@ static core_alloc *for_cpu(device_slot *d, tern_status_t *out_code, const char *
 static core_alloc *for_device(device_slot *d, int kind, tern_status_t *out_code,
                               const char **out_why)
 {
+    if (core_cuda_left(kind)) {
+        *out_code = TERN_ERR_STATE;
+        *out_why = core_cuda_left_words();
+        return NULL;
+    }
     const core_alloc_settings *settings = core_alloc_environment(out_why);
     *out_code = TERN_ERR_ARGUMENT;
     if (*out_why != NULL)
@@ -296,6 +303,18 @@ core_alloc *core_device_allocator_of(tern_dev_t dev)
     if (dev.index >= CORE_MAX_DEVICES)
         return NULL;
     return atomic_load_explicit(&slot_of(dev)->allocator, memory_order_acquire);
+}
+
+/* Not one of theirs is looked at again, so that what reads statistics and empties caches needs no care. */
+void core_device_memory_in_child(void)
+{
+    for (int i = 0; i < CORE_MAX_DEVICES && core_cuda_left(TERN_KIND_CUDA); i++) {
+        device_slot *d = &slots[TERN_KIND_CUDA][i];
+        core_alloc *a = atomic_load_explicit(&d->allocator, memory_order_relaxed);
+        if (a != NULL)
+            d->left = a;
+        atomic_store_explicit(&d->allocator, NULL, memory_order_relaxed);
+    }
 }
 
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user)
@@ -391,6 +410,8 @@ core_alloc_block *core_device_malloc(tern_thread *self, tern_site_t site, tern_d
 void core_device_free(tern_thread *self, tern_dev_t dev, core_alloc_block *block)
 {
     core_alloc *a = slot_of(dev)->allocator;
+    if (__builtin_expect(a == NULL, 0)) /* a parent's, which has it on */
+        return;
     if (dev.kind == TERN_KIND_CPU)
         core_tally_end(&self->blocks.tally, block->size, block->requested);
     const int32_t kernels = self->message_code; /* whose scratch may end before it is read */

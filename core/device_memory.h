@@ -9,7 +9,7 @@
 #include "tern/memory.h"
 
 /* The allocator of a device that exists, made at first use. NULL with *out_code and a reason that
- * lives for the process: settings that cannot be, no host memory. */
+ * lives for the process: settings that cannot be, no host memory, a device of its parent's in the child of a fork. */
 core_alloc *core_device_allocator(tern_dev_t dev, tern_status_t *out_code, const char **out_why);
 /* The same without making one: NULL for a device that never gave memory, or that does not exist. An
  * index of -1 is the thread's current one. */
@@ -36,6 +36,10 @@ core_alloc_block *core_device_request(tern_thread *self, tern_site_t site, tern_
  * TERN_NO_CACHE, PYTORCH_NO_CUDA_MEMORY_CACHING. Errors and warnings go to the log; *out_error is the
  * text of an error in TERN_ALLOC_CONF, else NULL. Read once per process; to be called without short locks. */
 const core_alloc_settings *core_alloc_environment(const char **out_error);
+
+/* Called by a fork, in the child: those of devices that are its parent's alone (core_cuda_left) are no longer there;
+ * blocks of theirs stay as they are when they are freed. */
+void core_device_memory_in_child(void);
 
 /* Visits the allocators there are, the CPU's last. */
 void core_device_each(void (*visit)(tern_dev_t dev, core_alloc *a, void *user), void *user);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/option.h"
@@ -51,15 +52,15 @@ void tern_event_release(tern_event *event)
     if (event == NULL || !event->live)
         return;
     event->live = false;
-    if (event->native != NULL) {
+    if (event->native != NULL && !core_cuda_left(event->device.kind)) {
         tern_thread *self = core_self();
         const tern_backend *b = core_backend_of(event->device.kind);
         if (b->event->destroy(b->context, event->device.index, event->native) != TERN_OK) {
             tern_log_write(TERN_LOG_WARNING, NULL, "releasing an event failed: %s",
                            core_backend_words(self));
         }
-        event->native = NULL;
     }
+    event->native = NULL;
     remember(event);
 }
 
@@ -168,6 +169,8 @@ static tern_status_t query(const tern_event *event, bool *out_done)
 {
     const tern_backend *b;
     *out_done = true;
+    if (core_cuda_left(event->device.kind))
+        return core_backend_left();
     return has_mark(event, &b)
                ? b->event->query(b->context, event->device.index, event->native, out_done)
                : TERN_OK;
@@ -195,7 +198,9 @@ tern_status_t tern_event_synchronize_at(tern_site_t site, tern_event *event)
     if (!has_mark(event, &b))
         return TERN_OK;
     const tern_status_t code =
-        b->event->synchronize(b->context, event->device.index, event->native);
+        core_cuda_left(event->device.kind)
+            ? core_backend_left()
+            : b->event->synchronize(b->context, event->device.index, event->native);
     core_transfer_note_sync(core_site(self, site));
     return code == TERN_OK ? TERN_OK : core_backend_failed(self, site, code, what);
 }

@@ -108,7 +108,7 @@ static const char *text_of(core_reason reason)
     case CORE_REASON_DISABLED_BY_CALL:
         return "the program switched CUDA off (tern_cuda_set_enabled)";
     case CORE_REASON_FORKED_AFTER_START:
-        return "this process was forked after CUDA had been started, which a child cannot use";
+        return CORE_CUDA_FORKED_TEXT;
     default:
         return core_cuda()->text;
     }
@@ -158,8 +158,7 @@ bool core_fall_back(tern_thread *self, tern_site_t site, const char *what)
     tern_fallback_t why = { "", "", "" };
     (void)tern_dev_fallback(&why);
     if (core_cuda_reason() == CORE_REASON_FORKED_AFTER_START) {
-        core_error(self, site, TERN_ERR_STATE, what, "%s [%s]\n  try to %s", why.text, why.code,
-                   why.next_step);
+        core_error(self, site, TERN_ERR_STATE, what, "%s", core_cuda_left_words());
         return false;
     }
     return core_fall_back_for(self, site, what, &why);

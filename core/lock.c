@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "core/backend.h"
 #include "core/cpu_memory.h"
 #include "core/cuda/cuda.h"
+#include "core/device_memory.h"
 
 #define FREE PTHREAD_MUTEX_INITIALIZER
 static pthread_mutex_t locks[] = { FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE,
@@ -86,6 +88,8 @@ static void in_child(void)
         if (!core_lock_mine((core_lock)lock))
             (void)pthread_mutex_init(&locks[lock], NULL);
     core_cuda_in_child();
+    core_device_memory_in_child();
+    core_backend_in_child();
     after_fork();
 }
 

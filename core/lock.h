@@ -13,7 +13,8 @@
  * Not in this table, so not for a child that may find them taken:
  *   - those of devices' memory and of page-locked memory (core/alloc/), of the CUDA backend
  *     (backend_cuda/) and of plugins: devices cannot follow a fork, and a child that asks for CUDA gets
- *     an error [forked-after-start] once a plugin's start has begun;
+ *     an error [forked-after-start] once a plugin's start has begun. What it has of its parent's CUDA, tensors
+ *     to release and caches to empty, it leaves alone, and it enters no function of the backend's (core_cuda_left);
  *   - those of a loader of batches (data/): a child makes them anew, with its own workers or when it wants one;
  *   - those of other libraries: the C library and its loader (a fork while another thread opens a
  *     library, as the first product does), OpenMP, OpenBLAS, oneDNN with backend_cpu/bridge/. */

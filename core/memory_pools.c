@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -146,14 +147,14 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
 struct tern_memory_pool {
     core_alloc *allocator;
     uint64_t id;
-    bool of_cpu;
+    int16_t kind; /* of its device */
 };
 
 /* In a pool the CPU's requests go past the thread's lists. */
 static void count_pool(const tern_memory_pool *pool, int change)
 {
     core_block_cache *cache = &core_self()->blocks;
-    if (!pool->of_cpu)
+    if (pool->kind != TERN_KIND_CPU)
         return;
     cache->pools += change;
     cache->epoch = cache->small_epoch = 0;
@@ -174,7 +175,7 @@ tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory
         core_error(self, site, TERN_ERR_OOM, "memory_pool_create", "no host memory for a pool");
         return NULL;
     }
-    *pool = (tern_memory_pool){ a, id, dev.kind == TERN_KIND_CPU };
+    *pool = (tern_memory_pool){ a, id, dev.kind };
     return pool;
 }
 
@@ -182,13 +183,19 @@ void tern_memory_pool_release(tern_memory_pool *pool)
 {
     if (pool == NULL)
         return;
-    (void)core_alloc_pool_release(pool->allocator, pool->id);
-    (void)core_alloc_empty_pools(pool->allocator);
+    if (!core_cuda_left(pool->kind)) {
+        (void)core_alloc_pool_release(pool->allocator, pool->id);
+        (void)core_alloc_empty_pools(pool->allocator);
+    }
     free(pool);
 }
 
+/* A pool of a parent's device is left as it is: an error at the beginning, nothing to do at the end. */
 tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool)
 {
+    if (pool != NULL && core_cuda_left(pool->kind))
+        return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_begin", "%s",
+                          core_cuda_left_words());
     const tern_status_t code = pool == NULL ? TERN_ERR_ARGUMENT
                                             : core_alloc_route_begin(pool->allocator, pool->id,
                                                                      CORE_ALLOC_ROUTE_THREAD, NULL);
@@ -205,6 +212,8 @@ tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
     if (pool == NULL)
         return core_error(core_self(), site, TERN_ERR_ARGUMENT, "memory_pool_end",
                           "the pool is NULL");
+    if (core_cuda_left(pool->kind))
+        return TERN_OK;
     if (core_alloc_route_end(pool->allocator, pool->id) == TERN_OK) {
         count_pool(pool, -1);
         return TERN_OK;
@@ -215,7 +224,9 @@ tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
 
 int64_t tern_memory_pool_users(const tern_memory_pool *pool)
 {
-    return pool != NULL ? core_alloc_pool_users(pool->allocator, pool->id) : 0;
+    return pool != NULL && !core_cuda_left(pool->kind)
+               ? core_alloc_pool_users(pool->allocator, pool->id)
+               : 0;
 }
 
 uint64_t tern_memory_pool_id(const tern_memory_pool *pool)

@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/compose.h"
+#include "core/cuda/cuda.h"
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -118,9 +119,11 @@ static bool can_pin(const tern_backend *b)
            CORE_HAS(b->memory, tern_backend_memory, host_free);
 }
 
-/* NULL where no backend copies from such memory. */
+/* NULL where no backend copies from such memory, and where it is a parent's (core_cuda_left). */
 static core_pinned *pinned_cache(void)
 {
+    if (core_cuda_left(TERN_KIND_CUDA))
+        return NULL;
     const core_alloc_settings *settings = core_alloc_environment(NULL);
     core_lock_take(CORE_LOCK_PINNED);
     for (int kind = TERN_KIND_CPU + 1; kind < TERN_KINDS && cache == NULL; kind++) {
@@ -162,7 +165,8 @@ void core_pinned_settings_write(const core_alloc_settings *settings)
 
 void core_pinned_storage_free(core_storage *s)
 {
-    (void)core_pinned_free(cache, s->user);
+    if (!core_cuda_left(TERN_KIND_CUDA)) /* as blocks of devices */
+        (void)core_pinned_free(cache, s->user);
 }
 
 tern_status_t core_pinned_storage_record(const core_storage *s, tern_stream_t stream)
@@ -273,8 +277,11 @@ tern_tensor *tern_pin_at(tern_site_t site, tern_tensor *t)
     (void)tern_dev_count(TERN_KIND_CUDA); /* may be the program's first question for CUDA */
     core_pinned *p = pinned_cache();
     if (p == NULL) {
-        core_error(self, site, TERN_ERR_DEVICE, "pin",
-                   "no device here copies from page-locked memory");
+        if (core_cuda_left(TERN_KIND_CUDA))
+            core_error(self, site, TERN_ERR_STATE, "pin", "%s", core_cuda_left_words());
+        else
+            core_error(self, site, TERN_ERR_DEVICE, "pin",
+                       "no device here copies from page-locked memory");
         return NULL;
     }
     if (tern_is_pinned(t) || t->view.numel == 0)

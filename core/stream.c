@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -66,6 +67,10 @@ bool core_stream_check(tern_thread *self, tern_site_t site, const char *what, te
     }
     if (stream.device.kind == TERN_KIND_CPU)
         return true;
+    if (core_cuda_left(stream.device.kind)) {
+        core_error(self, site, TERN_ERR_STATE, what, "%s", core_cuda_left_words());
+        return false;
+    }
     const tern_backend *b = core_backend_of(stream.device.kind);
     if (b != NULL && stream.device.index >= 0 && stream.device.index < b->device_count) {
         *out_backend = b;
@@ -334,6 +339,8 @@ tern_status_t core_stream_order(tern_stream_t stream, tern_stream_t other)
     void *event = NULL;
     if (tern_stream_equal(stream, other) || !has_streams(b) || b->event == NULL)
         return TERN_OK;
+    if (core_cuda_left(stream.device.kind))
+        return core_backend_left();
     tern_status_t code = b->event->create(b->context, other.device.index, &event);
     if (code != TERN_OK)
         return code;
@@ -374,7 +381,8 @@ tern_status_t core_stream_record(tern_tensor *t, tern_stream_t stream)
         return core_pinned_storage_record(s, stream);
     if (s->cache_class != CORE_CACHE_BACKEND || s->dev.kind == TERN_KIND_CPU)
         return TERN_OK; /* S026: memory that is not the allocator's, or no device's */
-    return core_alloc_record_stream(core_device_allocator_of(s->dev), s->user, stream.handle);
+    core_alloc *a = core_device_allocator_of(s->dev);
+    return a != NULL ? core_alloc_record_stream(a, s->user, stream.handle) : core_backend_left();
 }
 
 tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, tern_stream_t stream)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/cuda/cuda.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "io/dlpack.h"
@@ -162,7 +163,7 @@ static void call_deleter(const imported *i)
 static void release_import(void *user)
 {
     imported *i = user;
-    if (i->dev.kind != TERN_KIND_CPU) {
+    if (i->dev.kind != TERN_KIND_CPU && !core_cuda_left(i->dev.kind)) {
         const tern_backend *b = core_backend_of(i->dev.kind);
         const tern_status_t code = b->stream->synchronize(b->context, i->dev.index);
         if (code != TERN_OK)

@@ -24,10 +24,16 @@ const core_cuda_state *core_cuda(void);
 void core_cuda_starting(bool is_starting);
 /* A CUDA backend has been registered. */
 void core_cuda_started(void);
+#define CORE_CUDA_FORKED_TEXT \
+    "this process was forked after CUDA had been started, which a child cannot use"
 /* Called by a fork, in the child. */
 void core_cuda_in_child(void);
 /* This process was forked from one that had started CUDA, or was about to. */
 bool core_cuda_forked(void);
+/* Devices of that kind are the parent's alone: in such a process, CUDA's. */
+bool core_cuda_left(int kind);
+/* What is said of them: why, code, what to do. Lives for the process. */
+const char *core_cuda_left_words(void);
 /* Logs, once, that CUDA_VISIBLE_DEVICES is no longer what was read, if so. */
 void core_cuda_check_visible(void);
 
