@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/numerics.h"
 #include "core/thread.h"
@@ -250,7 +251,8 @@ tern_status_t tern_cpu_set_benchmark_file_at(tern_site_t site, const char *path)
 /* One write at the end of the file, which several processes may do at the same time. 0 or errno. */
 static int append(const char *path, const char *text)
 {
-    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    const int fd =
+        core_descriptor_lift(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (fd < 0)
         return errno;
     const ssize_t length = (ssize_t)strlen(text);

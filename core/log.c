@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/cuda/reason.h"
+#include "core/descriptor.h"
 #include "core/lock.h"
 
 static atomic_bool environment_read;
@@ -100,8 +101,8 @@ static int open_path(const char *path)
     for (size_t i = 0; is_there && i < sizeof outputs / sizeof *outputs; i++)
         if (fstat(outputs[i], &own) == 0 && own.st_dev == named.st_dev &&
             own.st_ino == named.st_ino && (fcntl(outputs[i], F_GETFL) & O_ACCMODE) != O_RDONLY)
-            return fcntl(outputs[i], F_DUPFD_CLOEXEC, 0);
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+            return fcntl(outputs[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return core_descriptor_lift(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 }
 
 /* TERN_LOG_FILE's, opened at the first call, of threads that come at once one's is taken; -1: there is

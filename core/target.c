@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/errno_text.h"
 #include "tern/error.h"
 
@@ -185,9 +186,10 @@ static bool open_temporary(core_target *target)
         return false;
     }
     const int nameless = may_link(target) ? open_nameless(target) : -1;
-    const int file = nameless >= 0 ? nameless : open_named(target);
+    const int file = core_descriptor_lift(nameless >= 0 ? nameless : open_named(target));
     if (file < 0) {
         fail_target(target, "cannot write a file beside it");
+        remove_temporary(target);
         return false;
     }
     if (replaces && fchmod(file, old.st_mode & 0777) != 0)

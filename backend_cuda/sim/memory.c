@@ -15,6 +15,7 @@
 
 #include "backend_cuda/sim/sim.h"
 #include "backend_cuda/sim/undefined.h"
+#include "core/descriptor.h"
 
 enum {
     PAGE = 4096,
@@ -67,7 +68,7 @@ static bool open_arena(arena *a, int index)
     if (a->view != NULL)
         return true;
     const int host_may = index == PINNED ? PROT_READ | PROT_WRITE : PROT_NONE;
-    a->file = memfd_create("tern_sim", MFD_CLOEXEC);
+    a->file = core_descriptor_lift(memfd_create("tern_sim", MFD_CLOEXEC));
     if (a->file < 0 || ftruncate(a->file, ARENA_BYTES) != 0)
         return false;
     void *view = mmap(place_for(index, false), (size_t)ARENA_BYTES, host_may,

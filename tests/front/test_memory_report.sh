@@ -62,6 +62,17 @@ for command in version env 'explain ok' help 'help env'; do
 done
 # shellcheck disable=SC2016
 expect 1 'tern: cannot write to stdout: Bad file descriptor' sh -c '"$1" devices >&-' sh "$tern"
+for command in devices env; do # the log and simulated memory stay open
+    for setting in TERN_SIM_DEVICES=1 "TERN_LOG_FILE=$work/log"; do
+        # shellcheck disable=SC2016
+        expect 1 'tern: cannot write to stdout: Bad file descriptor' \
+            env "$setting" TERN_LOG=debug sh -c '"$1" $2 >&-' sh "$tern" "$command"
+    done
+done
+if grep -v '^tern [a-z]*: ' log >output; then
+    echo "memory_report: what was printed is in the log"
+    failed=1
+fi
 
 # ---- arguments ----
 

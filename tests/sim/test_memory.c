@@ -1,5 +1,6 @@
 /* Device memory that the host cannot touch, and what the memory calls check. */
 #include <math.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -175,6 +176,31 @@ static void test_a_child_of_a_fork_reaches_no_device(void **state)
     assert_cuda(cudaFreeHost(parents_pinned));
 }
 
+/* ---- started with closed streams --------------------------------------------------------------- */
+
+static int write_to_closed_streams(void)
+{
+    (void)close(STDERR_FILENO);
+    (void)close(STDOUT_FILENO); /* the lowest number from now on */
+    float *data = filled_floats(4, 3);
+    static const char words[] = "said where nobody hears it";
+    const bool heard = write(STDOUT_FILENO, words, sizeof words) >= 0 ||
+                       write(STDERR_FILENO, words, sizeof words) >= 0;
+    return heard ? 1 : first_float(data) == 3 ? 0 : 2;
+}
+
+static void test_memory_is_no_closed_stream(void **state)
+{
+    (void)state;
+    int status = 0;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(write_to_closed_streams());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { TEST(test_the_host_cannot_read_device_memory),
@@ -185,6 +211,7 @@ int main(void)
                                         TEST(test_copies_are_checked),
                                         TEST(test_a_device_has_its_size),
                                         TEST(test_freed_memory_is_fatal_to_kernels),
-                                        TEST(test_a_child_of_a_fork_reaches_no_device) };
+                                        TEST(test_a_child_of_a_fork_reaches_no_device),
+                                        TEST(test_memory_is_no_closed_stream) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,6 +237,26 @@ static void test_a_file_that_is_stderr_too(void **state)
     }
 }
 
+/* Where stderr is closed the log does not take its number, and what the program says there. */
+static void test_a_file_is_no_closed_stream(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char command[1024], said[128];
+        (void)snprintf(said, sizeof said, "%s", file_path(i == 0 ? "alone" : "stdout"));
+        (void)snprintf(command, sizeof command,
+                       i == 0 ? "TERN_LOG_FILE='%s' exec '%s' between 2>&-"
+                              : "exec 2>&- >'%s'; TERN_LOG_FILE=/dev/stdout exec '%s' between",
+                       said, self);
+        assert_int_equal(system(command), 0);
+        file_bytes all = file_read(said);
+        static const char wanted[] = "tern warning: one\ntern warning: three\n";
+        assert_int_equal(all.count, sizeof wanted - 1);
+        assert_memory_equal(all.data, wanted, sizeof wanted - 1);
+        file_bytes_free(&all);
+    }
+}
+
 static int status_of(const char *mode)
 {
     pid_t child;
@@ -356,6 +376,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_level_is_shown_in_one_line),
         cmocka_unit_test(test_the_file_grows),
         cmocka_unit_test(test_a_file_that_is_stderr_too),
+        cmocka_unit_test(test_a_file_is_no_closed_stream),
         cmocka_unit_test(test_who_waits_for_a_pipe_has_no_lock),
         cmocka_unit_test(test_lines_of_threads_do_not_mix),
     };

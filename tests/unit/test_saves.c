@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/target.h"
 #include "tests/support/files.h"
 
 /* Files in the test's folder whose name begins with `start`. */
@@ -242,6 +243,26 @@ static void test_a_save_needs_no_links(void **unused)
 }
 
 /* What is no regular file is refused before a new file is made. */
+/* What other threads say on stderr while a file is written does not go into it where stderr is closed. */
+static void test_a_file_that_is_written_is_no_closed_stream(void **unused)
+{
+    (void)unused;
+    core_target target;
+    const int kept = dup(STDERR_FILENO);
+    assert_true(kept > STDERR_FILENO);
+    assert_int_equal(close(STDERR_FILENO), 0);
+    const bool opened = core_target_open(NULL, "save", &target, file_path("closed"));
+    core_target_write(&target, "all", 3);
+    const bool heard = write(STDERR_FILENO, "more", 4) >= 0;
+    const bool done = opened && core_target_commit(&target);
+    assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(close(kept), 0);
+    assert_true(done && !heard);
+    file_bytes all = file_read(file_path("closed"));
+    assert_int_equal(all.count, 3);
+    file_bytes_free(&all);
+}
+
 static void test_a_save_onto_something_else_fails(void **unused)
 {
     (void)unused;
@@ -306,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_a_save_that_the_disk_cuts_short_leaves_the_old_file),
         cmocka_unit_test(test_a_save_whose_process_is_killed_leaves_nothing_beside_the_old_file),
         cmocka_unit_test(test_a_save_needs_no_links),
+        cmocka_unit_test(test_a_file_that_is_written_is_no_closed_stream),
         cmocka_unit_test(test_a_save_onto_something_else_fails),
         cmocka_unit_test(test_nothing_happens_while_an_error_is_pending),
         cmocka_unit_test(test_loading_what_is_not_there_says_why),

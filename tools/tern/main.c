@@ -2,11 +2,13 @@
 #include "tools/tern/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <tern/tern.h>
+#include <unistd.h>
 
 static int run_help(int argc, char **argv);
 static int run_version(int argc, char **argv);
@@ -125,9 +127,19 @@ static int run(int argc, char **argv)
     return found->run(argc - 1, argv + 1);
 }
 
+/* A standard stream that is closed stays so: no file that is opened later, the log or a driver's, gets its number and
+ * what is printed. */
+static void keep_closed(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 /* What does not arrive (a full disk, a closed stdout) has not been said. */
 int main(int argc, char **argv)
 {
+    keep_closed();
     const int status = run(argc, argv);
     const bool is_broken = ferror(stdout) != 0;
     if (fflush(stdout) == 0 && !is_broken)
