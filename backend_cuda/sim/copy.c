@@ -13,7 +13,7 @@ static cudaError_t take(void **data, int device, size_t bytes, void *caller)
         return cudaErrorInvalidValue;
     sim_allocation *x = sim_memory_alloc(device, (int64_t)bytes, caller);
     if (x == NULL)
-        return cudaErrorMemoryAllocation;
+        return sim_memory_none(device);
     *data = x->view;
     return cudaSuccess;
 }

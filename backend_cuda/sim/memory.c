@@ -6,6 +6,7 @@
  * rounding to 256 bytes leaves in between, and to pages before it, holds patterns. Freed addresses are not given out again
  * until the address space is used up, so that use after free faults, too. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ enum { MOST_DEAD = 1 << 14, OF_HANDLE = 1 << 20 };
 typedef struct arena {
     char *view, *alias;
     int file;
+    int error;             /* why it could not be opened when it was tried last; 0: it could */
     int64_t next;          /* first offset never used */
     int64_t used;          /* bytes in live allocations */
     sim_allocation **list; /* by address; dead ones stay for messages */
@@ -63,6 +65,19 @@ static void *place_for(int index, bool alias)
     return free_room + ((lower - (uintptr_t)free_room) & (half - 1));
 }
 
+/* What was got of it goes. */
+static bool not_opened(arena *a, void *view, void *alias)
+{
+    a->error = errno;
+    if (view != MAP_FAILED)
+        (void)munmap(view, (size_t)ARENA_BYTES);
+    if (alias != MAP_FAILED)
+        (void)munmap(alias, (size_t)ARENA_BYTES);
+    if (a->file >= 0)
+        (void)close(a->file);
+    return false;
+}
+
 static bool open_arena(arena *a, int index)
 {
     if (a->view != NULL)
@@ -70,17 +85,18 @@ static bool open_arena(arena *a, int index)
     const int host_may = index == PINNED ? PROT_READ | PROT_WRITE : PROT_NONE;
     a->file = core_descriptor_lift(memfd_create("tern_sim", MFD_CLOEXEC));
     if (a->file < 0 || ftruncate(a->file, ARENA_BYTES) != 0)
-        return false;
+        return not_opened(a, MAP_FAILED, MAP_FAILED);
     void *view = mmap(place_for(index, false), (size_t)ARENA_BYTES, host_may,
                       MAP_SHARED | MAP_NORESERVE, a->file, 0);
     void *alias = mmap(place_for(index, true), (size_t)ARENA_BYTES, PROT_NONE,
                        MAP_SHARED | MAP_NORESERVE, a->file, 0);
     if (view == MAP_FAILED || alias == MAP_FAILED)
-        return false;
+        return not_opened(a, view, alias);
     (void)madvise(view, (size_t)ARENA_BYTES, MADV_DONTDUMP);
     (void)madvise(alias, (size_t)ARENA_BYTES, MADV_DONTDUMP);
     a->view = view;
     a->alias = alias;
+    a->error = 0;
     a->next = PAGE;
     return true;
 }
@@ -227,6 +243,19 @@ static int64_t find_room(arena *a, int64_t span)
         at = start + span_of(rounded(a->list[i]->bytes, ALIGNMENT));
     }
     return ARENA_BYTES - at >= span ? at : -1;
+}
+
+cudaError_t sim_memory_none(int device)
+{
+    const int error = arenas[index_of(device)].error;
+    if (error == 0)
+        return cudaErrorMemoryAllocation;
+    sim_report(
+        cudaErrorOperatingSystem,
+        "%s; the simulator wants %lld GiB of addresses for each device and for pinned memory",
+        error == ENOMEM ? "no address space (ulimit -v)" : strerror(error),
+        (long long)(2 * (ARENA_BYTES >> 30)));
+    return cudaErrorOperatingSystem;
 }
 
 /* ---- taking and giving back ------------------------------------------------------------------ */

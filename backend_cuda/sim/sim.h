@@ -89,6 +89,8 @@ typedef struct sim_allocation {
 
 /* NULL when the device is full. device -1: pinned host memory. */
 sim_allocation *sim_memory_alloc(int device, int64_t bytes, void *caller);
+/* The code of such a call that gave NULL: no memory, or no address space to simulate any in, which is reported. */
+cudaError_t sim_memory_none(int device);
 void sim_memory_free(sim_allocation *allocation);
 /* Addresses without memory, on a boundary of SIM_GRANULARITY; NULL when there are none left. */
 sim_allocation *sim_memory_reserve(int device, int64_t bytes, void *caller);

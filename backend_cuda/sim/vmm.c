@@ -101,7 +101,7 @@ static CUresult address_reserve(CUdeviceptr *out, size_t bytes, size_t alignment
         const sim_allocation *x =
             sim_memory_reserve(sim_current_device(), (int64_t)bytes, __builtin_return_address(0));
         *out = x != NULL ? (CUdeviceptr)(uintptr_t)x->view : 0;
-        code = x != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        code = x != NULL ? CUDA_SUCCESS : (CUresult)sim_memory_none(sim_current_device());
     }
     return end(code);
 }

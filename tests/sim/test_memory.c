@@ -1,11 +1,13 @@
 /* Device memory that the host cannot touch, and what the memory calls check. */
 #include <math.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/sim/sim_check.h"
 #include "tests/support/crash.h"
+#include "tests/support/sanitizer.h"
 
 static void assert_crashes(void (*crash)(void), const char *expected)
 {
@@ -201,6 +203,38 @@ static void test_memory_is_no_closed_stream(void **state)
     assert_int_equal(status, 0);
 }
 
+/* ---- a limit of address space ------------------------------------------------------------------- */
+
+/* As often as it is tried, and nothing stays of a try: files would run out. */
+static int allocate_within(rlim_t bytes)
+{
+    const struct rlimit limit = { bytes, bytes }, files = { 64, 64 };
+    void *data = NULL;
+    if (setrlimit(RLIMIT_AS, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &files) != 0)
+        return 1;
+    for (int i = 0; i < 100; i++)
+        if (cudaMalloc(&data, 256) != cudaErrorOperatingSystem ||
+            cudaHostAlloc(&data, 256, cudaHostAllocDefault) != cudaErrorOperatingSystem)
+            return 2;
+    return strstr(cudaGetErrorString(cudaErrorOperatingSystem), "no address space (ulimit -v)") !=
+                   NULL
+               ? 0
+               : 3;
+}
+
+static void test_a_limit_of_address_space_is_said(void **state)
+{
+    (void)state;
+    int status = 0;
+    if (HAS_SANITIZER) /* which wants more itself */
+        skip();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(allocate_within((rlim_t)40 << 30));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { TEST(test_the_host_cannot_read_device_memory),
@@ -212,6 +246,7 @@ int main(void)
                                         TEST(test_a_device_has_its_size),
                                         TEST(test_freed_memory_is_fatal_to_kernels),
                                         TEST(test_a_child_of_a_fork_reaches_no_device),
-                                        TEST(test_memory_is_no_closed_stream) };
+                                        TEST(test_memory_is_no_closed_stream),
+                                        TEST(test_a_limit_of_address_space_is_said) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,8 @@ extern "C" {
 typedef enum cudaError_enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_OPERATING_SYSTEM = 304
 } CUresult;
 
 typedef unsigned long long CUdeviceptr;

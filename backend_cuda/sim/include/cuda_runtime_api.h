@@ -36,6 +36,7 @@ extern "C" {
       "peer access is not supported between these two devices")                                    \
     X(cudaErrorContained, 226,                                                                     \
       "Invalid access of peer GPU memory over nvlink or a hardware error")                         \
+    X(cudaErrorOperatingSystem, 304, "OS call failed or operation not supported on this OS")       \
     X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                              \
     X(cudaErrorNotReady, 600, "device not ready")                                                  \
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                    \
