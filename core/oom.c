@@ -197,7 +197,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
 
 bool tern_oom_info(tern_oom_info_t *out_info)
 {
-    if (last.known)
+    if (last.known && out_info != NULL)
         *out_info = last.info;
     return last.known;
 }

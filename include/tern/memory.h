@@ -131,7 +131,7 @@ typedef struct tern_oom_info_t {
     int64_t process_count;     /* that use the device, this one too; 0 where they are not known */
     tern_oom_process_t processes[TERN_OOM_PROCESSES];
 } tern_oom_info_t;
-/* False when the thread had none. The error's text says the same in words. */
+/* False when the thread had none. The error's text says the same in words. `out_info` may be NULL. */
 TERN_API bool tern_oom_info(tern_oom_info_t *out_info);
 
 typedef enum tern_oom_policy {

@@ -203,8 +203,17 @@ static void make_states(void)
     tern_position_store(&made.position, made.state, "position");
 }
 
+/* What tern_oom_info writes about. */
+static void run_out_of_memory(void)
+{
+    (void)tern_empty(TERN_SHAPE(INT64_C(1) << 45));
+    if (tern_error_code() == TERN_ERR_OOM)
+        tern_error_clear();
+}
+
 static void make_everything(void)
 {
+    run_out_of_memory();
     made.generator = tern_generator_create(1);
     make_models();
     made.dataset = tern_dataset_from_tensors(T(8, 3), I(8));
