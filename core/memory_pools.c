@@ -144,16 +144,33 @@ tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
 
 /* ---- pools --------------------------------------------------------------------------------------------- */
 
+/* Released between a begin and its end, it lasts until the last end: that names it. */
 struct tern_memory_pool {
     core_alloc *allocator;
     uint64_t id;
-    int16_t kind; /* of its device */
+    int16_t kind;            /* of its device */
+    _Atomic int64_t holders; /* the program, until the release, and each begin, until its end */
 };
 
-/* In a pool the CPU's requests go past the thread's lists. */
-static void count_pool(const tern_memory_pool *pool, int change)
+/* A begin of the thread's that has not ended. */
+struct core_pool_visit {
+    tern_memory_pool *pool;
+    core_pool_visit *outer;
+};
+
+static void let_go(tern_memory_pool *pool)
 {
-    core_block_cache *cache = &core_self()->blocks;
+    if (atomic_fetch_sub_explicit(&pool->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!core_cuda_left(pool->kind))
+        (void)core_alloc_empty_pools(pool->allocator);
+    free(pool);
+}
+
+/* In a pool the CPU's requests go past the thread's lists. */
+static void count_pool(tern_thread *self, const tern_memory_pool *pool, int change)
+{
+    core_block_cache *cache = &self->blocks;
     if (pool->kind != TERN_KIND_CPU)
         return;
     cache->pools += change;
@@ -175,7 +192,7 @@ tern_memory_pool *tern_memory_pool_create_at(tern_site_t site, const tern_memory
         core_error(self, site, TERN_ERR_OOM, "memory_pool_create", "no host memory for a pool");
         return NULL;
     }
-    *pool = (tern_memory_pool){ a, id, dev.kind };
+    *pool = (tern_memory_pool){ a, id, dev.kind, 1 };
     return pool;
 }
 
@@ -183,43 +200,70 @@ void tern_memory_pool_release(tern_memory_pool *pool)
 {
     if (pool == NULL)
         return;
-    if (!core_cuda_left(pool->kind)) {
+    if (!core_cuda_left(pool->kind))
         (void)core_alloc_pool_release(pool->allocator, pool->id);
-        (void)core_alloc_empty_pools(pool->allocator);
-    }
-    free(pool);
+    let_go(pool);
 }
 
 /* A pool of a parent's device is left as it is: an error at the beginning, nothing to do at the end. */
 tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool)
 {
-    if (pool != NULL && core_cuda_left(pool->kind))
-        return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_begin", "%s",
+    tern_thread *self = core_self();
+    if (pool == NULL)
+        return core_error(self, site, TERN_ERR_ARGUMENT, "memory_pool_begin", "the pool is NULL");
+    if (core_cuda_left(pool->kind))
+        return core_error(self, site, TERN_ERR_STATE, "memory_pool_begin", "%s",
                           core_cuda_left_words());
-    const tern_status_t code = pool == NULL ? TERN_ERR_ARGUMENT
-                                            : core_alloc_route_begin(pool->allocator, pool->id,
-                                                                     CORE_ALLOC_ROUTE_THREAD, NULL);
-    if (code == TERN_OK) {
-        count_pool(pool, 1);
-        return TERN_OK;
+    core_pool_visit *visit = core_fault() ? NULL : malloc(sizeof *visit);
+    const tern_status_t code =
+        visit == NULL
+            ? TERN_ERR_OOM
+            : core_alloc_route_begin(pool->allocator, pool->id, CORE_ALLOC_ROUTE_THREAD, NULL);
+    if (code != TERN_OK) {
+        free(visit);
+        return core_error(self, site, code, "memory_pool_begin", "no host memory");
     }
-    return core_error(core_self(), site, code, "memory_pool_begin", "%s",
-                      pool == NULL ? "the pool is NULL" : "no host memory");
+    *visit = (core_pool_visit){ pool, self->visits };
+    self->visits = visit;
+    atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
+    count_pool(self, pool, 1);
+    return TERN_OK;
+}
+
+/* The visit that *at leads to. */
+static void end_visit(tern_thread *self, core_pool_visit **at)
+{
+    core_pool_visit *visit = *at;
+    tern_memory_pool *pool = visit->pool;
+    *at = visit->outer;
+    free(visit);
+    if (!core_cuda_left(pool->kind))
+        (void)core_alloc_route_end(pool->allocator, pool->id);
+    count_pool(self, pool, -1);
+    let_go(pool);
 }
 
 tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool)
 {
+    tern_thread *self = core_self();
     if (pool == NULL)
-        return core_error(core_self(), site, TERN_ERR_ARGUMENT, "memory_pool_end",
-                          "the pool is NULL");
-    if (core_cuda_left(pool->kind))
+        return core_error(self, site, TERN_ERR_ARGUMENT, "memory_pool_end", "the pool is NULL");
+    core_pool_visit **at = &self->visits;
+    while (*at != NULL && (*at)->pool != pool)
+        at = &(*at)->outer;
+    if (*at == NULL && core_cuda_left(pool->kind))
         return TERN_OK;
-    if (core_alloc_route_end(pool->allocator, pool->id) == TERN_OK) {
-        count_pool(pool, -1);
-        return TERN_OK;
-    }
-    return core_error(core_self(), site, TERN_ERR_STATE, "memory_pool_end",
-                      "no tern_memory_pool_begin of this pool is open on this thread");
+    if (*at == NULL)
+        return core_error(self, site, TERN_ERR_STATE, "memory_pool_end",
+                          "no tern_memory_pool_begin of this pool is open on this thread");
+    end_visit(self, at);
+    return TERN_OK;
+}
+
+void core_pools_leave(tern_thread *self)
+{
+    while (self->visits != NULL)
+        end_visit(self, &self->visits);
 }
 
 int64_t tern_memory_pool_users(const tern_memory_pool *pool)

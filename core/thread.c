@@ -22,6 +22,7 @@ static void park(void *state)
     core_thread_state = self;
     core_autocast_reset(self);
     core_scope_clear(self);
+    core_pools_leave(self);
     core_tally_fall(&self->blocks.tally);
     core_thread_state = NULL;
     core_lock_take(CORE_LOCK_THREADS);

@@ -62,6 +62,8 @@ typedef struct core_block_cache {
     _Alignas(64) _Atomic(core_block *) incoming;
 } core_block_cache;
 
+typedef struct core_pool_visit core_pool_visit;
+
 typedef struct core_finisher {
     void (*release)(void *object);
     void *object;
@@ -105,6 +107,7 @@ typedef struct tern_thread {
     tern_site_t error_site;
     int32_t path_depth; /* may exceed CORE_PATH_DEPTH: then the innermost names are not kept */
     const char *path[CORE_PATH_DEPTH]; /* of the module that runs */
+    core_pool_visit *visits;           /* of private pools (memory_pools.c), the newest first */
     core_finisher *finishers;
     int64_t finisher_count, finisher_capacity;
     int32_t message_code;
@@ -126,6 +129,8 @@ static inline tern_thread *core_self(void)
 
 /* Nothing of what tern_finish of that thread would release is released any more (finish.c). */
 void core_finishers_forget(tern_thread *thread);
+/* Ends what tern_memory_pool_begin began on the calling thread (memory_pools.c). */
+void core_pools_leave(tern_thread *self);
 /* Visits every state, parked ones too; takes no lock. */
 void core_thread_each(void (*visit)(tern_thread *thread, void *user), void *user);
 

@@ -192,10 +192,12 @@ TERN_API tern_memory_pool *tern_memory_pool_create_at(tern_site_t site,
                                                       const tern_memory_pool_args *args);
 #define tern_memory_pool_create(...) \
     tern_memory_pool_create_at(TERN_HERE, TERN_OPTIONS_(tern_memory_pool_args, __VA_ARGS__))
-/* Tensors in it stay; its memory goes back when they are gone. NULL is fine. */
+/* Tensors in it stay; its memory goes back when they are gone. Threads between begin and end go on in it: the pool may
+ * be named until the last of them has ended. NULL is fine. */
 TERN_API void tern_memory_pool_release(tern_memory_pool *pool);
 /* Between begin and end the calling thread's tensors on the pool's device come from the pool, on the CPU
- * those of up to 448 bytes as well. Several threads may be in one pool; each ends what it began. */
+ * those of up to 448 bytes as well. Several threads may be in one pool; each ends what it began, and the end of a thread
+ * ends what it left open. */
 TERN_API tern_status_t tern_memory_pool_begin_at(tern_site_t site, tern_memory_pool *pool);
 TERN_API tern_status_t tern_memory_pool_end_at(tern_site_t site, tern_memory_pool *pool);
 #define tern_memory_pool_begin(pool) tern_memory_pool_begin_at(TERN_HERE, pool)

@@ -371,6 +371,63 @@ static void test_each_thread_ends_its_own_part_in_a_pool(void **state) /* M084 *
     assert_no_error();
 }
 
+/* In a pool that the other releases meanwhile. */
+static void *stay_in_a_pool(void *guest)
+{
+    pool_guest *g = guest;
+    TERN_SCOPE;
+    g->first = tern_memory_pool_begin(g->pool);
+    pthread_barrier_wait(&g->meet);
+    pthread_barrier_wait(&g->meet); /* the other has released it, and ended its own */
+    (void)bytes_on(dev0, 1000);
+    g->reserved = tern_memory(dev0).reserved_bytes;
+    g->last = tern_memory_pool_end(g->pool);
+    return NULL;
+}
+
+static void test_a_released_pool_lasts_until_the_last_end(void **state) /* M087 */
+{
+    (void)state;
+    const int64_t before = tern_memory(dev0).reserved_bytes;
+    pool_guest g = { .pool = tern_memory_pool_create(.device = dev0) };
+    pthread_t thread;
+    assert_int_equal(pthread_barrier_init(&g.meet, NULL, 2), 0);
+    assert_int_equal(tern_memory_pool_begin(g.pool), TERN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, stay_in_a_pool, &g), 0);
+    pthread_barrier_wait(&g.meet);
+    tern_memory_pool_release(g.pool);
+    assert_int_equal(tern_memory_pool_users(g.pool), 2);
+    assert_int_equal(tern_memory_pool_end(g.pool), TERN_OK);
+    pthread_barrier_wait(&g.meet);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(g.first, TERN_OK);
+    assert_int_equal(g.reserved, before + 2 * mib);
+    assert_int_equal(g.last, TERN_OK);
+    (void)pthread_barrier_destroy(&g.meet);
+    tern_empty_cache(dev0);
+    assert_int_equal(tern_memory(dev0).reserved_bytes, before);
+    assert_no_error();
+}
+
+static void *end_in_a_pool(void *pool)
+{
+    (void)tern_memory_pool_begin(pool);
+    (void)tern_memory_pool_begin(pool);
+    return NULL;
+}
+
+static void test_a_thread_s_end_ends_what_it_left_open(void **state)
+{
+    (void)state;
+    tern_memory_pool *pool = tern_memory_pool_create(.device = dev0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_in_a_pool, pool), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(tern_memory_pool_users(pool), 1);
+    tern_memory_pool_release(pool);
+    assert_no_error();
+}
+
 /* ---- raw allocators ------------------------------------------------------------------------------------------ */
 
 typedef struct counted {
@@ -430,6 +487,8 @@ int main(void)
         TEST(test_a_pool_of_ones_own),
         TEST(test_tensors_outlive_their_pool),
         TEST(test_each_thread_ends_its_own_part_in_a_pool),
+        TEST(test_a_released_pool_lasts_until_the_last_end),
+        TEST(test_a_thread_s_end_ends_what_it_left_open),
         TEST(test_a_raw_allocator_of_ones_own),
     };
     const int failed = cmocka_run_group_tests(tests, second_backend_setup, NULL);

@@ -350,6 +350,57 @@ static void test_a_private_pool_of_the_cpu(void **state)
     assert_no_error();
 }
 
+static void test_a_pool_of_the_cpu_is_released_inside(void **state)
+{
+    (void)state;
+    tern_memory_pool *pool = tern_memory_pool_create(.device = TERN_CPU);
+    assert_int_equal(tern_memory_pool_begin(pool), TERN_OK);
+    assert_int_equal(tern_memory_pool_begin(pool), TERN_OK);
+    tern_memory_pool_release(pool);
+    {
+        TERN_SCOPE;
+        (void)bytes_of(3 * mib);
+        assert_int_equal(tern_memory_pool_end(pool), TERN_OK);
+        (void)bytes_of(3 * mib);
+    }
+    assert_int_equal(tern_memory_pool_end(pool), TERN_OK);
+    assert_int_equal(number("reserved_bytes.large_pool.current"), 0);
+    assert_no_error();
+}
+
+/* The next thread takes the ended one's state over, and its number, too. */
+static void *ends_in_a_pool(void *pool)
+{
+    (void)tern_memory_pool_begin(pool);
+    return NULL;
+}
+
+static void *asks_for_memory(void *out_kept)
+{
+    *(tern_tensor **)out_kept = tern_retain(bytes_of(3 * mib));
+    return NULL;
+}
+
+static void test_a_thread_inherits_no_pool(void **state)
+{
+    (void)state;
+    tern_memory_pool *pool = tern_memory_pool_create(.device = TERN_CPU);
+    tern_tensor *kept = NULL;
+    on_a_thread(ends_in_a_pool, pool);
+    on_a_thread(asks_for_memory, &kept);
+    assert_int_equal(tern_memory_pool_users(pool), 1);
+#ifndef CORE_POOL_BYPASS
+    char *text = snapshot(), id[64];
+    (void)snprintf(id, sizeof id, "\"segment_pool_id\": [0, %d]", (int)tern_memory_pool_id(pool));
+    assert_null(strstr(text, id));
+    free(text);
+#endif
+    tern_memory_pool_release(pool);
+    tern_release(kept);
+    tern_empty_cache(TERN_CPU);
+    assert_no_error();
+}
+
 static void test_bytes_for_other_libraries(void **state)
 {
     (void)state;
@@ -481,6 +532,8 @@ int main(void)
         TEST(test_lists_of_other_threads_are_emptied_by_them),
         TEST(test_memory_is_shared_before_the_system_is_asked),
         TEST(test_a_private_pool_of_the_cpu),
+        TEST(test_a_pool_of_the_cpu_is_released_inside),
+        TEST(test_a_thread_inherits_no_pool),
         TEST(test_bytes_for_other_libraries),
         TEST(test_a_refused_request_says_why_and_the_next_is_served),
         TEST(test_all_of_it_may_be_read_while_others_work),
