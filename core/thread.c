@@ -42,6 +42,7 @@ static void reset_modes(tern_thread *self)
     self->error_code = TERN_OK;
     self->error_text[0] = '\0';
     self->grad_mode = true;
+    self->releasing = false;
     self->owned_mode = false;
     self->in_backward = false;
     self->backward = NULL;
@@ -51,6 +52,7 @@ static void reset_modes(tern_thread *self)
     self->site = NULL;
     self->backward_site = NULL;
     self->message_code = TERN_OK;
+    self->not_leaf[0] = '\0';
     self->path_depth = 0;
     self->default_dtype = TERN_F32;
     self->default_device = TERN_CPU;

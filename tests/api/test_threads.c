@@ -8,6 +8,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/files.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/second_backend.h"
 
 enum { THREADS = 3, STEPS = 12 };
@@ -187,6 +188,82 @@ static void test_errors_and_modes_are_the_thread_s_own(void **state)
     assert_int_equal(tern_default_dtype(), TERN_F32);
 }
 
+static void *ask_a_product_for_its_gradient(void *shared)
+{
+    (void)shared;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    (void)tern_grad_of(tern_mul(x, x));
+    return NULL;
+}
+
+static void *use_null(void *out_said)
+{
+    (void)tern_add(tern_ones(TERN_SHAPE(2)), (tern_tensor *)NULL);
+    *(bool *)out_said = strstr(tern_error_text(), "tern_grad_of has no gradient") != NULL;
+    tern_error_clear();
+    return NULL;
+}
+
+/* The state of an ended thread is the next one's. */
+static void test_a_thread_hears_nothing_of_an_ended_one(void **state)
+{
+    (void)state;
+    bool said = true;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, ask_a_product_for_its_gradient, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, use_null, &said), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(said);
+}
+
+static void leave_the_thread(void *user)
+{
+    (void)user;
+    pthread_exit(NULL);
+}
+
+/* Ends amid the release of a graph: the memory that a node saved is the program's. */
+static void *leave_in_a_release(void *buffer)
+{
+    tern_tensor *saved = tern_from_memory((float *)buffer, leave_the_thread, NULL, TERN_SHAPE(2));
+    tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true, .device = TERN_CPU);
+    tern_tensor *y = tern_mul(x, saved);
+    tern_drop(saved);
+    tern_drop(y);
+    return NULL;
+}
+
+static void *make_graphs(void *out_left)
+{
+    const int64_t live = tern_live_tensors();
+    for (int i = 0; i < 10; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        (void)tern_mul(x, tern_ones(TERN_SHAPE(2)));
+    }
+    *(int64_t *)out_left = tern_live_tensors() - live;
+    return NULL;
+}
+
+static void test_a_thread_releases_graphs_after_one_that_ended_amid_a_release(void **state)
+{
+    (void)state;
+    static float buffer[2];
+    int64_t left = -1;
+    pthread_t thread;
+    if (HAS_ADDRESS_SANITIZER) {
+        print_message("skipped: what the ended release did not come to is a leak\n");
+        skip();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, leave_in_a_release, buffer), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, make_graphs, &left), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(left, 0);
+}
+
 /* ---- files, devices, plugins, the log ---------------------------------------------------------------- */
 
 static void save_and_load(int number, void *shared)
@@ -337,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_independent_models_train_as_if_alone),
         cmocka_unit_test(test_memory_may_be_freed_by_another_thread),
         cmocka_unit_test(test_errors_and_modes_are_the_thread_s_own),
+        cmocka_unit_test(test_a_thread_hears_nothing_of_an_ended_one),
+        cmocka_unit_test(test_a_thread_releases_graphs_after_one_that_ended_amid_a_release),
         cmocka_unit_test(test_states_are_saved_and_loaded_at_once),
         cmocka_unit_test(test_a_plugin_is_registered_once),
         cmocka_unit_test(test_the_log_takes_events_of_all_threads),
