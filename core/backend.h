@@ -47,7 +47,11 @@ tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_stat
 bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev,
                       tern_dev_t *out_dev);
 
-/* Threads a CPU kernel may use (tern_set_num_threads). */
-extern int core_thread_count;
+/* Threads a CPU kernel may use (tern_set_num_threads, which another thread may call at any time). */
+extern _Atomic int core_thread_count;
+static inline int core_threads(void)
+{
+    return atomic_load_explicit(&core_thread_count, memory_order_relaxed);
+}
 
 #endif

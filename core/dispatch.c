@@ -215,7 +215,7 @@ static inline tern_status_t start(tern_thread *self, tern_kernel kernel, tern_ca
     record->host = &core_host;
     record->backend = NULL;
     record->dev = dev;
-    record->threads = core_thread_count;
+    record->threads = core_threads();
     if (__builtin_expect(dev.kind != TERN_KIND_CPU, 0)) {
         record->stream = core_stream_on(self, dev);
         record->backend = core_backend_of(dev.kind)->context;

@@ -11,7 +11,7 @@
 #include "core/control_group.h"
 #include "tern/device.h"
 
-int core_thread_count = 1;
+_Atomic int core_thread_count = 1;
 
 int core_processors(void)
 {
@@ -39,15 +39,16 @@ __attribute__((constructor)) static void set_first_thread_count(void)
 {
     const char *wish = getenv("OMP_NUM_THREADS");
     const long asked = wish != NULL ? strtol(wish, NULL, 10) : 0;
-    core_thread_count = asked > 0 && asked <= INT_MAX ? (int)asked : default_threads();
+    tern_set_num_threads(asked > 0 && asked <= INT_MAX ? (int)asked : 0);
 }
 
 void tern_set_num_threads(int threads)
 {
-    core_thread_count = threads > 0 ? threads : default_threads();
+    atomic_store_explicit(&core_thread_count, threads > 0 ? threads : default_threads(),
+                          memory_order_relaxed);
 }
 
 int tern_num_threads(void)
 {
-    return core_thread_count;
+    return core_threads();
 }

@@ -167,7 +167,7 @@ int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev)
                                .host = &core_host,
                                .backend = core_backend_of(dev.kind)->context,
                                .dev = dev,
-                               .threads = core_thread_count };
+                               .threads = core_threads() };
     return library->reserve(&record);
 }
 

@@ -116,6 +116,32 @@ static void test_independent_models_train_as_if_alone(void **state)
     tern_set_num_threads(before);
 }
 
+/* One sets the number, others compute with it. */
+static void change_number_or_compute(int number, void *shared)
+{
+    atomic_int *wrong = shared;
+    for (int i = 0; i < 100; i++) {
+        TERN_SCOPE;
+        if (number == 0)
+            tern_set_num_threads(1 + i % 2);
+        else
+            atomic_fetch_add(wrong, tern_item(tern_sum(tern_ones(TERN_SHAPE(300, 300)))) != 90000);
+        if (tern_num_threads() < 1 || tern_num_threads() > 2)
+            atomic_fetch_add(wrong, 1);
+    }
+}
+
+static void test_the_number_of_threads_may_change_while_others_compute(void **state)
+{
+    (void)state;
+    atomic_int wrong = 0;
+    const int before = tern_num_threads();
+    tern_set_num_threads(2);
+    run_team(change_number_or_compute, &wrong);
+    tern_set_num_threads(before);
+    assert_int_equal(atomic_load(&wrong), 0);
+}
+
 /* ---- what one thread makes and another frees ------------------------------------------------------- */
 
 enum { HANDED = 64, ROUNDS = 20 };
@@ -412,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_independent_models_train_as_if_alone),
+        cmocka_unit_test(test_the_number_of_threads_may_change_while_others_compute),
         cmocka_unit_test(test_memory_may_be_freed_by_another_thread),
         cmocka_unit_test(test_errors_and_modes_are_the_thread_s_own),
         cmocka_unit_test(test_a_thread_hears_nothing_of_an_ended_one),
