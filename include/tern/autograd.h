@@ -46,14 +46,17 @@ typedef struct tern_backward_args {
  * unless retain_graph says otherwise. An error (TERN_ERR_GRAD) when root records nothing, has more than one
  * element and no `gradient`, or a tensor that backward needs was changed in place. Leaves may have got a part of
  * what they would have then. Threads may go backward at once where they share no leaf: adding to one leaf's
- * gradient at once loses some (PyTorch locks it). */
+ * gradient at once loses some (PyTorch locks it). One thread at a time walks a graph, or a part that graphs have in
+ * common, by this call or by tern_grad: what a walk counts and collects lies in the nodes, so two at once give wrong
+ * gradients, without an error (PyTorch's walks count apart). */
 TERN_API tern_status_t tern_backward_at(tern_site_t site, const tern_backward_args *args);
 #define tern_backward(...) \
     tern_backward_at(TERN_HERE, TERN_OPTIONS_(tern_backward_args, __VA_ARGS__))
 
 /* Gradients of `root` with respect to `inputs` (leaves or not), into out_grads, as new tensors of the
  * scope; nothing is added to any leaf, and only what leads to inputs runs. An input that root does not
- * depend on gives NULL when allow_unused is set, else an error. */
+ * depend on gives NULL when allow_unused is set, else an error. One thread at a time walks a graph, as with
+ * tern_backward: roots with a part in common need a lock of the program's. */
 typedef struct tern_grad_args {
     size_t size_;
     tern_tensor *root;
