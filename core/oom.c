@@ -14,9 +14,10 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/tally.h"
+#include "core/thread_cache.h"
 
 /* Of thread-local memory a library that is opened late gets some 1.5 KiB. */
-enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48, WHY_BYTES = 512 };
+enum { MAX_ATTEMPTS = 8, SIZE_TEXT = 48, WHY_BYTES = 512, WORTH_A_WORD = 1 << 20 };
 
 /* Of the calling thread's last failed request. */
 typedef struct last_failure {
@@ -26,6 +27,7 @@ typedef struct last_failure {
     tern_oom_info_t info;
     bool by_fraction;
     int64_t wanted, less; /* as core_alloc_failure has them */
+    int64_t resting;      /* of the CPU: in lists of other threads */
     char why[WHY_BYTES];  /* the device's words, or "" */
 } last_failure;
 
@@ -62,11 +64,13 @@ static void keep_site(tern_oom_info_t *info, tern_oom_site_t site)
     info->sites[at] = site;
 }
 
-static void fill_sites(tern_oom_info_t *info, core_alloc *a)
+/* Tells what rests, too: the lists of the caller and of ended threads were emptied before. */
+static int64_t fill_sites(tern_oom_info_t *info, core_alloc *a)
 {
+    int64_t resting = 0;
     core_alloc_snapshot snapshot;
     if (core_alloc_snapshot_init(a, &snapshot) != TERN_OK)
-        return;
+        return 0;
     core_alloc_block_info *blocks = snapshot.blocks;
     if (snapshot.block_count > 0)
         qsort(blocks, (size_t)snapshot.block_count, sizeof *blocks, by_site);
@@ -77,6 +81,7 @@ static void fill_sites(tern_oom_info_t *info, core_alloc *a)
                 keep_site(info, group);
             group = (tern_oom_site_t){ NULL, 0, 0 };
         }
+        resting += blocks[i].state == CORE_ALLOC_STATE_RESTING ? blocks[i].size : 0;
         if (blocks[i].state != CORE_ALLOC_STATE_ALLOCATED)
             continue;
         group.site = blocks[i].site;
@@ -86,6 +91,7 @@ static void fill_sites(tern_oom_info_t *info, core_alloc *a)
     if (group.count > 0)
         keep_site(info, group);
     core_alloc_snapshot_deinit(&snapshot);
+    return resting;
 }
 
 /* M037: as the driver's library tells it. */
@@ -147,7 +153,9 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
     if (dev.kind == TERN_KIND_CPU)
         info->allocated_bytes = core_tally_bytes(); /* blocks in threads' lists are no tensors */
     note_words(core_self());
-    fill_sites(info, a);
+    last.resting = fill_sites(info, a);
+    if (last.resting >= WORTH_A_WORD)
+        core_cache_call(); /* they alone may empty their lists; the next attempt finds it */
     fill_processes(info);
 }
 
@@ -171,6 +179,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     last.by_fraction = false;
     last.wanted = bytes;
     last.less = 0;
+    last.resting = 0;
     last.why[0] = '\0';
     last.info = (tern_oom_info_t){ .device = dev,
                                    .site = site,
@@ -190,7 +199,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     if (dev.kind != TERN_KIND_CPU)
         return;
     if (a != NULL)
-        fill_sites(&last.info, a);
+        (void)fill_sites(&last.info, a);
     if (core_cpu_info(&last.info.free_bytes, &last.info.total_bytes) == TERN_OK)
         last.less = last.info.missing_bytes = positive(bytes - last.info.free_bytes);
 }
@@ -313,6 +322,16 @@ static void say_own(core_text *text, const tern_oom_info_t *info)
     core_text_add(text, "\n");
 }
 
+static void say_resting(core_text *text)
+{
+    char size[SIZE_TEXT];
+    if (last.resting >= WORTH_A_WORD)
+        core_text_add(text,
+                      "  threads: %s rest in lists of others, which give them back at their next "
+                      "request\n",
+                      size_text(last.resting, size));
+}
+
 static void say_sites(core_text *text, const tern_oom_info_t *info)
 {
     char size[SIZE_TEXT];
@@ -351,6 +370,8 @@ static void say_change(core_text *text, const tern_oom_info_t *info)
     if (last.by_fraction && info->total_bytes > 0 && enough(info) <= 1)
         core_text_add(text, "; or a memory fraction of %.2f", enough(info));
     core_text_add(text, ": a smaller batch, scopes that end earlier (TERN_SCOPE)");
+    if (last.resting >= WORTH_A_WORD && last.resting >= missing)
+        core_text_add(text, "; TERN_CPU_CACHE=MiB, the most that a thread's lists keep");
     if (info->fragmented_bytes >= info->segment_bytes)
         core_text_add(text, "; TERN_ALLOC_CONF=expandable_segments:True against fragmentation");
 }
@@ -374,6 +395,7 @@ tern_status_t core_oom_error(tern_thread *self, tern_site_t site, tern_dev_t dev
     say_limits(&text, &last.info);
     say_processes(&text, &last.info);
     say_own(&text, &last.info);
+    say_resting(&text);
     say_sites(&text, &last.info);
     say_change(&text, &last.info);
     core_error_end(self, &text);

@@ -305,6 +305,41 @@ static void test_lists_of_other_threads_are_emptied_by_them(void **state)
     (void)pthread_barrier_destroy(&m.barrier);
 }
 
+static void test_a_refused_request_names_other_threads_lists_and_calls_them_in(void **state)
+{
+    (void)state;
+#ifndef CORE_POOL_BYPASS
+    meeting m;
+    pthread_t other;
+    int64_t free_bytes, total;
+    tern_empty_cache(TERN_CPU);
+    assert_int_equal(tern_memory_info(TERN_CPU, &free_bytes, &total), TERN_OK);
+    assert_int_equal(pthread_barrier_init(&m.barrier, NULL, 2), 0);
+    assert_int_equal(pthread_create(&other, NULL, fill_and_meet, &m), 0);
+    (void)pthread_barrier_wait(&m.barrier);
+    const double most = (double)(number("reserved_bytes.all.current") + 20 * mib);
+    assert_int_equal(tern_set_memory_fraction(TERN_CPU, most / (double)total), TERN_OK);
+    TERN_SCOPE;
+    assert_null(bytes_of(36 * mib));
+    assert_non_null(
+        strstr(tern_error_text(), "threads: 20.00 MiB rest in lists of others, which give them"));
+    assert_error(TERN_ERR_OOM, "; TERN_CPU_CACHE=MiB, the most that a thread's lists keep");
+    (void)pthread_barrier_wait(&m.barrier); /* the other asks for memory */
+    (void)pthread_barrier_wait(&m.barrier);
+    assert_non_null(bytes_of(36 * mib));
+    assert_null(bytes_of(36 * mib));
+    assert_null(strstr(tern_error_text(), "threads: "));
+    assert_error(TERN_ERR_OOM, "a smaller batch, scopes that end earlier (TERN_SCOPE)");
+    (void)pthread_barrier_wait(&m.barrier);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    (void)pthread_barrier_destroy(&m.barrier);
+    assert_int_equal(tern_set_memory_fraction(TERN_CPU, 1), TERN_OK);
+#else
+    print_message("skipped: without lists nothing rests in them\n");
+    skip();
+#endif
+}
+
 static void test_memory_is_shared_before_the_system_is_asked(void **state)
 {
     (void)state;
@@ -530,6 +565,7 @@ int main(void)
         TEST(test_history_has_sites_of_small_data_too),
         TEST(test_lists_of_ended_threads_are_emptied),
         TEST(test_lists_of_other_threads_are_emptied_by_them),
+        TEST(test_a_refused_request_names_other_threads_lists_and_calls_them_in),
         TEST(test_memory_is_shared_before_the_system_is_asked),
         TEST(test_a_private_pool_of_the_cpu),
         TEST(test_a_pool_of_the_cpu_is_released_inside),
