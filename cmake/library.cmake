@@ -140,6 +140,11 @@ if(TERN_HAVE_ZLIB)
 endif()
 if(TERN_HAVE_OPENMP)
   target_link_libraries(tern_link INTERFACE OpenMP::OpenMP_C)
+  # At a thread's end GNU's runtime ends the threads of its team by pthread_exit, for which glibc opens libgcc_s then: it
+  # aborts where it cannot (a program without a file descriptor left). What is loaded it need not open.
+  if("gomp" IN_LIST OpenMP_C_LIB_NAMES)
+    target_link_libraries(tern_link INTERFACE -Wl,--push-state,--no-as-needed,-lgcc_s,--pop-state)
+  endif()
 endif()
 
 if(NOT TERN_OBJECTS)

@@ -1,12 +1,16 @@
 /* Threads that use the library at once. What belongs to a thread (errors, modes, scopes, random state)
  * is its own; what they share (memory that another one frees, the list of plugins, the log, the JSON
  * parser) is safe. The thread sanitizer runs this file. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/check.h"
+#include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/second_backend.h"
@@ -43,6 +47,44 @@ static void run_team(void (*body)(int number, void *shared), void *shared)
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     (void)pthread_barrier_destroy(&start);
+}
+
+/* ---- a thread ends -------------------------------------------------------------------------------- */
+
+/* More than one thread's work. */
+static void *sum_two_millions(void *out_sum)
+{
+    TERN_SCOPE;
+    *(double *)out_sum =
+        tern_item(tern_sum(tern_add(tern_ones(TERN_SHAPE(1000, 2000), .device = TERN_CPU), 1)));
+    return NULL;
+}
+
+static void end_a_thread_without_files(void)
+{
+    enum { FILES = 64 };
+    const struct rlimit few = { FILES, FILES };
+    int taken[FILES], count = 0;
+    double sum = 0;
+    pthread_t thread;
+    tern_set_num_threads(2);
+    (void)sum_two_millions(&sum); /* OpenMP's runtime begins, which may open what it likes */
+    EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    while (count < FILES && (taken[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    sum = 0;
+    EXPECT(pthread_create(&thread, NULL, sum_two_millions, &sum) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    while (count > 0)
+        (void)close(taken[--count]);
+    EXPECT(sum == 4e6);
+}
+
+/* As it does, so do the threads of its team: glibc opens what it ends them with, and aborts where it cannot. */
+static void test_a_thread_ends_where_no_file_can_be_opened(void **state)
+{
+    (void)state;
+    assert_in_child(end_a_thread_without_files, .quiet = false);
 }
 
 /* ---- independent models ------------------------------------------------------------------------- */
@@ -437,6 +479,7 @@ static void test_objects_may_be_freed_by_another_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thread_ends_where_no_file_can_be_opened), /* first: forks */
         cmocka_unit_test(test_independent_models_train_as_if_alone),
         cmocka_unit_test(test_the_number_of_threads_may_change_while_others_compute),
         cmocka_unit_test(test_memory_may_be_freed_by_another_thread),
