@@ -230,8 +230,7 @@ bool core_tape_renew(tern_thread *self, tern_tensor *view)
 {
     tern_tensor *owner = view->base;
     if (view->storage != owner->storage) { /* replaced since (tern_tensor_replace) */
-        view->base = NULL;
-        core_release(self, owner);
+        core_tensor_leave_base(self, view);
         return true;
     }
     if (owner->requires_grad) {
@@ -349,7 +348,8 @@ bool core_tape_check_inplace(core_call *call)
     if (out->requires_grad && out->node == NULL)
         return core_fail(call, TERN_ERR_GRAD, "TERN_NO_GRAD; around the change, or a copy",
                          "a leaf that requires a gradient cannot be changed in place");
-    if (out->base != NULL && out->base->requires_grad && out->base->node == NULL)
+    if (out->base != NULL && out->base->node == NULL &&
+        (out->base->requires_grad || out->requires_grad)) /* also of a view that is a leaf */
         return core_fail(call, TERN_ERR_GRAD, "TERN_NO_GRAD; around the change, or a copy",
                          "a view of a leaf that requires a gradient cannot be changed in place");
     if (out->base != NULL && out->no_grad_view)

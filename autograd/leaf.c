@@ -209,9 +209,6 @@ tern_status_t tern_tensor_replace_at(tern_site_t site, tern_tensor *t, tern_tens
     t->view = with->view;
     t->rebases++; /* its views find out that they are none any more */
     core_storage_release(self, old);
-    if (t->base != NULL) {
-        core_release(self, t->base);
-        t->base = NULL;
-    }
+    core_tensor_leave_base(self, t);
     return TERN_OK;
 }

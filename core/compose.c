@@ -3,6 +3,7 @@
 
 #include "core/autocast.h"
 #include "core/error.h"
+#include "core/tape.h"
 
 void core_compose_begin(core_frame *frame, tern_op_id id, tern_site_t site, int64_t n_in,
                         tern_tensor *const *in)
@@ -44,10 +45,30 @@ static bool made_inside(const core_frame *frame, const tern_tensor *t)
            scope->slots[t->scope_slot] == (uintptr_t)t;
 }
 
+bool core_own_result(tern_thread *self, tern_tensor *t)
+{
+    if (!core_tape_refresh(self, t))
+        return false;
+    if (t->base != NULL) {
+        core_tensor_leave_base(self, t);
+        t->rebases = 0;
+    }
+    return true;
+}
+
+/* Whose base nobody else sees is no view for those outside. */
+static bool settle(const core_frame *frame, tern_tensor *result)
+{
+    return result == NULL || result->base == NULL || !made_inside(frame, result->base) ||
+           core_own_result(frame->call.self, result);
+}
+
 tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result)
 {
     tern_thread *self = frame->call.self;
     const bool inside = result != NULL && made_inside(frame, result);
+    if (inside && !settle(frame, result))
+        return core_compose_end(frame, NULL);
     if (inside)
         core_retain(result);
     core_release_owned(&frame->call);
@@ -64,7 +85,10 @@ tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n
                                    tern_tensor *const *more, tern_tensor **const *out)
 {
     tern_thread *self = frame->call.self;
-    const bool made = result != NULL;
+    bool made = result != NULL;
+    for (int i = 0; i < n; i++)
+        made = made && settle(frame, more[i]);
+    result = made ? result : NULL;
     for (int i = 0; i < n; i++)
         if (made && out[i] != NULL)
             core_retain(more[i]);

@@ -30,12 +30,17 @@ bool core_compose_check(core_frame *frame);
 /* In an autocast region: call.in[] become what the composed row asks for, for functions that compare
  * dtypes themselves. What was cast lives until the end of the frame. */
 bool core_compose_cast(core_frame *frame);
-/* Closes the frame and hands out `result`: a tensor of the frame's scope, an input, or NULL. */
+/* Closes the frame and hands out `result`: a tensor of the frame's scope, an input, or NULL. A view of what was made
+ * in the frame becomes a tensor of its own. */
 tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
 /* The same with one or two more results, tensors of the frame's scope: `out[i]` gets more[i], or NULL without a
  * result; NULL in `out`: nobody asks for it. Places may be the same: the last one stands there then. */
 tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n,
                                    tern_tensor *const *more, tern_tensor **const *out);
+
+/* Makes a view of what only its maker has, and lets go, a tensor of its own (PyTorch's _unsafe_view): memory and version
+ * stay those of what was saved of it. False: no memory, recorded. */
+bool core_own_result(tern_thread *self, tern_tensor *t);
 
 /* t's elements in row-major order as a tensor of its own of another shape; never a view, as tern_reshape may be. */
 tern_tensor *core_reshape_copy(tern_tensor *t, tern_shape_t shape);

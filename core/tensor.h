@@ -107,6 +107,16 @@ tern_tensor *core_tensor_new_pinned(tern_thread *self, tern_site_t site, tern_dt
 /* A new tensor over t's storage with t's geometry; no history, no base. Reference count 1. */
 tern_tensor *core_tensor_alias(tern_thread *self, tern_site_t site, tern_tensor *t);
 
+/* t, a view or not, is none any more. */
+static inline void core_tensor_leave_base(tern_thread *self, tern_tensor *t)
+{
+    tern_tensor *base = t->base;
+    t->base = NULL;
+    t->no_grad_view = false;
+    if (base != NULL)
+        core_release(self, base);
+}
+
 /* A new row-major tensor that takes over the caller's reference to a storage of enough bytes. On
  * failure the reference stays the caller's. */
 tern_tensor *core_tensor_adopt(tern_thread *self, tern_site_t site, core_storage *storage,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tern/amp.h"
+#include "tern/rnn.h"
 
 typedef struct recurrent {
     tern_module base;
@@ -168,10 +169,11 @@ static void forward(tern_module *self, tern_args *args)
     p.c = p.h + places;
     run_layers(m, &p);
     if (!tern_failed()) {
-        args->out[0] = one ? tern_squeeze(p.x, 1) : turned ? tern_transpose(p.x, 0, 1) : p.x;
-        args->out[1] = last_states(m, p.h, one);
+        tern_tensor *y = one ? tern_squeeze(p.x, 1) : turned ? tern_transpose(p.x, 0, 1) : p.x;
+        args->out[0] = tern_rnn_result(y);
+        args->out[1] = tern_rnn_result(last_states(m, p.h, one));
         if (m->mode == RNN_LSTM)
-            args->out[2] = last_states(m, p.c, one);
+            args->out[2] = tern_rnn_result(last_states(m, p.c, one));
     }
     free(p.h);
 }

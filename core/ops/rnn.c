@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/backend.h"
-#include "core/call.h"
+#include "core/compose.h"
 #include "core/error.h"
 #include "core/stream.h"
 
@@ -215,4 +215,9 @@ tern_status_t tern_rnn_backward_at(tern_site_t site, const tern_attr_rnn *how,
     for (int i = 0; i < 3; i++)
         out_grads[i] = ok ? core_scope_add(call.self, call.out[i]) : NULL;
     return ok ? TERN_OK : (tern_status_t)call.self->error_code;
+}
+
+tern_tensor *tern_rnn_result(tern_tensor *part)
+{
+    return part != NULL && core_own_result(core_self(), part) ? part : NULL;
 }

@@ -108,18 +108,6 @@ tern_tensor *tern_view_at(tern_site_t site, tern_tensor *x, tern_shape_t shape)
     return core_op1(TERN_OP_view, site, &attr, x);
 }
 
-/* Of a copy that nobody else has: no view of it, but a tensor of its own (PyTorch's _unsafe_view). */
-static tern_tensor *own(tern_tensor *out)
-{
-    if (out == NULL || out->base == NULL)
-        return out;
-    core_release(core_self(), out->base);
-    out->base = NULL;
-    out->no_grad_view = false;
-    out->rebases = 0;
-    return out;
-}
-
 tern_tensor *tern_reshape_at(tern_site_t site, tern_tensor *x, tern_shape_t shape)
 {
     int64_t strides[TERN_MAX_DIMS];
@@ -129,8 +117,7 @@ tern_tensor *tern_reshape_at(tern_site_t site, tern_tensor *x, tern_shape_t shap
     tern_tensor *out = NULL;
     if (core_compose_check(&frame) && settle_shape(&frame.call, &x->view, &attr)) {
         const bool views = core_view_strides(&x->view, attr.ndim, attr.dims, strides);
-        out = views ? core_op1(TERN_OP_view, site, &attr, x)
-                    : own(core_op1(TERN_OP_view, site, &attr, tern_contiguous_at(site, x)));
+        out = core_op1(TERN_OP_view, site, &attr, views ? x : tern_contiguous_at(site, x));
     }
     return core_compose_end(&frame, out);
 }

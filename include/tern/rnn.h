@@ -42,6 +42,8 @@ TERN_API tern_status_t tern_rnn_forward_at(tern_site_t site, const tern_attr_rnn
 TERN_API tern_status_t tern_rnn_backward_at(tern_site_t site, const tern_attr_rnn *how,
                                             tern_tensor *const in[7], tern_tensor *out_grads[3],
                                             bool *out_done);
+/* A part of what a call gave, which its caller lets go, as a tensor of its own; NULL: `part` was, or no memory. */
+TERN_API tern_tensor *tern_rnn_result(tern_tensor *part);
 #define tern_rnn_forward(how, in, out_done) tern_rnn_forward_at(TERN_HERE, how, in, out_done)
 #define tern_rnn_backward(how, in, out_grads, out_done) \
     tern_rnn_backward_at(TERN_HERE, how, in, out_grads, out_done)

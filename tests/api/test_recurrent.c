@@ -209,6 +209,34 @@ static void test_cells_check_their_operands(void **unused)
     assert_int_equal(tern_lstm_cell(none, none, nothing, nothing, nothing), TERN_OK);
 }
 
+/* They are parts of what the layer computed in, but no views for the program, as in PyTorch. */
+static void test_results_are_tensors_of_their_own(void **unused)
+{
+    (void)unused;
+    for (int which = 0; which < 8; which++) {
+        TERN_SCOPE;
+        const bool turned = which & 1, lstm = which & 2, one = which & 4;
+        tern_module *m = lstm ? tern_lstm_layer(4, 5, .batch_first = turned)
+                              : tern_gru_layer(4, 5, .batch_first = turned, .bidirectional = !one);
+        tern_tensor *x = one ? tern_randn(TERN_SHAPE(3, 4)) : tern_randn(TERN_SHAPE(2, 3, 4));
+        tern_tensor *two = tern_full(2, TERN_SCALAR_SHAPE, .requires_grad = true);
+        tern_args run = TERN_ARGS(x);
+        {
+            TERN_NO_GRAD;
+            tern_forward_args(m, &run);
+        }
+        for (int i = 0; i < (lstm ? 3 : 2); i++) {
+            tern_mul_(run.out[i], two);
+            assert_no_error();
+            tern_tensor *sum = tern_sum(run.out[i]);
+            tern_backward(sum);
+            assert_close(tern_item(tern_grad_of(two)), tern_item(sum) / 2, 1e-4);
+            tern_set_grad(two, NULL);
+        }
+        tern_module_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_one_layer_twice_and_a_third_order),
         cmocka_unit_test(test_empty_batch_and_second_order_of_half),
         cmocka_unit_test(test_cells_check_their_operands),
+        cmocka_unit_test(test_results_are_tensors_of_their_own),
     };
     return check_run(tests, NULL, NULL);
 }

@@ -69,6 +69,32 @@ static void test_leaves_and_their_views(void **state)
     assert_values(plain, 0, 0, 0, 0);
 }
 
+/* A leaf may be a view of what requires no gradient: what is written through its own views would be lost for it. */
+static void test_a_leaf_that_is_a_view(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *plain = tern_ones(TERN_SHAPE(6), TERN_F64);
+    tern_tensor *before = tern_slice(plain, 0, 0, 2);
+    tern_tensor *y = tern_set_requires_grad(tern_view(plain, TERN_SHAPE(3, 2)), true);
+    tern_tensor *row = tern_select(y, 0, 0);
+    tern_tensor *const views[] = { row, tern_select(row, 0, 1), tern_flatten(y, 0, 1) };
+    for (int i = 0; i < 3; i++) {
+        assert_null(tern_mul_(views[i], 2));
+        assert_error(TERN_ERR_GRAD, "a view of a leaf that requires a gradient");
+    }
+    assert_non_null(tern_mul_(before, 2)); /* no gradient takes part, as in PyTorch */
+    assert_non_null(tern_mul_(tern_select(tern_detach(y), 0, 0), 2));
+    assert_true(tern_is_leaf(y));
+    assert_values(tern_flatten(tern_detach(y), 0, 1), 4, 4, 1, 1, 1, 1);
+    {
+        TERN_NO_GRAD;
+        assert_non_null(tern_mul_(tern_select(y, 0, 2), 3));
+    }
+    (void)tern_backward(tern_sum(tern_square(y)));
+    assert_values(tern_flatten(tern_grad_of(y), 0, 1), 8, 8, 2, 2, 6, 6);
+}
+
 /* Also of ops that are made of others: in TERN_NO_GRAD a leaf is memory like any other. */
 static void test_leaves_are_written_in_no_grad(void **state)
 {
@@ -486,6 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_leaves_and_their_views),
+        TEST(test_a_leaf_that_is_a_view),
         TEST(test_leaves_are_written_in_no_grad),
         TEST(test_views_made_in_no_grad),
         TEST(test_what_was_saved_is_guarded),

@@ -243,6 +243,156 @@ static void test_a_reshape_that_copies_owns_its_memory(void **state)
     assert_true(tern_requires_grad(z));
 }
 
+/* ---- results that end in a view of what they were computed in -------------------------------------- */
+
+static tern_tensor *result_matmul(tern_tensor *x)
+{
+    return tern_matmul(x, tern_ones(TERN_SHAPE(4, 5)));
+}
+static tern_tensor *result_vector(tern_tensor *x)
+{
+    return tern_matmul(x, tern_ones(TERN_SHAPE(4)));
+}
+static tern_tensor *result_broadcast(tern_tensor *x)
+{
+    return tern_matmul(tern_ones(TERN_SHAPE(5, 1, 2, 4)), x);
+}
+static tern_tensor *result_dot(tern_tensor *x)
+{
+    tern_tensor *row = tern_select(tern_select(x, 0, 0), 0, 0);
+    return tern_dot(row, tern_ones(TERN_SHAPE(4)));
+}
+static tern_tensor *result_linear(tern_tensor *x)
+{
+    return tern_linear(x, tern_ones(TERN_SHAPE(5, 4)), tern_ones(TERN_SHAPE(5)));
+}
+static tern_tensor *result_index(tern_tensor *x)
+{
+    return tern_index(x, NULL, tern_from_data(((int64_t[]){ 0, 1 }), TERN_SHAPE(2)));
+}
+static tern_tensor *result_repeat(tern_tensor *x)
+{
+    return tern_repeat(x, TERN_SHAPE(2, 1, 1));
+}
+static tern_tensor *result_roll(tern_tensor *x)
+{
+    return tern_roll(x, TERN_SHAPE(1), (tern_dims_t){ 0 });
+}
+static tern_tensor *result_logsumexp(tern_tensor *x)
+{
+    return tern_logsumexp(x, TERN_DIMS(1));
+}
+static tern_tensor *result_conv1d(tern_tensor *x)
+{
+    return tern_conv1d(x, tern_ones(TERN_SHAPE(5, 4, 3)));
+}
+static tern_tensor *result_conv_transpose1d(tern_tensor *x)
+{
+    return tern_conv_transpose1d(x, tern_ones(TERN_SHAPE(4, 5, 3)));
+}
+static tern_tensor *result_shuffle(tern_tensor *x)
+{
+    return tern_pixel_shuffle(tern_permute(tern_unsqueeze(x, 0), TERN_DIMS(0, 2, 1, 3)), 2);
+}
+static tern_tensor *result_group_norm(tern_tensor *x)
+{
+    return tern_group_norm(x, 2);
+}
+static tern_tensor *result_interpolate(tern_tensor *x)
+{
+    return tern_interpolate(x, .scale = { 2 });
+}
+static tern_tensor *result_einsum(tern_tensor *x)
+{
+    return tern_einsum("ijk->i", x);
+}
+
+static const struct {
+    const char *name;
+    tern_tensor *(*make)(tern_tensor *x);
+} results[] = {
+    { "matmul", result_matmul },
+    { "vector", result_vector },
+    { "broadcast", result_broadcast },
+    { "dot", result_dot },
+    { "linear", result_linear },
+    { "index", result_index },
+    { "repeat", result_repeat },
+    { "roll", result_roll },
+    { "logsumexp", result_logsumexp },
+    { "conv1d", result_conv1d },
+    { "conv_transpose1d", result_conv_transpose1d },
+    { "shuffle", result_shuffle },
+    { "group_norm", result_group_norm },
+    { "interpolate", result_interpolate },
+    { "einsum", result_einsum },
+};
+
+static tern_tensor *count(tern_tensor *t, tern_tensor *grad, void *user)
+{
+    (void)t, (void)grad;
+    ++*(int *)user;
+    return NULL;
+}
+
+/* No tensor of the program's is behind them (their _base is None in PyTorch): a hook stays with what comes of them, a
+ * leaf made of one is not written through its views, and one made without a record may be written. */
+static void test_results_that_are_no_views(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        TERN_SCOPE;
+        print_message("%s\n", results[i].name);
+        int called = 0;
+        tern_tensor *x = tern_randn(TERN_SHAPE(2, 4, 4), .requires_grad = true), *y, *two;
+        y = results[i].make(x);
+        tern_add_hook(y, count, &called);
+        tern_add_(y, 1);
+        tern_backward(tern_sum(y));
+        assert_no_error();
+        assert_int_equal(called, 1);
+        {
+            TERN_NO_GRAD;
+            y = results[i].make(x);
+        }
+        two = tern_full(2, TERN_SCALAR_SHAPE, .requires_grad = true);
+        tern_mul_(y, two);
+        assert_no_error();
+        assert_true(tern_requires_grad(y) && !tern_is_leaf(y));
+        y = tern_set_requires_grad(tern_reshape(results[i].make(tern_detach(x)), TERN_SHAPE(-1)),
+                                   true);
+        assert_null(tern_mul_(tern_slice(y, 0, 0, 1), 2));
+        assert_error(TERN_ERR_GRAD, "a view of a leaf that requires a gradient");
+    }
+}
+
+/* Views of what was given stay views, also where a composed function makes them. */
+static void test_views_of_an_operand_stay_views(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        TERN_SCOPE;
+        int called = 0;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true), *y = tern_mul(x, 2);
+        tern_tensor *v = which == 0   ? tern_reshape(y, TERN_SHAPE(3, 2))
+                         : which == 1 ? tern_flatten(y, 0, 1)
+                         : which == 2 ? tern_einsum("ij->ji", y)
+                                      : tern_movedim(y, 0, 1);
+        tern_add_hook(v, count, &called);
+        tern_mul_(v, 3);
+        tern_backward(tern_sum(y));
+        assert_no_error();
+        assert_int_equal(called, 0);
+        assert_close(tern_item(tern_sum(tern_grad_of(x))), 36, 0);
+        {
+            TERN_NO_GRAD;
+            v = tern_flatten(y, 0, 1);
+        }
+        assert_null(tern_mul_(v, 3));
+        assert_error(TERN_ERR_GRAD, "made in TERN_NO_GRAD");
+    }
+}
+
 static void test_a_gradient_keeps_its_memory_through_a_view(void **state)
 {
     (void)state;
@@ -316,6 +466,8 @@ int main(void)
         cmocka_unit_test(test_parts_of_a_result_add_up_their_gradients),
         cmocka_unit_test(test_a_reshape_that_copies_owns_its_memory),
         cmocka_unit_test(test_history_that_came_through_other_tensors),
+        cmocka_unit_test(test_results_that_are_no_views),
+        cmocka_unit_test(test_views_of_an_operand_stay_views),
         cmocka_unit_test(test_a_gradient_keeps_its_memory_through_a_view),
     };
     return check_run(tests, NULL, NULL);
