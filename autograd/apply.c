@@ -50,6 +50,29 @@ static bool is_input(const core_call *call, const tern_tensor *t)
     return false;
 }
 
+/* The caller's input that is the result, or lies in the same tensor's memory as the result; NULL: none. */
+static const tern_tensor *shared_input(const core_call *call, const tern_tensor *result)
+{
+    const tern_tensor *owner = result->base != NULL ? result->base : result;
+    for (int i = 0; i < call->n_in; i++) {
+        const tern_tensor *in = call->in[i];
+        if (in != NULL && !(call->owned & B(i)) && owner == (in->base != NULL ? in->base : in))
+            return in;
+    }
+    return NULL;
+}
+
+/* Of what the op returns of an input. It has another history than that memory, so that changes in place are refused
+ * (PyTorch's rule); where nothing is recorded it is a view like others. */
+static void become_view(const core_call *call, const tern_tensor *in, tern_tensor *result,
+                        tern_tensor *view)
+{
+    view->base = core_retain(result->base != NULL ? result->base : result);
+    view->rebases = in->base != NULL ? in->rebases : view->base->rebases;
+    view->no_grad_view = !call->self->grad_mode || in->no_grad_view;
+    view->own_view = core_tape_wants(call) || in->own_view;
+}
+
 /* The result must be a tensor of its own, made since `mark`: one that is an input, or that is kept elsewhere, is
  * handed out as an alias, so that history can be attached to it. */
 static tern_tensor *own_result(core_call *call, tern_tensor *result, int64_t mark)
@@ -57,7 +80,11 @@ static tern_tensor *own_result(core_call *call, tern_tensor *result, int64_t mar
     if (result->scope_slot >= mark && result->node == NULL && result->base == NULL &&
         !is_input(call, result))
         return core_retain(result);
-    return core_tensor_alias(call->self, call->site, result);
+    const tern_tensor *in = shared_input(call, result);
+    tern_tensor *alias = core_tensor_alias(call->self, call->site, result);
+    if (in != NULL && alias != NULL && call->op->backward != NULL)
+        become_view(call, in, result, alias);
+    return alias;
 }
 
 static bool abandoned(core_call *call, core_node *node)
@@ -261,7 +288,8 @@ static bool check(core_call *call, tern_tensor *const *in)
     for (int i = 0; i < call->n_in; i++) {
         if (in[i] == NULL && !(call->op->optional & B(i)))
             return core_missing_input(call, i);
-        if (in[i] != NULL && call->self->grad_mode && !core_tape_refresh(call->self, in[i]))
+        if (in[i] != NULL && call->self->grad_mode &&
+            !core_tape_refresh(call->self, call->site, in[i]))
             return false;
     }
     return check_row(call);

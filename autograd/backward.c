@@ -66,7 +66,7 @@ static bool check_root(tern_thread *self, tern_site_t site, const char *what, te
     if (self->error_code != TERN_OK)
         return false;
     if (root != NULL)
-        core_tape_refresh(self, root);
+        core_tape_refresh(self, site, root);
     if (root == NULL)
         core_error(self, site, TERN_ERR_ARGUMENT, what, "the root is NULL");
     else if (!core_is_there(self, site, what, root))
@@ -188,7 +188,7 @@ static void check_input(tern_thread *self, tern_site_t site, tern_tensor *t, int
 {
     if (t == NULL)
         core_error(self, site, TERN_ERR_GRAD, "grad", "input %lld is NULL", (long long)i);
-    else if (core_is_there(self, site, "grad", t) && core_tape_refresh(self, t) &&
+    else if (core_is_there(self, site, "grad", t) && core_tape_refresh(self, site, t) &&
              !t->requires_grad)
         core_error(self, site, TERN_ERR_GRAD, "grad",
                    "input %lld (made at %s) does not require a gradient\n  try "

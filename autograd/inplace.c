@@ -226,13 +226,27 @@ static void become_producer(tern_thread *self, tern_tensor *t, core_node *node)
         core_node_release(self, before);
 }
 
-bool core_tape_renew(tern_thread *self, tern_tensor *view)
+static __attribute__((noinline, cold)) bool owner_changed(tern_thread *self, tern_site_t site,
+                                                          const tern_tensor *view)
+{
+    core_error(self, core_site(self, site), TERN_ERR_GRAD,
+               view->node != NULL ? view->node->op->name : "view",
+               "what an op of one's own returned of its input, or a view of that (made at %s), was "
+               "changed in place through another tensor, which the op's backward does not know\n"
+               "  try a tern_clone in the op's forward, or the change before the op",
+               view->site != NULL ? view->site : "?");
+    return false;
+}
+
+bool core_tape_renew(tern_thread *self, tern_site_t site, tern_tensor *view)
 {
     tern_tensor *owner = view->base;
     if (view->storage != owner->storage) { /* replaced since (tern_tensor_replace) */
         core_tensor_leave_base(self, view);
         return true;
     }
+    if (owner->requires_grad && view->own_view)
+        return owner_changed(self, site, view);
     if (owner->requires_grad) {
         core_node *node = node_between(self, view->site, &take_part, owner, view);
         if (node == NULL)
@@ -338,7 +352,7 @@ bool core_tape_check_inplace(core_call *call)
     tern_tensor *out = call->out[0];
     if (!call->self->grad_mode)
         return true;
-    if (!core_tape_refresh(call->self, out))
+    if (!core_tape_refresh(call->self, call->site, out))
         return false;
     bool any = out->requires_grad || (out->base != NULL && out->base->requires_grad);
     for (int i = 0; i < call->n_in; i++)
@@ -357,5 +371,9 @@ bool core_tape_check_inplace(core_call *call)
                          "the view outside of TERN_NO_GRAD, or the change inside of it",
                          "a view that was made in TERN_NO_GRAD is changed where gradients are "
                          "recorded");
+    if (out->base != NULL && out->own_view)
+        return core_fail(call, TERN_ERR_GRAD, "a tern_clone of it, or one in the op's forward",
+                         "what an op of one's own returned of its input, or a view of that, cannot "
+                         "be changed in place: the op's backward would not be asked");
     return true;
 }

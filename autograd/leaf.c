@@ -4,11 +4,11 @@
 
 #include "autograd/node.h"
 
-/* What is asked about a view may have to be made anew first. */
+/* What is asked about a view may have to be made anew first; of an own op's it stays as it was. */
 static void refresh(const tern_tensor *t)
 {
-    if (t != NULL)
-        core_tape_refresh(core_self(), (tern_tensor *)(uintptr_t)t);
+    if (t != NULL && !t->own_view)
+        core_tape_refresh(core_self(), t->site, (tern_tensor *)(uintptr_t)t);
 }
 
 bool tern_requires_grad(const tern_tensor *t)

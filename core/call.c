@@ -86,6 +86,7 @@ bool core_out_view(core_call *call, int64_t offset, int ndim, const int64_t *dim
     view->base = core_retain(base->base != NULL ? base->base : base);
     view->rebases = view->base->rebases;
     view->no_grad_view = !call->self->grad_mode || base->no_grad_view;
+    view->own_view = base->own_view;
     call->out[0] = view;
     return true;
 }

@@ -47,7 +47,7 @@ static bool made_inside(const core_frame *frame, const tern_tensor *t)
 
 bool core_own_result(tern_thread *self, tern_tensor *t)
 {
-    if (!core_tape_refresh(self, t))
+    if (!core_tape_refresh(self, t->site, t))
         return false;
     if (t->base != NULL) {
         core_tensor_leave_base(self, t);

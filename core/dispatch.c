@@ -52,7 +52,7 @@ static inline bool check_inputs(core_call *call)
                 continue;
             return core_missing_input(call, i);
         }
-        if (grad_mode && !core_tape_refresh(call->self, t))
+        if (grad_mode && !core_tape_refresh(call->self, call->site, t))
             return false;
         const uint32_t dev = core_dev_word(t->view.dev);
         first = first != 0 ? first : dev;

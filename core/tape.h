@@ -5,12 +5,13 @@
 #include "core/call.h"
 
 /* Views find out late that their memory was written through another tensor: then their history is made
- * anew, from that of the tensor which owns the memory. False without memory, recorded. */
-bool core_tape_renew(tern_thread *self, tern_tensor *view);
-static inline bool core_tape_refresh(tern_thread *self, tern_tensor *t)
+ * anew, from that of the tensor which owns the memory. False, with the error recorded, without memory, and for what an
+ * op of one's own returned: of that the owner's history says nothing. */
+bool core_tape_renew(tern_thread *self, tern_site_t site, tern_tensor *view);
+static inline bool core_tape_refresh(tern_thread *self, tern_site_t site, tern_tensor *t)
 {
     return __builtin_expect(t->base == NULL, 1) || t->base->rebases == t->rebases ||
-           core_tape_renew(self, t);
+           core_tape_renew(self, site, t);
 }
 
 /* Must the call be recorded? Grad mode is on, the row is differentiable, an input requires it. The check of
@@ -38,7 +39,7 @@ typedef struct core_tape_write {
 bool core_tape_write_begin(core_call *call, core_tape_write *write);
 void core_tape_write_end(core_call *call, core_tape_write *write, bool done);
 /* May the call write its preset output in place? An error for leaves that require a gradient, their
- * views, and views made in no_grad. */
+ * views, views made in no_grad, and what an op of one's own returned of its inputs. */
 bool core_tape_check_inplace(core_call *call);
 
 /* In backward: what was saved of input i has been used, and may go before what comes next is made. */

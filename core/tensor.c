@@ -127,8 +127,8 @@ static inline void header_begin(tern_thread *self, tern_tensor *t, tern_site_t s
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
     t->requires_grad = false;
     t->output_index = 0;
-    t->no_grad_view = false;
-    t->reserved = 0;
+    t->no_grad_view = false; /* with its neighbours one store */
+    t->own_view = false;
     t->rebases = 0;
     t->scope_slot = -1;
     t->storage = NULL;

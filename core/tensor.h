@@ -40,7 +40,7 @@ struct tern_tensor {
     bool requires_grad;
     uint8_t output_index; /* which output of node it is */
     bool no_grad_view;    /* made while nothing was recorded, or of such a view */
-    uint8_t reserved;     /* 0: with its neighbours one store at birth */
+    bool own_view;        /* what an op of one's own returned of its inputs, or a view of that */
     uint32_t
         rebases; /* how often the memory's history was written anew; views: when node was made */
     int64_t scope_slot; /* place in its thread's scope stack, -1 when no scope owns it */
@@ -112,7 +112,7 @@ static inline void core_tensor_leave_base(tern_thread *self, tern_tensor *t)
 {
     tern_tensor *base = t->base;
     t->base = NULL;
-    t->no_grad_view = false;
+    t->no_grad_view = t->own_view = false;
     if (base != NULL)
         core_release(self, base);
 }

@@ -150,7 +150,9 @@ enum {
 };
 
 /* An op: the row that core/ops.def fills for each op of the library, and users for theirs.
- * Either `forward` (an op made of other ops) or `rule` and kernels are set. */
+ * Either `forward` (an op made of other ops) or `rule` and kernels are set. Where a forward returns an input, or a view
+ * of one, and the op is recorded, a change in place of the result, or of that memory before the result is used, is an
+ * error, as in PyTorch: return a clone. */
 struct tern_op {
     const char *name;
     uint8_t inputs;  /* how many, at most 8 */

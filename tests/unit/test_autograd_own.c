@@ -300,6 +300,99 @@ static void test_a_result_of_an_outer_scope_stays_its_own(void **state)
     assert_close(tern_item(tern_sum(table)), 20, 0);
 }
 
+static tern_tensor *input_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return in[0];
+}
+static void input_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_mul(grad, 10);
+}
+static tern_tensor *row_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    (void)ctx;
+    return tern_select(in[0], 0, 0);
+}
+static void row_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_zeros(TERN_SHAPE(2, 3));
+    tern_copy(tern_select(grad_in[0], 0, 0), tern_mul(grad, 10));
+}
+static const tern_op returning[] = {
+    { "input", .inputs = 1, .forward = input_forward, .backward = input_backward },
+    { "row", .inputs = 1, .forward = row_forward, .backward = row_backward },
+};
+#define CHANGED "what an op of one's own returned of its input"
+
+/* PyTorch's rule: the op's backward would not be asked about what becomes of the memory. */
+static void test_what_is_returned_of_an_input_is_not_changed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true), *y = tern_mul(x, 2);
+        tern_tensor *z = tern_apply(&returning[i], y), *part = tern_slice(z, 0, 0, 1);
+        assert_true(tern_shares_storage(y, z));
+        assert_null(tern_mul_(z, 5));
+        assert_error(TERN_ERR_GRAD, CHANGED);
+        assert_null(tern_mul_(part, 5));
+        assert_error(TERN_ERR_GRAD, CHANGED);
+        assert_null(tern_mul_(tern_apply(&returning[i], x), 5)); /* a leaf's memory */
+        assert_error(TERN_ERR_GRAD, "a view of a leaf");
+        tern_backward(tern_sum(tern_mul_(tern_clone(z), 5)));
+        assert_no_error();
+        assert_close(tern_item(tern_sum(tern_grad_of(x))), i == 0 ? 600 : 300, 0);
+        assert_close(tern_item(tern_sum(y)), 12, 0);
+        tern_mul_(y, 5);
+        assert_no_error();
+        assert_true(tern_requires_grad(z) && !tern_is_leaf(z)); /* asking is no use */
+        assert_null(tern_sum(z));
+        assert_error(TERN_ERR_GRAD, CHANGED);
+        assert_null(tern_mul(part, 2));
+        assert_error(TERN_ERR_GRAD, CHANGED);
+        tern_backward(part, .gradient = tern_detach(part));
+        assert_error(TERN_ERR_GRAD, CHANGED);
+        {
+            TERN_NO_GRAD; /* values are values */
+            assert_close(tern_item(tern_sum(z)), i == 0 ? 60 : 30, 0);
+            tern_mul_(z, 2);
+        }
+        assert_no_error();
+        assert_close(tern_item(tern_sum(tern_detach(y))), i == 0 ? 120 : 90, 0);
+    }
+}
+
+/* Nothing is recorded: a view like others. And what a region casts is not the caller's memory. */
+static void test_what_is_returned_of_an_input_without_a_record(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2, 3));
+        tern_tensor *two = tern_full(2, TERN_SCALAR_SHAPE, .requires_grad = true);
+        tern_tensor *z = tern_apply(&returning[i], x);
+        tern_mul_(z, two);
+        tern_backward(tern_sum(x));
+        assert_no_error();
+        assert_close(tern_item(tern_grad_of(two)), i == 0 ? 6 : 3, 0);
+        x = tern_ones(TERN_SHAPE(2, 3), .requires_grad = true);
+        tern_op low = returning[i];
+        low.cast_cpu = low.cast_cuda = TERN_CAST_LOW;
+        {
+            TERN_AUTOCAST(tern_default_device(), TERN_BF16);
+            z = tern_apply(&low, x);
+        }
+        assert_int_equal(tern_dtype(z), TERN_BF16);
+        tern_mul_(z, 2);
+        tern_backward(tern_sum(z));
+        assert_no_error();
+        assert_close(tern_item(tern_sum(tern_grad_of(x))), i == 0 ? 120 : 60, 0);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, clear)
 int main(void)
 {
@@ -313,6 +406,8 @@ int main(void)
         TEST(test_members_for_rules_are_refused_beside_a_forward),
         TEST(test_what_is_saved_outlives_the_forwards_scope),
         TEST(test_a_result_of_an_outer_scope_stays_its_own),
+        TEST(test_what_is_returned_of_an_input_is_not_changed),
+        TEST(test_what_is_returned_of_an_input_without_a_record),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
