@@ -257,23 +257,45 @@ bool core_tape_renew(tern_thread *self, tern_site_t site, tern_tensor *view)
     return true;
 }
 
-/* Hooks on a view are for what is made of it, not for what becomes of it. */
+/* Hooks on a view are for what is made of it, not for what becomes of it: that is made of the owner's part. The same
+ * goes for hooks on views between the two. */
+static bool has_hooks_to_pass(const tern_tensor *t)
+{
+    const core_node *node = t->base != NULL ? t->node : NULL;
+    for (; node != NULL && node != t->base->node && node->n_in == 1; node = node->edges[0].node)
+        if (node->hooks != NULL)
+            return true;
+    return false;
+}
+
+/* Where the call reads by its first operand what it writes. */
 static bool pass_hooks_by(core_call *call, core_node *node)
 {
     tern_tensor *out = call->out[0];
-    for (int i = 0; i < call->n_in; i++) {
-        core_edge *edge = &node->edges[i];
-        if (call->in[i] != out || edge->node == NULL || edge->node->hooks == NULL)
-            continue;
-        core_node *part = node_between(call->self, call->site, &take_part, out->base, out);
-        if (part == NULL)
-            return false;
-        autograd_node_retain(part);
-        core_node_release(call->self, edge->node);
-        edge->node = part;
-        edge->output = 0;
-    }
+    core_edge *edge = &node->edges[0];
+    if (call->n_in == 0 || call->in[0] != out || edge->node == NULL || !has_hooks_to_pass(out))
+        return true;
+    core_node *part = node_between(call->self, call->site, &take_part, out->base, out);
+    if (part == NULL)
+        return false;
+    autograd_node_retain(part);
+    core_node_release(call->self, edge->node);
+    edge->node = part;
+    edge->output = 0;
     return true;
+}
+
+tern_tensor *core_tape_unhooked(tern_thread *self, tern_site_t site, tern_tensor *t)
+{
+    if (!self->grad_mode || !has_hooks_to_pass(t))
+        return t;
+    tern_tensor *alias = core_tensor_alias(self, t->site, t);
+    core_node *part = alias != NULL ? node_between(self, site, &take_part, t->base, t) : NULL;
+    if (part != NULL)
+        become_producer(self, alias, part);
+    else if (alias != NULL)
+        core_release(self, alias);
+    return part != NULL ? alias : NULL;
 }
 
 static void link_part(core_node *whole, core_node *part)

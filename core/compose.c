@@ -56,6 +56,12 @@ bool core_own_result(tern_thread *self, tern_tensor *t)
     return true;
 }
 
+tern_tensor *core_compose_before(core_frame *frame, tern_tensor *t)
+{
+    tern_tensor *before = core_tape_unhooked(frame->call.self, frame->call.site, t);
+    return before == t ? t : core_scope_add(frame->call.self, before);
+}
+
 /* Whose base nobody else sees is no view for those outside. */
 static bool settle(const core_frame *frame, tern_tensor *result)
 {

@@ -38,6 +38,9 @@ tern_tensor *core_compose_end(core_frame *frame, tern_tensor *result);
 tern_tensor *core_compose_end_with(core_frame *frame, tern_tensor *result, int n,
                                    tern_tensor *const *more, tern_tensor **const *out);
 
+/* In place: what is read of t, which is written afterwards; a tensor of the frame's, or t. NULL: no memory, recorded. */
+tern_tensor *core_compose_before(core_frame *frame, tern_tensor *t);
+
 /* Makes a view of what only its maker has, and lets go, a tensor of its own (PyTorch's _unsafe_view): memory and version
  * stay those of what was saved of it. False: no memory, recorded. */
 bool core_own_result(tern_thread *self, tern_tensor *t);

@@ -7,6 +7,7 @@
 #include "core/rules.h"
 
 #include "core/promote.h"
+#include "core/tape.h"
 
 /* ---- geometry --------------------------------------------------------------------------------- */
 
@@ -350,11 +351,18 @@ static bool reads_first(const core_call *call)
 
 __attribute__((noinline)) bool core_keep_first(core_call *call)
 {
-    const tern_view *x = core_view(call, 0);
-    return call->in[0] != call->out[0] || !reads_first(call) ||
-           core_replace_input(call, 0,
-                              core_copied(call->self, call->site, call->op->name, call->in[0],
-                                          x->dev, (tern_dtype_t)x->dtype, x->ndim, x->shape, NULL));
+    tern_tensor *x = call->in[0];
+    if (x != call->out[0] || !reads_first(call))
+        return true;
+    tern_tensor *before = core_tape_unhooked(call->self, call->site, x);
+    if (before == NULL)
+        return false;
+    const tern_view *v = &before->view;
+    tern_tensor *copy = core_copied(call->self, call->site, call->op->name, before, v->dev,
+                                    (tern_dtype_t)v->dtype, v->ndim, v->shape, NULL);
+    if (before != x)
+        core_release(call->self, before);
+    return core_replace_input(call, 0, copy);
 }
 
 /* The path of nearly all calls: nothing to cast, nothing to expand. Returns false when there is. */

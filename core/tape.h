@@ -42,6 +42,11 @@ void core_tape_write_end(core_call *call, core_tape_write *write, bool done);
  * views, views made in no_grad, and what an op of one's own returned of its inputs. */
 bool core_tape_check_inplace(core_call *call);
 
+/* Of a form that writes t and reads what was there before through another record than its own: t, or, where t is a view
+ * that has hooks, what is there as a part of the owner, past them; with the caller's reference then. NULL: no memory,
+ * recorded. */
+tern_tensor *core_tape_unhooked(tern_thread *self, tern_site_t site, tern_tensor *t);
+
 /* In backward: what was saved of input i has been used, and may go before what comes next is made. */
 void core_saved_done(tern_op_ctx *ctx, int i);
 

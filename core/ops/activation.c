@@ -142,7 +142,7 @@ static bool write_between(core_frame *frame, tern_tensor *x, tern_operand min, t
     call->out[0] = x;
     if (!core_tape_check_inplace(call))
         return false;
-    tern_tensor *from_x = core_self()->grad_mode ? tern_clone(x) : x;
+    tern_tensor *from_x = core_self()->grad_mode ? tern_clone(core_compose_before(frame, x)) : x;
     tern_tensor *y = from_x != NULL ? between(from_x, min, max) : NULL;
     if (y == NULL)
         return false;

@@ -144,8 +144,10 @@ static __attribute__((noinline)) tern_tensor *inplace_by_copy(tern_op_id id, ter
         ok = core_fail(&frame.call, TERN_ERR_SHAPE, "the form that makes a new tensor",
                        "the result has another shape than the tensor that is written");
     ok = ok && core_tape_check_inplace(&frame.call);
-    tern_tensor *before = ok && backward_reads(id, a, b) ? tern_clone(a) : a;
-    tern_tensor *result = ok ? core_op2(id, site, NULL, before, b) : NULL;
+    tern_tensor *before = ok ? core_compose_before(&frame, a) : NULL;
+    if (before != NULL && backward_reads(id, a, b))
+        before = tern_clone(before);
+    tern_tensor *result = before != NULL ? core_op2(id, site, NULL, before, b) : NULL;
     ok = result != NULL && core_op_into(TERN_OP_copy, site, NULL, a, result) == TERN_OK;
     core_compose_end(&frame, NULL);
     return ok ? a : NULL;

@@ -346,8 +346,12 @@ static tern_tensor *index_put(tern_site_t site, tern_tensor *x, tern_operand val
         tern_tensor *t = value_tensor(&frame.call, x, values);
         const uint8_t autocast = frame.call.self->autocast;
         frame.call.self->autocast = 0; /* what is to be cast has been */
-        if (!tern_failed() && read_list(&frame.call, indices, count, &l))
-            out = put(&l, x, t, accumulate, writes && l.count == 1);
+        if (!tern_failed() && read_list(&frame.call, indices, count, &l)) {
+            const bool aside = writes && l.count > 1;
+            tern_tensor *before = aside ? core_compose_before(&frame, x) : x;
+            if (before != NULL)
+                out = put(&l, before, t, accumulate, writes && !aside);
+        }
         frame.call.self->autocast = autocast;
     }
     if (writes && (out == NULL || out == x)) {

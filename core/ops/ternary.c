@@ -43,9 +43,11 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, void *attr, tern_te
     tern_tensor *result = NULL;
     if (core_compose_check(&frame) && core_tape_check_inplace(&frame.call)) {
         const bool reads = (core_op_table[id].save & B(0)) != 0;
-        tern_tensor *const x = reads ? tern_clone(in[0]) : in[0]; /* for each operand that it is */
+        tern_tensor *const before = core_compose_before(&frame, in[0]);
+        tern_tensor *const x =
+            reads ? tern_clone(before) : before; /* for each operand that it is */
         tern_tensor *const from[3] = { x, in[1] == in[0] ? x : in[1], in[2] == in[0] ? x : in[2] };
-        result = run(id, site, attr, from);
+        result = x != NULL ? run(id, site, attr, from) : NULL;
     }
     bool ok = result != NULL;
     if (ok &&

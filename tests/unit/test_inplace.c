@@ -438,6 +438,84 @@ static void test_hooks_belong_to_what_was_there(void **state)
     assert_memory_equal(seen, ((double[]){ 3, 3, 1, 1 }), sizeof seen);
 }
 
+static tern_tensor *change(int which, tern_tensor *v)
+{
+    const bool mask[] = { true, false };
+    const int64_t two_places[] = { 0, 1 };
+    tern_tensor *w = NUMBERS(0.5, 0.5), *zero = tern_zeros(TERN_SHAPE(2), TERN_I64);
+    tern_tensor *places = tern_from_data(two_places, TERN_SHAPE(2), TERN_I64);
+    switch (which) {
+    case 0:
+        return tern_clamp_(v, -50, 50);
+    case 1:
+        return tern_clamp_(v, NUMBERS(-50), NUMBERS(50));
+    case 2:
+        return tern_pow_(v, 2.0);
+    case 3:
+        return tern_lerp_(v, w, 0.5);
+    case 4:
+        return tern_addcmul_(v, w, w, 1);
+    case 5:
+        return tern_addcdiv_(v, w, w, 1);
+    case 6:
+        return tern_masked_fill_(v, tern_from_data(mask, TERN_SHAPE(2), TERN_BOOL), 1);
+    case 7:
+        return tern_hypot_(v, w);
+    case 8:
+        return tern_atan2_(v, w);
+    case 9:
+        return tern_silu_(v);
+    case 10:
+        return tern_elu_(v);
+    case 11:
+        return tern_square_(v);
+    case 12:
+        return tern_mul_(v, w); /* of a wider dtype */
+    case 13:
+        return tern_mul_(two(v), 3);
+    default:
+        return tern_index_put_(tern_unsqueeze(v, 0), 1, false, zero, places);
+    }
+}
+
+/* Also where an op reads what it overwrites from a copy, or computes aside. */
+static void test_hooks_of_views_where_a_copy_is_read(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 15; which++) {
+        TERN_SCOPE;
+        double wanted[4];
+        for (int hooks = 0; hooks < 2; hooks++) {
+            tern_tensor *x = leaf(), *y = tern_cast(doubled(x), which == 12 ? TERN_F32 : TERN_F64);
+            tern_tensor *v = two(y);
+            hooked = 0;
+            if (hooks)
+                tern_add_hook(v, listen, NULL);
+            assert_non_null(change(which, v));
+            tern_backward(tern_sum(tern_mul(y, NUMBERS(1, 10, 100, 1000))));
+            assert_no_error();
+            if (hooks)
+                check(tern_grad_of(x), 4, wanted);
+            else
+                (void)tern_read(tern_grad_of(x), TERN_F64, wanted, sizeof wanted);
+            assert_int_equal(hooked, 0);
+        }
+    }
+}
+
+/* Of the same view as another operand it is what that op is made of. */
+static void test_a_hook_of_a_view_that_is_added_to_itself(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    hooked = 0;
+    tern_tensor *x = leaf(), *y = doubled(x), *v = two(y);
+    tern_add_hook(v, listen, NULL);
+    tern_add_(v, v);
+    assert_gradient(y, x, 4, 4, 2, 2);
+    assert_int_equal(hooked, 1);
+}
+
 static void test_a_hook_hears_of_what_is_replaced(void **state)
 {
     (void)state;
@@ -531,6 +609,8 @@ int main(void)
         TEST(test_gradients_of_gradients),
         TEST(test_another_dtype),
         TEST(test_hooks_belong_to_what_was_there),
+        TEST(test_hooks_of_views_where_a_copy_is_read),
+        TEST(test_a_hook_of_a_view_that_is_added_to_itself),
         TEST(test_a_hook_hears_of_what_is_replaced),
         TEST(test_a_view_is_not_what_its_owner_is_made_of),
         TEST(test_views_of_memory_that_was_replaced),
