@@ -17,7 +17,7 @@ bool autograd_captures_node(const backward_plan *plan, const core_node *node)
 bool autograd_captures_leaf(const backward_plan *plan, const tern_tensor *leaf)
 {
     for (int64_t i = 0; i < plan->n_captures; i++)
-        if (plan->captures[i].tensor == leaf)
+        if (plan->captures[i].tensor == leaf && leaf->node == NULL)
             return true;
     return false;
 }

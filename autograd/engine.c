@@ -64,10 +64,36 @@ static void touch(uint64_t epoch, core_node *node, core_node **work)
     *work = node;
 }
 
+static __attribute__((noinline, cold)) bool no_leaf_any_more(const engine *e, const core_node *node,
+                                                             const tern_tensor *leaf)
+{
+    core_error(e->self, node->site, TERN_ERR_GRAD, node->op->name,
+               "an input that was a leaf (made at %s) was changed in place since, by a recorded "
+               "%s: what it was has no place for a gradient\n  try that change of a clone, or in "
+               "TERN_NO_GRAD",
+               leaf->site != NULL ? leaf->site : "?", leaf->node->op->name);
+    return false;
+}
+
 static bool leaf_wanted(const engine *e, const tern_tensor *leaf)
 {
     /* one that was frozen after forward gets nothing */
     return e->plan->captures == NULL ? leaf->requires_grad : autograd_captures_leaf(e->plan, leaf);
+}
+
+/* Adds edge i's leaf to *leaves, if it is wanted. False after an error: one that was frozen and then changed has a
+ * history now. */
+PER_KIND bool count_leaf(engine *e, const core_node *node, int i, uint8_t *leaves)
+{
+    tern_tensor *leaf = node->edges[i].leaf;
+    if (!core_tape_refresh(e->self, node->site, leaf))
+        return false;
+    if (!leaf_wanted(e, leaf))
+        return true;
+    if (__builtin_expect(leaf->node != NULL, 0))
+        return no_leaf_any_more(e, node, leaf);
+    *leaves |= (uint8_t)B(i);
+    return leaf->hooks == NULL || autograd_leaf_count(e, leaf->hooks);
 }
 
 /* Inside another backward what that has in the node is kept first. */
@@ -98,10 +124,8 @@ PER_KIND bool count_consumers(engine *e, core_node *root, bool nested)
                 if (producer->epoch != e->epoch && !reach(e, producer, &work, nested))
                     return false;
                 producer->pending++;
-            } else if (edge->leaf != NULL && leaf_wanted(e, edge->leaf)) {
-                leaves |= (uint8_t)B(i);
-                if (edge->leaf->hooks != NULL && !autograd_leaf_count(e, edge->leaf->hooks))
-                    return false;
+            } else if (edge->leaf != NULL && !count_leaf(e, node, i, &leaves)) {
+                return false;
             }
         }
         node->wanted = wanted | leaves;

@@ -44,7 +44,8 @@ typedef struct tern_backward_args {
 } tern_backward_args;
 /* Adds the gradients of `root` into those of the leaves that it was made of; saved tensors are let go of
  * unless retain_graph says otherwise. An error (TERN_ERR_GRAD) when root records nothing, has more than one
- * element and no `gradient`, or a tensor that backward needs was changed in place. Leaves may have got a part of
+ * element and no `gradient`, or a tensor that backward needs was changed in place, or a leaf that was frozen and then
+ * changed with a record. Leaves may have got a part of
  * what they would have then. Threads may go backward at once where they share no leaf: adding to one leaf's
  * gradient at once loses some (PyTorch locks it). One thread at a time walks a graph, or a part that graphs have in
  * common, by this call or by tern_grad: what a walk counts and collects lies in the nodes, so two at once give wrong

@@ -44,6 +44,36 @@ static void test_a_leaf_that_was_frozen_since_gets_nothing(void **state)
     assert_null(tern_grad_of(b));
 }
 
+/* Frozen and then written it has a history: what it was has no gradient, as in PyTorch. A view finds out late. */
+static void test_a_leaf_that_was_changed_since_is_none(void **state)
+{
+    (void)state;
+    for (int view = 0; view < 2; view++) {
+        TERN_SCOPE;
+        tern_tensor *w = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *plain = tern_ones(TERN_SHAPE(2)), *other = tern_ones(TERN_SHAPE(2));
+        tern_tensor *p = view ? tern_slice(plain, 0, 0, 2) : plain, *grads[2];
+        tern_set_requires_grad(p, true);
+        tern_set_requires_grad(other, true);
+        tern_tensor *loss = tern_sum(tern_mul(tern_mul(p, 2), other));
+        tern_set_requires_grad(p, false);
+        tern_add_(plain, w);
+        tern_backward(loss, .retain_graph = true);
+        assert_error(TERN_ERR_GRAD, "an input that was a leaf (made at ");
+        assert_null(tern_grad_of(p));
+        assert_null(tern_grad_of(other));
+        tern_grad(loss, (tern_tensor *[]){ p, other }, 2, grads, .retain_graph = true);
+        assert_error(TERN_ERR_GRAD, "does not depend on input 0");
+        tern_grad(loss, (tern_tensor *[]){ p, other }, 2, grads, .allow_unused = true);
+        assert_no_error();
+        assert_null(grads[0]);
+        check_elements(grads[1], (const float[]){ 2, 2 }, 2);
+        tern_backward(tern_sum(p)); /* as what it is now */
+        assert_no_error();
+        check_elements(tern_grad_of(w), (const float[]){ 1, 1 }, 2);
+    }
+}
+
 static void test_given_gradient_is_not_taken_over(void **state)
 {
     (void)state;
@@ -497,6 +527,7 @@ int main(void)
         TEST(test_shared_inputs_accumulate),
         TEST(test_add_of_two_leaves_gives_each_its_own_gradient),
         TEST(test_a_leaf_that_was_frozen_since_gets_nothing),
+        TEST(test_a_leaf_that_was_changed_since_is_none),
         TEST(test_given_gradient_is_not_taken_over),
         TEST(test_no_grad_records_nothing),
         TEST(test_in_place_damage_is_found),
