@@ -57,12 +57,17 @@ static bool check_params(tern_site_t site, const char *what, tern_tensors_t para
     return !tern_failed();
 }
 
-static bool check(tern_site_t site, const tern_clip_args *args)
+/* Reads the numbers, of which max_norm has no default. */
+static bool check(tern_site_t site, tern_clip_args *args)
 {
     static const char what[] = "clip_grad_norm";
-    if (!(args->max_norm > 0))
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "max_norm = %g: it must be positive",
+    const double max_norm = nn_option(args->max_norm, -1);
+    if (!(max_norm >= 0))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "max_norm = %g: it must be positive, or a zero that is given (TERN_ZERO)",
                      args->max_norm);
+    args->max_norm = max_norm;
+    args->norm_type = nn_option(args->norm_type, 2);
     if (!(args->norm_type > 0))
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "norm_type = %g: it must be positive",
                      args->norm_type);
@@ -98,10 +103,7 @@ static int autocast_off(tern_tensors_t params, tern_autocast_region *off)
 tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *given)
 {
     NN_ARGS(site, "clip_grad_norm", tern_clip_args, args, given);
-    if (!args_given)
-        return NULL;
-    args.norm_type = args.norm_type != 0 ? args.norm_type : 2;
-    if (!check(site, &args))
+    if (!args_given || !check(site, &args))
         return NULL;
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
@@ -116,9 +118,10 @@ tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *give
 
 tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params, double value)
 {
-    if (!(value > 0))
+    value = nn_option(value, 0);
+    if (!(value >= 0))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "clip_grad_value",
-                            "value = %g: it must be positive", value);
+                            "value = %g: it must not be negative", value);
     if (!check_params(site, "clip_grad_value", params))
         return tern_error_code();
     nn_frame frame = nn_enter(site);

@@ -170,7 +170,7 @@ TERN_API tern_status_t tern_ema_restore_at(tern_site_t site, tern_ema *ema, cons
 typedef struct tern_clip_args {
     size_t size_;
     tern_tensors_t params;
-    double max_norm;         /* required */
+    double max_norm;         /* required; 0 is TERN_ZERO and makes the gradients 0 */
     double norm_type;        /* default 2; INFINITY: the largest element */
     bool error_if_nonfinite; /* reads the norm back, which waits for the device */
 } tern_clip_args;
@@ -181,7 +181,7 @@ typedef struct tern_clip_args {
 TERN_API tern_tensor *tern_clip_grad_norm_at(tern_site_t site, const tern_clip_args *args);
 #define tern_clip_grad_norm(...) \
     tern_clip_grad_norm_at(TERN_HERE, TERN_OPTIONS_(tern_clip_args, __VA_ARGS__))
-/* Limits each element of the gradients to [-value, value]. */
+/* Limits each element of the gradients to [-value, value], 0 for a value of 0. */
 TERN_API tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params,
                                                double value);
 #define tern_clip_grad_value(params, value) tern_clip_grad_value_at(TERN_HERE, params, value)

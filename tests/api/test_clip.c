@@ -154,6 +154,31 @@ static void test_a_norm_that_is_not_finite_can_be_an_error(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "parameter 0 is NULL");
 }
 
+/* As PyTorch takes it. A max_norm of 0 is one that was not given, elsewhere, too. */
+static void test_a_limit_of_zero(void **unused)
+{
+    (void)unused;
+    const double zeros[] = { TERN_ZERO, -0.0 };
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_tensor *a = with_gradient(3, -4), *b = with_gradient(3, -4);
+        assert_close(tern_item(tern_clip_grad_norm(TERN_TENSORS(a), zeros[i])), 5, 1e-12);
+        expect_gradient(a, 0, 0);
+        assert_int_equal(tern_clip_grad_value(TERN_TENSORS(b), zeros[i]), TERN_OK);
+        expect_gradient(b, 0, 0);
+    }
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, -4);
+    assert_int_equal(tern_clip_grad_value(TERN_TENSORS(a), 0), TERN_OK);
+    expect_gradient(a, 0, 0);
+    assert_null(tern_clip_grad_norm(TERN_TENSORS(a), 1, .norm_type = TERN_ZERO));
+    assert_error(TERN_ERR_ARGUMENT, "norm_type = 0: it must be positive");
+    assert_null(tern_clip_grad_norm(TERN_TENSORS(a), NAN));
+    assert_error(TERN_ERR_ARGUMENT, "max_norm = ");
+    assert_int_equal(tern_clip_grad_value(TERN_TENSORS(a), NAN), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "value = ");
+}
+
 static void test_clip_grad_value_limits_each_element(void **unused)
 {
     (void)unused;
@@ -176,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_clip_grad_norm_takes_other_norms),
         cmocka_unit_test(test_clip_grad_norm_is_the_same_in_autocast_regions),
         cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
+        cmocka_unit_test(test_a_limit_of_zero),
         cmocka_unit_test(test_clip_grad_value_limits_each_element),
     };
     return check_run(tests, NULL, NULL);
