@@ -13,11 +13,11 @@
 #endif
 
 /* One dimension: `in` cells become `out`; step as in the attributes; narrow: places are computed in f32,
- * as for f32 and half types. */
+ * as for f32 and half types; strict: a step that was given always counts. */
 typedef struct resample_axis {
     int32_t in, out;
     double step;
-    int mode, align_corners, narrow;
+    int mode, align_corners, narrow, strict;
 } resample_axis;
 
 /* Cells begin .. end - 1. Linear: the last one counts `second`, the first one the rest to 1; otherwise
@@ -43,11 +43,13 @@ RESAMPLE_FN int32_t resample_scaled(const resample_axis *a, int32_t i, float shi
 }
 
 /* As in PyTorch a step that was given does not count where "nearest" gives as many results as there are
- * cells, or twice as many. */
+ * cells, or twice as many, unless it is strict. Without a step the shortcuts are what it would compute. */
 RESAMPLE_FN int32_t resample_nearest(const resample_axis *a, int32_t i)
 {
     if (a->mode == TERN_RESAMPLE_NEAREST_EXACT)
         return resample_scaled(a, i, 0.5F);
+    if (a->strict && a->step > 0)
+        return resample_scaled(a, i, 0);
     if (a->in == a->out)
         return i;
     return a->out == 2 * (int64_t)a->in ? i / 2 : resample_scaled(a, i, 0);

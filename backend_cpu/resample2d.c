@@ -79,7 +79,8 @@ static bool make_table(const tern_call *call, axis_table *t, int d, int64_t from
                               .mode = attr->mode,
                               .align_corners = attr->align_corners,
                               .narrow =
-                                  call->in[0]->dtype != TERN_F64 && call->in[0]->dtype != TERN_U8 };
+                                  call->in[0]->dtype != TERN_F64 && call->in[0]->dtype != TERN_U8,
+                              .strict = attr->strict };
     const int64_t pairs = from + to + (from > to ? from : to);
     t->spans = call->host->scratch(call, to * (int64_t)sizeof *t->spans);
     t->weights = call->host->scratch(call, pairs * (int64_t)sizeof *t->weights);

@@ -330,7 +330,7 @@ typedef struct cuda_resample_shape {
     cuda_divisor to_by[2], c_by; /* the same extents */
     int64_t x_stride[4], y_stride[4];
     double step[2];
-    int mode, align_corners, transposed;
+    int mode, align_corners, transposed, strict;
     int dense; /* y is row-major without gaps */
 } cuda_resample_shape;
 int64_t cuda_resample_table_bytes(const cuda_resample_shape *s);

@@ -13,6 +13,7 @@ tern_status_t cuda_resample2d(const tern_call *call)
                               .mode = attr->mode,
                               .align_corners = attr->align_corners,
                               .transposed = attr->transposed,
+                              .strict = attr->strict,
                               .dense = (y->flags & TERN_VIEW_CONTIGUOUS) != 0 };
     for (int d = 0; d < 2; d++) {
         s.from[d] = x->shape[2 + d];

@@ -110,6 +110,7 @@ static tern_tensor *interpolate(core_frame *frame, tern_site_t site, const tern_
     const bool by_f32 = x->view.dtype == TERN_U8 && frame->call.dev.kind != TERN_KIND_CPU &&
                         attr.mode != TERN_RESAMPLE_LINEAR;
     x = by_f32 ? tern_cast(x, TERN_F32) : x;
+    attr.strict = ndim == 3; /* PyTorch's shortcuts are those of images */
     tern_tensor *y =
         core_op1(TERN_OP_resample2d, site, &attr, ndim == 4 ? x : tern_unsqueeze(x, 2));
     if (y != NULL && ndim == 3)

@@ -120,7 +120,8 @@ typedef struct tern_interpolate_args {
     size_t size_;
     tern_tensor *x;
     int64_t size[2];    /* of the result: (height, width), or the length; this, or: */
-    double scale[2];    /* times as large, rounded down; places are computed with it as given */
+    double scale[2];    /* times as large, rounded down; places are computed with it as given, but where TERN_NEAREST
+                         * makes as many rows or columns of an image as there are, or twice as many: as PyTorch */
     int mode;           /* default TERN_NEAREST */
     bool align_corners; /* linear: the first and last cells keep their places */
 } tern_interpolate_args;

@@ -146,7 +146,8 @@ typedef struct tern_attr_norm {
 } tern_attr_norm;
 
 /* resample2d: results are sums of neighbouring cells of x, weighted per dimension by `mode`; `transposed`
- * is its gradient: x has the results' extents then, and `size` is what they were made of. */
+ * is its gradient: x has the results' extents then, and `size` is what they were made of. `strict`, for nearest: a
+ * step that was given also counts where results are as many as cells, or twice as many. */
 enum {
     TERN_RESAMPLE_NEAREST = 1,
     TERN_RESAMPLE_NEAREST_EXACT = 2,
@@ -157,7 +158,7 @@ typedef struct tern_attr_resample {
     int64_t size[2]; /* (height, width) to make */
     double step[2];  /* cells from one result to the next; 0: by the extents */
     int32_t mode, align_corners;
-    int32_t transposed, reserved;
+    int32_t transposed, strict;
 } tern_attr_resample;
 
 enum { TERN_REDUCTION_MEAN = 1, TERN_REDUCTION_SUM = 2, TERN_REDUCTION_NONE = 3 };

@@ -117,6 +117,17 @@ static tern_tensor *run_resample_forward(tern_tensor **in)
 }
 static tern_tensor *run_nearest(tern_tensor **in) { return tern_interpolate(in[0], { 7, 5 }); }
 static value ref_nearest_7_5(const value *in) { return ref_nearest(&in[0], seven_five, 0); }
+/* Twice as many cells as there were, at places that are not those of twice. */
+static tern_tensor *run_line_by_scale(tern_tensor **in) { return tern_interpolate(in[0], .scale = { 2.05 }); }
+static value ref_line_by_scale(const value *in)
+{
+    const value *x = &in[0];
+    const int64_t length = 2 * x->dims[2];
+    value out = value_new(3, (int64_t[]){ x->dims[0], x->dims[1], length });
+    for (int64_t i = 0; i < out.numel; i++)
+        out.data[i] = x->data[i / length * x->dims[2] + (int64_t)((double)(i % length) / 2.05)];
+    return out;
+}
 static tern_tensor *run_exact(tern_tensor **in)
 {
     return tern_interpolate(in[0], { 7, 5 }, .mode = TERN_NEAREST_EXACT);
@@ -238,6 +249,7 @@ const opinfo opinfo_image[] = {
     SMOOTH(interpolate, "doubled", REAL(1, 2, 4, 3), run_doubled, ref_doubled),
     ONE(interpolate, "nearest", REAL(2, 3, 4, 3), run_nearest, ref_nearest_7_5),
     ONE(interpolate, "nearest of more", REAL(2, 3, 11, 13), run_nearest, ref_nearest_7_5),
+    ONE(interpolate, "nearest of a line, by a scale", REAL(2, 3, 7), run_line_by_scale, ref_line_by_scale),
     ONE(interpolate, "exact", REAL(2, 3, 4, 3), run_exact, ref_exact),
     SMOOTH(interpolate, "linear", REAL(2, 3, 4), run_linear, ref_linear_9),
     BYTES(interpolate, "bytes", REAL(2, 3, 4, 3), run_bilinear, ref_bytes),
