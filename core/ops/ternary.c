@@ -173,32 +173,51 @@ bool rule_addcdiv(core_call *call)
     return rule_ternary(call);
 }
 
-static tern_tensor *scaled(tern_tensor *grad, double value)
+/* Gradients by a and b are products of the gradient, the factor and what was saved. In half types one of the
+ * two that come together first may overflow where the result does not: all is f32 there, rounded once. Else the
+ * factor goes to what was saved, as in PyTorch. */
+static tern_tensor *widened(tern_tensor *t, const tern_tensor *grad)
 {
-    return value == 1 ? grad : tern_mul(grad, value);
+    const tern_dtype_t dtype = (tern_dtype_t)grad->view.dtype;
+    return t == NULL ? NULL : tern_cast(t, tern_dtype_size(dtype) == 2 ? TERN_F32 : dtype);
+}
+
+static tern_tensor *narrowed(tern_tensor *t, const tern_tensor *grad)
+{
+    return t == NULL ? NULL : tern_cast(t, (tern_dtype_t)grad->view.dtype);
+}
+
+static tern_tensor *scaled(tern_tensor *t, double value)
+{
+    return value == 1 ? t : tern_mul(t, value);
 }
 
 void back_addcmul(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    const tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
+    const double value = core_ctx_attr(ctx, tern_attr_numbers).f[0];
     grad_in[0] = grad;
     for (int i = 1; i < 3; i++)
-        if (tern_needs_grad(ctx, i))
-            grad_in[i] = tern_mul(scaled(grad, attr.f[0]), core_saved_in(ctx, 3 - i));
+        if (tern_needs_grad(ctx, i)) {
+            tern_tensor *other = scaled(widened(core_saved_in(ctx, 3 - i), grad), value);
+            grad_in[i] = narrowed(tern_mul(widened(grad, grad), other), grad);
+        }
 }
 
+/* That of b as g value / b a / b: the square of b would not always fit. */
 void back_addcdiv(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    const tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
-    tern_tensor *b = core_saved_in(ctx, 2);
+    const double value = core_ctx_attr(ctx, tern_attr_numbers).f[0];
     grad_in[0] = grad;
     if (!tern_needs_grad(ctx, 1) && !tern_needs_grad(ctx, 2))
         return;
-    tern_tensor *of_a = tern_div(scaled(grad, attr.f[0]), b);
+    tern_tensor *b = widened(core_saved_in(ctx, 2), grad);
+    tern_tensor *of_a = tern_mul(widened(grad, grad), tern_div(value, b));
     if (tern_needs_grad(ctx, 1))
-        grad_in[1] = of_a;
-    if (tern_needs_grad(ctx, 2))
-        grad_in[2] = tern_neg(tern_mul(of_a, tern_div(core_saved_in(ctx, 1), b)));
+        grad_in[1] = narrowed(of_a, grad);
+    if (tern_needs_grad(ctx, 2)) {
+        tern_tensor *a = widened(core_saved_in(ctx, 1), grad);
+        grad_in[2] = narrowed(tern_neg(tern_mul(of_a, tern_div(a, b))), grad);
+    }
 }
 
 /* ---- masked_fill ------------------------------------------------------------------------------- */

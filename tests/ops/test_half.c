@@ -113,6 +113,36 @@ static void test_the_gradient_keeps_the_number_too(void **state)
     }
 }
 
+/* One value of f16 as a leaf. */
+static tern_tensor *leaf_of(double number)
+{
+    return tern_full(number, TERN_SHAPE(1), TERN_F16, .requires_grad = true);
+}
+
+/* The gradient times the factor is beyond f16, and the factor times a beyond it, too; what comes out is not. */
+static void test_gradients_of_products_with_a_factor_do_not_overflow(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = leaf_of(0), *a = leaf_of(1), *b = leaf_of(0.001);
+    tern_tensor *g = tern_full(1000, TERN_SHAPE(1), TERN_F16);
+    tern_backward(tern_addcmul(x, a, b, 100), .gradient = g);
+    assert_no_error();
+    assert_close(tern_item(tern_grad_of(x)), 1000, 0);
+    assert_close(tern_item(tern_grad_of(a)), 100.0625, 0); /* PyTorch's */
+    tern_tensor *of[2], *in[2] = { leaf_of(1), leaf_of(200) };
+    tern_grad(tern_addcdiv(x, in[0], in[1], 100), in, 2, of, .gradient = g);
+    assert_no_error();
+    assert_int_equal(tern_dtype(of[0]), TERN_F16);
+    assert_close(tern_item(of[0]), 500, 0);
+    assert_close(tern_item(of[1]), -2.5, 0);
+    in[0] = leaf_of(1000);
+    g = tern_full(0.001, TERN_SHAPE(1), TERN_F16);
+    tern_grad(tern_addcdiv(x, in[0], in[1], 100), in, 2, of, .gradient = g);
+    assert_no_error();
+    assert_close(tern_item(of[1]), -0.0025, 2e-6);
+}
+
 /* f32 *= f64 is one product in f64; each operand's gradient comes back in its own dtype. */
 static void test_wider_operands_in_place(void **state)
 {
@@ -182,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_the_gradient_keeps_the_number_too),
         cmocka_unit_test(test_wider_operands_in_place),
         cmocka_unit_test(test_large_products_need_no_whole_copy_in_f32),
+        cmocka_unit_test(test_gradients_of_products_with_a_factor_do_not_overflow),
     };
     return check_run(tests, golden_setup, golden_teardown);
 }
