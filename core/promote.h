@@ -23,6 +23,8 @@ bool core_dtype_can_hold(tern_dtype_t to, tern_dtype_t from);
  * u8, bool is truth, and no number is beyond the greatest of a float dtype, also where it would be rounded
  * to that. What no element can be wraps or saturates where nobody asks. */
 bool core_number_fits(tern_operand number, tern_dtype_t dtype);
+/* The greatest number of a float dtype. */
+double core_largest_of(tern_dtype_t dtype);
 /* The same, and an error of `what` where it does not. True for a tensor. */
 bool core_require_number(tern_thread *self, tern_site_t site, const char *what, tern_operand number,
                          tern_dtype_t dtype);

@@ -158,6 +158,20 @@ void core_store_int(void *data, tern_dtype_t dtype, int64_t value)
     }
 }
 
+double core_largest_of(tern_dtype_t dtype)
+{
+    switch (dtype) {
+    case TERN_F32:
+        return 0x1.fffffep127;
+    case TERN_F16:
+        return 65504;
+    case TERN_BF16:
+        return 0x1.fep127;
+    default:
+        return 0x1.fffffffffffffp1023;
+    }
+}
+
 /* Whole numbers of an i64 are doubles here: 2^63, to which its greatest is rounded, fits. */
 bool core_number_fits(tern_operand number, tern_dtype_t dtype)
 {
@@ -168,11 +182,9 @@ bool core_number_fits(tern_operand number, tern_dtype_t dtype)
     case TERN_F64:
         return true;
     case TERN_F32:
-        return !isfinite(v) || fabs(v) <= 0x1.fffffep127;
     case TERN_F16:
-        return !isfinite(v) || fabs(v) <= 65504;
     case TERN_BF16:
-        return !isfinite(v) || fabs(v) <= 0x1.fep127;
+        return !isfinite(v) || fabs(v) <= core_largest_of(dtype);
     case TERN_U8:
         return v > -256 && v < 256;
     case TERN_I64:

@@ -6,6 +6,7 @@
 #include "core/op_table.h"
 #include "core/ops/reduce.h"
 #include "core/option.h"
+#include "core/promote.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
@@ -214,7 +215,8 @@ tern_tensor *tern_all_at(tern_site_t site, const tern_reduce_args *args)
     return reduce_by(truth, TERN_OP_all, site, args);
 }
 
-/* log(sum(exp(x - m))) + m with m the greatest, or 0 where that is infinite. */
+/* log(sum(exp(x - m))) + m with m the greatest, or the finite number next to it. Beside an infinite element, whose own
+ * gradient is NaN, exp of the others is 0 then, and so is their gradient. */
 static tern_tensor *log_of_sum(tern_op_id id, tern_site_t site, tern_attr_reduce *attr,
                                tern_tensor *x)
 {
@@ -228,7 +230,8 @@ static tern_tensor *log_of_sum(tern_op_id id, tern_site_t site, tern_attr_reduce
     if (reduce_count(&x->view, attr->dims) == 0)
         return tern_log(tern_sum(x, dims, .keepdim = attr->keepdim != 0));
     tern_tensor *m = tern_amax(tern_detach(x), dims, .keepdim = true);
-    m = tern_where(tern_eq(tern_abs(m), INFINITY), 0.0, m);
+    const double most = core_largest_of(tern_dtype(x));
+    m = tern_clamp(m, -most, most);
     tern_tensor *sum = tern_sum(tern_exp(tern_sub(x, m)), dims, .keepdim = true);
     tern_tensor *out = tern_add(tern_log(sum), m);
     if (attr->keepdim || out == NULL)

@@ -276,6 +276,28 @@ static void test_ties_at_infinity_and_nan_share_the_middle(void **state)
     assert_no_error();
 }
 
+/* An infinite element's own gradient is NaN, that of the others 0, as PyTorch's. */
+static void test_logsumexp_beside_infinity(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_dtype_t dtypes[] = { TERN_F16, TERN_BF16, TERN_F32, TERN_F64 };
+    for (int i = 0; i < 4; i++) {
+        tern_tensor *x = leaf(tern_cast(ROW(100, INFINITY, -INFINITY), dtypes[i]));
+        tern_tensor *y = tern_logsumexp(x);
+        assert_values(y, (double)INFINITY);
+        assert_values(grad_of_sum(y, x), 0, (double)NAN, 0);
+        x = leaf(tern_cast(ROW(-INFINITY, 1), dtypes[i]));
+        y = tern_logsumexp(x);
+        assert_values(y, 1);
+        assert_values(grad_of_sum(y, x), 0, 1);
+        x = leaf(tern_cast(ROW(-INFINITY, -INFINITY), dtypes[i]));
+        y = tern_logsumexp(x);
+        assert_values(y, -(double)INFINITY);
+        assert_values(grad_of_sum(y, x), (double)NAN, (double)NAN);
+    }
+}
+
 /* More ties than f16 counts: each gets 60000 / 70000. */
 static void test_many_ties_share_in_f16(void **state)
 {
@@ -483,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_matmul_says_what_does_not_fit),
         cmocka_unit_test(test_reading_converts),
         cmocka_unit_test(test_owned_mode_gives_one_reference),
+        cmocka_unit_test(test_logsumexp_beside_infinity),
     };
     return check_run(tests, NULL, NULL);
 }
