@@ -268,8 +268,9 @@ static int64_t size_of(const labelled *x, int label)
     return d == ABSENT ? 1 : x->t->view.shape[d];
 }
 
-/* Dimensions that the other operand lacks (or has with one element) and the result has not are summed;
- * those of one element that the other has larger disappear. */
+/* Dimensions that the other operand lacks (or has with one element) and the result has not are summed; those of
+ * one element that the other has larger disappear, and of two operands those that the result has not: as in
+ * PyTorch nothing is summed there, which would make i64 of other integers. */
 static bool sum_own(const einsum *e, labelled *x, const labelled *other)
 {
     tern_dims_t summed = { .set_ = TERN_GIVEN_ };
@@ -279,7 +280,7 @@ static bool sum_own(const einsum *e, labelled *x, const labelled *other)
         const int64_t size = x->t->view.shape[d], theirs = size_of(other, label);
         const bool shared = place_of(other, label) != ABSENT;
         const bool kept = place_of(&e->result, label) != ABSENT;
-        if (size == 1 && shared && theirs != 1)
+        if (size == 1 && ((shared && theirs != 1) || (!kept && e->operands == 2)))
             gone |= UINT64_C(1) << d;
         else if (!kept && (!shared || (theirs == 1 && size != 1)))
             summed.dims[summed.ndim++] = d;

@@ -43,8 +43,9 @@ TERN_API tern_tensor *tern_addmm_at(tern_site_t, const tern_addmm_args *args);
 /* torch.einsum of one or two operands: "ij,jk->ik". Letters a-z and A-Z name dimensions; "..." stands
  * for those that broadcast; a letter twice in one operand takes the diagonal; without "->" the result has
  * the ellipsis and then the letters that occur once, A-Z before a-z. An extent of 1 broadcasts. A dimension
- * that only one operand has and the result has not is summed first; what both have and the result has
- * not is multiplied by one gemm, and where there is none the operands meet in one `mul`, without a copy. */
+ * that only one operand has and the result has not is summed first (one of one element only where there is one
+ * operand: sums of integers are i64); what both have and the result has not is multiplied by one gemm, and where
+ * there is none the operands meet in one `mul`, without a copy. */
 TERN_API tern_tensor *tern_einsum_at(tern_site_t, const char *equation,
                                      tern_tensor *const *operands, int64_t count);
 #define tern_einsum(equation, ...) \

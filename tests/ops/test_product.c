@@ -104,6 +104,34 @@ static void test_a_factor_of_zero_keeps_nan_out(void **state)
     assert_no_error();
 }
 
+/* What is summed is i64, but one element of two operands is not summed: as PyTorch's. */
+static void test_one_element_is_not_summed(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *a = tern_full(3, TERN_SHAPE(4), TERN_I32),
+                *one = tern_full(2, TERN_SHAPE(1), TERN_I32);
+    tern_tensor *t = tern_einsum("a,e->a", a, one);
+    assert_no_error();
+    assert_int_equal(tern_dtype(t), TERN_I32);
+    assert_true(tern_item(tern_sum(t)) == 24);
+    t = tern_einsum("...a,a...b->a", tern_full(3, TERN_SHAPE(2, 1), TERN_I16),
+                    tern_full(2, TERN_SHAPE(1, 2, 1), TERN_I16));
+    assert_no_error();
+    assert_int_equal(tern_dtype(t), TERN_I16);
+    assert_true(tern_item(tern_sum(t)) == 12);
+    t = tern_einsum("ae,be->ab", tern_reshape(a, TERN_SHAPE(4, 1)),
+                    tern_full(2, TERN_SHAPE(2, 1), TERN_I16));
+    assert_no_error();
+    assert_int_equal(tern_dtype(t), TERN_I32);
+    assert_true(tern_item(tern_sum(t)) == 48);
+    assert_int_equal(tern_dtype(tern_einsum("ae->a", tern_reshape(a, TERN_SHAPE(4, 1)))), TERN_I64);
+    assert_int_equal(tern_dtype(tern_einsum("a,->", one, tern_sum(a))), TERN_I64);
+    assert_int_equal(tern_dtype(tern_einsum("a,->", one, tern_cast(tern_sum(a), TERN_I32))),
+                     TERN_I32);
+    assert_no_error();
+}
+
 static int64_t bytes_so_far(void)
 {
     return tern_memory_stats(tern_default_device()).allocated_bytes.allocated;
@@ -157,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_a_factor_of_zero_keeps_nan_out),
         cmocka_unit_test(test_operands_that_need_no_copy_get_none),
         cmocka_unit_test(test_autocast),
+        cmocka_unit_test(test_one_element_is_not_summed),
     };
     return check_run(tests, NULL, NULL);
 }
