@@ -109,6 +109,7 @@ static tern_tensor *clamp(tern_site_t site, tern_tensor *x, tern_operand min, te
         set_limit(&attr, 0, min);
     if (high)
         set_limit(&attr, 1, max);
+    attr.given = (low ? 1 : 0) | (high ? 2 : 0);
     if (isnan(attr.f[0]) || isnan(attr.f[1]))
         attr.f[0] = attr.f[1] = (double)NAN;
     return run(TERN_OP_clamp, site, &attr, x);
@@ -258,7 +259,21 @@ FUSED_BACK(softplus)
 FUSED_BACK(hardswish)
 FUSED_BACK(mish)
 FUSED_BACK(hardtanh)
-FUSED_BACK(clamp)
+
+/* A limit that was not given is NaN to clamp_grad: an infinite one that was cuts off its infinity, and NaN. NaN as a
+ * limit lets nothing through. */
+void back_clamp(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    tern_attr_numbers attr = core_ctx_attr(ctx, tern_attr_numbers);
+    if (isnan(attr.f[0])) {
+        attr.f[0] = HUGE_VAL;
+        attr.f[1] = -HUGE_VAL;
+    } else {
+        attr.f[0] = attr.given & 1 ? attr.f[0] : (double)NAN;
+        attr.f[1] = attr.given & 2 ? attr.f[1] : (double)NAN;
+    }
+    grad_in[0] = core_grad_apply(ctx, TERN_OP_clamp_grad, &attr, grad, core_saved_in(ctx, 0));
+}
 
 void back_logsigmoid(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {

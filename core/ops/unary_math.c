@@ -62,7 +62,8 @@ void back_log1p(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 
 void back_log2(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
-    grad_in[0] = tern_div(grad, tern_mul(core_saved_in(ctx, 0), 0.69314718055994530942));
+    /* x ln 2 is denormal near the least normal x, and 0 where those are flushed */
+    grad_in[0] = tern_mul(tern_div(grad, core_saved_in(ctx, 0)), 1.44269504088896340736);
 }
 
 void back_log10(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)

@@ -196,11 +196,11 @@ TERN_DECLARE_WITH_OPTIONS_(hardtanh)
     tern_hardtanh_inplace_at(TERN_HERE, TERN_OPTIONS_(tern_hardtanh_args, __VA_ARGS__))
 
 /* x cut to [min, max]; max where min is above it; NaN stays, and a limit that is NaN makes everything NaN.
- * Limits promote as in binary ops, x and two tensors all at once. No gradient at limits that are numbers. Limits
- * that are tensors broadcast, get gradients, and share that of an element that is equal to them, also with each other
- * where both are alike, and where there is NaN (PyTorch gives it to x or to one limit then). A limit that is a NULL
- * tensor is none; without any the call is an error. A bare NULL is the number 0: tern_clamp_max, or
- * (tern_tensor *)NULL. */
+ * Limits promote as in binary ops, x and two tensors all at once. No gradient at limits that are numbers,
+ * infinite ones, too, nor where x is NaN. Limits that are tensors broadcast, get gradients, and share that of an
+ * element that is equal to them, also with each other where both are alike, and where there is NaN (PyTorch gives it
+ * to x or to one limit then). A limit that is a NULL tensor is none; without any the call is an error. A bare NULL is
+ * the number 0: tern_clamp_max, or (tern_tensor *)NULL. */
 TERN_API tern_tensor *tern_clamp_at(tern_site_t, tern_tensor *x, tern_operand min, tern_operand max);
 TERN_API tern_tensor *tern_clamp_inplace_at(tern_site_t, tern_tensor *x, tern_operand min,
                                             tern_operand max);

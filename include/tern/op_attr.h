@@ -23,8 +23,8 @@ typedef struct tern_number {
 typedef struct tern_attr_numbers {
     double f[2];
     int64_t i[2];
-    int32_t kind; /* clamp: the highest kind (TERN_NUMBER_*) of a limit that promotes, or 0 */
-    int32_t reserved;
+    int32_t kind;  /* clamp: the highest kind (TERN_NUMBER_*) of a limit that promotes, or 0 */
+    int32_t given; /* clamp: 1: the least is given, 2: the greatest */
 } tern_attr_numbers;
 
 /* copy: optional, and of no meaning to kernels; the library's part between devices reads it */

@@ -180,6 +180,48 @@ static void test_half_limits_are_rounded(void **state)
     assert_values(tern_grad_of(x), (double[]){ 0, 0 }, 2);
 }
 
+/* As PyTorch's: what is not strictly within the limits that were given has none, infinite ones, too. */
+static void test_gradients_at_infinite_limits(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const tern_operand none = TERN_NO_LIMIT_;
+    const struct {
+        tern_operand min, max;
+        double want[5];
+    } rows[] = {
+        { TERN_OPERAND((double)-INFINITY), none, { 0, 1, 1, 1, 0 } },
+        { none, TERN_OPERAND((double)INFINITY), { 1, 1, 1, 0, 0 } },
+        { TERN_OPERAND((double)-INFINITY), TERN_OPERAND(1.0), { 0, 1, 0, 0, 0 } },
+        { TERN_OPERAND(0.0), TERN_OPERAND((double)INFINITY), { 0, 1, 1, 0, 0 } },
+        { TERN_OPERAND(0.0), none, { 0, 1, 1, 1, 0 } },
+        { none, TERN_OPERAND(1.0), { 1, 1, 0, 0, 0 } },
+        { TERN_OPERAND((double)NAN), none, { 0, 0, 0, 0, 0 } },
+        { none, TERN_OPERAND((double)NAN), { 0, 0, 0, 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int writes = 0; writes < 2; writes++) {
+            tern_tensor *x = vector((float[]){ -INFINITY, 0.5F, 2, INFINITY, NAN }, 5), *y;
+            tern_set_requires_grad(x, true);
+            y = writes ? tern_clamp_inplace_at(TERN_HERE, tern_clone(x), rows[i].min, rows[i].max)
+                       : tern_clamp_at(TERN_HERE, x, rows[i].min, rows[i].max);
+            assert_int_equal(tern_backward(y, tern_ones(TERN_SHAPE(5))), TERN_OK);
+            assert_values(tern_grad_of(x), rows[i].want, 5);
+        }
+}
+
+/* Vectors flush denormal numbers, and x ln 2 is one. */
+static void test_the_gradient_of_log2_near_the_least_number(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    const int64_t n = 1 << 16;
+    tern_tensor *x = tern_full(1.52e-38, TERN_SHAPE(n), .requires_grad = true);
+    assert_int_equal(tern_backward(tern_sum(tern_log2(x))), TERN_OK);
+    const double largest = tern_item(tern_amax(tern_grad_of(x)));
+    assert_close(largest / 9.4914e37, 1, 1e-3);
+}
+
 static void test_limits_that_cannot_be(void **state)
 {
     (void)state;
@@ -242,6 +284,8 @@ int main(void)
         cmocka_unit_test(test_limits_that_cannot_be),
         cmocka_unit_test(test_limits_meet_together),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_gradients_at_infinite_limits),
+        cmocka_unit_test(test_the_gradient_of_log2_near_the_least_number),
     };
     return check_run(tests, NULL, NULL);
 }
