@@ -69,7 +69,7 @@ static bool measure(core_call *call, transposed *t)
             __builtin_add_overflow(most, t->output_padding[d], &most))
             return core_fail(call, TERN_ERR_SHAPE, NULL, "the result would be too large");
         attr->size[2 + d] = most - 2 * attr->padding[d];
-        if (x->shape[2 + d] < 1 || attr->size[2 + d] < 1)
+        if (x->shape[2 + d] < 1 || attr->size[2 + d] < 0)
             return core_fail(call, TERN_ERR_SHAPE, NULL,
                              "given input size per channel: (%lld x %lld), calculated output size "
                              "is too small",
@@ -78,10 +78,14 @@ static bool measure(core_call *call, transposed *t)
     return true;
 }
 
-/* A convolution whose input has that size gives x's: below the stride, more rows are not seen. */
+/* A convolution whose input has that size gives x's: below the stride, more rows are not seen. None reads an
+ * input without rows. */
 static bool is_gradient(const transposed *t)
 {
-    return t->output_padding[0] < t->attr.stride[0] && t->output_padding[1] < t->attr.stride[1];
+    for (int d = 0; d < 2; d++)
+        if (t->output_padding[d] >= t->attr.stride[d] || t->attr.size[2 + d] == 0)
+            return false;
+    return true;
 }
 
 /* Else the result is found among all rows and columns: padding takes some away at both ends, output padding

@@ -43,7 +43,7 @@ TERN_API tern_tensor *tern_conv1d_at(tern_site_t, const tern_conv1d_args *args);
 #define tern_conv1d(...) tern_conv1d_at(TERN_HERE, TERN_OPTIONS_(tern_conv1d_args, __VA_ARGS__))
 
 /* The gradient of a convolution by its input, as an op: x is spread by the stride; floats and, on the CPU, i64.
- * Results are (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high. */
+ * Results are (H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1 high, which may be 0. */
 typedef struct tern_conv_transpose2d_args {
     size_t size_;
     tern_tensor *x, *weight; /* weight [C, out / groups, kh, kw] */

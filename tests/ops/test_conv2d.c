@@ -144,6 +144,47 @@ static void test_conv2d_of_kernels_beyond_counting(void **state)
     assert_error(TERN_ERR_SHAPE, "too large");
 }
 
+/* Padding may take all rows away, as in PyTorch, but not more. */
+static void test_conv_transpose2d_of_no_rows(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const struct {
+        int64_t stride[2], padding[2], output_padding[2], dilation[2], height, width;
+    } rows[] = {
+        { { 3, 3 }, { 2, TERN_ZERO }, { 0 }, { 1, 1 }, 0, 4 },
+        { { 3, 3 }, { TERN_ZERO, 2 }, { 0 }, { 1, 1 }, 4, 0 },
+        { { 3, 3 }, { 2, 2 }, { 0 }, { 1, 1 }, 0, 0 },
+        { { 1, 7 }, { 1, 7 }, { TERN_ZERO, 6 }, { 1, 8 }, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int last = 0; last < 2; last++) {
+            tern_tensor *in[3] = { tern_ones(TERN_SHAPE(2, 6, 2, 2)),
+                                   tern_ones(TERN_SHAPE(6, 2, 1, 1)), tern_ones(TERN_SHAPE(4)) };
+            in[0] = last ? tern_to(in[0], .format = TERN_FORMAT_CHANNELS_LAST) : in[0];
+            for (int k = 0; k < 3; k++)
+                tern_set_requires_grad(in[k], true);
+            tern_conv_transpose2d_args args = {
+                .size_ = sizeof args, .x = in[0], .weight = in[1], .bias = in[2], .groups = 2
+            };
+            memcpy(args.stride, rows[i].stride, sizeof args.stride);
+            memcpy(args.padding, rows[i].padding, sizeof args.padding);
+            memcpy(args.output_padding, rows[i].output_padding, sizeof args.output_padding);
+            memcpy(args.dilation, rows[i].dilation, sizeof args.dilation);
+            tern_tensor *y = tern_conv_transpose2d_at(TERN_HERE, &args);
+            assert_image_size(y, rows[i].height, rows[i].width);
+            assert_int_equal(tern_size(y, 1), 4);
+            tern_backward(tern_sum(y));
+            assert_no_error();
+            for (int k = 0; k < 3; k++)
+                assert_true(tern_item(tern_sum(tern_abs(tern_grad_of(in[k])))) == 0);
+        }
+    tern_tensor *x = tern_ones(TERN_SHAPE(6, 2)), *w = tern_ones(TERN_SHAPE(6, 2, 1));
+    assert_int_equal(tern_size(tern_conv_transpose1d(x, w, .stride = 3, .padding = 2), 1), 0);
+    assert_null(tern_conv_transpose1d(x, w, .stride = 2, .padding = 2));
+    assert_error(TERN_ERR_SHAPE, "calculated output size is too small");
+}
+
 static void test_a_padding_of_height_alone(void **state)
 {
     (void)state;
@@ -267,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_conv2d_names_bad_options),
         cmocka_unit_test(test_conv2d_gradients_of_gradients),
         cmocka_unit_test(test_conv2d_gradient_of_one_input),
+        cmocka_unit_test(test_conv_transpose2d_of_no_rows),
     };
     return check_run(tests, NULL, NULL);
 }
