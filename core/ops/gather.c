@@ -10,7 +10,14 @@
 tern_tensor *tern_gather_at(tern_site_t site, tern_tensor *x, int dim, tern_tensor *index)
 {
     tern_attr_dim attr = { .dim = dim };
-    return core_op2(TERN_OP_gather, site, &attr, x, index);
+    if (x == NULL || index == NULL || x->view.ndim != 0 || index->view.ndim != 1)
+        return core_op2(TERN_OP_gather, site, &attr, x, index);
+    core_frame frame;
+    core_compose_begin(&frame, TERN_OP_gather, site, 2, (tern_tensor *[]){ x, index });
+    tern_tensor *out = NULL;
+    if (core_compose_check(&frame))
+        out = core_op2(TERN_OP_gather, site, &attr, tern_unsqueeze(x, 0), index);
+    return core_compose_end(&frame, out);
 }
 
 /* Kernels read i64; i32, which PyTorch takes too, becomes that. Last of the checks: errors show what was given. */

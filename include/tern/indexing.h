@@ -29,7 +29,8 @@ typedef struct tern_embedding_args {
 TERN_API tern_tensor *tern_embedding_at(tern_site_t, const tern_embedding_args *args);
 #define tern_embedding(...) \
     tern_embedding_at(TERN_HERE, TERN_OPTIONS_(tern_embedding_args, __VA_ARGS__))
-/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64 or i32, no larger than x elsewhere. */
+/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index i64 or i32, no larger than x elsewhere. A 0-dim x is
+ * one element beside a 1-D index. */
 TERN_API tern_tensor *tern_gather_at(tern_site_t, tern_tensor *x, int dim, tern_tensor *index);
 #define tern_gather(x, dim, index) tern_gather_at(TERN_HERE, x, dim, index)
 /* The elements of a dimension that index (1-D or 0-dim, i64 or i32) numbers, in its order. */

@@ -114,6 +114,23 @@ static void test_gather_picks_along_a_dimension(void **state)
     assert_error(TERN_ERR_DTYPE, "the index is i16; it has to be i64 or i32");
 }
 
+static void test_gather_from_one_element(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_full(5, TERN_SCALAR_SHAPE, .requires_grad = true);
+    tern_tensor *twice = tern_zeros(TERN_SHAPE(2), TERN_I64), *y = tern_gather(x, -1, twice);
+    expect(y, (const float[]){ 5, 5 }, 2);
+    tern_backward(tern_sum(y));
+    assert_int_equal(tern_ndim(tern_grad_of(x)), 0);
+    expect(tern_grad_of(x), (const float[]){ 2 }, 1);
+    assert_int_equal(tern_numel(tern_gather(x, 0, tern_zeros(TERN_SHAPE(0), TERN_I64))), 0);
+    assert_null(tern_gather(x, 0, tern_zeros(TERN_SHAPE(1, 1), TERN_I64)));
+    assert_error(TERN_ERR_SHAPE, "gather: x has 0 dimensions and the index 2");
+    assert_null(tern_gather(x, 1, twice));
+    assert_error(TERN_ERR_ARGUMENT, "gather: ");
+}
+
 /* ---- derivatives ----------------------------------------------------------------------------- */
 
 static tern_tensor *squares_of_rows(tern_tensor *const *in, void *user)
@@ -485,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_sums_repeat_where_that_is_asked_for),
         cmocka_unit_test(test_writes_repeat_where_that_is_asked_for),
         cmocka_unit_test(test_nothing_is_left_over),
+        cmocka_unit_test(test_gather_from_one_element),
     };
     return check_run(tests, NULL, NULL);
 }
