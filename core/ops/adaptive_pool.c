@@ -43,17 +43,19 @@ static tern_tensor *average(tern_site_t site, tern_tensor *x, const void *contex
     return core_op1(TERN_OP_resample2d, site, &attr, x);
 }
 
-/* The largest of each of `count` windows along a dimension: few, for sizes are small. */
+/* The largest of each of `count` windows along a dimension of x [N, C, H, W]: few, for sizes are small. */
 static tern_tensor *largest_along(tern_tensor *x, int dim, int64_t count)
 {
     enum { MOST = 64 };
     const int64_t extent = tern_size(x, dim);
     tern_tensor *parts[MOST], *out = NULL;
+    int64_t kernel[2] = { 1, 1 };
     int used = 0;
     for (int64_t i = 0; i < count && !tern_failed(); i++) {
         const int64_t begin = i * extent / count, end = ((i + 1) * extent + count - 1) / count;
         tern_tensor *window = tern_slice(x, dim, begin == 0 ? TERN_ZERO : begin, end);
-        parts[used++] = tern_unsqueeze(tern_max(window, dim, NULL), dim);
+        kernel[dim - 2] = end - begin;
+        parts[used++] = tern_max_pool2d(window, .kernel = { kernel[0], kernel[1] });
         if (used == MOST || i + 1 == count) {
             if (out != NULL) {
                 tern_tensor *joined = tern_cat_at(TERN_HERE, parts, used, dim);
@@ -67,7 +69,7 @@ static tern_tensor *largest_along(tern_tensor *x, int dim, int64_t count)
     return tern_failed() ? NULL : out;
 }
 
-/* Of equal values the first counts, row by row: columns first, then rows. */
+/* Of equal values the first counts, row by row, and of several NaN the last: columns first, then rows. */
 static tern_tensor *largest(tern_site_t site, tern_tensor *x, const void *context)
 {
     const int64_t *size = context;

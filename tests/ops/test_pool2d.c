@@ -84,6 +84,23 @@ static void test_pool2d_names_what_does_not_fit(void **state)
     assert_error(TERN_ERR_ARGUMENT, "x is NULL");
 }
 
+/* Of several NaN in a window the last counts, as in max_pool2d; of equal values the first. */
+static void test_adaptive_windows_with_nan(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const float values[] = { NAN, NAN, 3, 3, 2, NAN, 1, 3, 1, 2, 0, 0, 0, 2, 2 };
+    static const float want[] = { 0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 0, 0, 0, 0 };
+    tern_tensor *x = tern_from_data(values, TERN_SHAPE(1, 1, 3, 5));
+    tern_set_requires_grad(x, true);
+    tern_backward(tern_sum(tern_adaptive_max_pool2d(x, { 2, 3 })));
+    assert_no_error();
+    tern_tensor *grad = tern_cpu(tern_grad_of(x));
+    const float *got = tern_data(grad);
+    for (int i = 0; i < 15; i++)
+        assert_close(got[i], want[i], 0);
+}
+
 static void test_pool2d_of_no_images(void **state)
 {
     (void)state;
@@ -284,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_max_pool2d_gradients_of_windows_without_cells),
         cmocka_unit_test(test_pool2d_of_vast_windows),
         cmocka_unit_test(test_pool2d_gradients_of_gradients),
+        cmocka_unit_test(test_adaptive_windows_with_nan),
     };
     return check_run(tests, NULL, NULL);
 }
