@@ -447,11 +447,10 @@ tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
 {
     core_maker m;
     args = core_options(args);
-    const int64_t columns = args->columns == 0           ? args->rows
-                            : args->columns == TERN_ZERO ? 0
-                                                         : args->columns;
+    const int64_t rows = core_index_meant(args->rows);
+    const int64_t columns = args->columns == 0 ? rows : core_index_meant(args->columns);
     const tern_new_args as_new = { .size_ = sizeof as_new,
-                                   .shape = TERN_SHAPE(args->rows, columns),
+                                   .shape = TERN_SHAPE(rows, columns),
                                    .dtype = args->dtype,
                                    .device = args->device,
                                    .requires_grad = args->requires_grad };
@@ -462,5 +461,5 @@ tern_tensor *tern_eye_at(tern_site_t site, const tern_eye_args *args)
     return core_maker_end(&m, t,
                           t != NULL &&
                               core_op_into(TERN_OP_fill, m.site, &zero, t, NULL) == TERN_OK &&
-                              fill_diagonal(&m, t, args->rows, columns));
+                              fill_diagonal(&m, t, rows, columns));
 }

@@ -187,6 +187,9 @@ static void test_linspace_and_eye(void **state)
     check_elements(tern_eye(2, 3, TERN_BOOL), (const float[]){ 1, 0, 0, 0, 1, 0 }, 6);
     assert_int_equal(tern_size(tern_eye(3, TERN_ZERO), 0), 3);
     assert_int_equal(tern_numel(tern_eye(0)), 0);
+    assert_int_equal(tern_size(tern_eye(TERN_ZERO), 1), 0);
+    assert_int_equal(tern_size(tern_eye(TERN_ZERO, 3), 1), 3);
+    assert_int_equal(tern_size(tern_eye(TERN_ZERO, TERN_ZERO), 0), 0);
     check_refusal(tern_linspace(0, 1, -1) != NULL, "-1");
     check_refusal(tern_linspace(0, 1, 3, TERN_BOOL) != NULL, "bool");
     check_refusal(tern_linspace(0, 1e300, 3, TERN_I64) != NULL, "holds");
