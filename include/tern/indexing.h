@@ -63,7 +63,8 @@ TERN_API tern_tensor *tern_scatter_add_inplace_at(tern_site_t, tern_tensor *x, i
 /* x[i, j, ...] as in PyTorch and NumPy: one tensor of numbers (i64 or i32, from the end where negative) or
  * a mask (bool, of the next dimensions' shape) for each of x's first dimensions, NULL for a whole one. They
  * broadcast; the result has their shape in the place of the dimensions that they number, or in front when
- * those do not stand together. A mask is counted first: on a device the host waits once for each. Indices of
+ * those do not stand together; a 0-dim tensor is one of them, as in NumPy, while x[i, :, j] of PyTorch takes such an i
+ * for a whole number first. A mask is counted first: on a device the host waits once for each. Indices of
  * the CPU are copied to a device's x in every call, masks as the numbers that they stand for; a device's
  * indices for an x elsewhere are an error.
  *   tern_index(x, NULL, i): x[:, i] */
