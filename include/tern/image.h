@@ -125,7 +125,8 @@ typedef struct tern_interpolate_args {
     int mode;           /* default TERN_NEAREST */
     bool align_corners; /* linear: the first and last cells keep their places */
 } tern_interpolate_args;
-/* torch.nn.functional.interpolate. The gradient is deterministic on every device. Floats and u8: the nearest
+/* torch.nn.functional.interpolate. The gradient is deterministic on every device, and goes to the cells that were
+ * taken (PyTorch's CPU gradient of [N, C, L] ignores a scale where images do). Floats and u8: the nearest
  * modes on every device, the linear ones on the CPU, rounded after each dimension, as PyTorch does. */
 TERN_API tern_tensor *tern_interpolate_at(tern_site_t, const tern_interpolate_args *args);
 #define tern_interpolate(...) \
