@@ -150,8 +150,8 @@ extern "C" cudaError_t cuda_launch_resample(void *y, const void *x, void *table,
     for (int d = 0; d < 2; d++) {
         const int64_t in = s->transposed ? s->to[d] : s->from[d];
         const int64_t out = s->transposed ? s->from[d] : s->to[d];
-        axis.a[d] = { (int32_t)in, (int32_t)out,     s->step[d],
-                      s->mode,     s->align_corners, dtype != TERN_F64, s->strict };
+        axis.a[d] = { (int32_t)in,      (int32_t)out,      s->step[d], s->mode,
+                      s->align_corners, dtype != TERN_F64, s->strict };
         most = most > in ? most : in;
         most = most > out ? most : out;
     }
