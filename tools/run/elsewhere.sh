@@ -6,6 +6,8 @@
 #                                  one ./run demo and ./run test; nothing but git is installed before
 #   arm64                          the preset minimal with simulated devices, compiled for aarch64, and its tests in
 #                                  an emulator (QEMU): an hour
+#   avx512                         the tests of the CPU's kernels (or of those named: cpu_softmax ...), preset minimal, on
+#                                  an emulated CPU with AVX-512 (Bochs; avx512.sh)
 #
 # The folder stays for the next call. /proc, /dev and /sys are mounted for this command and what it starts
 # alone, so that a later rm -r meets none of them.
@@ -36,9 +38,9 @@ noble) # Debian has neither its keys nor, in 12, its script
     components=main,universe
     script=/usr/share/debootstrap/scripts/gutsy
     ;;
-arm64) release=bookworm ;;
+arm64 | avx512) release=bookworm ;;
 *)
-    echo "usage: ./run elsewhere bookworm|trixie|sid|noble|arm64 [COMMAND...]" >&2
+    echo "usage: ./run elsewhere bookworm|trixie|sid|noble|arm64|avx512 [COMMAND...]" >&2
     exit 2
     ;;
 esac
@@ -107,11 +109,20 @@ on_arm64() {
         -LE "'front|python'" -E "'^(unit/bridge|api/out_of_memory|api/examples|sim/memory)\$'" "$@"
 }
 
+on_avx512() {
+    there 'DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends gcc g++ cmake ninja-build \
+        pkg-config python3 libc6-dev libcjson-dev libcmocka-dev zlib1g-dev bochs bochs-term bochsbios vgabios xorriso \
+        grub-pc-bin grub-common mtools cpio busybox-static >/dev/null'
+    there sh tools/run/avx512.sh "$@"
+}
+
 make_system
 mount_all
 copy_tree
 if [ "$system" = arm64 ]; then
     on_arm64 "$@"
+elif [ "$system" = avx512 ]; then
+    on_avx512 "$@"
 elif [ $# -gt 0 ]; then
     there ./run "$@"
 else
