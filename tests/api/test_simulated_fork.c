@@ -4,13 +4,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/check.h"
+#include "tests/support/child.h"
 #include "tests/support/sanitizer.h"
-
-enum { LIMIT_SECONDS = 20 };
 
 static const tern_dev_t dev = { TERN_KIND_CUDA, 0 };
 
@@ -39,22 +36,6 @@ typedef struct inherited {
     tern_stream_t stream;
     tern_memory_pool *pool;
 } inherited;
-
-/* Did it end well in a child, and in time? */
-static bool goes_well(void (*body)(const inherited *), const inherited *i)
-{
-    int status = 0;
-    const pid_t id = fork();
-    if (id == 0) {
-        (void)alarm(LIMIT_SECONDS);
-        body(i);
-        _exit(0);
-    }
-    const bool ended = id > 0 && waitpid(id, &status, 0) == id;
-    if (ended && WIFSIGNALED(status))
-        print_error("ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
-    return ended && status == 0;
-}
 
 /* What a program that had the device holds; nothing of it is in the thread's scope. */
 static inherited make_inherited(void)
@@ -97,8 +78,9 @@ static void *take_and_give_back(void *user)
     return NULL;
 }
 
-static void release_and_finish(const inherited *i)
+static void release_and_finish(void *context)
 {
+    const inherited *i = context;
     REQUIRE(tern_item(tern_sum(tern_ones(TERN_SHAPE(10)))) == 10);
     tern_empty_cache(dev);
     tern_empty_cache(TERN_ALL_DEVICES);
@@ -122,7 +104,7 @@ static void test_a_child_goes_on_with_the_cpu(void **state)
     inherited i = make_inherited();
     assert_int_equal(pthread_create(&other, NULL, take_and_give_back, &ended), 0);
     for (int k = 0; k < 40 && good; k++)
-        good = goes_well(release_and_finish, &i);
+        good = child_ends_well(release_and_finish, &i);
     atomic_store(&ended, true);
     assert_int_equal(pthread_join(other, NULL), 0);
     assert_true(good);
@@ -132,8 +114,9 @@ static void test_a_child_goes_on_with_the_cpu(void **state)
 
 /* ---- what a child is told ------------------------------------------------------------------------ */
 
-static void compute(const inherited *i)
+static void compute(void *context)
 {
+    const inherited *i = context;
     tern_tensor *here = tern_ones(TERN_SHAPE(4));
     REQUIRE_LEFT(tern_mul(i->x, 2));
     REQUIRE_LEFT(tern_add_(i->x, 1));
@@ -148,8 +131,9 @@ static void compute(const inherited *i)
     REQUIRE(tern_is_pinned(i->pinned) && tern_item(tern_sum(i->pinned)) == 4);
 }
 
-static void order(const inherited *i)
+static void order(void *context)
 {
+    const inherited *i = context;
     REQUIRE_LEFT(tern_event_record(i->event, i->stream));
     REQUIRE_LEFT(tern_event_synchronize(i->event));
     REQUIRE_LEFT(tern_event_query(i->event));
@@ -166,19 +150,20 @@ static void test_calls_on_a_parents_tensor_fail(void **state)
 {
     (void)state;
     inherited i = make_inherited();
-    assert_true(goes_well(compute, &i));
-    assert_true(goes_well(order, &i));
+    assert_true(child_ends_well(compute, &i));
+    assert_true(child_ends_well(order, &i));
     assert_as_before(&i);
     release_inherited(&i);
 }
 
 /* ---- the parent's memory ------------------------------------------------------------------------- */
 
-static void write_pinned(const inherited *i)
+static void write_pinned(void *context)
 {
+    const inherited *i = context;
     (void)tern_fill(i->pinned, 7);
     REQUIRE(!tern_failed() && tern_item(tern_sum(i->pinned)) == 28);
-    release_and_finish(i);
+    release_and_finish(context);
 }
 
 /* Work is queued at the fork: it runs in the parent alone. */
@@ -186,11 +171,11 @@ static void test_a_parents_memory_stays_as_it_was(void **state)
 {
     (void)state;
     inherited i = make_inherited();
-    assert_true(goes_well(write_pinned, &i));
+    assert_true(child_ends_well(write_pinned, &i));
     assert_as_before(&i);
     for (int k = 0; k < 5; k++)
         (void)tern_add_(i.x, 1);
-    assert_true(goes_well(compute, &i));
+    assert_true(child_ends_well(compute, &i));
     check_elements(i.x, (const float[]){ 8, 8, 8, 8 }, 4);
     release_inherited(&i);
 }

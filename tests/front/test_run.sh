@@ -122,6 +122,7 @@ expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhe
 expect 2 'usage: ./run elsewhere bookworm|trixie|sid|noble|arm64' "$run" elsewhere ../bookworm demo
 stub dpkg-query 'exit 1'
 expect 2 'usage: ./run elsewhere' "$run" elsewhere mars
+expect 1 'there is no test cpu_mars' "$run" elsewhere avx512 cpu_mars
 if grep -q deps "$work/output"; then
     echo "run: elsewhere installs packages before it looks at its arguments"
     failed=1

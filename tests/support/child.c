@@ -1,6 +1,7 @@
 /* See child.h. */
 #include "tests/support/child.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +31,22 @@ void child_fail(const char *file, int line, const char *what)
     if (!quiet)
         print_error("%s:%d: %s\n%s\nsaid:\n%s", file, line, what, tern_error_text(), said);
     exit(1);
+}
+
+bool child_ends_well(void (*body)(void *context), void *context)
+{
+    enum { LIMIT_SECONDS = 20 };
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(LIMIT_SECONDS);
+        body(context);
+        _exit(0);
+    }
+    const bool ended = child > 0 && waitpid(child, &status, 0) == child;
+    if (ended && WIFSIGNALED(status))
+        print_error("ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
+    return ended && status == 0;
 }
 
 bool child_holds(void (*body)(void), child_machine machine)

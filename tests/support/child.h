@@ -17,6 +17,10 @@ typedef struct child_machine {
 bool child_holds(void (*body)(void), child_machine machine);
 #define assert_in_child(body, ...) assert_true(child_holds(body, (child_machine){ __VA_ARGS__ }))
 
+/* The same without a machine's settings, for children of a program in the middle of something: did it end well, and
+ * within 20 seconds, where a lock may be taken for ever? The body may end it by _exit. */
+bool child_ends_well(void (*body)(void *context), void *context);
+
 /* In a child: ends it as failed, saying why. */
 void child_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 #define EXPECT(condition)                               \

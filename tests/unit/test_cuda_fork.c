@@ -7,13 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tern/system.h"
-#include "tests/support/check.h"
-
-enum { LIMIT_SECONDS = 20 };
+#include "tests/support/child.h"
 
 static char folder[] = "/tmp/tern-fork-XXXXXX";
 static char cuda_file[64], blas_file[64], pause_file[64], version_file[96];
@@ -26,20 +23,14 @@ static char cuda_file[64], blas_file[64], pause_file[64], version_file[96];
         }                                                                                      \
     } while (0)
 
-/* Runs it in a child; did it end well, and in time? */
+static void call(void *body)
+{
+    (*(void (**)(void))body)();
+}
+
 static bool goes_well(void (*body)(void))
 {
-    int status = 0;
-    const pid_t id = fork();
-    if (id == 0) {
-        (void)alarm(LIMIT_SECONDS);
-        body();
-        _exit(0);
-    }
-    const bool ended = id > 0 && waitpid(id, &status, 0) == id;
-    if (ended && WIFSIGNALED(status))
-        print_error("ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
-    return ended && status == 0;
+    return child_ends_well(call, &body);
 }
 
 static bool cpu_works(void)

@@ -46,6 +46,16 @@ arm64 | avx512) release=bookworm ;;
 esac
 root=build/elsewhere/$system
 
+# before a system is made
+if [ "$system" = avx512 ]; then
+    for test in "$@"; do
+        case $test in
+        cpu_*) [ -f "tests/unit/test_$test.c" ] || die "there is no test $test (tests/unit/test_cpu_*.c)" ;;
+        *) die "$test is no test of the CPU's kernels (cpu_softmax ...)" ;;
+        esac
+    done
+fi
+
 if [ $inside = no ]; then
     [ "$(id -u)" = 0 ] || die "call it as root: another root folder and mounts are for root alone"
     sh tools/run/deps.sh --quiet elsewhere
