@@ -6,6 +6,12 @@
 enum {
     LOSS_BLOCK = 2048 /* elements of a row: fit in the first-level cache */
 };
+/* Vectors of sums of a row: 16 registers hold two and what is constant. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+enum { LOSS_SUMS = 2 };
+#else
+enum { LOSS_SUMS = 4 };
+#endif
 #define LOSS_LN2 0.693147180559945309417
 /* Beyond it a step of f32 is 7.6e-6 and more: half of that is what probabilities may be off by. */
 #define LOSS_ROUNDED 64

@@ -5,6 +5,7 @@
 
 enum {
     SOFTMAX_TOGETHER = 32,    /* short rows whose logarithms are taken together */
+    SOFTMAX_DIRECT = 128,     /* elements, from which log_softmax_piped is faster */
     SOFTMAX_PIPED = 2048,     /* elements: two rows of exponentials fit in the first-level cache */
     SOFTMAX_CACHED = 1 << 16, /* elements: x and y of a row fit in the second-level cache */
     SOFTMAX_BLOCK = 2048, /* elements of a longer row that are read twice while they are there */

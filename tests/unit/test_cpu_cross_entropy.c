@@ -49,16 +49,15 @@ static void reference_position(const loss_case *c, loss_data *d, int64_t p, doub
         largest = fmax(largest, place(d, c->classes, p, k));
     for (int64_t k = 0; k < c->classes; k++)
         sum += exp(place(d, c->classes, p, k) - largest);
-    const double lse = largest + log(sum);
+    const double beyond = log(sum); /* by itself: a large logit would round it */
     for (int64_t k = 0; k < c->classes; k++) {
         all += weight_of(c, d, k);
-        spread += weight_of(c, d, k) * (lse - place(d, c->classes, p, k));
+        spread += weight_of(c, d, k) * (largest - place(d, c->classes, p, k) + beyond);
     }
     const bool counted = counts(c, target);
-    d->want_lse[p] = lse;
-    d->want_loss[p] = counted ? (1 - e) * w * (lse - place(d, c->classes, p, (int64_t)target)) +
-                                    e / classes * spread
-                              : 0;
+    d->want_lse[p] = largest + beyond;
+    const double below = largest - place(d, c->classes, p, (int64_t)target);
+    d->want_loss[p] = counted ? (1 - e) * w * (below + beyond) + e / classes * spread : 0;
     for (int64_t k = 0; k < c->classes; k++) {
         const double probability = exp(place(d, c->classes, p, k) - largest) / sum;
         const double slope = (1 - e) * w * (probability - (k == (int64_t)target)) +
@@ -345,15 +344,17 @@ static void test_the_largest_logit_may_come_late_and_be_large(void **state)
 static void check_far_logits(void *context)
 {
     const loss_case *c = context;
-    static const double bases[] = { 100, -100, 1e4, -1e4, 1e7 };
+    static const double bases[] = { 100, -100, 1e4, -1e4, 65530, -66000, 1e7 };
     const double tolerance = kernel_tolerance(c->dtype, 1e-6);
-    for (int b = 0; b < 5; b++) {
+    for (int b = 0; b < 7; b++) {
         loss_data d = data_of(c);
         for (int64_t i = 0; i < d.x.view.numel; i++)
-            karray_set(&d.x, i, d.x.values[i] + (b == 4 && i % 2 ? 0 : bases[b]));
+            karray_set(&d.x, i, d.x.values[i] + (b == 6 && i % 2 ? 0 : bases[b]));
         run_both(c, &d);
         for (int64_t p = 0; p < d.positions; p++)
             reference_position(c, &d, p, d.grad.values[p]);
+        for (int64_t p = 0; p < d.positions; p++)
+            kernel_expect("loss", p, karray_at(&d.loss, p), d.want_loss[p], 2 * tolerance);
         for (int64_t i = 0; i < d.gx.view.numel; i++)
             kernel_expect("gradient", i, karray_at(&d.gx, i), d.want_gx[i], tolerance);
         data_free(&d);
@@ -364,11 +365,16 @@ static void test_gradients_of_logits_that_are_far_from_0(void **state)
 {
     (void)state;
     static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_BF16 };
-    for (int i = 0; i < 12; i++) {
-        loss_case c = {
-            dtypes[i / 4], 6,     50, i % 2 ? 5 : 0, TERN_REDUCTION_NONE, i % 4 / 2 ? 0.1 : 0,
-            i % 2,         false, 1
-        };
+    for (int i = 0; i < 24; i++) {
+        loss_case c = { dtypes[i / 8],
+                        6,
+                        i % 2 ? 50 : 10,
+                        i / 2 % 2 ? 5 : 0,
+                        TERN_REDUCTION_NONE,
+                        i / 4 % 2 ? 0.1 : 0,
+                        i / 2 % 2,
+                        false,
+                        1 };
         kernel_each_isa(check_far_logits, &c);
     }
 }

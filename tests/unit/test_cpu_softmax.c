@@ -87,6 +87,8 @@ static void test_rows_of_every_length_match_double_loops(void **state)
     (void)state;
     for (int64_t n = 1; n <= 70; n++)
         check_all_ways(3, n, 1);
+    for (int64_t n = 124; n <= 140; n += 2)
+        check_all_ways(3, n, 1);
     check_all_ways(2, 2047, 1);
     check_all_ways(2, 2049, 1);
     check_all_ways(2, 5003, 1);
@@ -149,7 +151,7 @@ static void test_inner_dimensions_of_every_width_match(void **state)
 
 /* ---- special values -------------------------------------------------------------------------- */
 
-enum { WIDE = 4100 }; /* several blocks */
+enum { ROW = 200, WIDE = 4100 }; /* one block, several */
 
 typedef struct special {
     int64_t n;
@@ -197,9 +199,55 @@ static void test_infinities_and_nan_come_out_as_in_pytorch(void **state)
         { 40, 0, INFINITY, NAN, NAN, true },
         { 40, -1e30, 1e30, 0, 1, false },
         { 40, 1e30, 1e30, 1.0 / 40, 1.0 / 40, false },
+        { ROW, -INFINITY, 2, -INFINITY, 0, true },
+        { ROW, -INFINITY, -INFINITY, NAN, NAN, true },
+        { ROW, 0, NAN, NAN, NAN, true },
+        { ROW, 0, INFINITY, NAN, NAN, true },
+        { ROW, -1e30, 1e30, -2e30, 0, true },
+        { ROW, 1e30, 1e30, -log(ROW), -log(ROW), true },
+        { ROW, 65535, 65535, -log(ROW), -log(ROW), true },
+        { ROW, -65537, -65539, -log(ROW - 1 + exp(-2)), -2 - log(ROW - 1 + exp(-2)), true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         kernel_each_isa(check_special, &cases[i]);
+}
+
+/* Beside what is far below them all, one is certain, two or four are as likely: exactly. */
+static void check_certain(void *context)
+{
+    const int64_t n = *(const int64_t *)context;
+    static const double levels[] = { 0, 0.3, -7.77, 63.1, 1234.567, -70000.5 };
+    const tern_attr_dim attr = { .dim = 0 };
+    for (int i = 0; i < 6 * 3 * 2; i++) {
+        const double level = levels[i % 6];
+        const int64_t alike = 1 << i / 6 % 3;
+        const bool logarithm = i / 18 == 1;
+        karray x = karray_filled(TERN_F32, 1, &n, level - 20000);
+        karray y = karray_filled(TERN_F32, 1, &n, 7);
+        for (int64_t k = 0; k < alike; k++)
+            karray_set(&x, n - 1 - k, level);
+        const kernel_run run = { .kernel = logarithm ? cpu_log_softmax : cpu_softmax,
+                                 .attr = &attr,
+                                 .in = { &x },
+                                 .n_in = 1,
+                                 .out = { &y },
+                                 .n_out = 1 };
+        assert_int_equal(kernel_call(&run), TERN_OK);
+        const double want = logarithm ? -log((double)alike) : 1 / (double)alike;
+        for (int64_t k = 0; k < alike; k++)
+            kernel_expect("certain", k, karray_at(&y, n - 1 - k), (double)(float)want,
+                          alike > 1 && logarithm ? 1.2e-7 : 0);
+        karray_free(&x);
+        karray_free(&y);
+    }
+}
+
+static void test_what_is_certain_is_exactly_so(void **state)
+{
+    (void)state;
+    int64_t lengths[] = { 5, 20, 33, 100, ROW, 1024, WIDE };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        kernel_each_isa(check_certain, &lengths[i]);
 }
 
 /* Terms from 1 down to less than any number, which are 0; those that would be denormal may be, none is more. */
@@ -298,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_results_that_are_written_past_the_caches_match),
         cmocka_unit_test(test_inner_dimensions_of_every_width_match),
         cmocka_unit_test(test_infinities_and_nan_come_out_as_in_pytorch),
+        cmocka_unit_test(test_what_is_certain_is_exactly_so),
         cmocka_unit_test(test_small_terms_are_right_or_0),
         cmocka_unit_test(test_empty_and_0_dim),
         cmocka_unit_test(test_two_threads_give_the_same_bits),
