@@ -140,7 +140,8 @@ static void plan_units(reduce_plan *p)
 {
     const bool rows = p->reduced.stride[0][0] == p->size && p->reduced.shape[0] > 1;
     p->columns = !rows && p->kept.stride[0][0] == p->size && p->kept.shape[0] > 1;
-    p->plain_rows = rows && p->reduced.ndim == 1 && !p->widen;
+    p->whole_rows = rows && p->reduced.ndim == 1;
+    p->plain_rows = p->whole_rows && !p->widen;
     p->first_size = reduce_is_extreme(p) ? p->type_size : 8;
     /* as many rows as make a unit worth claiming; threads share what is left of kept dim 0 */
     const int64_t fitting = CHUNK / 16 / (p->reduced_count + 1) + 1;
@@ -193,7 +194,7 @@ static bool run_small(const tern_call *call, bool mean)
     const bool f32 = in->dtype == TERN_F32;
     double sum = 0;
     CPU_ISA_PICK(cpu_reductions)
-    [f32 ? CPU_REDUCE_F32 : CPU_REDUCE_F64].sum(&sum, in->data, in->numel);
+    [f32 ? CPU_REDUCE_F32 : CPU_REDUCE_F64].sum(&sum, in->data, in->numel, 1, 0);
     if (mean)
         sum /= (double)in->numel;
     if (f32)

@@ -6,8 +6,8 @@
 
 /* The greatest, or the least. NaN is beyond everything. */
 typedef struct cpu_extreme_loops {
-    /* *best (T) = the extreme of *best and the elements */
-    void (*best)(void *best, const void *x, int64_t n);
+    /* best[r] (T) = the extreme of best[r] and the elements of row r */
+    void (*best)(void *best, const void *x, int64_t n, int64_t rows, int64_t stride);
     void (*best_rows)(void *best, const void *x, int64_t columns, int64_t rows, int64_t stride);
     /* *best of each column, and in `places` first + its row; the first of equals stays */
     void (*place_rows)(void *best, int64_t *places, const void *x, int64_t columns, int64_t rows,
@@ -24,17 +24,17 @@ typedef struct cpu_spread {
 } cpu_spread;
 
 /* Loops for T = float, double or int64_t; accumulators are double, double, int64_t (which wraps).
- * Rows: n elements without gaps. Columns: `rows` rows of `columns` elements without gaps, `stride`
- * bytes apart; accumulators are arrays of `columns`. */
+ * Rows: n elements without gaps, each with an accumulator of its own; `rows` of them, `stride` bytes apart. Columns:
+ * `rows` rows of `columns` elements without gaps, `stride` bytes apart; accumulators are arrays of `columns`. */
 typedef struct cpu_reduce_loops {
-    /* *sum += the elements */
-    void (*sum)(void *sum, const void *x, int64_t n);
+    /* sums[r] += the elements of row r */
+    void (*sum)(void *sums, const void *x, int64_t n, int64_t rows, int64_t stride);
     /* adds up x - about and its squares; not for integers. `about` is a number of T. */
     void (*spread)(cpu_spread *sum, const void *x, int64_t n, double about);
-    /* *sum += the elements' squares; not for integers */
-    void (*squares)(double *sum, const void *x, int64_t n);
-    /* *product *= the elements */
-    void (*prod)(void *product, const void *x, int64_t n);
+    /* sums[r] += the squares of the elements of row r; not for integers */
+    void (*squares)(double *sums, const void *x, int64_t n, int64_t rows, int64_t stride);
+    /* products[r] *= the elements of row r */
+    void (*prod)(void *products, const void *x, int64_t n, int64_t rows, int64_t stride);
     /* place of the first element that equals *value (T; NaN equals NaN), or n */
     int64_t (*find)(const void *value, const void *x, int64_t n);
     void (*sum_rows)(void *sums, const void *x, int64_t columns, int64_t rows, int64_t stride);

@@ -37,8 +37,9 @@ typedef struct reduce_plan {
     cpu_walk reduced;     /* 0: input */
     int64_t kept_count, reduced_count;
     bool columns;
-    bool plain_rows;    /* each output's elements lie without gaps, in the loops' type */
-    int64_t first_size; /* bytes per output of cells.first */
+    bool whole_rows;                       /* each output's elements lie without gaps */
+    bool plain_rows;                       /* in the loops' type, too */
+    int64_t first_size;                    /* bytes per output of cells.first */
     int64_t block, blocks_per_row, blocks; /* outputs per block; blocks along kept dim 0; in all */
     int64_t chunk, chunks;                 /* reduced elements per chunk; chunks */
     char *cells;                           /* scratch: chunks > 1 */

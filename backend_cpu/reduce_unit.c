@@ -27,7 +27,7 @@ static void sum_piece(const reduce_plan *p, const piece *x, int64_t columns, red
     if (p->columns)
         p->loops->sum_rows(c.first, x->x, columns, x->n, x->stride);
     else
-        p->loops->sum(c.first, x->x, x->n);
+        p->loops->sum(c.first, x->x, x->n, 1, 0);
 }
 
 static void spread_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
@@ -51,7 +51,7 @@ static void prod_piece(const reduce_plan *p, const piece *x, int64_t columns, re
     if (p->columns)
         p->loops->prod_rows(c.first, x->x, columns, x->n, x->stride);
     else
-        p->loops->prod(c.first, x->x, x->n);
+        p->loops->prod(c.first, x->x, x->n, 1, 0);
 }
 
 static void squares_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
@@ -63,7 +63,7 @@ static void squares_piece(const reduce_plan *p, const piece *x, int64_t columns,
     if (p->columns)
         p->loops->spread_rows(sums, NULL, x->x, columns, x->n, x->stride, zeros);
     else
-        p->loops->squares(sums, x->x, x->n);
+        p->loops->squares(sums, x->x, x->n, 1, 0);
 }
 
 /* One value of T. */
@@ -82,7 +82,7 @@ static void extreme_piece(const reduce_plan *p, const piece *x, int64_t columns,
     if (p->columns)
         p->extreme->best_rows(c.first, x->x, columns, x->n, x->stride);
     else
-        p->extreme->best(c.first, x->x, x->n);
+        p->extreme->best(c.first, x->x, x->n, 1, 0);
 }
 
 static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, reduce_cells c,
@@ -100,7 +100,7 @@ static void place_piece(const reduce_plan *p, const piece *x, int64_t columns, r
     }
     reduce_number most;
     copy_value(p, &most, c.first);
-    p->extreme->best(&most, x->x, x->n);
+    p->extreme->best(&most, x->x, x->n, 1, 0);
     if (x->at > 0 && p->loops->find(&most, c.first, 1) == 0)
         return; /* the one before is as great, and earlier */
     copy_value(p, c.first, &most);
@@ -222,6 +222,50 @@ static inline reduce_cells cells_from(const reduce_plan *p, reduce_cells c, int6
     return (reduce_cells){ c.first + i * p->first_size, c.second + i };
 }
 
+/* All of rows of n elements, `stride` bytes apart, in the loops' type. */
+static void run_lines(const reduce_plan *p, const char *x, int64_t n, int64_t rows, int64_t stride,
+                      reduce_cells c)
+{
+    if (!reduce_is_extreme(p)) {
+        if (p->kind == KIND_SQUARES)
+            p->loops->squares((double *)(void *)c.first, x, n, rows, stride);
+        else
+            (p->kind == KIND_PROD ? p->loops->prod : p->loops->sum)(c.first, x, n, rows, stride);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        copy_value(p, c.first + i * p->type_size, x + i * stride);
+    p->extreme->best(c.first, x, n, rows, stride);
+    for (int64_t i = 0; i < rows && p->kind == KIND_PLACE; i++)
+        c.second[i].i64 = p->loops->find(c.first + i * p->type_size, x + i * stride, n);
+}
+
+/* Outputs whose elements lie in rows are taken by the loops all at once, short rows without gaps that have to be
+ * widened some at a time; else false. */
+static bool run_rows(const reduce_plan *p, int64_t offset, int64_t rows, reduce_cells c)
+{
+    const int64_t n = p->reduced_count, stride = p->kept.stride[0][0];
+    const char *x = p->reduced.data[0] + offset;
+    if (n == 0 || p->chunks > 1 || !p->whole_rows)
+        return false;
+    if (!p->widen) {
+        run_lines(p, x, n, rows, stride, c);
+        return true;
+    }
+    if (n > CPU_BLOCK || stride != n * p->size)
+        return false;
+    _Alignas(64) char wide[CPU_BLOCK * 8];
+    for (int64_t done = 0; done < rows;) {
+        const int64_t fit = CPU_BLOCK / n, left = rows - done, count = fit < left ? fit : left;
+        p->widen(wide, x + done * stride, count * n);
+        if (p->map)
+            p->map(wide, count * n, p->power);
+        run_lines(p, wide, n, count, n * p->type_size, cells_from(p, c, done));
+        done += count;
+    }
+    return true;
+}
+
 void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int64_t chunk,
                      reduce_cells c)
 {
@@ -236,7 +280,8 @@ void cpu_reduce_unit(const reduce_plan *p, int64_t offset, int64_t columns, int6
      * leave it waiting for the last additions of each. */
     const int64_t rows = p->columns ? 1 : columns, together = p->columns ? columns : 1;
     const int64_t row = p->kept.stride[0][0];
-    for (int64_t i = 0; i < rows; i++)
+    const bool done = rows > 1 && run_rows(p, offset, rows, c);
+    for (int64_t i = 0; i < rows && !done; i++)
         run_together(p, offset + i * row, together, begin, end, cells_from(p, c, i));
     for (int64_t i = 0; p->kind == KIND_VAR && i < rows; i++)
         run_spread(p, offset + i * row, together, begin, end, cells_from(p, c, i));

@@ -4,10 +4,9 @@
 
 #if !OWN_VECTORS
 /* Lanes ignore NaN, for which one instruction is enough; whether there was one is kept beside. */
-static void BEST(best)(void *best, const void *data, int64_t n)
+static T BEST(row_best)(T before, const T *x, int64_t n)
 {
     enum { L = NAME(LANES) };
-    const T *x = data, before = *(const T *)best;
     T lanes[NAME(UNROLLED)], most;
     ODD odd[L] = { 0 }, any = 0;
     int64_t i = 0;
@@ -35,9 +34,17 @@ static void BEST(best)(void *best, const void *data, int64_t n)
         most = BEYOND(x[i], most) ? x[i] : most;
         any |= !SAME(x[i], x[i]);
     }
-    *(T *)best = any ? NOT_A_NUMBER : most;
+    return any ? NOT_A_NUMBER : most;
 }
 #endif
+
+static void BEST(best)(void *best, const void *data, int64_t n, int64_t rows, int64_t stride)
+{
+    T *most = best;
+    const char *row = data;
+    for (; rows > 0; rows--, row += stride, most++)
+        *most = BEST(row_best)(*most, (const T *)row, n);
+}
 
 static void BEST(best_rows)(void *best, const void *data, int64_t columns, int64_t rows,
                             int64_t stride)

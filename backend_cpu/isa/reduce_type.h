@@ -1,49 +1,19 @@
 /* The loops of cpu_reduce_loops for one type; included once per type, no include guard. The
- * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, and
- * OWN_VECTORS as 1 where it has NAME(sum), NAME(spread_block), NAME(squares_block), NAME(prod), NAME(best_greatest) and
- * NAME(best_least) of its own.
+ * includer defines T, ACC, ODD (a signed integer as long as T), NAME(x), LESS(a, b), NOT_A_NUMBER, NAME(row_sum), and
+ * OWN_VECTORS as 1 where it has NAME(spread_block), NAME(squares_block), NAME(row_prod), NAME(row_best_greatest) and
+ * NAME(row_best_least) of its own.
  *
  * Sixteen accumulators side by side, which a compiler keeps in vectors. Sums add four elements in T
  * before they go to an accumulator: for f32 two roundings at most, everything above is f64. */
 enum { NAME(LANES) = 16, NAME(UNROLLED) = 4 * NAME(LANES) };
 
-static ACC NAME(fold)(ACC *lanes)
+static void NAME(sum)(void *sums, const void *data, int64_t n, int64_t rows, int64_t stride)
 {
-    for (int step = NAME(LANES) / 2; step > 0; step /= 2) {
-        for (int j = 0; j < step; j++)
-            lanes[j] += lanes[j + step];
-    }
-    return lanes[0];
+    ACC *sum = sums;
+    const char *row = data;
+    for (; rows > 0; rows--, row += stride)
+        *sum++ += NAME(row_sum)((const T *)row, n);
 }
-
-#if !OWN_VECTORS
-static void NAME(sum)(void *sum, const void *data, int64_t n)
-{
-    enum { L = NAME(LANES) };
-    const T *x = data;
-    if (n < L) {
-        ACC few = 0;
-        for (int64_t k = 0; k < n; k++)
-            few += (ACC)x[k];
-        *(ACC *)sum += few;
-        return;
-    }
-    ACC lanes[L] = { 0 };
-    int64_t i = 0;
-    for (; i + NAME(UNROLLED) <= n; i += NAME(UNROLLED), x += NAME(UNROLLED)) {
-        /* backwards: compilers load the last operand first, and prefetchers look forwards */
-        for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)((x[j + 3 * L] + x[j + 2 * L]) + (x[j + L] + x[j]));
-    }
-    for (; i + L <= n; i += L, x += L) {
-        for (int j = 0; j < L; j++)
-            lanes[j] += (ACC)x[j];
-    }
-    for (int j = 0; j < n - i; j++)
-        lanes[j] += (ACC)x[j];
-    *(ACC *)sum += NAME(fold)(lanes);
-}
-#endif
 
 static int64_t NAME(find)(const void *value, const void *data, int64_t n)
 {
@@ -83,11 +53,10 @@ static void NAME(sum_rows)(void *sums, const void *data, int64_t columns, int64_
 }
 
 #if !OWN_VECTORS
-static void NAME(prod)(void *product, const void *data, int64_t n)
+static ACC NAME(row_prod)(const T *x, int64_t n)
 {
     enum { L = 2 * NAME(LANES) };
-    const T *x = data;
-    ACC lanes[L], all = *(ACC *)product;
+    ACC lanes[L];
     int64_t i = 0;
     for (int j = 0; j < L; j++)
         lanes[j] = 1;
@@ -101,9 +70,17 @@ static void NAME(prod)(void *product, const void *data, int64_t n)
         for (int j = 0; j < step; j++)
             lanes[j] *= lanes[j + step];
     }
-    *(ACC *)product = all * lanes[0];
+    return lanes[0];
 }
 #endif
+
+static void NAME(prod)(void *products, const void *data, int64_t n, int64_t rows, int64_t stride)
+{
+    ACC *product = products;
+    const char *row = data;
+    for (; rows > 0; rows--, row += stride)
+        *product++ *= NAME(row_prod)((const T *)row, n);
+}
 
 static void NAME(prod_rows)(void *products, const void *data, int64_t columns, int64_t rows,
                             int64_t stride)
@@ -119,6 +96,15 @@ static void NAME(prod_rows)(void *products, const void *data, int64_t columns, i
 }
 
 #if SPREAD
+static ACC NAME(fold)(ACC *lanes)
+{
+    for (int step = NAME(LANES) / 2; step > 0; step /= 2) {
+        for (int j = 0; j < step; j++)
+            lanes[j] += lanes[j + step];
+    }
+    return lanes[0];
+}
+
 enum { NAME(SPREAD_BLOCK) = 4096 }; /* fit in the first-level cache */
 
 #if !OWN_VECTORS
@@ -204,16 +190,24 @@ static void NAME(spread)(cpu_spread *sum, const void *data, int64_t n, double ab
     }
 }
 
-static void NAME(squares)(double *sum, const void *data, int64_t n)
+static double NAME(row_squares)(const T *x, int64_t n)
 {
-    const T *x = data;
+    double sum = 0;
     for (int64_t i = 0; i < n; i += NAME(SPREAD_BLOCK)) {
         const int64_t m = n - i < NAME(SPREAD_BLOCK) ? n - i : NAME(SPREAD_BLOCK);
         cpu_spread part = { NAME(squares_block)(x + i, m), 0 };
         if (NAME(leaves_range)(part.squares, m))
             NAME(spread_wide)(&part, x + i, m, 0);
-        *sum += part.squares;
+        sum += part.squares;
     }
+    return sum;
+}
+
+static void NAME(squares)(double *sums, const void *data, int64_t n, int64_t rows, int64_t stride)
+{
+    const char *row = data;
+    for (; rows > 0; rows--, row += stride)
+        *sums++ += NAME(row_squares)((const T *)row, n);
 }
 
 TILE_INLINE void NAME(spread_at)(double *squares, double *away, int64_t j, double a, double b)

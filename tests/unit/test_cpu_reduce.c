@@ -197,6 +197,29 @@ static void test_sizes_around_vectors(void **state)
     }
 }
 
+/* Rows are taken many at a time, those of half types and small integers as many as fit in a buffer of 512. */
+static void test_many_rows(void **state)
+{
+    (void)state;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_BF16,
+                                           TERN_I64, TERN_U8,  TERN_BOOL };
+    static const int64_t shapes[][2] = { { 700, 2 },  { 600, 9 },  { 257, 16 }, { 130, 31 },
+                                         { 37, 100 }, { 21, 171 }, { 7, 300 },  { 5, 512 },
+                                         { 3, 513 },  { 3, 700 } };
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int dtype = 0; dtype < 6; dtype++)
+            for (size_t i = 0;
+                 i < sizeof shapes / sizeof *shapes && accepts(kind, (int)dtypes[dtype]); i++) {
+                setting s = { .kind = kind, .dims = 2, .correction = 1, .tolerance = 1e-6 };
+                const bool whole = !tern_dtype_is_float(dtypes[dtype]);
+                const double high = dtypes[dtype] == TERN_BOOL ? 2 : whole ? 9 : 1;
+                s.x = karray_random(dtypes[dtype], 2, shapes[i], whole ? 0 : -1, high, 7);
+                prepare(&s, false);
+                kernel_each_isa(check_setting, &s);
+                free_setting(&s);
+            }
+}
+
 static void test_expanded_inputs(void **state)
 {
     (void)state;
@@ -224,11 +247,12 @@ static void check_large(int kind, int ndim, const int64_t *shape, uint32_t dims)
             karray_set(&s.x, i, 0.5);
     prepare(&s, false);
     check_setting(&s);
-    float *before = malloc((size_t)s.groups * sizeof *before);
-    memcpy(before, s.out[0].view.data, (size_t)s.groups * sizeof *before);
+    const size_t bytes = (size_t)(s.groups * tern_dtype_size((tern_dtype_t)s.out[0].view.dtype));
+    char *before = malloc(bytes);
+    memcpy(before, s.out[0].view.data, bytes);
     s.threads = 1;
     run_setting(&s);
-    assert_memory_equal(before, s.out[0].view.data, (size_t)s.groups * sizeof *before);
+    assert_memory_equal(before, s.out[0].view.data, bytes);
     free(before);
     free_setting(&s);
 }
@@ -237,7 +261,7 @@ static void test_large_reductions_in_chunks_repeat_with_any_threads(void **state
 {
     (void)state;
     const int64_t line = 10000019, tall[2] = { 30011, 70 }, wide[2] = { 3, 700001 };
-    for (int kind = 0; kind < ARGMAX; kind++) {
+    for (int kind = 0; kind < KINDS; kind++) {
         check_large(kind, 1, &line, 1);
         check_large(kind, 2, tall, 1);
         check_large(kind, 2, wide, 2);
@@ -510,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_dims_dtypes_and_layouts),
         cmocka_unit_test(test_sizes_around_vectors),
+        cmocka_unit_test(test_many_rows),
         cmocka_unit_test(test_expanded_inputs),
         cmocka_unit_test(test_large_reductions_in_chunks_repeat_with_any_threads),
         cmocka_unit_test(test_equal_elements_add_up_without_drift),
