@@ -15,7 +15,8 @@
 
 enum {
     DIRECT_BYTES = 1 << 14, /* up to here setting up anything costs more than the copy */
-    SHORT_ROW = 8,
+    SHORT_ROW = 4,          /* elements */
+    SHORT_SET = 8,          /* of one that is repeated */
     TILE = 64, /* elements along both sides; a tile of f64 and its target fill 64 KiB */
     PIECE = 4096
 };
@@ -32,8 +33,12 @@ typedef struct job {
 
 /* ---- ranges without gaps --------------------------------------------------------------------- */
 
-static void copy_row(const job *j, char *out, const char *in, int64_t n)
+static inline void copy_row(const job *j, char *out, const char *in, int64_t n)
 {
+    if (j->same && !j->stream) {
+        memcpy(out, in, (size_t)(n * j->out_size));
+        return;
+    }
     if (!j->stream) {
         j->convert(out, in, n);
         return;
@@ -74,7 +79,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
         } else {
             copy_row(j, cursor.data[0], cursor.data[1], n);
         }
-        cpu_cursor_advance(&cursor, n);
+        cpu_cursor_next_row(&cursor);
         begin += n;
     }
     if (j->stream)
@@ -195,7 +200,7 @@ void cpu_copy_views(const tern_view *out, const tern_view *in, const tern_call *
     cpu_walk_init(&j.walk, 2, views);
     const int64_t in_stride = j.walk.stride[1][0];
     if (j.walk.stride[0][0] == j.out_size && (in_stride == j.in_size || in_stride == 0) &&
-        j.walk.shape[0] >= SHORT_ROW)
+        j.walk.shape[0] >= (in_stride == 0 ? SHORT_SET : SHORT_ROW))
         cpu_parallel(threads, n, PIECE, copy_rows, &j);
     else if (find_crosswise(&j))
         cpu_parallel(threads, count_tiles(&j), 1, copy_tiles, &j);

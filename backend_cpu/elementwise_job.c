@@ -5,7 +5,9 @@
 #include "backend_cpu/convert.h"
 
 enum {
-    SHORT_ROW = 16, /* rows of at least this many elements are passed on as they lie */
+    SHORT_ROW = 4,         /* rows of at least this many elements are passed on as they lie; */
+    SHORT_BLOCK_ROW = 256, /* to loops that want whole vectors, and of half types */
+    PLAIN_FLOPS = 4,       /* loops of more want whole vectors */
     STREAM_BLOCK =
         256 /* short turns of reading and writing keep prefetchers in step: 512 costs a tenth */
 };
@@ -49,10 +51,16 @@ static void run_block(const cpu_job *j, char *out, char *const *in, int64_t n, i
         CPU_ISA_PICK(cpu_stream_copy)(out, result, n * j->size[0]);
 }
 
+/* The loop takes operands as they lie, of any number of elements. */
+static inline bool passes_on(const cpu_job *j, int scalars)
+{
+    return !j->half && !j->stream && (scalars & j->expand) == 0;
+}
+
 /* Any number of elements that lie without gaps. */
 static void run_row(const cpu_job *j, char *out, char *const *in, int64_t n, int scalars)
 {
-    if (!j->half && !j->stream && (scalars & j->expand) == 0) {
+    if (passes_on(j, scalars)) {
         j->loop(out, in[0], in[1], in[2], n, scalars, j->numbers);
         return;
     }
@@ -87,13 +95,18 @@ static void run_linear(void *context, int64_t begin, int64_t end)
 static void run_rows(void *context, int64_t begin, int64_t end)
 {
     const cpu_job *j = context;
+    const bool direct = passes_on(j, j->scalars);
     cpu_cursor cursor;
     cpu_cursor_init(&cursor, &j->walk, begin);
     while (begin < end) {
         const int64_t left = j->walk.shape[0] - cursor.at[0];
         const int64_t n = left < end - begin ? left : end - begin;
-        run_row(j, cursor.data[0], cursor.data + 1, n, j->scalars);
-        cpu_cursor_advance(&cursor, n);
+        if (direct)
+            j->loop(cursor.data[0], cursor.data[1], cursor.data[2], cursor.data[3], n, j->scalars,
+                    j->numbers);
+        else
+            run_row(j, cursor.data[0], cursor.data + 1, n, j->scalars);
+        cpu_cursor_next_row(&cursor);
         begin += n;
     }
     if (j->stream)
@@ -138,11 +151,12 @@ static bool is_linear(cpu_job *j, const tern_view *const *views)
 }
 
 /* Rows along dim 0 can be passed on as they lie: sets job.scalars. */
-static bool has_plain_rows(cpu_job *j)
+static bool has_plain_rows(cpu_job *j, int64_t flops)
 {
     const cpu_walk *walk = &j->walk;
+    const int64_t least = j->half || flops > PLAIN_FLOPS ? SHORT_BLOCK_ROW : SHORT_ROW;
     j->scalars = 0;
-    if (walk->stride[0][0] != j->size[0] || walk->shape[0] < SHORT_ROW)
+    if (walk->stride[0][0] != j->size[0] || walk->shape[0] < least)
         return false;
     for (int k = 0; k < j->inputs; k++) {
         if (walk->stride[k + 1][0] == 0)
@@ -217,7 +231,7 @@ tern_status_t cpu_job_run(const tern_call *call, cpu_job *j, int64_t flops)
         return TERN_OK;
     }
     cpu_walk_init(&j->walk, j->inputs + 1, views);
-    if (has_plain_rows(j)) {
+    if (has_plain_rows(j, flops)) {
         cpu_parallel(threads, n, CPU_BLOCK, run_rows, j);
         return TERN_OK;
     }

@@ -72,7 +72,9 @@ static void next_row(place *p, const cpu_walk *walk, int operand, int64_t n)
 static void move_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride,
                           int64_t size, int64_t n)
 {
-    if (size == 4) {
+    if (to_stride == size && from_stride == size) {
+        memcpy(to, from, (size_t)(n * size));
+    } else if (size == 4) {
         MOVE(uint32_t, to, to_stride, from, from_stride)
     } else if (size == 8) {
         MOVE(uint64_t, to, to_stride, from, from_stride)
@@ -83,10 +85,21 @@ static void move_elements(char *to, int64_t to_stride, const char *from, int64_t
     }
 }
 
+/* Do the next n elements lie without gaps, in one row or in whole rows behind each other? */
 static bool lies_plain(const cpu_cursor *cursor, int operand, int64_t size, int64_t n)
 {
     const cpu_walk *walk = cursor->walk;
-    return walk->stride[operand][0] == size && cursor->at[0] + n <= walk->shape[0];
+    const int64_t *stride = walk->stride[operand];
+    int64_t extent = walk->shape[0], at = cursor->at[0];
+    if (stride[0] != size)
+        return false;
+    for (int d = 1; extent - at < n; d++) {
+        if (d == walk->ndim || stride[d] != extent * size)
+            return false;
+        at += cursor->at[d] * extent;
+        extent *= walk->shape[d];
+    }
+    return true;
 }
 
 char *cpu_pack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, char *buffer)

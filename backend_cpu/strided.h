@@ -15,6 +15,23 @@ typedef struct cpu_cursor {
 void cpu_cursor_init(cpu_cursor *cursor, const cpu_walk *walk, int64_t index);
 /* n elements further; past the end is allowed once. */
 void cpu_cursor_advance(cpu_cursor *cursor, int64_t n);
+/* To the start of the next row (dim 0), without a division; after the last comes the first. */
+static inline void cpu_cursor_next_row(cpu_cursor *cursor)
+{
+    const cpu_walk *walk = cursor->walk;
+    for (int k = 0; k < walk->operands && cursor->at[0] != 0; k++)
+        cursor->data[k] -= cursor->at[0] * walk->stride[k][0];
+    cursor->at[0] = 0;
+    for (int d = 1; d < walk->ndim; d++) {
+        for (int k = 0; k < walk->operands; k++)
+            cursor->data[k] += walk->stride[k][d];
+        if (++cursor->at[d] < walk->shape[d])
+            return;
+        for (int k = 0; k < walk->operands; k++)
+            cursor->data[k] -= walk->shape[d] * walk->stride[k][d];
+        cursor->at[d] = 0;
+    }
+}
 
 /* The next n elements of an operand, without gaps: in `buffer`, or where they lie. */
 char *cpu_pack(const cpu_cursor *cursor, int operand, int64_t size, int64_t n, char *buffer);
