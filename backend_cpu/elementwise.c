@@ -162,12 +162,17 @@ static inline cpu_loop direct_loop(int dtype, cpu_element element)
     return loops[__atomic_load_n(&cpu_isa_chosen, __ATOMIC_RELAXED)][dtype][element];
 }
 
+static tern_status_t set_sign(const tern_call *call, cpu_element element);
+
 static __attribute__((noinline)) tern_status_t unary_range(const tern_call *call, cpu_loop loop,
                                                            cpu_element element, int64_t flops)
 {
     const tern_view *out = call->out[0], *a = call->in[0];
     const int64_t n = out->numel;
     element_numbers room;
+    if (!loop && (a->dtype == TERN_F16 || a->dtype == TERN_BF16) &&
+        (element == CPU_ELEMENT_neg || element == CPU_ELEMENT_abs))
+        return set_sign(call, element);
     if (!loop || (uint64_t)n > DIRECT || a->numel != n ||
         (out->flags & a->flags & TERN_VIEW_CONTIGUOUS) == 0 ||
         half_overlap(out->data, a->data, n, cpu_dtype_size(a->dtype)))
@@ -214,6 +219,25 @@ static inline tern_status_t binary(const tern_call *call, cpu_element element, i
     return TERN_OK;
 }
 
+/* neg and abs of a half type, on its bits. */
+static tern_status_t set_sign(const tern_call *call, cpu_element element)
+{
+    const bool flips = element == CPU_ELEMENT_neg;
+    int16_t bits = flips ? INT16_MIN : INT16_MAX;
+    const tern_view mask = { .data = &bits,
+                             .numel = 1,
+                             .dtype = TERN_I16,
+                             .flags = TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE };
+    tern_view a = *call->in[0], out = *call->out[0];
+    a.dtype = out.dtype = TERN_I16;
+    const tern_view *const in[2] = { &a, &mask }, *const to[1] = { &out };
+    tern_call whole = *call;
+    whole.in = in;
+    whole.n_in = 2;
+    whole.out = to;
+    return binary(&whole, flips ? CPU_ELEMENT_bitwise_xor : CPU_ELEMENT_bitwise_and, 0, 1);
+}
+
 /* ---- whole divisors -------------------------------------------------------------------------- */
 
 static tern_status_t divide(const tern_call *call, cpu_element element)
@@ -250,6 +274,36 @@ static inline tern_status_t chances(const tern_call *call, cpu_element element)
                                           : watch_chances(call, element);
 }
 
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+/* With one exponent for all: 1, 2, 3 and -1 take no more than products or a quotient, with the same special cases. */
+static tern_status_t power(const tern_call *call, cpu_element element)
+{
+    const tern_view *a = call->in[0], *b = call->in[1], *out = call->out[0];
+    if (b->numel != 1 || a->numel != out->numel || a->dtype != out->dtype)
+        return binary(call, element, 3, CURVE_FLOPS);
+    const double n = cpu_load_f64(b->data, b->dtype);
+    const tern_view *twice[2] = { a, a };
+    tern_call simple = *call;
+    simple.in = twice;
+    simple.n_in = 1;
+    if (n == 1)
+        return cpu_copy(&simple);
+    if (n == 2)
+        return unary(&simple, CPU_ELEMENT_square, 1);
+    if (n == -1 && tern_dtype_is_float((tern_dtype_t)a->dtype))
+        return unary(&simple, CPU_ELEMENT_reciprocal, 1);
+    /* a half type would be rounded in between */
+    if (n != 3 || (a->dtype != TERN_F32 && a->dtype != TERN_F64) || cpu_spans_overlap(a, out))
+        return binary(call, element, 3, CURVE_FLOPS);
+    simple.n_in = 2;
+    const tern_status_t status = binary(&simple, CPU_ELEMENT_mul, 0, 1);
+    if (status != TERN_OK)
+        return status;
+    twice[0] = out;
+    return binary(&simple, CPU_ELEMENT_mul, 0, 1);
+}
+
 /* ---- one per line ---------------------------------------------------------------------------- */
 
 #define PLAIN1(call, element) unary(call, element, 1)
@@ -262,6 +316,7 @@ static inline tern_status_t chances(const tern_call *call, cpu_element element)
 #define CURVE3(call, element) run_general(call, element, 3, 7, CURVE_FLOPS)
 #define DIVIDE2(call, element) divide(call, element)
 #define CHANCE2(call, element) chances(call, element)
+#define POWER2(call, element) power(call, element)
 #define ELEMENT(name, shape, ...)                   \
     tern_status_t cpu_##name(const tern_call *call) \
     {                                               \

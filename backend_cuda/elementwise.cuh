@@ -228,6 +228,7 @@ struct bool_type {
 #define ARITY_PLAIN2 2
 #define ARITY_CURVE2 2
 #define ARITY_CHANCE2 2
+#define ARITY_POWER2 2
 #define ARITY_COMPARE 2
 #define ARITY_DIVIDE2 2
 #define ARITY_CURVE3 3
@@ -237,6 +238,7 @@ struct bool_type {
 #define RESULT_PLAIN2(G) typename G::S
 #define RESULT_CURVE2(G) typename G::S
 #define RESULT_CHANCE2(G) typename G::S
+#define RESULT_POWER2(G) typename G::S
 #define RESULT_DIVIDE2(G) typename G::S
 #define RESULT_CURVE3(G) typename G::S
 #define RESULT_TEST(G) bool8
@@ -247,6 +249,7 @@ struct bool_type {
 #define STORE_PLAIN2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE2(G, x) G::store((typename G::T)(x))
 #define STORE_CHANCE2(G, x) G::store((typename G::T)(x))
+#define STORE_POWER2(G, x) G::store((typename G::T)(x))
 #define STORE_DIVIDE2(G, x) G::store((typename G::T)(x))
 #define STORE_CURVE3(G, x) G::store((typename G::T)(x))
 #define STORE_TEST(G, x) \

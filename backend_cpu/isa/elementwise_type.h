@@ -130,6 +130,7 @@ static inline __attribute__((unused)) const T *LOOP(copy_few)(T *to, const T *fr
 #define CURVE2(name, formula) CURVE(name, 2, const T b = y[i], formula)
 #define CURVE3(name, formula) CURVE(name, 3, const T b = y[i]; const T c = z[i], formula)
 #define CHANCE2 CURVE2
+#define POWER2 CURVE2
 #if STREAMS
 /* Below this quotient, its whole part in double precision times the divisor is exact. */
 #define FAR_QUOTIENT 268435456.0
@@ -348,4 +349,5 @@ const cpu_loop CPU_ISA_NAME(TYPE_PASTE(cpu_loops_, TYPE, ))[CPU_ELEMENT_COUNT] =
 #undef TYPE_PASTE_
 #undef TYPE_PASTE
 #undef CHANCE2
+#undef POWER2
 #undef LOOP

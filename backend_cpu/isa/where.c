@@ -12,16 +12,22 @@
         (void)numbers;                                                                       \
         if (scalars == 0) {                                                                  \
             CPU_INDEPENDENT                                                                  \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                o[i] = c[i] ? x[i] : y[i];                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                const T a = x[i], b = y[i];                                                  \
+                o[i] = c[i] ? a : b;                                                         \
+            }                                                                                \
         } else if (scalars == 2) {                                                           \
             CPU_INDEPENDENT                                                                  \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                o[i] = c[i] ? first : y[i];                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                const T b = y[i];                                                            \
+                o[i] = c[i] ? first : b;                                                     \
+            }                                                                                \
         } else if (scalars == 4) {                                                           \
             CPU_INDEPENDENT                                                                  \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                o[i] = c[i] ? x[i] : second;                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                const T a = x[i];                                                            \
+                o[i] = c[i] ? a : second;                                                    \
+            }                                                                                \
         } else {                                                                             \
             CPU_INDEPENDENT                                                                  \
             for (int64_t i = 0; i < n; i++)                                                  \

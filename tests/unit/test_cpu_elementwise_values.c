@@ -144,6 +144,98 @@ static void test_the_least_numbers_are_their_own(void **state)
     kernel_each_isa(check_least, NULL);
 }
 
+/* ---- one exponent for all -------------------------------------------------------------------- */
+
+/* In place, or with gaps between rows, or neither. */
+static void check_power(tern_dtype_t dtype, double exponent, int way)
+{
+    const int64_t dims[2] = { 7, 41 };
+    const bool whole = !tern_dtype_is_float(dtype);
+    karray x = whole ? karray_random(dtype, 2, dims, dtype == TERN_U8 ? 0 : -4, 5, 3)
+                     : karray_random(dtype, 2, dims, -4, 4, 3);
+    for (int64_t i = 0; i < SPECIALS && !whole; i++)
+        karray_set(&x, i * 3, specials[i]);
+    if (way == 2)
+        karray_relayout(&x, KARRAY_GAPS);
+    karray n = karray_filled(dtype, 0, NULL, exponent), y = karray_filled(dtype, 2, dims, 9);
+    karray *to = way == 1 ? &x : &y;
+    const kernel_run run = {
+        .kernel = cpu_pow, .in = { &x, &n }, .n_in = 2, .out = { to }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+    /* a half type's range, and what f32 cannot hold */
+    const double most = dtype == TERN_F16 ? 65519 : dtype == TERN_F64 ? DBL_MAX : (double)FLT_MAX;
+    for (int64_t i = 0; i < x.view.numel; i++) {
+        double want = pow(x.values[i], exponent);
+        want = !whole && fabs(want) > most ? copysign(INFINITY, want) : want;
+        kernel_expect("power", i, karray_at(to, i), want,
+                      whole ? 0 : kernel_tolerance(dtype, 3e-7));
+        if (want == 0)
+            assert_int_equal(signbit(karray_at(to, i)) != 0, signbit(want) != 0);
+    }
+    karray_free(&x);
+    karray_free(&n);
+    karray_free(&y);
+}
+
+static void check_powers(void *context)
+{
+    (void)context;
+    static const double exponents[] = { 0, 1, 2, 3, 4, -1, -2, 0.5 };
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16,
+                                           TERN_I64, TERN_I16, TERN_U8 };
+    for (int d = 0; d < 7; d++)
+        for (int e = 0; e < (d < 4 ? 8 : 4); e++)
+            for (int way = 0; way < 3; way++)
+                check_power(dtypes[d], exponents[e], way);
+}
+
+static void test_powers_by_one_number(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_powers, NULL);
+}
+
+/* ---- signs of half types --------------------------------------------------------------------- */
+
+/* Every number of two bytes but NaN keeps its bits, NaN stays NaN. */
+static void check_signs(void *context)
+{
+    (void)context;
+    const int64_t n = 65536;
+    const uint16_t most[] = { 0x7C00, 0x7F80 };
+    for (int d = 0; d < 2; d++)
+        for (int flips = 0; flips < 2; flips++) {
+            karray x = karray_filled(d ? TERN_BF16 : TERN_F16, 1, &n, 0);
+            uint16_t *bits = x.view.data;
+            for (int64_t i = 0; i < n; i++)
+                bits[i] = (uint16_t)i;
+            karray y = karray_filled(d ? TERN_BF16 : TERN_F16, 1, &n, 0);
+            const kernel_run run = { .kernel = flips ? cpu_neg : cpu_abs,
+                                     .in = { &x },
+                                     .n_in = 1,
+                                     .out = { &y },
+                                     .n_out = 1 };
+            assert_int_equal(kernel_call(&run), TERN_OK);
+            const uint16_t *got = y.view.data;
+            for (int64_t i = 0; i < n; i++) {
+                const uint16_t want = (uint16_t)(flips ? i ^ 0x8000 : i & 0x7FFF);
+                if ((i & 0x7FFF) > most[d])
+                    assert_true((got[i] & 0x7FFF) > most[d]);
+                else
+                    assert_int_equal(got[i], want);
+            }
+            karray_free(&x);
+            karray_free(&y);
+        }
+}
+
+static void test_signs_of_half_types(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_signs, NULL);
+}
+
 /* ---- integers and bool ----------------------------------------------------------------------- */
 
 typedef struct integer_case {
@@ -221,13 +313,19 @@ static void check_where(tern_dtype_t dtype, int variant)
     karray_free(&out);
 }
 
-static void test_where(void **state)
+static void check_all_where(void *context)
 {
-    (void)state;
+    (void)context;
     for (int dtype = TERN_BOOL; dtype < TERN_DTYPES; dtype++) {
         for (int variant = 0; variant < 5; variant++)
             check_where((tern_dtype_t)dtype, variant);
     }
+}
+
+static void test_where(void **state)
+{
+    (void)state;
+    kernel_each_isa(check_all_where, NULL);
 }
 
 /* ---- denormals ------------------------------------------------------------------------------- */
@@ -258,6 +356,8 @@ int main(void)
         cmocka_unit_test(test_exponentials_of_every_size),
         cmocka_unit_test(test_activations_far_out),
         cmocka_unit_test(test_the_least_numbers_are_their_own),
+        cmocka_unit_test(test_powers_by_one_number),
+        cmocka_unit_test(test_signs_of_half_types),
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_where),
         cmocka_unit_test(test_denormals_are_flushed_in_big_calls_only_and_settings_restored),
