@@ -258,6 +258,28 @@ static void test_a_mean_over_nothing_is_nan_and_its_gradient_zero(void **state)
     data_free(&d);
 }
 
+/* Of no classes at all nothing is read: there every target is ignored. */
+static void check_no_classes(void *context)
+{
+    loss_case *c = context;
+    loss_data d = data_of(c);
+    for (int64_t p = 0; p < d.positions; p++)
+        karray_set(&d.target, p, IGNORED);
+    run_both(c, &d);
+    for (int64_t p = 0; p < d.positions; p++)
+        assert_true(karray_at(&d.loss, p) == 0);
+    data_free(&d);
+}
+
+static void test_no_classes(void **state)
+{
+    (void)state;
+    for (int64_t inner = 0; inner <= 3; inner += 3) {
+        loss_case c = { TERN_F32, 4, 0, inner, TERN_REDUCTION_NONE, 0, false, true, 1 };
+        kernel_each_isa(check_no_classes, &c);
+    }
+}
+
 static void test_infinite_logits(void **state)
 {
     (void)state;
@@ -388,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_two_threads_give_the_same_bits),
         cmocka_unit_test(test_a_target_out_of_range_is_named_and_nothing_written),
         cmocka_unit_test(test_a_mean_over_nothing_is_nan_and_its_gradient_zero),
+        cmocka_unit_test(test_no_classes),
         cmocka_unit_test(test_infinite_logits),
         cmocka_unit_test(test_many_small_logits_are_counted),
         cmocka_unit_test(test_the_largest_logit_may_come_late_and_be_large),
