@@ -21,6 +21,18 @@ static int nth_dim(const tern_view *view, karray_layout layout, int n)
     return view->ndim - 1 - n;
 }
 
+/* In new memory of so many elements, by the strides that the view has now. */
+static void move_to(karray *a, int64_t elements)
+{
+    tern_view *view = &a->view;
+    const int64_t size = cpu_dtype_size(view->dtype);
+    free(view->data);
+    view->data = calloc((size_t)elements + 1, (size_t)size);
+    assert_non_null(view->data);
+    for (int64_t i = 0; i < view->numel; i++)
+        cpu_store_f64((char *)view->data + karray_place(view, i) * size, view->dtype, a->values[i]);
+}
+
 void karray_relayout(karray *a, karray_layout layout)
 {
     tern_view *view = &a->view;
@@ -33,12 +45,19 @@ void karray_relayout(karray *a, karray_layout layout)
     view->flags = layout == KARRAY_GAPS        ? 0
                   : layout == KARRAY_ROW_MAJOR ? TERN_VIEW_CONTIGUOUS | TERN_VIEW_DENSE
                                                : TERN_VIEW_DENSE;
-    const int64_t size = cpu_dtype_size(view->dtype);
-    free(view->data);
-    view->data = calloc((size_t)stride + 1, (size_t)size);
-    assert_non_null(view->data);
-    for (int64_t i = 0; i < view->numel; i++)
-        cpu_store_f64((char *)view->data + karray_place(view, i) * size, view->dtype, a->values[i]);
+    move_to(a, stride);
+}
+
+void karray_cut(karray *a)
+{
+    tern_view *view = &a->view;
+    int64_t stride = 1;
+    for (int d = view->ndim - 1; d >= 0; d--) {
+        view->stride[d] = stride;
+        stride *= view->shape[d] + (d == view->ndim - 1 ? 3 : 0);
+    }
+    view->flags = 0;
+    move_to(a, stride);
 }
 
 void karray_repeat(karray *a, int dim)

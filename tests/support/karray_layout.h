@@ -14,6 +14,8 @@ typedef enum karray_layout {
 const char *karray_layout_name(karray_layout layout);
 
 void karray_relayout(karray *a, karray_layout layout);
+/* Rows (the last dimension) without gaps, cut out of rows that are three elements longer. */
+void karray_cut(karray *a);
 /* Dimension `dim` gets stride 0: all its elements become the ones at index 0. */
 void karray_repeat(karray *a, int dim);
 

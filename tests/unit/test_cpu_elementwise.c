@@ -44,6 +44,32 @@ static void test_layouts(void **state)
     elementwise_each(check_layouts);
 }
 
+/* Rows of few elements are passed on, or gathered with what lies between them left out. */
+static void check_cut(const op_case *op, tern_dtype_t dtype)
+{
+    static const int64_t rows[] = { 2, 5, 16, 70 };
+    for (int which = 0; which < 4 * 4; which++) {
+        const int64_t dims[3] = { 3, 7, rows[which / 4] };
+        setting s = make_setting(op, dtype, 3, dims);
+        if (which % 4 != 1)
+            karray_cut(&s.in[0]);
+        if (which % 4 == 1)
+            karray_cut(&s.out);
+        if (which % 4 >= 2)
+            karray_cut(&s.in[1]);
+        if (which % 4 == 3)
+            karray_repeat(&s.in[1], 1);
+        kernel_each_isa(check_setting, &s);
+        free_setting(&s);
+    }
+}
+
+static void test_rows_cut_out_of_wider_ones(void **state)
+{
+    (void)state;
+    elementwise_each(check_cut);
+}
+
 static void check_repeated(const op_case *op, tern_dtype_t dtype)
 {
     const int64_t dims[3] = { 4, 5, 37 };
@@ -226,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_around_vectors),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_rows_cut_out_of_wider_ones),
         cmocka_unit_test(test_operands_with_stride_zero),
         cmocka_unit_test(test_a_number_as_second_operand),
         cmocka_unit_test(test_large_sums_use_threads_and_streams),
