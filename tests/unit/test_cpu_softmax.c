@@ -103,19 +103,28 @@ static void test_rows_longer_than_caches_match(void **state)
     kernel_each_isa(check_case, &c);
 }
 
+/* y = softmax of x along `dim`, or its logarithm. */
+static void run_along(int dim, bool logarithm, karray *x, karray *y)
+{
+    const tern_attr_dim attr = { .dim = dim };
+    const kernel_run run = { .kernel = logarithm ? cpu_log_softmax : cpu_softmax,
+                             .attr = &attr,
+                             .in = { x },
+                             .n_in = 1,
+                             .out = { y },
+                             .n_out = 1 };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+}
+
 /* One large term and many small ones, each of which would be lost beside the sum of all. */
 static void check_small_ones(void *context)
 {
     const softmax_case *c = context;
     const int64_t dims[3] = { 1, c->n, c->inner };
-    const tern_attr_dim attr = { .dim = 1 };
     karray x = karray_filled(TERN_F32, 3, dims, -17), y = karray_filled(TERN_F32, 3, dims, 7);
     for (int64_t i = 0; i < c->inner; i++)
         karray_set(&x, i, 0);
-    const kernel_run run = {
-        .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
-    };
-    assert_int_equal(kernel_call(&run), TERN_OK);
+    run_along(1, false, &x, &y);
     const double want = 1 / (1 + (double)(c->n - 1) * exp(-17));
     for (int64_t i = 0; i < c->inner; i++)
         kernel_expect("softmax", i, karray_at(&y, i), want, 4e-5);
@@ -164,17 +173,10 @@ static void check_special(void *context)
     const special *s = context;
     for (int inner = 1; inner <= 2; inner++) {
         const int64_t dims[2] = { s->n, inner };
-        const tern_attr_dim attr = { .dim = 0 };
         karray x = karray_filled(TERN_F32, 2, dims, s->fill);
         karray y = karray_filled(TERN_F32, 2, dims, 7);
         karray_set(&x, 3 * inner, s->at_3);
-        const kernel_run run = { .kernel = s->logarithm ? cpu_log_softmax : cpu_softmax,
-                                 .attr = &attr,
-                                 .in = { &x },
-                                 .n_in = 1,
-                                 .out = { &y },
-                                 .n_out = 1 };
-        assert_int_equal(kernel_call(&run), TERN_OK);
+        run_along(0, s->logarithm, &x, &y);
         kernel_expect("special", 0, karray_at(&y, 0), s->want_0, 1e-6);
         kernel_expect("special", 3, karray_at(&y, 3 * inner), s->want_3, 1e-6);
         karray_free(&x);
@@ -217,7 +219,6 @@ static void check_certain(void *context)
 {
     const int64_t n = *(const int64_t *)context;
     static const double levels[] = { 0, 0.3, -7.77, 63.1, 1234.567, -70000.5 };
-    const tern_attr_dim attr = { .dim = 0 };
     for (int i = 0; i < 6 * 3 * 2; i++) {
         const double level = levels[i % 6];
         const int64_t alike = 1 << i / 6 % 3;
@@ -226,13 +227,7 @@ static void check_certain(void *context)
         karray y = karray_filled(TERN_F32, 1, &n, 7);
         for (int64_t k = 0; k < alike; k++)
             karray_set(&x, n - 1 - k, level);
-        const kernel_run run = { .kernel = logarithm ? cpu_log_softmax : cpu_softmax,
-                                 .attr = &attr,
-                                 .in = { &x },
-                                 .n_in = 1,
-                                 .out = { &y },
-                                 .n_out = 1 };
-        assert_int_equal(kernel_call(&run), TERN_OK);
+        run_along(0, logarithm, &x, &y);
         const double want = logarithm ? -log((double)alike) : 1 / (double)alike;
         for (int64_t k = 0; k < alike; k++)
             kernel_expect("certain", k, karray_at(&y, n - 1 - k), (double)(float)want,
@@ -254,7 +249,6 @@ static void test_what_is_certain_is_exactly_so(void **state)
 static void check_small_terms(void *context)
 {
     const int64_t n = *(const int64_t *)context;
-    const tern_attr_dim attr = { .dim = 0 };
     karray x = karray_filled(TERN_F32, 1, &n, 0);
     karray y = karray_filled(TERN_F32, 1, &n, 7);
     double sum = 0;
@@ -265,10 +259,7 @@ static void check_small_terms(void *context)
                                 : -1e38);
         sum += exp(karray_at(&x, i));
     }
-    const kernel_run run = {
-        .kernel = cpu_softmax, .attr = &attr, .in = { &x }, .n_in = 1, .out = { &y }, .n_out = 1
-    };
-    assert_int_equal(kernel_call(&run), TERN_OK);
+    run_along(0, false, &x, &y);
     for (int64_t i = 0; i < n; i++) {
         const double want = exp(karray_at(&x, i)) / sum, got = karray_at(&y, i);
         const double most = want > 0 ? (double)FLT_MIN : 0;
