@@ -147,6 +147,54 @@ static void test_large_differences_with_a_number(void **state)
     kernel_each_isa(check_large_differences, NULL);
 }
 
+/* Elements `from` to `to` of an array with one dimension. */
+static karray part_of(const karray *a, int64_t from, int64_t to)
+{
+    karray part = *a;
+    part.view.data = (float *)a->view.data + from;
+    part.view.numel = part.view.shape[0] = to - from;
+    return part;
+}
+
+static void call_unary(const op_case *op, const karray *x, const karray *y)
+{
+    const kernel_run run = {
+        .kernel = op->kernel, .in = { x }, .n_in = 1, .out = { y }, .n_out = 1
+    };
+    assert_int_equal(kernel_call(&run), TERN_OK);
+}
+
+/* Results past the caches are those of a few at a time, wherever they begin and end, and nothing after them changes. */
+static void check_large_parts(void *context)
+{
+    const op_case *op = context;
+    const int64_t large = 4 << 20, all = large + 64;
+    karray x = karray_random(TERN_F32, 1, &all, -4, 4, 1), y = karray_filled(TERN_F32, 1, &all, 7);
+    karray want = karray_filled(TERN_F32, 1, &all, 7);
+    karray_set(&x, 100, 1000);
+    karray_set(&x, 5021, -95);
+    karray_set(&x, large - 3, -INFINITY);
+    const karray from = part_of(&x, 5, large + 34), to = part_of(&y, 3, large + 32);
+    call_unary(op, &from, &to);
+    for (int64_t i = 0; i < large + 29; i += 1000) {
+        const int64_t end = i + 1000 < large + 29 ? i + 1000 : large + 29;
+        const karray few = part_of(&from, i, end), few_to = part_of(&want, 3 + i, 3 + end);
+        call_unary(op, &few, &few_to);
+    }
+    assert_memory_equal(y.view.data, want.view.data, (size_t)all * sizeof(float));
+    karray_free(&x);
+    karray_free(&y);
+    karray_free(&want);
+}
+
+static void test_large_results_of_curves(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "exp", "gelu", "sin", "cos", "tan" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        kernel_each_isa(check_large_parts, (void *)elementwise_case(names[i]));
+}
+
 /* Bits must not depend on position or number of threads. */
 static void test_a_value_gives_the_same_bits_everywhere(void **state)
 {
@@ -257,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_a_number_as_second_operand),
         cmocka_unit_test(test_large_sums_use_threads_and_streams),
         cmocka_unit_test(test_large_differences_with_a_number),
+        cmocka_unit_test(test_large_results_of_curves),
         cmocka_unit_test(test_a_value_gives_the_same_bits_everywhere),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_an_operand_inside_the_output),
