@@ -34,6 +34,13 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_rms_norm_layer(7, .eps = -0.0), "rms_norm(size=7, eps=0)");
     assert_null(tern_layer_norm_layer(.shape = { 7, 7, { 0 } }));
     assert_error(TERN_ERR_ARGUMENT, "layer_norm_layer: 'shape' is bare numbers");
+    tern_shape_t wide = TERN_SHAPE(2);
+    wide.ndim = 1 << 20;
+    assert_null(tern_layer_norm_layer(.shape = wide, .no_affine = true));
+    assert_error(TERN_ERR_SHAPE, "'shape' has 1048576 dimensions; a tensor has 0 to 8");
+    wide.ndim = TERN_MAX_DIMS + 1; /* what TERN_SHAPE of so many makes, beside a warning */
+    assert_null(tern_rms_norm_layer(.shape = wide, .no_affine = true));
+    assert_error(TERN_ERR_SHAPE, "'shape' has 9 dimensions");
     assert_described(tern_layer_norm_layer(7, .eps = -0.0), "layer_norm(size=7, eps=0)");
     assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),
                      "batch_norm1d(features=3, eps=0, momentum=0)");
