@@ -207,6 +207,11 @@ static void test_options_that_no_layer_can_have(void **state)
     REFUSED(tern_multihead_attention_layer(8, 3), "heads");
     REFUSED(tern_lstm_layer(3, 0), "hidden");
     REFUSED(tern_sequential(tern_relu_layer(), NULL), "NULL");
+    const int64_t huge = INT64_C(1) << 62; /* of which an lstm has four: 2^64 */
+    assert_null(tern_lstm_layer(3, huge));
+    assert_error(TERN_ERR_SHAPE, "lstm_layer: a tensor cannot have the shape");
+    assert_null(tern_multihead_attention_layer(huge, 1));
+    assert_error(TERN_ERR_SHAPE, "multihead_attention_layer: a tensor cannot have the shape");
 }
 
 int main(void)
