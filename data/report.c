@@ -97,9 +97,10 @@ void data_reports_add(data_reports *reports, const char *name, tern_tensor *valu
         read_waiting(report);
     }
     DATA_SCOPE;
-    tern_tensor *detached = tern_detach(value);
-    if (detached && report->waiting_count < REPORT_WAITING) {
-        report->waiting[report->waiting_count++] = tern_retain(detached);
+    /* what is written in place later, a sum over the steps, is not what was reported */
+    tern_tensor *copy = tern_clone(tern_detach(value));
+    if (copy && report->waiting_count < REPORT_WAITING) {
+        report->waiting[report->waiting_count++] = tern_retain(copy);
     }
 }
 

@@ -168,6 +168,12 @@ static inline int64_t nn_given(int64_t value, int64_t fallback)
 {
     return value == 0 ? fallback : value == TERN_ZERO ? 0 : value;
 }
+/* The product of two extents; one that no tensor can have where 64 bits do not hold it. */
+static inline int64_t nn_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
 /* The same number as an option that is given. */
 static inline int64_t nn_exact(int64_t value)
 {

@@ -75,7 +75,10 @@ static bool take_shape(tern_site_t site, const char *what, int64_t size, tern_sh
         tern_fail_at(site, TERN_ERR_ARGUMENT, what, "both 'size' and 'shape' are given");
     if (shape->ndim < 1)
         tern_fail_at(site, TERN_ERR_SHAPE, what, "'shape' has no dimension");
-    for (int i = 0; i < shape->ndim; i++)
+    else if (shape->ndim > TERN_MAX_DIMS)
+        tern_fail_at(site, TERN_ERR_SHAPE, what, "'shape' has %d dimensions; a tensor has 0 to 8",
+                     (int)shape->ndim);
+    for (int i = 0; !tern_failed() && i < shape->ndim; i++)
         nn_require_positive(site, what, "shape", shape->dims[i]);
     return !tern_failed();
 }

@@ -130,7 +130,7 @@ static void describe(const tern_module *self, char *buffer, size_t bytes)
 static tern_tensor *xavier(tern_module *m, const char *name, int64_t out, int64_t in,
                            nn_origin origin)
 {
-    const double bound = sqrt(6 / (double)(in + out));
+    const double bound = sqrt(6 / ((double)in + (double)out));
     return nn_uniform_parameter(m, name, TERN_SHAPE(out, in), origin, bound);
 }
 
@@ -143,7 +143,7 @@ static void add_parameters(attention_layer *layer, const tern_multihead_attentio
                                 nn_given(args->value_width, args->width) };
     layer->is_packed = widths[1] == args->width && widths[2] == args->width;
     if (layer->is_packed) {
-        xavier(m, "in_proj_weight", 3 * args->width, args->width, origin);
+        xavier(m, "in_proj_weight", nn_times(3, args->width), args->width, origin);
         nn_bind_tensor(m, "in_proj_weight", &layer->packed);
     }
     for (int i = 0; i < 3 && !layer->is_packed; i++) {
@@ -151,7 +151,7 @@ static void add_parameters(attention_layer *layer, const tern_multihead_attentio
         nn_bind_tensor(m, names[i], &layer->weights[i]);
     }
     if (!args->no_bias)
-        nn_constant_parameter(m, "in_proj_bias", TERN_SHAPE(3 * args->width), origin, 0);
+        nn_constant_parameter(m, "in_proj_bias", TERN_SHAPE(nn_times(3, args->width)), origin, 0);
     nn_bind_tensor(m, "in_proj_bias", &layer->bias);
     nn_bind_child(m, "out_proj",
                   tern_linear_layer(args->width, args->width, .no_bias = args->no_bias,

@@ -202,7 +202,7 @@ static void add_parameters(recurrent *m, const tern_rnn_layer_args *args, int64_
                                                        "bias_hh" };
     const nn_origin origin = { args->device, args->dtype, args->generator };
     const int64_t in = layer == 0 ? m->in : m->size * m->directions;
-    const int64_t rows = rnn_gates(m->mode) * m->size;
+    const int64_t rows = nn_times(rnn_gates(m->mode), m->size);
     const double bound = 1 / sqrt((double)m->size);
     tern_tensor **to = &m->parameters[RNN_PARAMETERS * (layer * m->directions + back)];
     for (int i = 0; i < RNN_PARAMETERS && !tern_failed(); i++) {

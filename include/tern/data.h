@@ -203,8 +203,8 @@ TERN_API bool tern_loader_next_at(tern_site_t site, tern_loader *loader, tern_ba
 
 /* Adds a number of this step, a tensor of one element, to the mean of that name (at most 4 names,
  * of 1 to 23 bytes, UTF-8).
- * It is detached; what lies on a device stays there until a progress line or tern_loader_mean reads
- * it. */
+ * It counts with its value of now; of one on a device a copy stays there until a progress line or
+ * tern_loader_mean reads it. */
 TERN_API void tern_loader_report_at(tern_site_t site, tern_loader *loader, const char *name,
                                     tern_tensor *value);
 #define tern_loader_report(loader, name, value) \

@@ -34,6 +34,13 @@ static void test_layers_describe_themselves(void **state)
     assert_described(tern_rms_norm_layer(7, .eps = -0.0), "rms_norm(size=7, eps=0)");
     assert_null(tern_layer_norm_layer(.shape = { 7, 7, { 0 } }));
     assert_error(TERN_ERR_ARGUMENT, "layer_norm_layer: 'shape' is bare numbers");
+    tern_shape_t wide = TERN_SHAPE(2);
+    wide.ndim = 1 << 20;
+    assert_null(tern_layer_norm_layer(.shape = wide, .no_affine = true));
+    assert_error(TERN_ERR_SHAPE, "'shape' has 1048576 dimensions; a tensor has 0 to 8");
+    wide.ndim = TERN_MAX_DIMS + 1; /* what TERN_SHAPE of so many makes, beside a warning */
+    assert_null(tern_rms_norm_layer(.shape = wide, .no_affine = true));
+    assert_error(TERN_ERR_SHAPE, "'shape' has 9 dimensions");
     assert_described(tern_layer_norm_layer(7, .eps = -0.0), "layer_norm(size=7, eps=0)");
     assert_described(tern_batch_norm1d_layer(3, .eps = -0.0, .momentum = -0.0),
                      "batch_norm1d(features=3, eps=0, momentum=0)");
@@ -200,6 +207,11 @@ static void test_options_that_no_layer_can_have(void **state)
     REFUSED(tern_multihead_attention_layer(8, 3), "heads");
     REFUSED(tern_lstm_layer(3, 0), "hidden");
     REFUSED(tern_sequential(tern_relu_layer(), NULL), "NULL");
+    const int64_t huge = INT64_C(1) << 62; /* of which an lstm has four: 2^64 */
+    assert_null(tern_lstm_layer(3, huge));
+    assert_error(TERN_ERR_SHAPE, "lstm_layer: a tensor cannot have the shape");
+    assert_null(tern_multihead_attention_layer(huge, 1));
+    assert_error(TERN_ERR_SHAPE, "multihead_attention_layer: a tensor cannot have the shape");
 }
 
 int main(void)

@@ -135,6 +135,28 @@ static void test_reports_outlive_a_pending_error(void **state)
     tern_dataset_free(data);
 }
 
+/* A number that is written in place from step to step counts with what it was when it was reported. */
+static void test_reports_of_what_is_written_in_place(void **state)
+{
+    (void)state;
+    const tern_dev_t devices[] = { TERN_CPU, TERN_CUDA(0) };
+    for (int i = 0; i < 2; i++) {
+        TERN_SCOPE;
+        tern_dataset *data = tern_dataset_from_tensors(tern_ones(TERN_SHAPE(4, 2)));
+        tern_loader *loader = tern_loader_open(data, .device = devices[i]);
+        tern_tensor *sum = tern_zeros(TERN_SHAPE(1), .device = devices[i]);
+        tern_batch b;
+        while (tern_loader_next(loader, &b)) {
+            TERN_SCOPE;
+            tern_add_(sum, 1.0);
+            tern_loader_report(loader, "sum", sum);
+        }
+        assert_close(tern_loader_mean(loader, "sum"), (1 + 2 + 3 + 4) / 4.0, 0);
+        tern_loader_close(loader);
+        tern_dataset_free(data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +164,7 @@ int main(void)
         cmocka_unit_test_setup(test_batches_on_the_cpu_are_pinned_when_asked, reset),
         cmocka_unit_test_setup(test_batches_go_on_after_a_full_device, reset),
         cmocka_unit_test_setup(test_reports_outlive_a_pending_error, reset),
+        cmocka_unit_test_setup(test_reports_of_what_is_written_in_place, reset),
     };
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
     (void)setenv("TERN_SIM_MEMORY", "64M", 1);
