@@ -134,7 +134,7 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
     args = core_options(args);
     tern_stream_t stream = { .device = TERN_CPU };
     const int priority = args->priority == INT32_MIN ? -POOL_LEVELS : args->priority;
-    if (!core_dev_resolve(self, site, what, args->device, &stream.device))
+    if (!core_dev_resolve_there(self, site, what, args->device, &stream.device))
         return no_stream;
     if (priority > 0) {
         core_error(self, site, TERN_ERR_ARGUMENT, what,
@@ -184,7 +184,7 @@ static tern_stream_t stream_of(tern_site_t site, const char *what, tern_dev_t de
 {
     tern_thread *self = core_self();
     tern_stream_t stream = { .handle = handle };
-    if (!core_dev_resolve(self, site, what, dev, &stream.device) ||
+    if (!core_dev_resolve_there(self, site, what, dev, &stream.device) ||
         !core_stream_name(self, site, what, &stream))
         return no_stream;
     return stream;
@@ -222,7 +222,7 @@ tern_stream_t tern_current_stream_at(tern_site_t site, tern_dev_t dev)
 {
     tern_thread *self = core_self();
     tern_stream_t stream = { .device = TERN_CPU };
-    if (!core_dev_resolve(self, site, "current_stream", dev, &stream.device))
+    if (!core_dev_resolve_there(self, site, "current_stream", dev, &stream.device))
         return no_stream;
     stream.handle = core_stream_on(self, stream.device);
     return stream;

@@ -401,6 +401,29 @@ static void test_work_is_waited_for_where_cuda_is_switched_off(void **state)
     }
 }
 
+/* Streams are the device's, too: where its work goes, and what orders it. */
+static void test_streams_stay_where_cuda_is_switched_off(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev1);
+        switch_off(how);
+        const tern_stream_t side = tern_stream_from_pool(dev1);
+        assert_true(tern_dev_equal(side.device, dev1));
+        assert_true(tern_dev_equal(tern_default_stream(dev1).device, dev1));
+        assert_ptr_equal(tern_stream_external(dev1, side.handle).handle, side.handle);
+        tern_stream_wait_stream(side, tern_current_stream(dev1));
+        TERN_STREAM(side);
+        tern_tensor *host = tern_to(tern_add(x, 1), TERN_CPU, .non_blocking = true);
+        assert_true(tern_stream_equal(tern_current_stream(dev1), side));
+        assert_int_equal(tern_stream_synchronize(tern_current_stream(dev1)), TERN_OK);
+        assert_close(tern_data_as(float, host)[999], 2, 0); /* the simulator ends who reads early */
+        switch_on();
+        assert_no_error();
+    }
+}
+
 /* Under TERN_REQUIRE requests are errors now; a layer that lives on a device asks for none. */
 static void test_a_recurrent_layer_goes_on_where_cuda_is_switched_off(void **state)
 {
@@ -438,6 +461,7 @@ int main(void)
         TEST(test_a_region_for_bf16_names_a_missing_device),
         TEST(test_tensors_stay_where_cuda_is_switched_off),
         TEST(test_work_is_waited_for_where_cuda_is_switched_off),
+        TEST(test_streams_stay_where_cuda_is_switched_off),
         TEST(test_a_recurrent_layer_goes_on_where_cuda_is_switched_off),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
