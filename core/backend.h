@@ -46,6 +46,10 @@ tern_status_t core_backend_failed(tern_thread *self, tern_site_t site, tern_stat
  * False after recording an error. */
 bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev,
                       tern_dev_t *out_dev);
+/* The same where nothing new is asked of the device: once its backend is there it is itself, also after CUDA was
+ * switched off, since what lives there stays, and goes on there. */
+bool core_dev_resolve_there(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev,
+                            tern_dev_t *out_dev);
 
 /* Threads a CPU kernel may use (tern_set_num_threads, which another thread may call at any time). */
 extern _Atomic int core_thread_count;

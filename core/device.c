@@ -153,20 +153,6 @@ bool tern_dev_available(tern_dev_t dev)
     return count > 0 && dev.index < count; /* -1: the current one, if there is any */
 }
 
-tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
-{
-    tern_thread *self = core_self();
-    tern_dev_t real;
-    if (!core_dev_resolve(self, site, "synchronize", dev, &real))
-        return (tern_status_t)self->error_code;
-    const tern_backend *b = core_backend_of(real.kind);
-    if (b == NULL || b->stream == NULL || b->stream->synchronize == NULL)
-        return TERN_OK;
-    const tern_status_t code = b->stream->synchronize(b->context, real.index);
-    core_transfer_note_sync(core_site(self, site));
-    return code == TERN_OK ? TERN_OK : core_backend_failed(self, site, code, "synchronize");
-}
-
 /* ---- resolving ---------------------------------------------------------------------------------- */
 
 static bool bad_index(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
@@ -204,6 +190,34 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
         return bad_index(self, site, what, dev);
     *out_dev = dev;
     return true;
+}
+
+bool core_dev_resolve_there(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev,
+                            tern_dev_t *out_dev)
+{
+    const tern_dev_t given = dev.kind == TERN_KIND_NONE ? self->default_device : dev;
+    const tern_backend *b = core_backend_of(given.kind);
+    if (b == NULL || core_cuda_left(given.kind))
+        return core_dev_resolve(self, site, what, dev, out_dev);
+    const int index = given.index < 0 ? self->current_index[given.kind] : given.index;
+    if (index >= b->device_count)
+        return core_dev_resolve(self, site, what, dev, out_dev);
+    *out_dev = TERN_DEV_(given.kind, index);
+    return true;
+}
+
+tern_status_t tern_dev_synchronize_at(tern_site_t site, tern_dev_t dev)
+{
+    tern_thread *self = core_self();
+    tern_dev_t real;
+    if (!core_dev_resolve_there(self, site, "synchronize", dev, &real))
+        return (tern_status_t)self->error_code;
+    const tern_backend *b = core_backend_of(real.kind);
+    if (b == NULL || b->stream == NULL || b->stream->synchronize == NULL)
+        return TERN_OK;
+    const tern_status_t code = b->stream->synchronize(b->context, real.index);
+    core_transfer_note_sync(core_site(self, site));
+    return code == TERN_OK ? TERN_OK : core_backend_failed(self, site, code, "synchronize");
 }
 
 tern_status_t tern_dev_set_at(tern_site_t site, tern_dev_t dev)

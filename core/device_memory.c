@@ -277,10 +277,12 @@ static core_alloc *for_device(device_slot *d, int kind, tern_status_t *out_code,
     if (first)
         atomic_store_explicit(&d->allocator, a = fresh, memory_order_release);
     core_lock_end(CORE_LOCK_ALLOCATORS);
-    if (first)
+    if (first) {
         complain(d->backend->name, out);
-    else if (fresh != NULL)
+        core_environment_complain();
+    } else if (fresh != NULL) {
         core_alloc_delete(fresh);
+    }
     return a;
 }
 

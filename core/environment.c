@@ -1,6 +1,7 @@
 /* See environment.h. */
 #include "core/environment.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,9 @@ static bool is_one_of(const char *value, const char *words)
 
 void core_environment_complain(void)
 {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&said))
+        return;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const variable *v = &variables[i];
         const char *value = getenv(v->name);

@@ -123,20 +123,31 @@ void *tern_memory_alloc_at(tern_site_t site, tern_dev_t dev, int64_t bytes, void
     return NULL;
 }
 
+/* Others than those that were lent are tensors'. */
+static bool take_back(tern_thread *self, tern_dev_t dev, core_alloc *a, void *data)
+{
+    core_alloc_block *block = a != NULL && data != NULL ? core_alloc_find(a, data) : NULL;
+    if (block == NULL || !block->lent)
+        return false;
+    block->lent = false;
+    core_device_free(self, dev, block);
+    return true;
+}
+
+/* The memory may have been given before CUDA was switched off, or since, by the CPU in its place. */
 tern_status_t tern_memory_free_at(tern_site_t site, tern_dev_t dev, void *data)
 {
     tern_thread *self = core_self();
+    tern_dev_t there;
+    if (core_device_allocator_of(dev) != NULL &&
+        core_dev_resolve_there(self, site, "memory_free", dev, &there) &&
+        take_back(self, there, core_device_allocator_of(there), data))
+        return TERN_OK;
     core_alloc *a = allocator_for(self, site, "memory_free", dev, &dev);
     if (a == NULL)
         return (tern_status_t)self->error_code;
-    if (data == NULL)
+    if (data == NULL || take_back(self, dev, a, data))
         return TERN_OK;
-    core_alloc_block *block = core_alloc_find(a, data);
-    if (block != NULL && block->lent) { /* others are tensors' */
-        block->lent = false;
-        core_device_free(self, dev, block);
-        return TERN_OK;
-    }
     return core_error(self, site, TERN_ERR_ARGUMENT, "memory_free",
                       "invalid device pointer: %p was not given by tern_memory_alloc, or is free",
                       data);

@@ -207,7 +207,7 @@ tern_status_t tern_memory_snapshot_at(tern_site_t site, tern_dev_t dev, const ch
     tern_thread *self = core_self();
     const char *what = "memory_snapshot";
     tern_dev_t only = dev;
-    if (dev.kind != TERN_KIND_NONE && !core_dev_resolve(self, site, what, dev, &only))
+    if (dev.kind != TERN_KIND_NONE && !core_dev_resolve_there(self, site, what, dev, &only))
         return (tern_status_t)self->error_code;
     core_target target; /* also with an error pending: one of memory is what it may explain */
     if (!core_target_open(site, what, &target, path))

@@ -25,7 +25,7 @@ typedef struct last_failure {
     bool pending;         /* core_oom_error has not told it yet */
     tern_status_t status; /* of the pending one */
     tern_oom_info_t info;
-    bool by_fraction;
+    bool by_fraction, no_addresses;
     int64_t wanted, less; /* as core_alloc_failure has them */
     int64_t resting;      /* of the CPU: in lists of other threads */
     char why[WHY_BYTES];  /* the device's words, or "" */
@@ -130,6 +130,7 @@ void core_oom_note(tern_site_t site, tern_dev_t dev, core_alloc *a,
     last.known = last.pending = true;
     last.status = TERN_ERR_OOM;
     last.by_fraction = failure->by_fraction;
+    last.no_addresses = failure->no_addresses;
     tern_oom_info_t *info = &last.info;
     *info = (tern_oom_info_t){ .device = dev,
                                .site = site,
@@ -176,7 +177,7 @@ static void note_plain(tern_site_t site, tern_dev_t dev, int64_t bytes)
     const tern_memory_t memory = tern_memory(dev);
     last.known = true;
     last.status = TERN_ERR_OOM;
-    last.by_fraction = false;
+    last.by_fraction = last.no_addresses = false;
     last.wanted = bytes;
     last.less = 0;
     last.resting = 0;
@@ -357,6 +358,13 @@ static void say_change(core_text *text, const tern_oom_info_t *info)
     const int64_t missing = info->missing_bytes;
     if (last.why[0] != '\0') {
         core_text_add(text, "  to fit: end the processes that hold the device's memory");
+        return;
+    }
+    if (last.no_addresses) {
+        core_text_add(
+            text, "  to fit: no addresses are left for another expandable segment; each stream has "
+                  "two, of 9/8 of the device's memory each: fewer streams, or TERN_ALLOC_CONF "
+                  "without expandable_segments");
         return;
     }
     if (missing > 0)

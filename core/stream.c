@@ -134,7 +134,7 @@ tern_stream_t tern_stream_from_pool_at(tern_site_t site, const tern_stream_args 
     args = core_options(args);
     tern_stream_t stream = { .device = TERN_CPU };
     const int priority = args->priority == INT32_MIN ? -POOL_LEVELS : args->priority;
-    if (!core_dev_resolve(self, site, what, args->device, &stream.device))
+    if (!core_dev_resolve_there(self, site, what, args->device, &stream.device))
         return no_stream;
     if (priority > 0) {
         core_error(self, site, TERN_ERR_ARGUMENT, what,
@@ -184,7 +184,7 @@ static tern_stream_t stream_of(tern_site_t site, const char *what, tern_dev_t de
 {
     tern_thread *self = core_self();
     tern_stream_t stream = { .handle = handle };
-    if (!core_dev_resolve(self, site, what, dev, &stream.device) ||
+    if (!core_dev_resolve_there(self, site, what, dev, &stream.device) ||
         !core_stream_name(self, site, what, &stream))
         return no_stream;
     return stream;
@@ -222,7 +222,7 @@ tern_stream_t tern_current_stream_at(tern_site_t site, tern_dev_t dev)
 {
     tern_thread *self = core_self();
     tern_stream_t stream = { .device = TERN_CPU };
-    if (!core_dev_resolve(self, site, "current_stream", dev, &stream.device))
+    if (!core_dev_resolve_there(self, site, "current_stream", dev, &stream.device))
         return no_stream;
     stream.handle = core_stream_on(self, stream.device);
     return stream;
@@ -385,6 +385,14 @@ tern_status_t core_stream_record(tern_tensor *t, tern_stream_t stream)
     return a != NULL ? core_alloc_record_stream(a, s->user, stream.handle) : core_backend_left();
 }
 
+/* Whatever its size: is it on the stream's device, or memory of the host's that any stream may use, or others'? */
+static bool may_use(const core_storage *s, tern_stream_t stream)
+{
+    const bool alike = s->dev.kind == TERN_KIND_CPU ? stream.device.kind == TERN_KIND_CPU
+                                                    : tern_dev_equal(s->dev, stream.device);
+    return alike || s->cache_class == CORE_CACHE_PINNED || s->cache_class == CORE_CACHE_FOREIGN;
+}
+
 tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, tern_stream_t stream)
 {
     tern_thread *self = core_self();
@@ -395,13 +403,14 @@ tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t, tern_strea
         return core_error(self, site, TERN_ERR_ARGUMENT, what, "the tensor is NULL");
     if (!core_is_there(self, site, what, t) || !core_stream_check(self, site, what, stream, &b))
         return (tern_status_t)self->error_code;
-    if (t->storage->cache_class == CORE_CACHE_BACKEND &&
-        !tern_dev_equal(t->storage->dev, stream.device))
-        return core_error(self, site, TERN_ERR_DEVICE, what,
-                          "the tensor is on %s, the stream on %s\n"
-                          "  try tern_stream_wait_stream(tern_current_stream(tensor's device), "
-                          "stream) before the tensor ends",
-                          tern_dev_name(t->storage->dev, a), tern_dev_name(stream.device, c));
+    if (!may_use(t->storage, stream))
+        return core_error(
+            self, site, TERN_ERR_DEVICE, what,
+            "the tensor is on %s, the stream on %s\n  try %s before the tensor ends",
+            tern_dev_name(t->storage->dev, a), tern_dev_name(stream.device, c),
+            t->storage->dev.kind == TERN_KIND_CPU
+                ? "tern_stream_synchronize(stream)"
+                : "tern_stream_wait_stream(tern_current_stream(tensor's device), stream)");
     const tern_status_t code = core_stream_record(t, stream);
     if (code != TERN_OK)
         return core_error(self, site, code, what, "no host memory");

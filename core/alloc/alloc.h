@@ -117,6 +117,7 @@ typedef struct core_alloc_failure {
     int64_t missing;        /* so much more room, and it had fit; 0: there is room, scattered */
     int64_t less;           /* a request smaller by this had fit; 0: of none that is known */
     bool by_fraction;       /* the memory fraction refused it, not the device */
+    bool no_addresses; /* no memory was asked for: there is no range for an expandable segment */
 } core_alloc_failure;
 
 /* NULL when host memory is used up. `raw` and its vmm table are copied; settings start at the

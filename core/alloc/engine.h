@@ -178,8 +178,9 @@ struct core_alloc {
     core_alloc_vmm vmm;
     core_alloc_settings settings;
     unsigned slow;
-    bool divided; /* settings.divisions say something */
-    bool used;    /* a request was made */
+    bool divided;      /* settings.divisions say something */
+    bool used;         /* a request was made */
+    bool no_addresses; /* the last range for an expandable segment that was wanted was refused */
     int64_t shard_count;
     int64_t searches; /* of the large default pool, while garbage collection is on */
     _Atomic(shard_table *) table;

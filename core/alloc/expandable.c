@@ -77,6 +77,7 @@ static tern_status_t new_segment(core_alloc *a, shard *s, int kind, int64_t size
                                    ? TERN_ERR_OOM
                                    : a->vmm.reserve(a->raw.context, pages * page, &address);
     if (code != TERN_OK) {
+        a->no_addresses = code == TERN_ERR_OOM && mapped != NULL && handles != NULL;
         free(handles);
         free(mapped);
         return code;
@@ -171,6 +172,7 @@ tern_status_t expandable_alloc(core_alloc *a, shard *s, int kind, int64_t size, 
                                block **out_block)
 {
     block *b = find_room(s, kind, size);
+    a->no_addresses = false;
     tern_status_t code = b != NULL ? TERN_OK : new_segment(a, s, kind, size, &b);
     if (code != TERN_OK)
         return code;

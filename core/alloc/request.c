@@ -261,6 +261,8 @@ static void fail(request *r, core_alloc_failure *failure)
         return;
     failure_fill(a, r->shard, r->kind, failure);
     fill_missing_of(r, failure);
+    failure->no_addresses =
+        a->settings.expandable_segments && !r->by_fraction && !r->host_failed && a->no_addresses;
     a->cold.num_ooms += !r->rejected;
     trace(a, CORE_ALLOC_TRACE_OOM, r->shard, (char *)(uintptr_t)failure->device_free, r->size,
           r->site);

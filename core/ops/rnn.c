@@ -156,7 +156,7 @@ static const tern_op backward_op = {
 int64_t tern_rnn_reserve(const tern_attr_rnn *how, tern_dev_t dev)
 {
     tern_thread *self = core_self();
-    if (how == NULL || !core_dev_resolve(self, self->site, "rnn_reserve", dev, &dev))
+    if (how == NULL || !core_dev_resolve_there(self, self->site, "rnn_reserve", dev, &dev))
         return -1;
     const tern_backend_rnn *library = library_of(dev); /* which is open now */
     if (library == NULL || !is_kind(how->kind) || !tern_dtype_is_float((tern_dtype_t)how->dtype))

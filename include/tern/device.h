@@ -69,7 +69,9 @@ TERN_API bool tern_dev_fallback(tern_fallback_t *out_why);
 
 /* false: from here on as if no CUDA device were visible (reason "disabled-by-call"); called before the
  * first request no CUDA library is loaded. Tensors that live on a device stay there, and so does what is made of them
- * and beside them: results, .like, gradients, an optimizer's state. To go there from elsewhere is a request. */
+ * and beside them: results, .like, gradients, an optimizer's state. To go there from elsewhere is a request; to wait for
+ * the device (tern_dev_synchronize), its streams, to free memory of it (tern_memory_free) and to write its snapshot are
+ * none. */
 TERN_API void tern_cuda_set_enabled(bool enabled);
 TERN_API bool tern_cuda_enabled(void);
 /* false: the CUDA backend uses its own kernels where it would call cuDNN. */

@@ -68,8 +68,9 @@ TERN_API tern_status_t tern_stream_wait_stream_at(tern_site_t site, tern_stream_
                                                   tern_stream_t other);
 #define tern_stream_wait_stream(stream, other) tern_stream_wait_stream_at(TERN_HERE, stream, other)
 
-/* `stream` works with the tensor, too: after the tensor's end its memory is not used again before that
- * work is done (S025). Memory that tern did not allocate is the caller's affair (S026). */
+/* `stream`, one of the tensor's device or, of a pinned tensor, any, works with the tensor, too: after the tensor's end
+ * its memory is not used again before that work is done (S025). Memory that tern did not allocate is the caller's affair
+ * (S026). */
 TERN_API tern_status_t tern_record_stream_at(tern_site_t site, tern_tensor *t,
                                              tern_stream_t stream);
 #define tern_record_stream(t, stream) tern_record_stream_at(TERN_HERE, t, stream)

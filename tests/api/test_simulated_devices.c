@@ -3,13 +3,21 @@
 #include <stdlib.h>
 
 #include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/simulator.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
 
+static void switch_on(void)
+{
+    tern_cuda_set_enabled(true);
+    tern_set_device_policy(TERN_PREFER);
+}
+
 static int clear(void **state)
 {
     (void)state;
+    switch_on();
     tern_error_clear();
     tern_dev_set(dev0);
     tern_set_default_device(TERN_CPU);
@@ -323,6 +331,14 @@ static void train(tern_tensor *p, tern_optimizer *opt, tern_grad_scaler *scaler)
     tern_scaler_update(scaler);
 }
 
+static void switch_off(int how)
+{
+    if (how == 0)
+        tern_cuda_set_enabled(false);
+    else
+        tern_set_device_policy(TERN_CPU_ONLY);
+}
+
 /* What is made beside a tensor, and state of it, is where it is: only requests resolve to the CPU. */
 static void test_tensors_stay_where_cuda_is_switched_off(void **state)
 {
@@ -333,10 +349,7 @@ static void test_tensors_stay_where_cuda_is_switched_off(void **state)
         tern_tensor *y = tern_mul(tern_cpu(x), 2), *host = tern_zeros(TERN_SHAPE(2));
         tern_optimizer *opt = tern_adam(((tern_tensors_t){ &x, NULL, 1 }), .lr = 0.1);
         tern_grad_scaler *scaler = tern_grad_scaler_create();
-        if (how == 0)
-            tern_cuda_set_enabled(false);
-        else
-            tern_set_device_policy(TERN_CPU_ONLY);
+        switch_off(how);
         tern_tensor *const there[] = {
             tern_zeros_like(x),
             tern_rand_like(x),
@@ -355,11 +368,76 @@ static void test_tensors_stay_where_cuda_is_switched_off(void **state)
         assert_no_error();
         assert_true(tern_dev_equal(tern_device(tern_optimizer_state(opt, x, "exp_avg")), dev1));
         assert_close(tern_item(tern_amax(x)), 0.9, 1e-4);
-        tern_cuda_set_enabled(true);
-        tern_set_device_policy(TERN_PREFER);
+        switch_on();
         tern_optimizer_free(opt);
         tern_grad_scaler_free(scaler);
     }
+}
+
+/* A copy that is under way, memory that was lent, and what is there: none of them is a request. */
+static void test_work_is_waited_for_where_cuda_is_switched_off(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev1);
+        void *lent = tern_memory_alloc(dev1, 4096, NULL);
+        switch_off(how);
+        tern_tensor *host = tern_to(tern_add(x, 1), TERN_CPU, .non_blocking = true);
+        assert_int_equal(tern_dev_synchronize(dev1), TERN_OK);
+        assert_close(tern_data_as(float, host)[999], 2, 0); /* the simulator ends who reads early */
+        void *cpus = tern_memory_alloc(dev1, 4096, NULL);   /* a request: the CPU's */
+        assert_int_equal(tern_memory_free(dev1, cpus), TERN_OK);
+        assert_int_equal(tern_memory_free(dev1, lent), TERN_OK);
+        assert_int_equal(tern_memory_free(dev1, lent), TERN_ERR_ARGUMENT); /* once */
+        tern_error_clear();
+        assert_int_equal(tern_memory_snapshot(dev1, file_path("there.json")), TERN_OK);
+        file_bytes text = file_read(file_path("there.json"));
+        file_bytes_add(&text, "", 1);
+        assert_non_null(strstr((const char *)text.data, "\"device_name\": \"cuda:1\""));
+        file_bytes_free(&text);
+        switch_on();
+        assert_no_error();
+    }
+}
+
+/* Streams are the device's, too: where its work goes, and what orders it. */
+static void test_streams_stay_where_cuda_is_switched_off(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_ones(TERN_SHAPE(1000), .device = dev1);
+        switch_off(how);
+        const tern_stream_t side = tern_stream_from_pool(dev1);
+        assert_true(tern_dev_equal(side.device, dev1));
+        assert_true(tern_dev_equal(tern_default_stream(dev1).device, dev1));
+        assert_ptr_equal(tern_stream_external(dev1, side.handle).handle, side.handle);
+        tern_stream_wait_stream(side, tern_current_stream(dev1));
+        TERN_STREAM(side);
+        tern_tensor *host = tern_to(tern_add(x, 1), TERN_CPU, .non_blocking = true);
+        assert_true(tern_stream_equal(tern_current_stream(dev1), side));
+        assert_int_equal(tern_stream_synchronize(tern_current_stream(dev1)), TERN_OK);
+        assert_close(tern_data_as(float, host)[999], 2, 0); /* the simulator ends who reads early */
+        switch_on();
+        assert_no_error();
+    }
+}
+
+/* Under TERN_REQUIRE requests are errors now; a layer that lives on a device asks for none. */
+static void test_a_recurrent_layer_goes_on_where_cuda_is_switched_off(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_module *m = tern_lstm_layer(3, 2, .device = dev1);
+    tern_tensor *x = tern_ones(TERN_SHAPE(4, 1, 3), .device = dev1);
+    const double before = tern_item(tern_sum(tern_forward(m, x)));
+    tern_set_device_policy(TERN_REQUIRE);
+    tern_cuda_set_enabled(false);
+    assert_close(tern_item(tern_sum(tern_forward(m, x))), before, 1e-6);
+    switch_on();
+    assert_no_error();
+    tern_module_free(m);
 }
 
 int main(void)
@@ -382,6 +460,9 @@ int main(void)
         TEST(test_a_seed_draws_the_same_everywhere),
         TEST(test_a_region_for_bf16_names_a_missing_device),
         TEST(test_tensors_stay_where_cuda_is_switched_off),
+        TEST(test_work_is_waited_for_where_cuda_is_switched_off),
+        TEST(test_streams_stay_where_cuda_is_switched_off),
+        TEST(test_a_recurrent_layer_goes_on_where_cuda_is_switched_off),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -211,6 +211,25 @@ static int say_that_pages_are_missing(void)
     return 0;
 }
 
+/* A simulated device has 64 GiB of addresses. Small and large blocks have a range each, of 45 GiB here. */
+static int say_that_addresses_are_missing(void)
+{
+    TERN_SCOPE;
+    (void)setenv("TERN_SIM_MEMORY", "40G", 1);
+    tern_tensor *small = floats(100);
+    EXPECT(small != NULL);
+    EXPECT(floats(mib) == NULL && tern_error_code() == TERN_ERR_OOM);
+    EXPECT(strstr(tern_error_text(), "to fit: no addresses are left for another expandable") !=
+           NULL);
+    EXPECT(strstr(tern_error_text(), "one piece") == NULL);
+    tern_error_clear();
+    EXPECT(floats(200 * mib) == NULL); /* the cache was emptied in vain */
+    tern_error_clear();
+    tern_drop(small);
+    EXPECT(floats(mib) != NULL); /* now it was not */
+    return 0;
+}
+
 static int refuse_without_the_drivers_calls(void)
 {
     TERN_SCOPE;
@@ -270,6 +289,11 @@ static void test_pages_that_are_missing_are_told(void **state)
     (void)state;
     in_child(say_that_pages_are_missing, NULL);
 }
+static void test_addresses_that_are_missing_are_told(void **state)
+{
+    (void)state;
+    in_child(say_that_addresses_are_missing, NULL);
+}
 static void test_each_call_fails_in_turn(void **state)
 {
     static const char *const calls[] = { "cuMemGetAllocationGranularity",
@@ -307,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_pages_that_go_leave_a_kernels_fault),
         cmocka_unit_test(test_too_large_requests_keep_no_addresses),
         cmocka_unit_test(test_pages_that_are_missing_are_told),
+        cmocka_unit_test(test_addresses_that_are_missing_are_told),
         cmocka_unit_test(test_each_call_fails_in_turn),
         cmocka_unit_test(test_without_the_drivers_calls_they_are_refused),
     };

@@ -434,6 +434,34 @@ static void test_a_destroyed_stream_holds_no_memory(void **state)
     assert_no_error();
 }
 
+static void not_released(void *user)
+{
+    (void)user;
+}
+
+/* Whatever its size; where it is the host's for all streams, or others', nothing is to be kept. */
+static void test_pageable_memory_is_no_streams(void **state) /* S025 S026 */
+{
+    static const int64_t sizes[] = { 3, 1000, 100000, 9 << 20 }; /* a cache for each */
+    static float theirs[4];
+    (void)state;
+    TERN_SCOPE;
+    tern_stream_t side = tern_stream_from_pool(dev0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        TERN_SCOPE;
+        tern_tensor *x = tern_empty(TERN_SHAPE(sizes[i]), .device = TERN_CPU);
+        assert_int_equal(tern_record_stream(x, tern_default_stream(TERN_CPU)), TERN_OK);
+        assert_int_equal(tern_record_stream(x, side), TERN_ERR_DEVICE);
+        assert_error(TERN_ERR_DEVICE, "the tensor is on cpu, the stream on cuda:0\n  try "
+                                      "tern_stream_synchronize(stream) before the tensor ends");
+    }
+    tern_tensor *pinned = tern_pin(tern_ones(TERN_SHAPE(3)));
+    tern_tensor *foreign = tern_from_memory(theirs, not_released, NULL, TERN_SHAPE(4));
+    assert_int_equal(tern_record_stream(pinned, side), TERN_OK);
+    assert_int_equal(tern_record_stream(foreign, side), TERN_OK);
+    assert_no_error();
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* Its own stream, default stream and events; the pool, the table of streams and pinned memory are
@@ -495,6 +523,7 @@ int main(void)
         TEST(test_streams_check_their_indices_at_once),
         TEST(test_cached_casts_belong_to_a_stream),
         TEST(test_a_destroyed_stream_holds_no_memory),
+        TEST(test_pageable_memory_is_no_streams),
         /* last: the order checker tells 64 streams apart */
         TEST(test_threads_use_streams_at_once),
         TEST(test_the_pool_has_32_of_a_priority),

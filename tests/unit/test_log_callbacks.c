@@ -123,7 +123,7 @@ static void test_the_policy(void **state)
                      ask_for_cuda);
 }
 
-static void use_device(void)
+static void make_tensor_there(void)
 {
     TERN_SCOPE;
     char path[1024];
@@ -132,6 +132,11 @@ static void use_device(void)
     if (tern_dev_count(TERN_KIND_EXT) == 0)
         (void)tern_plugin_load(path);
     (void)tern_empty(TERN_SHAPE(1000), .device = TERN_EXT(0));
+}
+
+static void use_device(void)
+{
+    make_tensor_there();
     core_alloc *a = core_device_allocator_of(TERN_EXT(0));
     if (a == NULL || core_alloc_settings_of(a).max_split_bytes != 40 << 20)
         print_error("the other settings do not hold\n"), _exit(1);
@@ -145,6 +150,24 @@ static void test_memory_of_a_device(void **state)
                      "expandable_segments has no effect: backend null", use_device);
     assert_goes_well("TERN_ALLOC_CONF", "per_process_memory_fraction:0.5,max_split_size_mb:40",
                      "per_process_memory_fraction has no effect: backend null", use_device);
+}
+
+static void make_both(void)
+{
+    make_tensor();
+    make_tensor_there();
+}
+
+/* Nobody needs memory of the CPU for that; where both are used it is heard once. */
+static void test_words_that_mean_nothing_to_a_device(void **state)
+{
+    (void)state;
+    static const char *const event = "TERN_OOM: 'CPU' is none of error, cpu: error holds";
+    assert_goes_well("TERN_OOM", "CPU", event, make_tensor_there);
+    assert_goes_well("TERN_OOM", "CPU", event, make_both);
+    assert_goes_well("TERN_CUDA_SYNC", "yes", "'yes' is none of 0, 1: it has no",
+                     make_tensor_there);
+    assert_goes_well("TERN_NO_CACHE", "off", "'off' is none of 0, 1: 1 holds", make_tensor_there);
 }
 
 static void clear(tern_log_level_t level, tern_site_t site, const char *text, void *user)
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_page_locked_memory),
         cmocka_unit_test(test_the_policy),
         cmocka_unit_test(test_memory_of_a_device),
+        cmocka_unit_test(test_words_that_mean_nothing_to_a_device),
         cmocka_unit_test(test_an_error_outlives_a_callback_that_clears_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
