@@ -58,6 +58,8 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_cat(0, ONES(2, 3), ONES(2, 4)), "cat: tensors[1] of shape [2, 4]",
          "\n    tensors[0]  f32  [2, 3]");
     SAYS(tern_einsum("ij,jk->ik", ONES(2, 3), none), "operands[1] is NULL", "einsum: ");
+    SAYS(tern_multinomial(ONES(3), 4), "4 of 3 classes are wanted", "try .replacement = true");
+    SAYS(tern_multinomial(ONES(3)), "0 of 3 classes are wanted", "try a .count of at least 1");
 }
 
 static tern_tensor *doubled(tern_op_ctx *ctx, tern_tensor **in)
