@@ -277,6 +277,18 @@ static tern_tensor *pass(tern_module *self, tern_tensor *x)
     return x;
 }
 
+/* What calls share names the one that was called. */
+static void test_the_function_that_was_called_is_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *loss = ONES(1), *scaled = NULL;
+    const tern_tensors_t losses = { &loss, NULL, 1 };
+    SAYS(tern_module_count(NULL), "module_count: the module is NULL", "");
+    SAYS(tern_scaler_scale_all(NULL, losses, &scaled), ": scaler_scale_all: the scaler", "");
+    SAYS(tern_scaler_scale(NULL, loss), ": scaler_scale: the scaler is NULL", "");
+}
+
 static void test_files_are_errors_of_the_function_that_was_called(void **state)
 {
     (void)state;
@@ -330,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_errors_are_of_what_was_given),
         cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
         cmocka_unit_test(test_a_step_between_forward_and_backward_is_told_where_it_belongs),
+        cmocka_unit_test(test_the_function_that_was_called_is_named),
         cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
