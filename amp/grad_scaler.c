@@ -193,10 +193,10 @@ static tern_tensor *scaled(tern_grad_scaler *scaler, tern_tensor *loss)
     return tern_mul(loss, amp_brought(scaler->scale, tern_device(loss)));
 }
 
-tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,
-                                       tern_tensors_t losses, tern_tensor **out_scaled)
+/* what: the public function, for errors. */
+static tern_status_t scale_all(tern_site_t site, const char *what, tern_grad_scaler *scaler,
+                               tern_tensors_t losses, tern_tensor **out_scaled)
 {
-    static const char what[] = "scaler_scale";
     if (losses.count > 0 && (losses.tensors == NULL || out_scaled == NULL))
         return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the list of losses or results is NULL");
     for (int64_t i = 0; i < losses.count && out_scaled != losses.tensors; i++)
@@ -218,11 +218,17 @@ tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scale
     return tern_error_code();
 }
 
+tern_status_t tern_scaler_scale_all_at(tern_site_t site, tern_grad_scaler *scaler,
+                                       tern_tensors_t losses, tern_tensor **out_scaled)
+{
+    return scale_all(site, "scaler_scale_all", scaler, losses, out_scaled);
+}
+
 tern_tensor *tern_scaler_scale_at(tern_site_t site, tern_grad_scaler *scaler, tern_tensor *loss)
 {
     tern_tensor *out = NULL;
     const tern_tensors_t one = { &loss, NULL, 1 };
-    return tern_scaler_scale_all_at(site, scaler, one, &out) == TERN_OK ? out : NULL;
+    return scale_all(site, "scaler_scale", scaler, one, &out) == TERN_OK ? out : NULL;
 }
 
 /* ---- options ------------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ typedef struct gather_job {
     gather_walk walk;
     int split;    /* the dimension that ranges cut */
     bool checked; /* all numbers are known to fit */
+    bool spread;  /* the caller's index is 1-D: the walk repeats it */
     int64_t bad;  /* atomic: 0 while all numbers fit */
     gather_deed deed;
     int dtype; /* of NEAR and FAR */
@@ -286,8 +287,9 @@ static tern_status_t refuse(const tern_call *call, int64_t k, int64_t position, 
                             (long long)k, (long long)position, dim, (long long)size);
 }
 
-static tern_status_t bad_number(const tern_call *call, const gather_walk *walk, int dim)
+static tern_status_t bad_number(const tern_call *call, const gather_job *job, int dim)
 {
+    const gather_walk *walk = &job->walk;
     int64_t at[TERN_MAX_DIMS] = { 0 };
     int64_t position = 0, k = 0;
     for (;; position++) {
@@ -300,14 +302,14 @@ static tern_status_t bad_number(const tern_call *call, const gather_walk *walk, 
         for (int d = walk->ndim - 1; d >= 0 && ++at[d] == walk->shape[d]; d--)
             at[d] = 0;
     }
-    return refuse(call, k, position, dim, walk->far_size);
+    return refuse(call, k, job->spread ? at[dim] : position, dim, walk->far_size);
 }
 
 static tern_status_t run(const tern_call *call, gather_job *job, int dim, int64_t numel)
 {
     job->bad = 0;
     if (numel > 0 && job->walk.far_size == 0)
-        return bad_number(call, &job->walk, dim);
+        return bad_number(call, job, dim);
     if (numel == 0)
         return TERN_OK;
     job->split = longest(&job->walk, job->walk.ndim > 1 ? dim : -1);
@@ -317,7 +319,7 @@ static tern_status_t run(const tern_call *call, gather_job *job, int dim, int64_
     else
         cpu_rows_run(call, numel * (2 * job->size + 8), numel * 4, count,
                      cpu_rows_grain(numel / count), run_range, job);
-    return job->bad == 0 ? TERN_OK : bad_number(call, &job->walk, dim);
+    return job->bad == 0 ? TERN_OK : bad_number(call, job, dim);
 }
 
 tern_status_t cpu_gather(const tern_call *call)
@@ -358,6 +360,7 @@ tern_status_t cpu_index_select(const tern_call *call)
     }
     if (out->numel == 0)
         return check_unused(call, dim);
+    job.spread = true;
     set_walk(&job, dim, &index, out, call->in[0]);
     return run(call, &job, dim, out->numel);
 }
@@ -431,7 +434,7 @@ static tern_status_t check_numbers(const tern_call *call, const gather_job *job,
     const char *p = walk->data[INDEX];
     for (;;) {
         if (!numbers_fit(p, step, n, walk->far_size))
-            return bad_number(call, walk, dim);
+            return bad_number(call, job, dim);
         int d = last - 1;
         for (; d >= 0; d--) {
             p += walk->stride[INDEX][d];

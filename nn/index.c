@@ -215,9 +215,9 @@ const char *tern_module_child_name(const tern_module *m, int64_t place)
 
 int64_t tern_module_count(tern_module *m)
 {
-    const tern_tensors_t all = tern_parameters_at(NULL, m);
+    const nn_index *index = nn_module_index(NULL, "module_count", m);
     int64_t count = 0;
-    for (int64_t i = 0; i < all.count; i++)
-        count += tern_numel(all.tensors[i]);
+    for (int64_t i = 0; index && i < index->lists[PARAMETERS].count; i++)
+        count += tern_numel(index->lists[PARAMETERS].tensors[i]);
     return count;
 }

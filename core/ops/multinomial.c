@@ -49,7 +49,9 @@ static bool check_shape(core_call *call, const tern_multinomial_args *args)
         return core_fail(call, TERN_ERR_SHAPE, NULL,
                          "weights are [classes] or [rows, classes], with classes");
     if (args->count < 1 || (!args->replacement && args->count > n))
-        return core_fail(call, TERN_ERR_ARGUMENT, ".replacement = true, or a smaller .count",
+        return core_fail(call, TERN_ERR_ARGUMENT,
+                         args->count < 1 ? "a .count of at least 1"
+                                         : ".replacement = true, or a smaller .count",
                          "%lld of %lld classes are wanted", (long long)args->count, (long long)n);
     return true;
 }

@@ -1,7 +1,5 @@
 /* unique: the different elements, or parts along a dimension, made of sorts. How many there are is read by
  * the host. */
-#include <limits.h>
-
 #include "core/compose.h"
 #include "core/error.h"
 #include "core/op_table.h"
@@ -153,9 +151,8 @@ static tern_tensor *run_along(tern_tensor *x, int dim, tern_tensor **inverse, te
 
 /* ---- public functions ---------------------------------------------------------------------------- */
 
-enum { NO_DIM = INT_MIN };
-
-static tern_tensor *unique(tern_site_t site, tern_tensor *x, int dim, tern_tensor **out_inverse,
+/* dim: NULL for the elements. */
+static tern_tensor *unique(tern_site_t site, tern_tensor *x, int *dim, tern_tensor **out_inverse,
                            tern_tensor **out_counts)
 {
     tern_tensor **const out[] = { out_inverse, out_counts };
@@ -165,10 +162,10 @@ static tern_tensor *unique(tern_site_t site, tern_tensor *x, int dim, tern_tenso
     core_frame frame;
     core_compose_begin(&frame, TERN_OP_unique, site, 1, &x);
     if (core_compose_check(&frame)) {
-        if (dim == NO_DIM)
+        if (dim == NULL)
             values = run(x, inverse, counts);
-        else if (check_dim(&frame.call, x, &dim))
-            values = run_along(x, dim, inverse, counts);
+        else if (check_dim(&frame.call, x, dim))
+            values = run_along(x, *dim, inverse, counts);
     }
     return core_compose_end_with(&frame, values, 2, more, out);
 }
@@ -176,7 +173,7 @@ static tern_tensor *unique(tern_site_t site, tern_tensor *x, int dim, tern_tenso
 tern_tensor *tern_unique_at(tern_site_t site, tern_tensor *x, tern_tensor **out_inverse,
                             tern_tensor **out_counts)
 {
-    return unique(site, x, NO_DIM, out_inverse, out_counts);
+    return unique(site, x, NULL, out_inverse, out_counts);
 }
 
 tern_tensor *tern_unique_dim_at(tern_site_t site, tern_tensor *x, int dim,
@@ -184,7 +181,7 @@ tern_tensor *tern_unique_dim_at(tern_site_t site, tern_tensor *x, int dim,
 {
     tern_thread *self = core_self();
     const char *outer = core_calling_begin(self, "unique_dim");
-    tern_tensor *values = unique(site, x, dim, out_inverse, out_counts);
+    tern_tensor *values = unique(site, x, &dim, out_inverse, out_counts);
     core_calling_end(self, outer);
     return values;
 }

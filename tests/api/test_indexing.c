@@ -225,6 +225,9 @@ static void test_index_select(void **state)
     assert_outside("index 2 at position 0 is outside");
     assert_refused(tern_index_select(x, 0, tern_neg(tern_ones(TERN_SHAPE(2), TERN_I64))));
     assert_outside("index -1 at position 0");
+    tern_tensor *second = tern_from_data(((const int64_t[]){ 0, 5 }), TERN_SHAPE(2), TERN_I64);
+    assert_refused(tern_index_select(x, 0, second)); /* the index's place, not the result's */
+    assert_outside("index 5 at position 1 is outside dimension 0, which has 2\n");
     if (tern_device(x).kind == TERN_KIND_CPU) { /* a device launches nothing then */
         assert_null(tern_index_select(tern_zeros(TERN_SHAPE(2, 0, 2)), 2, index));
         assert_error(TERN_ERR_INDEX, "index 2 at position 0 is outside dimension 2, which has 2");

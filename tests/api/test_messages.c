@@ -58,6 +58,8 @@ static void test_operands_have_their_parameters_names(void **state)
     SAYS(tern_cat(0, ONES(2, 3), ONES(2, 4)), "cat: tensors[1] of shape [2, 4]",
          "\n    tensors[0]  f32  [2, 3]");
     SAYS(tern_einsum("ij,jk->ik", ONES(2, 3), none), "operands[1] is NULL", "einsum: ");
+    SAYS(tern_multinomial(ONES(3), 4), "4 of 3 classes are wanted", "try .replacement = true");
+    SAYS(tern_multinomial(ONES(3)), "0 of 3 classes are wanted", "try a .count of at least 1");
 }
 
 static tern_tensor *doubled(tern_op_ctx *ctx, tern_tensor **in)
@@ -275,6 +277,18 @@ static tern_tensor *pass(tern_module *self, tern_tensor *x)
     return x;
 }
 
+/* What calls share names the one that was called. */
+static void test_the_function_that_was_called_is_named(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *loss = ONES(1), *scaled = NULL;
+    const tern_tensors_t losses = { &loss, NULL, 1 };
+    SAYS(tern_module_count(NULL), "module_count: the module is NULL", "");
+    SAYS(tern_scaler_scale_all(NULL, losses, &scaled), ": scaler_scale_all: the scaler", "");
+    SAYS(tern_scaler_scale(NULL, loss), ": scaler_scale: the scaler is NULL", "");
+}
+
 static void test_files_are_errors_of_the_function_that_was_called(void **state)
 {
     (void)state;
@@ -328,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_errors_are_of_what_was_given),
         cmocka_unit_test(test_gradients_are_shown_beside_what_they_are_of),
         cmocka_unit_test(test_a_step_between_forward_and_backward_is_told_where_it_belongs),
+        cmocka_unit_test(test_the_function_that_was_called_is_named),
         cmocka_unit_test(test_files_are_errors_of_the_function_that_was_called),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* Sorting of many elements, of all dtypes, of rows that would be slow for a quadratic way; drawing. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -177,6 +178,8 @@ static void test_unique_parts(void **state)
     assert_null(tern_unique_dim(x, 3, &inverse, NULL));
     assert_null(inverse);
     assert_error(TERN_ERR_ARGUMENT, "unique: 3 is no dimension of a tensor [3, 2000, 2]");
+    assert_null(tern_unique_dim(x, INT_MIN, NULL, NULL));
+    assert_error(TERN_ERR_ARGUMENT, "unique: -2147483648 is no dimension of a tensor");
     assert_null(tern_unique_dim(tern_zeros(TERN_SHAPE(2, 0)), 0, NULL, NULL));
     assert_error(TERN_ERR_SHAPE, "the parts along dimension 0 of a tensor [2, 0] have no elements");
     assert_null(tern_unique_dim(tern_sum(x), 0, NULL, NULL));

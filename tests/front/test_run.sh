@@ -55,7 +55,7 @@ stub apt-get 'echo "apt-get is called" >&2' 'exit 1'
 stub ldconfig 'echo "ldconfig is called"'
 stub id 'echo 0'
 # shellcheck disable=SC2016
-printf '#!/bin/sh\necho "cnn_mnist $*"\n' >"$tree/build/release/examples/cnn_mnist"
+printf '#!/bin/sh\necho "cnn_mnist $* in $PWD"\n' >"$tree/build/release/examples/cnn_mnist"
 chmod +x "$tree/build/release/examples/cnn_mnist"
 # shellcheck disable=SC2016
 printf 'echo "gpu_check $*"\n' >"$tree/tools/cuda/gpu_check.sh"
@@ -105,6 +105,16 @@ for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx
 done
 expect 0 "cnn_mnist --data $work/else where/mnist --epochs 1 --show 8 --steps 3" \
     "$run" demo mnist -- --steps 3
+expect 0 "cnn_mnist --data digits --epochs 1 --show 8 --json results.json in $work/else where" \
+    "$run" demo --digits -- --json results.json
+(
+    cd "$tree"
+    expect 0 "--data $tree/../../else where/mnist --epochs 1 --show 8 in $tree" ./run demo "../../else where/mnist"
+    exit $failed
+) || failed=1
+mkdir 'my data'
+mv mnist 'my data'
+expect 0 "cnn_mnist --data $work/else where/my data/mnist --epochs" env TERN_DATA='my data' "$run" demo
 expect 0 "gpu_check $work/else where/out tables" "$run" gpu-check out tables
 (cd "$tree" && expect 1 "demo: 'nowhere' does not hold" ./run demo nowhere && exit $failed) || failed=1
 

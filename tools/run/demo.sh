@@ -1,15 +1,23 @@
 #!/bin/sh
 # Trains the convolutional example for one epoch and shows digits with its answers; says which data
 # it used.
-# usage: demo.sh [--check] [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by ./run demo,
-# in the checkout. --check ends before anything is done, when no argument is wrong.
+# usage: demo.sh [--check | --from FOLDER] [--fetch | --digits] [DIR] [-- OPTIONS OF THE EXAMPLE]; called by
+# ./run demo, in the checkout. --check ends before anything is done, when no argument is wrong; --from is where the
+# example runs, whose files are then the caller's.
 set -eu
 
 check=no
-if [ "${1:-}" = --check ]; then
+from=.
+case ${1:-} in
+--check)
     check=yes
     shift
-fi
+    ;;
+--from)
+    from=$2
+    shift 2
+    ;;
+esac
 fetch=ask
 folder=
 while [ $# -gt 0 ]; do
@@ -86,6 +94,10 @@ elif may_fetch; then
         echo "demo: MNIST could not be fetched" >&2
     fi
 fi
+
+program=$(pwd)/$program
+case $folder in '' | /*) ;; *) folder=$(pwd)/$folder ;; esac
+cd -- "$from"
 
 # The plan is split into words on purpose.
 # shellcheck disable=SC2086
