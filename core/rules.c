@@ -6,6 +6,7 @@
  * record owns, and a 0-dim operand stays as it is. */
 #include "core/rules.h"
 
+#include "core/memory.h"
 #include "core/promote.h"
 #include "core/tape.h"
 
@@ -72,10 +73,18 @@ static bool same_geometry(const tern_view *a, const tern_view *b)
     return true;
 }
 
+/* A program may have handed in the same memory twice. */
+static bool may_be_one(const core_storage *a, const core_storage *b)
+{
+    return a == b ||
+           ((a->cache_class == CORE_CACHE_FOREIGN || b->cache_class == CORE_CACHE_FOREIGN) &&
+            tern_dev_equal(a->dev, b->dev));
+}
+
 /* Do both reach into the same bytes? Strides are never negative. */
 static bool share_memory(const tern_tensor *out, const tern_tensor *in)
 {
-    if (out->storage != in->storage || out->view.numel == 0 || in->view.numel == 0)
+    if (!may_be_one(out->storage, in->storage) || out->view.numel == 0 || in->view.numel == 0)
         return false;
     const char *a = out->view.data, *b = in->view.data;
     const int64_t a_bytes =

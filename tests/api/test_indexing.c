@@ -303,6 +303,25 @@ static void test_gradients_through_a_source_that_is_written_over(void **state)
     expect(tern_grad_of(leaf), (const float[]){ 2 + 4, 4 + 4, 6 + 6 }, 3);
 }
 
+/* Two tensors over one array of the caller's have two storages. */
+static void test_what_is_read_lies_where_it_is_written(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    float memory[4] = { 1, 2, 3, 4 };
+    const tern_dev_t cpu = TERN_CPU;
+    tern_tensor *to = tern_from_memory(memory + 1, NULL, NULL, TERN_SHAPE(3), .device = cpu);
+    tern_tensor *from = tern_from_memory(memory, NULL, NULL, TERN_SHAPE(3), .device = cpu);
+    tern_tensor *order = tern_arange(0, 3, .device = cpu);
+    tern_scatter_(to, 0, order, from);
+    expect(to, (const float[]){ 1, 2, 3 }, 3);
+    tern_index_add_(to, 0, order, from);
+    expect(to, (const float[]){ 2, 3, 5 }, 3);
+    tern_index_put_(to, from, false, order);
+    expect(to, (const float[]){ 1, 2, 3 }, 3);
+    assert_no_error();
+}
+
 static void test_scatter_explains_mistakes(void **state)
 {
     (void)state;
@@ -497,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_scatter),
         cmocka_unit_test(test_operands_that_are_written_over_are_read_first),
         cmocka_unit_test(test_gradients_through_a_source_that_is_written_over),
+        cmocka_unit_test(test_what_is_read_lies_where_it_is_written),
         cmocka_unit_test(test_scatter_explains_mistakes),
         cmocka_unit_test(test_index_put_writes),
         cmocka_unit_test(test_index_explains_mistakes),
