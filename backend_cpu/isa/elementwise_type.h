@@ -260,25 +260,25 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         y = scalars & 2 ? y : y + i;                                 \
         LOOP(name)(o + i, x, y, third, n - i, scalars, numbers);     \
     }
-#define LANES1(name, formula)                                                  \
-    static void LOOP(stream_##name)(PARAMETERS)                                \
-    {                                                                          \
-        enum { LINE = LANES_LINE / sizeof(T) };                                \
-        T *o = out;                                                            \
-        const T *x = first;                                                    \
-        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE;           \
-        int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;               \
-        if (i > n)                                                             \
-            i = n;                                                             \
-        LOOP(name)(o, x, second, third, i, scalars, numbers);                  \
-        const int ahead = lanes_slow(true);                                    \
-        for (; i + LINE <= n; i += LINE) {                                     \
-            lanes_ahead(x + i, ahead);                                         \
-            TILE_UNROLL                                                        \
-            for (int j = 0; j < LINE; j += TILE_F32_LANES)                     \
-                f32_stream(o + i + j, f32_lanes_##name(f32_load(x + i + j)));  \
-        }                                                                      \
-        LOOP(name)(o + i, x + i, second, third, n - i, scalars, numbers);      \
+#define LANES1(name, formula)                                                 \
+    static void LOOP(stream_##name)(PARAMETERS)                               \
+    {                                                                         \
+        enum { LINE = LANES_LINE / sizeof(T) };                               \
+        T *o = out;                                                           \
+        const T *x = first;                                                   \
+        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE;          \
+        int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;              \
+        if (i > n)                                                            \
+            i = n;                                                            \
+        LOOP(name)(o, x, second, third, i, scalars, numbers);                 \
+        const int ahead = lanes_slow(true);                                   \
+        for (; i + LINE <= n; i += LINE) {                                    \
+            lanes_ahead(x + i, ahead);                                        \
+            TILE_UNROLL                                                       \
+            for (int j = 0; j < LINE; j += TILE_F32_LANES)                    \
+                f32_stream(o + i + j, f32_lanes_##name(f32_load(x + i + j))); \
+        }                                                                     \
+        LOOP(name)(o + i, x + i, second, third, n - i, scalars, numbers);     \
     }
 #define PLAIN1(name, formula) STREAM(name, formula)
 #define PLAIN2(name, formula) STREAM(name, formula)
