@@ -219,46 +219,43 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
 #if STREAMS
 /* PLAIN ops of large arrays: whole lines of the output are written past the caches. Computing a
  * block first and copying it out would let the reading streams stop and go. */
-#define STREAM(name, formula)                                        \
-    static void LOOP(stream_##name)(PARAMETERS)                      \
-    {                                                                \
-        enum { LINE = 64 / sizeof(T) };                              \
-        T *o = out;                                                  \
-        const T *x = first, *y = second != NULL ? second : first;    \
-        T many[2][LINE]; /* a scalar again and again */              \
-        READ_NUMBERS;                                                \
-        for (int j = 0; scalars != 0 && j < LINE; j++) {             \
-            many[0][j] = *x;                                         \
-            many[1][j] = *y;                                         \
-        }                                                            \
-        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE; \
-        int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;     \
-        if (i > n)                                                   \
-            i = n;                                                   \
-        LOOP(name)(o, x, y, third, i, scalars, numbers);             \
-        const bool early = cpu_tuned_for(CPU_INTEL);                 \
-        /* what is fetched; a scalar is not */                       \
-        const T *one = scalars & 1 ? y : x;                          \
-        const T *two = scalars & 2 ? x : y;                          \
-        for (; i + LINE <= n; i += LINE) {                           \
-            if (early) {                                             \
-                lanes_second(one + i, LANES_SECOND);                 \
-                lanes_second(two + i, LANES_SECOND);                 \
-            }                                                        \
-            const T *xs = scalars & 1 ? many[0] : x + i;             \
-            const T *ys = scalars & 2 ? many[1] : y + i;             \
-            T line[LINE];                                            \
-            KEEP_LOOP                                                \
-            for (int64_t j = 0; j < LINE; j++) {                     \
-                const T a = xs[j], b = ys[j];                        \
-                (void)a, (void)b;                                    \
-                line[j] = (T)(formula);                              \
-            }                                                        \
-            stream_line(o + i, line);                                \
-        }                                                            \
-        x = scalars & 1 ? x : x + i;                                 \
-        y = scalars & 2 ? y : y + i;                                 \
-        LOOP(name)(o + i, x, y, third, n - i, scalars, numbers);     \
+#define STREAM(name, formula)                                     \
+    static void LOOP(stream_##name)(PARAMETERS)                   \
+    {                                                             \
+        enum { LINE = 64 / sizeof(T) };                           \
+        T *o = out;                                               \
+        const T *x = first, *y = second != NULL ? second : first; \
+        T many[2][LINE]; /* a scalar again and again */           \
+        READ_NUMBERS;                                             \
+        for (int j = 0; scalars != 0 && j < LINE; j++) {          \
+            many[0][j] = *x;                                      \
+            many[1][j] = *y;                                      \
+        }                                                         \
+        int64_t i = stream_head(o, sizeof(T), n);                 \
+        LOOP(name)(o, x, y, third, i, scalars, numbers);          \
+        const bool early = cpu_tuned_for(CPU_INTEL);              \
+        /* what is fetched; a scalar is not */                    \
+        const T *one = scalars & 1 ? y : x;                       \
+        const T *two = scalars & 2 ? x : y;                       \
+        for (; i + LINE <= n; i += LINE) {                        \
+            if (early) {                                          \
+                lanes_second(one + i, LANES_SECOND);              \
+                lanes_second(two + i, LANES_SECOND);              \
+            }                                                     \
+            const T *xs = scalars & 1 ? many[0] : x + i;          \
+            const T *ys = scalars & 2 ? many[1] : y + i;          \
+            T line[LINE];                                         \
+            KEEP_LOOP                                             \
+            for (int64_t j = 0; j < LINE; j++) {                  \
+                const T a = xs[j], b = ys[j];                     \
+                (void)a, (void)b;                                 \
+                line[j] = (T)(formula);                           \
+            }                                                     \
+            stream_line(o + i, line);                             \
+        }                                                         \
+        x = scalars & 1 ? x : x + i;                              \
+        y = scalars & 2 ? y : y + i;                              \
+        LOOP(name)(o + i, x, y, third, n - i, scalars, numbers);  \
     }
 #define LANES1(name, formula)                                                 \
     static void LOOP(stream_##name)(PARAMETERS)                               \
@@ -266,10 +263,7 @@ static inline __attribute__((unused)) void LOOP(mods)(const T *x, const T *y, T 
         enum { LINE = LANES_LINE / sizeof(T) };                               \
         T *o = out;                                                           \
         const T *x = first;                                                   \
-        const uintptr_t unaligned = (uintptr_t)o / sizeof(T) % LINE;          \
-        int64_t i = unaligned ? (int64_t)(LINE - unaligned) : 0;              \
-        if (i > n)                                                            \
-            i = n;                                                            \
+        int64_t i = stream_head(o, sizeof(T), n);                             \
         LOOP(name)(o, x, second, third, i, scalars, numbers);                 \
         const int ahead = lanes_slow(true);                                   \
         for (; i + LINE <= n; i += LINE) {                                    \

@@ -3,6 +3,7 @@
 #ifndef TERN_BACKEND_CPU_ISA_STREAM_LINE_H
 #define TERN_BACKEND_CPU_ISA_STREAM_LINE_H
 
+#include <stdint.h>
 #include <string.h>
 
 /* Before a loop over one line: unrolled early it would not be vectorised, and sixteen short stores
@@ -38,5 +39,12 @@ static inline void stream_line(void *to, const void *from)
     memcpy(to, from, 64);
 }
 #endif
+
+/* How many of n elements of `size` bytes lie before the first line that begins in them. */
+static inline int64_t stream_head(const void *to, int64_t size, int64_t n)
+{
+    const int64_t head = (int64_t)(-(uintptr_t)to % 64) / size;
+    return head < n ? head : n;
+}
 
 #endif
