@@ -313,6 +313,7 @@ __global__ void __launch_bounds__(BLOCK)
         pack<S, N> x = {}, y = {}, w = {};
         pack<R, N> z = {};
         if (i + N > n) {
+#pragma unroll 1
             for (int64_t k = i; k < n; k++)
                 out[k] = F::run(numbers & 1 ? number_a : G::load(a[k]),
                                 numbers & 2 ? number_b : G::load(b[k]),

@@ -23,6 +23,8 @@ __device__ __forceinline__ void offsets(const cuda_walk &w, uint32_t i, int64_t 
 {
     for (int k = 0; k < N; k++)
         at[k] = 0;
+/* Of three dimensions at most, as a rule: what nvcc would unroll by four is not reached, and half of the code. */
+#pragma unroll 1
     for (int d = first; d < w.ndim; d++) {
         const uint32_t next = (uint32_t)(((uint64_t)__umulhi(i, w.magic[d]) + i) >> w.shift[d]);
         const uint32_t index = i - next * w.shape[d];
