@@ -22,14 +22,19 @@ static const int8_t tile_rows[TILE_VECTORS] = { TILE_ROWS, TILE_ROWS };
 #endif
 enum {
     DOT_COLUMNS = 4,
-    /* Rows of B that lie apart look to the CPU like no pattern: they are fetched so many steps before they
-     * are read, if there are enough steps (0.8 to 0.95 of the time for a B beyond the second-level cache). */
+    /* Rows of B, or columns of a transposed A, lie apart, often on pages of their own, and look to the CPU like no pattern.
+     * Those that are packed on their way, and a B that is read where it lies, are fetched ahead if there are enough steps
+     * and bytes: so many steps before they are read (0.8 to 0.95 of the time on Intel, whose steps are long), or where short
+     * steps are over before that has come, what lies to the right: of B so many panels (Zen 3: packed 0.55 to 0.95 of the
+     * time, 20x800x800 1.06; where it lies 0.6 to 1), of A so many lines (packed 0.83 to 0.95; one that is not, since one
+     * panel of B reads it, 0.65). */
     FETCHED_ROWS = 12,
+    FETCHED_COLUMNS = 16,
+    FETCHED_PANELS = 2,
+    FETCHED_LINES = 2,
     FETCHED_DEPTH = 48,
-    FETCHED_BYTES = 1 << 19, /* of B */
-    /* Panels to the right of the one that is packed on its way (Zen 3: 0.65 to 0.85 of the time of 135x600x1476, one
-     * panel 0.7 to 0.87; three and four are as two). */
-    PACKED_AHEAD = 2
+    FETCHED_BYTES = 1 << 19, /* of an operand */
+    LONG_STEPS = (int)TILE_ISA == (int)CPU_ISA_AVX512
 };
 
 /* An extent cut into `count` shares: the first `large` are of `most`, the others of one less. Tiles ask where one starts; a
