@@ -22,12 +22,11 @@ static const int8_t tile_rows[TILE_VECTORS] = { TILE_ROWS, TILE_ROWS };
 #endif
 enum {
     DOT_COLUMNS = 4,
-    /* Rows of B, or columns of a transposed A, lie apart, often on pages of their own, and look to the CPU like no pattern.
-     * Those that are packed on their way, and a B that is read where it lies, are fetched ahead if there are enough steps
-     * and bytes: so many steps before they are read (0.8 to 0.95 of the time on Intel, whose steps are long), or where short
-     * steps are over before that has come, what lies to the right: of B so many panels (Zen 3: packed 0.55 to 0.95 of the
-     * time, 20x800x800 1.06; where it lies 0.6 to 1), of A so many lines (packed 0.83 to 0.95; one that is not, since one
-     * panel of B reads it, 0.65). */
+    /* Rows of B, and columns of a transposed A, lie apart, often on pages of their own, and look to the CPU like no pattern.
+     * With AVX-512, whose steps are long, they are fetched so many steps before they are read (Intel: a B that is read where
+     * it lies 0.8 to 0.95 of the time; one that is packed 1.0, and is not). Shorter steps are over before that has come:
+     * what lies to the right is fetched, of B so many panels (Zen 3: packed 0.55 to 0.95 of the time, 20x800x800 1.06; where
+     * it lies 0.6 to 1), of A so many lines (packed 0.83 to 0.95; of one that is read once, by the one panel of B, 0.65). */
     FETCHED_ROWS = 12,
     FETCHED_COLUMNS = 16,
     FETCHED_PANELS = 2,
