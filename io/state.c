@@ -188,6 +188,13 @@ tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const c
 tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *state, const char *name,
                                       const void *data, int64_t bytes)
 {
+    if (!check_name(site, state, name))
+        return tern_error_code();
+    if (bytes < 0)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "%lld bytes for '%s'", (long long)bytes,
+                            name);
+    if (!data && bytes > 0)
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the bytes for '%s' are NULL", name);
     return set_data(site, state, name, data, TERN_SHAPE(bytes), TERN_U8);
 }
 

@@ -37,14 +37,25 @@ static tern_tensor *total_norm(tern_site_t site, tern_tensors_t params, double e
     return tern_failed() ? NULL : total;
 }
 
-static void scale_all(tern_tensors_t params, tern_tensor *norm, double max_norm)
+/* The factor where each gradient is, before the first gradient is written. */
+static bool bring_factors(tern_tensors_t params, tern_tensor *factor, tern_tensor **factors)
 {
-    tern_tensor *factor = tern_minimum(tern_div(max_norm, tern_add(norm, 1e-6)), 1.0);
-    for (int64_t i = 0; i < params.count && factor; i++) {
-        tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        if (grad)
-            tern_mul_(grad, tern_to(factor, tern_device(grad)));
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
+        const tern_tensor *grad = tern_grad_of(params.tensors[i]);
+        factors[i] = grad ? tern_to(factor, tern_device(grad)) : NULL;
     }
+    return !tern_failed();
+}
+
+static void scale_all(tern_site_t site, tern_tensors_t params, tern_tensor *norm, double max_norm)
+{
+    tern_tensor **factors = nn_alloc(site, "clip_grad_norm", params.count, sizeof(tern_tensor *));
+    tern_tensor *factor = tern_minimum(tern_div(max_norm, tern_add(norm, 1e-6)), 1.0);
+    const bool ready = factors && bring_factors(params, factor, factors);
+    for (int64_t i = 0; i < params.count && ready; i++)
+        if (factors[i])
+            tern_mul_(tern_grad_of(params.tensors[i]), factors[i]);
+    free(factors);
 }
 
 static bool check_params(tern_site_t site, const char *what, tern_tensors_t params)
@@ -54,6 +65,8 @@ static bool check_params(tern_site_t site, const char *what, tern_tensors_t para
     for (int64_t i = 0; i < params.count && !tern_failed(); i++)
         if (!params.tensors[i])
             tern_fail_at(site, TERN_ERR_ARGUMENT, what, "parameter %lld is NULL", (long long)i);
+    for (int64_t i = 0; i < params.count && !tern_failed(); i++)
+        nn_check_written_grad(site, what, params, i);
     return !tern_failed();
 }
 
@@ -83,7 +96,7 @@ static tern_tensor *clip(tern_site_t site, const tern_clip_args *args)
         tern_fail(TERN_ERR_ARGUMENT, "clip_grad_norm",
                   "the norm of the gradients is not finite, so they cannot be clipped");
     if (!tern_failed())
-        scale_all(args->params, norm, args->max_norm);
+        scale_all(site, args->params, norm, args->max_norm);
     return tern_failed() ? NULL : norm;
 }
 
@@ -128,11 +141,8 @@ tern_status_t tern_clip_grad_value_at(tern_site_t site, tern_tensors_t params, d
     const bool recording = tern_set_grad_enabled(false);
     for (int64_t i = 0; i < params.count && !tern_failed(); i++) {
         tern_tensor *grad = tern_grad_of(params.tensors[i]);
-        if (!grad)
-            continue;
-        tern_tensor *limited = tern_minimum(tern_maximum(grad, -value), value);
-        tern_copy(grad, limited);
-        tern_drop(limited);
+        if (grad)
+            tern_clamp_(grad, -value, value);
     }
     tern_set_grad_enabled(recording);
     nn_leave(&frame);

@@ -168,23 +168,41 @@ tern_status_t tern_ema_update_at(tern_site_t site, tern_ema *ema)
     return tern_error_code();
 }
 
+/* Views of the weights' memory, of the frame's scope, before the first parameter lets go of it. */
+static bool take_weights(tern_site_t site, const tern_ema *ema, tern_tensor **weights)
+{
+    for (int64_t i = 0; i < ema->count && !tern_failed(); i++) {
+        weights[i] = tern_detach_at(site, ema->params[i]);
+        if (!tern_is_leaf(ema->params[i]))
+            tern_fail_at(site, TERN_ERR_GRAD, "ema_swap", "parameter '%s' is no leaf any more",
+                         ema->names[i]);
+    }
+    return !tern_failed();
+}
+
+static void exchange(tern_site_t site, tern_ema *ema, tern_tensor **weights)
+{
+    for (int64_t i = 0; i < ema->count; i++) {
+        tern_tensor_replace_at(site, ema->params[i], ema->averages[i]);
+        tern_tensor_replace_at(site, ema->averages[i], weights[i]);
+    }
+    ema->swapped = !ema->swapped;
+}
+
 tern_status_t tern_ema_swap_at(tern_site_t site, tern_ema *ema)
 {
     if (!check_ready(site, "ema_swap", ema, true))
         return tern_error_code();
+    tern_tensor **weights = nn_alloc(site, "ema_swap", ema->count, sizeof(tern_tensor *));
+    if (!weights)
+        return tern_error_code();
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
-    for (int64_t i = 0; i < ema->count; i++) {
-        tern_tensor *weight = tern_detach_at(site, ema->params[i]);
-        if (!weight)
-            break;
-        tern_tensor_replace_at(site, ema->params[i], ema->averages[i]);
-        tern_tensor_replace_at(site, ema->averages[i], weight);
-        tern_drop(weight);
-    }
-    ema->swapped = !ema->swapped;
+    if (take_weights(site, ema, weights))
+        exchange(site, ema, weights);
     tern_set_grad_enabled(recording);
     nn_leave(&frame);
+    free(weights);
     return tern_error_code();
 }
 

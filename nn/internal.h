@@ -64,6 +64,8 @@ char *nn_copy_text(tern_site_t site, const char *what, const char *text);
 enum { NN_PARAM_BYTES = 160 };
 /* The parameter's name in quotes, or its place where the list has no names, for errors; returns `text`. */
 const char *nn_param_text(tern_tensors_t params, int64_t i, char text[NN_PARAM_BYTES]);
+/* False, with an error that names its parameter, where the gradient of params.tensors[i] cannot be written. */
+bool nn_check_written_grad(tern_site_t site, const char *what, tern_tensors_t params, int64_t i);
 
 bool nn_same_shape(const tern_tensor *a, const tern_tensor *b);
 

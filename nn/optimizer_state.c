@@ -177,9 +177,10 @@ static void read_group(restore *r, int64_t place)
         free(name);
     }
     char *centered = option_name(r->site, r->prefix, place, "centered");
-    options->centered = centered && tern_state_get(r->state, centered);
-    nn_check_read(r->site, "optimizer_restore", r->state, centered);
+    const bool has_centered = centered && nn_is_stored(r->state, centered);
     free(centered);
+    options->centered =
+        has_centered && read_count(r, option_name(r->site, r->prefix, place, "centered")) != 0;
     options->nesterov = read_count(r, option_name(r->site, r->prefix, place, "nesterov")) != 0;
     options->maximize = read_count(r, option_name(r->site, r->prefix, place, "maximize")) != 0;
     const int64_t params = read_count(r, option_name(r->site, r->prefix, place, "params"));

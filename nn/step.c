@@ -79,13 +79,8 @@ static bool check_state(tern_site_t site, const tern_optimizer *opt, int64_t i)
 static bool prepare_one(tern_site_t site, tern_optimizer *opt, int64_t i, const tern_tensor *grad,
                         bool writes)
 {
-    if (writes && tern_overlaps_itself(grad)) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "step",
-                     "elements of the gradient of parameter '%s', which is written, share one "
-                     "place in memory\n  try tern_contiguous first",
-                     opt->names[i]);
+    if (writes && !nn_check_written_grad(site, "step", tern_optimizer_params(opt, -1), i))
         return false;
-    }
     if (!nn_state_fits(grad, opt->params[i])) {
         char ours[512], theirs[512];
         tern_fail_at(site, TERN_ERR_STATE, "step",
@@ -233,13 +228,15 @@ tern_status_t tern_zero_grad_at(tern_site_t site, const tern_zero_grad_args *giv
     NN_ARGS(site, "zero_grad", tern_zero_grad_args, args, given);
     if (args_given && !args.opt)
         tern_fail_at(site, TERN_ERR_ARGUMENT, "zero_grad", "the optimizer is NULL");
+    const tern_tensors_t params = tern_optimizer_params(args.opt, -1);
+    for (int64_t i = 0; args.in_place && i < params.count && !tern_failed(); i++)
+        nn_check_written_grad(site, "zero_grad", params, i);
     if (tern_failed())
         return tern_error_code();
-    const tern_optimizer *opt = args.opt;
     nn_frame frame = nn_enter(site);
     const bool recording = tern_set_grad_enabled(false);
-    for (int64_t i = 0; i < opt->count; i++) {
-        tern_tensor *p = opt->params[i], *grad = tern_grad_of(p);
+    for (int64_t i = 0; i < params.count; i++) {
+        tern_tensor *p = params.tensors[i], *grad = tern_grad_of(p);
         if (!args.in_place)
             tern_set_grad_at(site, p, NULL);
         else if (grad && tern_requires_grad(grad)) /* of .create_graph: its history goes */

@@ -56,6 +56,19 @@ const char *nn_param_text(tern_tensors_t params, int64_t i, char text[NN_PARAM_B
     return text;
 }
 
+bool nn_check_written_grad(tern_site_t site, const char *what, tern_tensors_t params, int64_t i)
+{
+    const tern_tensor *grad = tern_grad_of(params.tensors[i]);
+    char name[NN_PARAM_BYTES];
+    const bool fine = !grad || !tern_overlaps_itself(grad);
+    if (!fine)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what,
+                     "elements of the gradient of parameter %s, which is written, share one place "
+                     "in memory\n  try tern_contiguous first",
+                     nn_param_text(params, i, name));
+    return fine;
+}
+
 bool nn_same_shape(const tern_tensor *a, const tern_tensor *b)
 {
     bool same = tern_ndim(a) == tern_ndim(b);

@@ -192,6 +192,22 @@ static void test_clip_grad_value_limits_each_element(void **unused)
     assert_error(TERN_ERR_ARGUMENT, "value = -1");
 }
 
+/* A gradient that is expanded is found before another one is written. */
+static void test_gradients_that_cannot_be_written_are_found_first(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(3, -4), *b = with_gradient(0, 12);
+    const tern_tensors_t all = TERN_TENSORS(a, b);
+    tern_set_grad(b, tern_expand(tern_full(12.0, TERN_SHAPE(1), TERN_F64), TERN_SHAPE(2)));
+    assert_null(tern_clip_grad_norm(all, 1));
+    assert_error(TERN_ERR_ARGUMENT, "gradient of parameter 1, which is written, share one place");
+    expect_gradient(a, 3, -4);
+    assert_int_equal(tern_clip_grad_value(all, 0.5), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "clip_grad_value: elements of the gradient of parameter 1");
+    expect_gradient(a, 3, -4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_a_norm_that_is_not_finite_can_be_an_error),
         cmocka_unit_test(test_a_limit_of_zero),
         cmocka_unit_test(test_clip_grad_value_limits_each_element),
+        cmocka_unit_test(test_gradients_that_cannot_be_written_are_found_first),
     };
     return check_run(tests, NULL, NULL);
 }

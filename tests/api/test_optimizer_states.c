@@ -184,6 +184,27 @@ static tern_state *one_step_of_adam(void)
     return state;
 }
 
+/* As another program may write it; tern leaves it out. */
+static void test_a_switch_that_is_off_is_read_as_off(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_tensor *p = new_parameter();
+    tern_optimizer *opt = tern_rmsprop(TERN_TENSORS(p));
+    tern_state *state = tern_state_create();
+    set_gradient(p, 0);
+    tern_step(opt);
+    tern_optimizer_store(opt, state, "o");
+    tern_state_set_int(state, "o.param_groups.0.centered", 0);
+    assert_int_equal(tern_optimizer_restore(opt, state, "o"), TERN_OK);
+    set_gradient(p, 1);
+    assert_int_equal(tern_step(opt), TERN_OK);
+    assert_null(tern_optimizer_state(opt, p, "grad_avg"));
+    assert_no_error();
+    tern_state_free(state);
+    tern_optimizer_free(opt);
+}
+
 static void test_a_state_has_torchs_names(void **unused)
 {
     (void)unused;
@@ -253,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_a_restored_optimizer_goes_on_bit_for_bit),
         cmocka_unit_test(test_a_clone_goes_back_within_a_program),
         cmocka_unit_test(test_state_is_restored_also_while_no_step_needs_it),
+        cmocka_unit_test(test_a_switch_that_is_off_is_read_as_off),
         cmocka_unit_test(test_a_state_has_torchs_names),
         cmocka_unit_test(test_a_restore_that_does_not_fit_changes_nothing),
     };

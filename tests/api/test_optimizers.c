@@ -312,7 +312,7 @@ static void test_state_of_another_shape_is_found_before_anything_is_written(void
     tern_optimizer_free(opt);
 }
 
-/* A gradient that is divided by the scale where it lies has to be one that can be written. */
+/* A gradient that is divided by the scale, or becomes zeros, where it lies has to be one that can be written. */
 static void test_gradients_that_cannot_be_written_are_found_first(void **unused)
 {
     (void)unused;
@@ -326,6 +326,9 @@ static void test_gradients_that_cannot_be_written_are_found_first(void **unused)
     assert_int_equal(tern_step_scaled(opt, scale, found), TERN_ERR_ARGUMENT);
     assert_error(TERN_ERR_ARGUMENT, "parameter '1', which is written, share one place");
     expect_untouched(a);
+    assert_int_equal(tern_zero_grad(opt, .in_place = true), TERN_ERR_ARGUMENT);
+    assert_error(TERN_ERR_ARGUMENT, "zero_grad: elements of the gradient of parameter '1'");
+    assert_true(tern_item(tern_sum(tern_grad_of(a))) == SIZE);
     assert_int_equal(tern_step_scaled(opt, NULL, found), TERN_OK); /* nothing to divide by */
     tern_set_grad(b, tern_transpose(tern_ones(TERN_SHAPE(3, 2)), 0, 1));
     assert_int_equal(tern_step_scaled(opt, scale, found), TERN_OK);

@@ -2,6 +2,7 @@
  * Rows T048, T050. */
 #include <stdlib.h>
 
+#include "tern/debug.h"
 #include "tests/support/check.h"
 
 static const tern_dev_t dev0 = { TERN_KIND_CUDA, 0 }, dev1 = { TERN_KIND_CUDA, 1 };
@@ -114,6 +115,40 @@ static void test_a_count_of_steps_comes_to_the_cpu(void **state)
     assert_no_error();
 }
 
+static tern_tensor *with_gradient(tern_dev_t dev)
+{
+    tern_tensor *p = tern_ones(TERN_SHAPE(2), .device = dev, .requires_grad = true);
+    tern_set_grad(p, tern_full(3.0, TERN_SHAPE(2), .dtype = TERN_F32, .device = dev));
+    return p;
+}
+
+/* False when allocation k was not reached, so that both gradients were clipped. */
+static bool clip_fails_cleanly(int64_t k)
+{
+    TERN_SCOPE;
+    tern_tensor *a = with_gradient(dev0), *b = with_gradient(dev1);
+    tern_debug_fail_allocation(k);
+    const bool done = tern_clip_grad_norm(TERN_TENSORS(a, b), 1) != NULL;
+    const bool reached = tern_debug_allocations_left() <= 0;
+    tern_debug_fail_allocation(0);
+    assert_true(done == !tern_failed());
+    tern_error_clear();
+    const double first = tern_item(tern_sum(tern_grad_of(a)));
+    const double second = tern_item(tern_sum(tern_grad_of(b)));
+    assert_close(first, done ? 1 : 6, 1e-6);
+    assert_close(second, done ? 1 : 6, 1e-6);
+    return reached;
+}
+
+static void test_gradients_on_two_devices_are_clipped_or_stay(void **state)
+{
+    (void)state;
+    int64_t k = 1;
+    while (clip_fails_cleanly(k))
+        k++;
+    assert_true(k > 10);
+}
+
 int main(void)
 {
     (void)setenv("TERN_SIM_DEVICES", "2", 1);
@@ -121,6 +156,7 @@ int main(void)
         cmocka_unit_test_teardown(test_state_does_not_follow_a_module, clear),
         cmocka_unit_test_teardown(test_saved_state_comes_to_its_parameters, clear),
         cmocka_unit_test_teardown(test_a_count_of_steps_comes_to_the_cpu, clear),
+        cmocka_unit_test_teardown(test_gradients_on_two_devices_are_clipped_or_stay, clear),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;

@@ -198,12 +198,47 @@ static void test_a_write_happens_whole_or_not_at_all(void **state)
     }
 }
 
+/* ---- averages and parameters: all change places, or none ------------------------------------------- */
+
+/* False when allocation k was not reached, so that the swap worked. */
+static bool swap_fails_cleanly(int64_t k)
+{
+    TERN_SCOPE;
+    tern_tensor *a = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+    tern_tensor *b = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+    tern_ema *ema = tern_ema_create(TERN_TENSORS(a, b));
+    const tern_tensors_t averages = tern_ema_averages(ema);
+    tern_fill(averages.tensors[0], 5);
+    tern_fill(averages.tensors[1], 6);
+    tern_debug_fail_allocation(k);
+    const tern_status_t status = tern_ema_swap(ema);
+    const bool reached = tern_debug_allocations_left() <= 0;
+    tern_debug_fail_allocation(0);
+    assert_int_equal(status, reached ? TERN_ERR_OOM : TERN_OK);
+    tern_error_clear();
+    assert_true(digest(a) == (reached ? 3 : 15) && digest(b) == (reached ? 3 : 18));
+    assert_int_equal(tern_ema_swap(ema), TERN_OK);
+    assert_true(digest(a) == (reached ? 15 : 3) && digest(b) == (reached ? 18 : 3));
+    tern_ema_free(ema);
+    return reached;
+}
+
+static void test_a_swap_happens_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    int64_t k = 1;
+    while (swap_fails_cleanly(k))
+        k++;
+    assert_true(k > 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_allocation_of_a_step_may_fail),
         cmocka_unit_test(test_each_allocation_of_a_first_step_may_fail),
         cmocka_unit_test(test_a_write_happens_whole_or_not_at_all),
+        cmocka_unit_test(test_a_swap_happens_whole_or_not_at_all),
     };
     const int failed = check_run(tests, NULL, NULL);
     return tern_finish() != 0 ? 1 : failed;
