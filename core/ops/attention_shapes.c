@@ -71,6 +71,37 @@ static bool common_batch(core_call *call, int ndim, int64_t *dims)
     return true;
 }
 
+static bool heads_meet(core_call *call)
+{
+    const int64_t of_k = extent(call->in[1], 3), of_v = extent(call->in[2], 3);
+    return of_k == of_v || of_k == 1 || of_v == 1 ||
+           core_fail(call, TERN_ERR_SHAPE, NULL, "k has %lld heads and v %lld", (long long)of_k,
+                     (long long)of_v);
+}
+
+/* `ndim` counts the dimensions of whichever operand has most. */
+static bool mask_meets(core_call *call, int ndim, const int64_t *batch)
+{
+    const tern_tensor *mask = call->in[3];
+    int64_t dims[TERN_MAX_DIMS];
+    char text[160];
+    if (mask == NULL)
+        return true;
+    for (int d = 0; d < ndim - 3; d++)
+        dims[d] = batch[d];
+    dims[ndim - 3] = extent(call->in[0], 3);
+    dims[ndim - 2] = extent(call->in[0], 2);
+    dims[ndim - 1] = extent(call->in[1], 2);
+    bool fits = true;
+    for (int from_end = 1; from_end <= ndim; from_end++) {
+        const int64_t own = extent(mask, from_end);
+        fits = fits && (own == 1 || own == dims[ndim - from_end]);
+    }
+    return fits || core_fail(call, TERN_ERR_SHAPE, NULL,
+                             "the mask does not broadcast to %s: batch, heads, queries, keys",
+                             core_shape_text(ndim, dims, text, sizeof text));
+}
+
 /* x as [batch, heads, rows, columns], repeated where its batch or heads are 1 and others are not. */
 static tern_tensor *as_four(tern_tensor *x, int ndim, const int64_t *batch, int64_t heads)
 {
@@ -119,7 +150,7 @@ static tern_tensor *attend_any(core_call *call, tern_attr_attention *attr)
             ndim = in[i]->view.ndim;
     }
     int64_t batch[TERN_MAX_DIMS];
-    if (!common_batch(call, ndim, batch))
+    if (!common_batch(call, ndim, batch) || !heads_meet(call) || !mask_meets(call, ndim, batch))
         return NULL;
     const int64_t heads = extent(in[0], 3);
     const int64_t groups =

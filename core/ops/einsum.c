@@ -431,6 +431,20 @@ static tern_tensor *evaluate(einsum *e)
     return sum_own(e, a, b) && sum_own(e, b, &a_before) ? multiply(e, a, b) : NULL;
 }
 
+/* A class of einsum's own has cast the operands: sums of one of them, and the gemm, must not cast again. */
+static tern_tensor *evaluate_cast(einsum *e)
+{
+    uint8_t *region = &e->call->self->autocast;
+    const uint8_t autocast = *region;
+    const int rule =
+        e->call->dev.kind == TERN_KIND_CPU ? e->call->op->cast_cpu : e->call->op->cast_cuda;
+    if (rule != TERN_CAST_NONE)
+        *region = 0;
+    tern_tensor *out = evaluate(e);
+    *region = autocast;
+    return out;
+}
+
 tern_tensor *tern_einsum_at(tern_site_t site, const char *equation, tern_tensor *const *operands,
                             int64_t count)
 {
@@ -444,6 +458,6 @@ tern_tensor *tern_einsum_at(tern_site_t site, const char *equation, tern_tensor 
                   "tern_einsum of the first two, then of the result",
                   "needs an equation and one or two operands; %lld were given", (long long)count);
     else if (core_compose_check(&frame) && core_compose_cast(&frame))
-        out = evaluate(&e);
+        out = evaluate_cast(&e);
     return core_compose_end(&frame, out);
 }

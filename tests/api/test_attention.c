@@ -287,6 +287,16 @@ static void test_mistakes_are_named(void **state)
     tern_tensor *line = draw(TERN_SHAPE(4), TERN_F32);
     assert_null(tern_scaled_dot_product_attention(line, q, q));
     assert_error(TERN_ERR_SHAPE, "two dimensions or more");
+    tern_tensor *one = tern_select(q, 0, 0), *of_three = tern_select(three, 0, 0);
+    assert_null(tern_scaled_dot_product_attention(one, one, of_three));
+    assert_error(TERN_ERR_SHAPE, "k has 2 heads and v 3");
+    assert_null(
+        tern_scaled_dot_product_attention(one, one, one, tern_zeros(TERN_SHAPE(5, 2, 3, 3))));
+    assert_non_null(strstr(tern_error_text(), "\n    mask      f32  [5, 2, 3, 3] "));
+    assert_error(TERN_ERR_SHAPE, "the mask does not broadcast to [1, 2, 3, 3]");
+    tern_tensor *deep = tern_reshape(three, TERN_SHAPE(1, 3, 1, 3, 4));
+    assert_null(tern_scaled_dot_product_attention(deep, deep, deep, tern_zeros(TERN_SHAPE(2, 3))));
+    assert_error(TERN_ERR_SHAPE, "the mask does not broadcast to [1, 3, 1, 3, 3]");
 }
 
 /* ---- layers ---- */

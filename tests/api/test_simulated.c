@@ -134,6 +134,10 @@ static void test_numbers_beside_what_autocast_widens(void **state)
     assert_close(tern_item(tern_pow(1.1, x)), 1.21, 1e-6);
     assert_null(tern_pow_(ones, 1e5)); /* stays f16 */
     assert_error(TERN_ERR_ARGUMENT, "pow: 100000 is beyond what f16 can be");
+    tern_tensor *square = tern_square(tern_mul(x, 150.0)); /* PyTorch's is a power */
+    assert_no_error();
+    assert_int_equal(tern_dtype(square), TERN_F32);
+    assert_close(tern_item(square), 90000, 0);
 }
 
 static void test_empty_batches_have_results(void **state)

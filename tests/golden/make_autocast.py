@@ -96,7 +96,7 @@ ROWS = {
     "softmax": ("softmax.int", lambda a: torch.softmax(a, 1), m),
     "log_softmax": ("log_softmax.int", lambda a: torch.log_softmax(a, 1), m),
     "dropout": ("dropout", lambda a: F.dropout(a, 0.5), m),
-    # on CUDA made of log_softmax (f32 by dtype) and nll_loss (f32), which together are f32
+    # on CUDA made of log_softmax (f32 by dtype) and nll_loss (f32), which together are f32; square of pow (f32)
     "cross_entropy": ("cross_entropy_loss", lambda a: F.cross_entropy(a, target), flat),
     "binary_cross_entropy": ("binary_cross_entropy", probabilities, m, m),
     "binary_cross_entropy_with_logits": ("binary_cross_entropy_with_logits",
@@ -124,7 +124,8 @@ ROWS = {
 }
 # Has a kernel for AutocastCUDA that is in none of the lists: it raises.
 BANNED = {"binary_cross_entropy"}
-COMPOSED_CUDA = {"cross_entropy": ("f32", ("log_softmax.int", "nll_loss"))}
+COMPOSED_CUDA = {"cross_entropy": ("f32", ("log_softmax.int", "nll_loss")),
+                 "square": ("f32", ("pow.Tensor_Scalar",))}
 
 
 def has(op, key):

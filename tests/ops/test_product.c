@@ -174,6 +174,8 @@ static void test_autocast(void **state)
     assert_int_equal(in_region(tern_einsum("ij,jk->ik", x, x)), low);
     /* A027: on CUDA all of it is low, whatever it is made of */
     assert_int_equal(in_region(tern_einsum("ij,ij->ij", x, x)), check_on_cpu() ? TERN_F32 : low);
+    assert_int_equal(in_region(tern_einsum("ij->i", x)), check_on_cpu() ? TERN_F32 : low);
+    assert_int_equal(in_region(tern_einsum("ij,k->k", x, v)), check_on_cpu() ? TERN_F32 : low);
 }
 
 int main(void)
