@@ -507,6 +507,21 @@ static void test_the_gradient_of_a_divisor_at_the_ends(void **state)
     }
 }
 
+/* The gradients of both need what came in, not what came out. */
+static void test_what_is_left_over_may_change(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int k = 0; k < 2; k++) {
+        tern_tensor *x = tern_full(-7, TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *y = tern_full(2, TERN_SHAPE(2), .requires_grad = true);
+        tern_backward(tern_sum(tern_add_(k == 0 ? tern_remainder(x, y) : tern_fmod(x, y), 1)));
+        assert_no_error();
+        assert_close(tern_item(tern_mean(tern_grad_of(x))), 1, 0);
+        assert_close(tern_item(tern_mean(tern_grad_of(y))), k == 0 ? 4 : 3, 0);
+    }
+}
+
 static void test_masked_fill_and_its_mistakes(void **state)
 {
     (void)state;
@@ -617,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_gradients_of_what_is_an_operand_again),
         cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
         cmocka_unit_test(test_the_gradient_of_a_divisor_at_the_ends),
+        cmocka_unit_test(test_what_is_left_over_may_change),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),
         cmocka_unit_test(test_numbers_that_no_element_can_be),
         cmocka_unit_test(test_nothing_is_owned_twice),
