@@ -136,6 +136,12 @@ static tern_tensor *between(tern_tensor *x, tern_operand min, tern_operand max)
     return x;
 }
 
+/* A limit that is x itself is what was there before, too. */
+static tern_operand limit_before(tern_operand limit, const tern_tensor *x, tern_tensor *before)
+{
+    return is_tensor(limit) && limit.value_.tensor == x ? tern_operand_tensor(before) : limit;
+}
+
 /* Is made, and copied over x: backward reads what was there. */
 static bool write_between(core_frame *frame, tern_tensor *x, tern_operand min, tern_operand max)
 {
@@ -144,7 +150,9 @@ static bool write_between(core_frame *frame, tern_tensor *x, tern_operand min, t
     if (!core_tape_check_inplace(call))
         return false;
     tern_tensor *from_x = core_self()->grad_mode ? tern_clone(core_compose_before(frame, x)) : x;
-    tern_tensor *y = from_x != NULL ? between(from_x, min, max) : NULL;
+    tern_tensor *y =
+        from_x != NULL ? between(from_x, limit_before(min, x, from_x), limit_before(max, x, from_x))
+                       : NULL;
     if (y == NULL)
         return false;
     const tern_dtype_t from = tern_dtype(y), to = tern_dtype(x);

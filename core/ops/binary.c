@@ -412,7 +412,8 @@ void back_minimum(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 static tern_tensor *quotient_grad(tern_op_ctx *ctx, tern_tensor *grad, bool floored)
 {
     tern_tensor *a = tern_detach(core_saved_in(ctx, 0)), *b = tern_detach(core_saved_in(ctx, 1));
-    tern_tensor *by_rest = tern_div(tern_sub(tern_detach(core_saved_out(ctx, 0)), a), b);
+    tern_tensor *rest = floored ? tern_remainder(a, b) : tern_fmod(a, b);
+    tern_tensor *by_rest = tern_div(tern_sub(rest, a), b);
     tern_tensor *whole = floored ? tern_floor_div(a, b) : tern_trunc(tern_div(a, b));
     return tern_mul(grad, tern_where(tern_isfinite(by_rest), by_rest, tern_neg(whole)));
 }

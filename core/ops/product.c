@@ -81,6 +81,7 @@ tern_tensor *tern_outer_at(tern_site_t site, tern_tensor *a, tern_tensor *b)
 
 typedef struct addmm_attr {
     double beta, alpha;
+    bool keeps_a, keeps_b; /* each for the gradient of the other, in this order */
 } addmm_attr;
 
 /* A factor of whole-number dtypes is their whole part. */
@@ -98,8 +99,10 @@ static tern_tensor *scaled(tern_tensor *t, double factor)
 static tern_tensor *addmm_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
     const addmm_attr factors = core_ctx_attr(ctx, addmm_attr);
-    tern_save(ctx, in[1]);
-    tern_save(ctx, in[2]);
+    if (factors.keeps_a)
+        tern_save(ctx, in[1]);
+    if (factors.keeps_b)
+        tern_save(ctx, in[2]);
     tern_tensor *product = scaled(tern_matmul(in[1], in[2]), factors.alpha);
     return factors.beta == 0 ? product : tern_add_(product, scaled(in[0], factors.beta));
 }
@@ -107,16 +110,19 @@ static tern_tensor *addmm_forward(tern_op_ctx *ctx, tern_tensor **in)
 static void addmm_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     const addmm_attr factors = core_ctx_attr(ctx, addmm_attr);
-    tern_tensor *a = tern_saved(ctx, 0), *b = tern_saved(ctx, 1);
     if (tern_needs_grad(ctx, 0))
         grad_in[0] = scaled(grad, factors.beta);
-    if (tern_needs_grad(ctx, 1))
+    if (tern_needs_grad(ctx, 1)) {
+        tern_tensor *b = tern_saved(ctx, factors.keeps_a ? 1 : 0);
         grad_in[1] = scaled(tern_matmul(grad, tern_transpose(b, 0, 1)), factors.alpha);
-    if (tern_needs_grad(ctx, 2))
+    }
+    if (tern_needs_grad(ctx, 2)) {
+        tern_tensor *a = tern_saved(ctx, 0);
         grad_in[2] = scaled(tern_matmul(tern_transpose(a, 0, 1), grad), factors.alpha);
+    }
 }
 
-/* One node, which keeps the two matrices alone. */
+/* One node, which keeps no more than the two matrices. */
 static const tern_op addmm_op = { .name = "addmm",
                                   .inputs = 3,
                                   .forward = addmm_forward,
@@ -148,13 +154,15 @@ static bool check_factors(core_call *call, const addmm_attr *factors)
                                 dtype));
 }
 
-static tern_tensor *addmm(tern_tensor **in, const addmm_attr *factors)
+static tern_tensor *addmm(tern_tensor **in, addmm_attr *factors)
 {
     if (factors->alpha == 1 && factors->beta == 1 && in[0]->view.ndim == 1 &&
         in[0]->view.shape[0] == in[2]->view.shape[1])
         return tern_linear(in[1], tern_transpose(in[2], 0, 1), in[0]);
     const tern_shape_t shape = TERN_SHAPE(in[1]->view.shape[0], in[2]->view.shape[1]);
     tern_tensor *const all[3] = { tern_expand(in[0], shape), in[1], in[2] };
+    factors->keeps_a = tern_requires_grad(in[2]);
+    factors->keeps_b = tern_requires_grad(in[1]);
     return tern_apply_at(TERN_HERE, &addmm_op, all, factors);
 }
 
@@ -165,7 +173,7 @@ tern_tensor *tern_addmm_at(tern_site_t site, const tern_addmm_args *args)
     core_compose_begin(&frame, TERN_OP_addmm, site, 3,
                        (tern_tensor *[]){ args->input, args->mat1, args->mat2 });
     tern_tensor *out = NULL;
-    const addmm_attr factors = { core_given(args->beta, 1), core_given(args->alpha, 1) };
+    addmm_attr factors = { core_given(args->beta, 1), core_given(args->alpha, 1), false, false };
     if (core_compose_check(&frame) && core_compose_cast(&frame) && check_addmm(&frame.call) &&
         check_factors(&frame.call, &factors))
         out = addmm(frame.call.in, &factors);

@@ -72,7 +72,8 @@ static tern_tensor *repeat_some(tern_tensor *x, repetition *r)
         r->dims[which[i]] *= r->times[which[i]];
         r->times[which[i]] = 1;
     }
-    return tern_contiguous(tern_expand(shaped(x, grown.ndim, split), grown));
+    tern_tensor *all = tern_expand(shaped(x, grown.ndim, split), grown);
+    return tern_numel(all) == 0 ? tern_clone(all) : tern_contiguous(all); /* no view of x */
 }
 
 static bool is_done(const repetition *r)

@@ -28,6 +28,15 @@ static bool writes_at_once(tern_op_id id, tern_tensor *const *in)
     return core_op_table[id].rule != NULL;
 }
 
+/* Does backward read in[0], as the first operand or as another one? */
+static bool reads_written(tern_op_id id, tern_tensor *const *in)
+{
+    for (int i = 0; i < 3; i++)
+        if (in[i] == in[0] && (core_op_table[id].save & B(i)) != 0)
+            return true;
+    return false;
+}
+
 /* Else the result is made and copied over in[0], rounded once. Backward may read what was there, so
  * that the row works on a copy. */
 static tern_tensor *inplace(tern_op_id id, tern_site_t site, void *attr, tern_tensor *const *in,
@@ -42,10 +51,9 @@ static tern_tensor *inplace(tern_op_id id, tern_site_t site, void *attr, tern_te
     frame.call.out[0] = in[0];
     tern_tensor *result = NULL;
     if (core_compose_check(&frame) && core_tape_check_inplace(&frame.call)) {
-        const bool reads = (core_op_table[id].save & B(0)) != 0;
         tern_tensor *const before = core_compose_before(&frame, in[0]);
         tern_tensor *const x =
-            reads ? tern_clone(before) : before; /* for each operand that it is */
+            reads_written(id, in) ? tern_clone(before) : before; /* for each operand that it is */
         tern_tensor *const from[3] = { x, in[1] == in[0] ? x : in[1], in[2] == in[0] ? x : in[2] };
         result = x != NULL ? run(id, site, attr, from) : NULL;
     }

@@ -414,6 +414,45 @@ static void test_what_is_written_may_be_an_operand_again(void **state)
     assert_int_equal(tern_live_tensors(), live);
 }
 
+enum { ADDCMUL_A, ADDCMUL_B, ADDCDIV_A, ADDCDIV_B, CLAMP_MIN, CLAMP_MAX, AGAIN_COUNT };
+
+static tern_tensor *written_again(int which, tern_tensor *x, tern_tensor *three)
+{
+    switch (which) {
+    case ADDCMUL_A:
+        return tern_addcmul_(x, x, three, 2);
+    case ADDCMUL_B:
+        return tern_addcmul_(x, three, x, 2);
+    case ADDCDIV_A:
+        return tern_addcdiv_(x, x, three, 2);
+    case ADDCDIV_B:
+        return tern_addcdiv_(x, three, x, 2);
+    case CLAMP_MIN:
+        return tern_clamp_(x, x, three);
+    default:
+        return tern_clamp_(x, three, x);
+    }
+}
+
+/* The same with its gradients: of w = 1 and x = 4 w. */
+static void test_gradients_of_what_is_an_operand_again(void **state)
+{
+    (void)state;
+    static const double want[AGAIN_COUNT] = { 28, 28, 4 + 8 / 3.0, 4 - 24 / 16.0, 0, 4 };
+    TERN_SCOPE;
+    const int64_t live = tern_live_tensors();
+    for (int which = 0; which < AGAIN_COUNT; which++) {
+        TERN_SCOPE;
+        tern_tensor *w = tern_ones(TERN_SHAPE(3), .requires_grad = true);
+        tern_tensor *three = tern_full(3, TERN_SHAPE(3), .requires_grad = true);
+        (void)written_again(which, tern_mul(w, 4), three);
+        tern_backward(tern_sum(written_again(which, tern_mul(w, 4), three)));
+        assert_no_error();
+        assert_close(tern_item(tern_mean(tern_grad_of(w))), want[which], 1e-6);
+    }
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 /* PyTorch's gradients, to the signs of zeros: 0 at the origin, and where the squares underflow. */
 static void test_the_gradient_of_an_angle_at_the_origin(void **state)
 {
@@ -465,6 +504,21 @@ static void test_the_gradient_of_a_divisor_at_the_ends(void **state)
         for (int i = 0; i < N; i++)
             if (isnan(want[k][i]) ? !isnan(got[i]) : got[i] != want[k][i])
                 fail_msg("%d: %g of %g by %g", k, (double)got[i], (double)x[i], (double)y[i]);
+    }
+}
+
+/* The gradients of both need what came in, not what came out. */
+static void test_what_is_left_over_may_change(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    for (int k = 0; k < 2; k++) {
+        tern_tensor *x = tern_full(-7, TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *y = tern_full(2, TERN_SHAPE(2), .requires_grad = true);
+        tern_backward(tern_sum(tern_add_(k == 0 ? tern_remainder(x, y) : tern_fmod(x, y), 1)));
+        assert_no_error();
+        assert_close(tern_item(tern_mean(tern_grad_of(x))), 1, 0);
+        assert_close(tern_item(tern_mean(tern_grad_of(y))), k == 0 ? 4 : 3, 0);
     }
 }
 
@@ -575,8 +629,10 @@ int main(void)
         cmocka_unit_test(test_three_operands_in_place),
         cmocka_unit_test(test_gradients_through_what_is_written),
         cmocka_unit_test(test_what_is_written_may_be_an_operand_again),
+        cmocka_unit_test(test_gradients_of_what_is_an_operand_again),
         cmocka_unit_test(test_the_gradient_of_an_angle_at_the_origin),
         cmocka_unit_test(test_the_gradient_of_a_divisor_at_the_ends),
+        cmocka_unit_test(test_what_is_left_over_may_change),
         cmocka_unit_test(test_masked_fill_and_its_mistakes),
         cmocka_unit_test(test_numbers_that_no_element_can_be),
         cmocka_unit_test(test_nothing_is_owned_twice),

@@ -154,7 +154,13 @@ static void test_repeat_copies(void **state)
     assert_false(tern_shares_storage(same, x));
     assert_false(tern_shares_storage(tern_repeat(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(3)), x));
     assert_true(tern_is_contiguous(tern_repeat(tern_ones(TERN_SHAPE(1)), TERN_SHAPE(3))));
-    assert_int_equal(tern_size(tern_repeat(x, TERN_SHAPE(3, 0, 1)), 1), 0);
+    tern_tensor *none = tern_repeat(x, TERN_SHAPE(3, 0, 1));
+    assert_int_equal(tern_size(none, 1), 0);
+    assert_false(tern_shares_storage(none, x));
+    none = numbers(0, 2);
+    assert_false(tern_shares_storage(tern_repeat(none, TERN_SHAPE(2, 2)), none));
+    tern_tensor *leaf = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+    assert_non_null(tern_exp_(tern_repeat(leaf, TERN_SHAPE(0))));
     assert_int_equal(tern_numel(tern_repeat(tern_ones(TERN_SCALAR_SHAPE), TERN_SHAPE(4))), 4);
     check_refusal(tern_repeat(x, TERN_SHAPE(2)) != NULL, "for 2 dimensions");
     check_refusal(tern_repeat(x, TERN_SHAPE(-1, 2)) != NULL, "negative");

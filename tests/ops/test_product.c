@@ -88,6 +88,35 @@ static void test_shapes_that_do_not_fit(void **state)
     assert_error(TERN_ERR_DTYPE, "different dtypes: f64 and f32");
 }
 
+/* What no gradient needs is not kept: it may change, and goes. Bit i of `which`: operand i has a gradient. */
+static void test_addmm_keeps_what_gradients_need(void **state)
+{
+    (void)state;
+    for (int which = 1; which < 8; which++) {
+        TERN_SCOPE;
+        tern_tensor *in[3], *leaves[3];
+        for (int i = 0; i < 3; i++) {
+            leaves[i] = tern_full(i + 2, TERN_SHAPE(2, 2), .requires_grad = (which >> i) & 1);
+            in[i] = tern_mul(leaves[i], 1);
+        }
+        tern_tensor *y = tern_addmm(in[0], in[1], in[2], .beta = 2, .alpha = 0.5);
+        {
+            TERN_NO_GRAD;
+            tern_fill(in[0], 0);
+            if (!(which & 4))
+                tern_fill(in[1], 0);
+            if (!(which & 2))
+                tern_fill(in[2], 0);
+        }
+        tern_backward(tern_sum(y));
+        assert_no_error();
+        static const double want[3] = { 2, 4, 3 };
+        for (int i = 0; i < 3; i++)
+            if ((which >> i) & 1)
+                assert_close(tern_item(tern_mean(tern_grad_of(leaves[i]))), want[i], 0);
+    }
+}
+
 static void test_a_factor_of_zero_keeps_nan_out(void **state)
 {
     (void)state;
@@ -184,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_equations_that_make_no_sense),
         cmocka_unit_test(test_results_of_too_many_dimensions),
         cmocka_unit_test(test_shapes_that_do_not_fit),
+        cmocka_unit_test(test_addmm_keeps_what_gradients_need),
         cmocka_unit_test(test_a_factor_of_zero_keeps_nan_out),
         cmocka_unit_test(test_operands_that_need_no_copy_get_none),
         cmocka_unit_test(test_autocast),
