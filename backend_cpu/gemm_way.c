@@ -61,7 +61,9 @@ enum {
      * a second-level cache of 1 MiB, it still lies there (Zen 4); Intel's has 2 MiB, and no limit was found. */
     FETCHED_DEPTH = 128,
     FETCHED_LINE = 40,
-    FETCHED_B = 1 << 17
+    FETCHED_B = 1 << 17,
+    /* Bytes of B from which on AVX2's tiles wait for it as they pack it. */
+    CUT_FAR = 1 << 18
 };
 
 static const int64_t table_flops = 3000000000;
@@ -69,16 +71,17 @@ static const int64_t table_flops = 3000000000;
 /* What cuts for threads are weighed by, in halves of a multiplication of a vector of 16. */
 typedef struct cut_costs {
     int64_t strip; /* rows of C that are made at a time; 0: as cpu_gemm_goes_tall says */
-    int64_t packed_b, turned_b; /* packing a vector of B, and of a transposed one */
-    int64_t turned_a;           /* packing an element of a transposed A */
+    int64_t packed_b, packed_far; /* packing a vector of B, and of one of more than CUT_FAR bytes */
+    int64_t turned_b;             /* of a transposed one */
+    int64_t turned_a;             /* packing an element of a transposed A */
     /* Where two parts write the same rows of C, the lines on both sides of the cut move between cores, as the
      * CPU fetches ahead of what is written (inferred): 15 ns for each row and block of k on Intel. */
     int64_t cut_row;
 } cut_costs;
-static const cut_costs avx512_costs = { 0, 2, 10, 3, 180 };
-/* Fitted to both cuts of 927 drawn NN and TN, each in turns with the other, on two idle cores of a Zen 3: the choice costs 0.2 %
- * of the time (0.6 and 0.7 % by 8 and 500, 0.3 and 0.5 % by 12 and 1000). */
-static const cut_costs avx2_costs = { 6, 8, 28, 0, 1500 };
+static const cut_costs avx512_costs = { 0, 2, 2, 10, 3, 180 };
+/* Fitted to both cuts of 2065 drawn NN and TN, each in turns with the other, on two idle cores of a Zen 3: the choice costs 0.9 %
+ * of the time, and a tenth and more for 61 of them (1.5 % and 128 where packing costs 8 whatever B's size). */
+static const cut_costs avx2_costs = { 6, 8, 48, 28, 0, 1500 };
 
 /* Beside full vectors a few columns. */
 static bool is_for_unpacked(const cpu_product *g)
@@ -298,14 +301,15 @@ static int64_t largest_share(int dtype, const cpu_product *g, int threads, bool 
     const int64_t strip = costs->strip > 0 ? costs->strip : tall ? CPU_GEMM_TALL : CPU_GEMM_WIDE;
     const int64_t strips = (m + strip - 1) / strip;
     const int64_t blocks = (g->k + CPU_GEMM_KC - 1) / CPU_GEMM_KC;
+    const bool far = g->n * g->k * cpu_dtype_size(dtype) > CUT_FAR;
+    const int64_t packed = turned ? costs->turned_b : far ? costs->packed_far : costs->packed_b;
     cpu_product part = *g;
     part.m = m;
     part.n = by_rows ? g->n : (g->n + threads - 1) / threads;
     if (cpu_isa() == CPU_ISA_AVX2 && cpu_product_turns(dtype, &part))
         return turned_share(&part) + (by_rows ? 0 : g->m * costs->cut_row / g->k) +
                fetched_share(g, threads, by_rows);
-    return (2 * m + (turned ? costs->turned_b : costs->packed_b) + strips) * n +
-           (g->a_col != 1 ? costs->turned_a * m : 0) +
+    return (2 * m + packed + strips) * n + (g->a_col != 1 ? costs->turned_a * m : 0) +
            (by_rows ? 0 : g->m * blocks * costs->cut_row / g->k) +
            fetched_share(g, threads, by_rows);
 }
