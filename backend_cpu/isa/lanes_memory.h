@@ -180,16 +180,18 @@ TILE_INLINE void lanes_second(const void *p, int bytes)
 {
     __builtin_prefetch((const char *)p + bytes, 0, 2);
 }
-/* How far ahead rows come into the second level; 0: not there. `past`: results go past the caches. */
+/* How far ahead rows come into the second level, or LANES_BOTH; 0: not there. `past`: results go past the caches. */
 TILE_INLINE int lanes_rows(bool past)
 {
     if (!past)
         return 0;
-    if (cpu_tuned_for(CPU_INTEL) || cpu_tuned_for(CPU_AVX2))
+    if (cpu_tuned_for(CPU_INTEL))
+        return LANES_BOTH;
+    if (cpu_tuned_for(CPU_AVX2))
         return LANES_SECOND;
     return cpu_tuned_for(CPU_ZEN4) ? LANES_SECOND_FAR : 0;
 }
-/* The same for loops that are long in arithmetic, rows or not, or LANES_BOTH; LANES_NONE: no fetches. */
+/* The same for loops that are long in arithmetic, rows or not; LANES_NONE: no fetches. */
 TILE_INLINE int lanes_slow(bool past)
 {
     if (past && cpu_tuned_for(CPU_INTEL))
