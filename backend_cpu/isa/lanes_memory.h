@@ -158,7 +158,7 @@ LANES_HALF_KIND_(f16)
  * (exp from memory 0.83 to 0.93 of the time, cross_entropy 0.8 to 0.96).
  * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
  * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. On Zen 3 rows
- * want Intel's fetches (layer_norm 0.9 of the time), but what is long in arithmetic, rows or not, Zen 5's into the first
+ * want fetches into the second level (layer_norm 0.9 of the time), but what is long in arithmetic, rows or not, Zen 5's into the first
  * level (exp 0.8 of the time, log_softmax's gradient 0.75; softmax with Intel's 1.4). Other loops want none. Where two
  * passes over a row both fetch, the first does from nearer. Where memory is in pages of 4 KB, multiples of that are too
  * slow on Zen 3 (exp 1.07 to 1.1 of the time); in larger pages nothing between 2 and 16 KB makes a difference there. */
