@@ -135,8 +135,7 @@ TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
  * above 0, and what becomes of 0 and 255 numbers of f32. Returns the dataset. */
 typedef struct tern_normalize_args {
     size_t size_;
-    tern_dataset
-        *dataset; /* required, with u8 images in a tensor; what a callback writes stays as it is */
+    tern_dataset *dataset; /* required: u8 images in a tensor, none of a callback's */
     double scale;
     double mean[TERN_MAX_CHANNELS];
     double deviation[TERN_MAX_CHANNELS]; /* 0 is 1 */
