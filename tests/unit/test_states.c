@@ -226,6 +226,41 @@ static void test_names_and_values_are_checked(void **unused)
     tern_state_free(state);
 }
 
+/* Not the setter within them. */
+static void test_what_stores_itself_names_itself(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_state *state = tern_state_create();
+    tern_module *net = tern_linear_layer(2, 2);
+    tern_optimizer *opt = tern_adam(tern_parameters(net));
+    tern_schedule *rate = tern_cosine_schedule(opt, .steps = 3);
+    tern_grad_scaler *scaler = tern_grad_scaler_create(.device = TERN_CPU);
+    tern_ema *average = tern_ema_create(tern_parameters(net));
+    const tern_position_t position = { .step = 0 };
+    tern_module_store(net, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "module_store: the name '\xff.weight' is not UTF-8");
+    tern_optimizer_store(opt, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "optimizer_store: the name '");
+    tern_schedule_store(rate, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "schedule_store: the name '");
+    tern_scaler_store(scaler, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "scaler_store: the name '");
+    tern_ema_store(average, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "ema_store: the name '");
+    tern_generator_store(NULL, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "generator_store: the name '");
+    tern_position_store(&position, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "position_store: the name '");
+    assert_int_equal(tern_state_tensors(state).count, 0);
+    tern_ema_free(average);
+    tern_grad_scaler_free(scaler);
+    tern_schedule_free(rate);
+    tern_optimizer_free(opt);
+    tern_module_free(net);
+    tern_state_free(state);
+}
+
 static void test_what_is_taken_out_must_be_what_is_there(void **unused)
 {
     (void)unused;
@@ -303,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_a_clone_of_a_file_is_as_the_file),
         cmocka_unit_test(test_many_names_are_found),
         cmocka_unit_test(test_names_and_values_are_checked),
+        cmocka_unit_test(test_what_stores_itself_names_itself),
         cmocka_unit_test(test_what_is_taken_out_must_be_what_is_there),
         cmocka_unit_test(test_a_generator_goes_on_where_it_was),
     };
