@@ -37,8 +37,10 @@ tern_status_t tern_scaler_store_at(tern_site_t site, tern_grad_scaler *scaler, t
                                    const char *prefix)
 {
     char name[NAME_BYTES];
-    if (!check_state(site, "scaler_store", scaler, state, prefix) || !scaler->enabled)
+    static const char what[] = "scaler_store";
+    if (!check_state(site, what, scaler, state, prefix) || !scaler->enabled)
         return tern_error_code();
+    const char *outer = tern_calling_begin(what);
     const double numbers[3] = { tern_scaler_get_scale_at(site, scaler), scaler->growth,
                                 scaler->backoff };
     const int64_t tracker =
@@ -49,6 +51,7 @@ tern_status_t tern_scaler_store_at(tern_site_t site, tern_grad_scaler *scaler, t
         (void)tern_state_set_int_at(site, state, member(prefix, 3, name), scaler->interval);
     if (!tern_failed())
         (void)tern_state_set_int_at(site, state, member(prefix, 4, name), tracker);
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

@@ -351,7 +351,11 @@ static tern_dataset *normalize(tern_normalize_args *args, const char *what)
         return NULL;
     }
     if (dataset->x.conversion != DATA_NORMALIZE) {
-        DATA_FAIL(TERN_ERR_DTYPE, what, "x is %s; only u8 images are normalised",
+        DATA_FAIL(TERN_ERR_DTYPE, what,
+                  dataset->fetch
+                      ? "x, %s, comes from a callback, as it wrote it; only u8 images of "
+                        "tensors are normalised"
+                      : "x is %s; only u8 images are normalised",
                   tern_dtype_name(dataset->x.stored));
         return NULL;
     }
@@ -392,7 +396,9 @@ tern_dataset *data_open_folder(tern_site_t site, const char *what, const char *f
         return NULL;
     }
     tern_site_t previous = tern_site_begin(site);
+    const char *outer = tern_calling_begin(what); /* of what reads a file for it */
     tern_dataset *dataset = read(folder, split);
+    tern_calling_end(outer);
     tern_site_end(previous);
     return dataset;
 }

@@ -266,16 +266,19 @@ static tern_dataset *draw_all(int64_t count, uint64_t seed)
 
 tern_dataset *tern_digits_at(tern_site_t site, int64_t count, uint64_t seed)
 {
+    static const char what[] = "digits";
     if (tern_failed()) {
         return NULL;
     }
     if (count < 1) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "digits", "count is %lld, not 1 or more",
+        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "count is %lld, not 1 or more",
                      (long long)count);
         return NULL;
     }
     tern_site_t previous = tern_site_begin(site);
+    const char *outer = tern_calling_begin(what);
     tern_dataset *dataset = draw_all(count, seed);
+    tern_calling_end(outer);
     tern_site_end(previous);
     return dataset;
 }

@@ -182,7 +182,9 @@ tern_tensor *tern_idx_read_at(tern_site_t site, const char *path)
         return NULL;
     }
     tern_site_t previous = tern_site_begin(site);
+    const char *outer = tern_calling_begin(what);
     tern_tensor *t = data_idx_from_file(path);
+    tern_calling_end(outer);
     tern_site_end(previous);
     return t;
 }

@@ -60,8 +60,8 @@ static bool check_augment(const tern_loader_args *args, const char *what)
     if (!is_image) {
         DATA_FAIL(
             TERN_ERR_ARGUMENT, what,
-            "augment is for u8 images [channels, height, width] of at most %d channels, %d wide",
-            TERN_MAX_CHANNELS, AUGMENT_WIDTH_MAX);
+            "augment is for u8 images [channels, height, width] of at most %d channels, %d wide%s",
+            TERN_MAX_CHANNELS, AUGMENT_WIDTH_MAX, d->fetch ? ", and not for a callback's" : "");
     } else if (args->augment.crop < 0 || args->augment.crop > AUGMENT_WIDTH_MAX) {
         DATA_FAIL(TERN_ERR_ARGUMENT, what, "augment.crop is %lld, not 0 to %d",
                   (long long)args->augment.crop, AUGMENT_WIDTH_MAX);

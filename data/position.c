@@ -24,12 +24,13 @@ static const char *join_report(char name[NAME_BYTES], const char *prefix, int i,
     return join(name, prefix, end);
 }
 
-/* One without a name is none; the state may have been stored into before, and have one in its place. */
+/* One without a name is none; the state may have been stored into before, and have one in its place. A name that
+ * fills its place has no end there, and is cut as tern_loader_seek cuts it. */
 static void store_report(const tern_position_t *position, int i, tern_state *state,
                          const char *prefix)
 {
-    char name[NAME_BYTES];
-    const char *text = position->reports[i].name;
+    char name[NAME_BYTES], text[TERN_REPORT_NAME_BYTES];
+    snprintf(text, sizeof text, "%.*s", TERN_REPORT_NAME_BYTES - 1, position->reports[i].name);
     join_report(name, prefix, i, "name");
     if (text[0] == '\0' && !tern_state_text(state, name)) {
         return;
@@ -108,10 +109,13 @@ static bool check(const char *what, const tern_position_t *position, const tern_
 tern_status_t tern_position_store_at(tern_site_t site, const tern_position_t *position,
                                      tern_state *state, const char *prefix)
 {
+    static const char what[] = "position_store";
     tern_site_t previous = tern_site_begin(site);
-    if (check("position_store", position, state, prefix)) {
+    const char *outer = tern_calling_begin(what);
+    if (check(what, position, state, prefix)) {
         store(position, state, prefix);
     }
+    tern_calling_end(outer);
     tern_site_end(previous);
     return tern_error_code();
 }

@@ -149,9 +149,7 @@ int main(int argc, char **argv)
                                 .lr = 1e-3, .epoch_steps = EPOCH_STEPS);
     tern_text *text = example_text(&run);
     tern_dataset *train = tern_text_windows(text, LENGTH, .split = TERN_TRAIN);
-    tern_dataset *test = NULL; /* a short text has too little to hold out */
-    if (!run.no_test)
-        test = tern_text_windows(text, LENGTH, .stride = LENGTH, .split = TERN_TEST);
+    tern_dataset *test = example_held_out(&run, text, LENGTH);
 
     tern_module *net = make_net(tern_text_symbols(text));
     tern_module_to(net, run.device);

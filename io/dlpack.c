@@ -200,8 +200,14 @@ static bool device_of(tern_site_t site, const dlpack_tensor *d, tern_dev_t *out_
 /* Shape, strides (into `strides`) and how many elements the memory spans. */
 static bool layout_of(tern_site_t site, const dlpack_tensor *d, int64_t *strides, int64_t *out_span)
 {
-    if (d->ndim < 0 || d->ndim > TERN_MAX_DIMS || (d->ndim > 0 && d->shape == NULL))
-        return refuse(site, TERN_ERR_SHAPE, "a tensor has at most 8 dimensions, and their extents");
+    if (d->ndim < 0 || d->ndim > TERN_MAX_DIMS) {
+        tern_fail_at(site, TERN_ERR_SHAPE, "from_dlpack",
+                     "the tensor has %d dimensions, and one of tern at most %d", (int)d->ndim,
+                     TERN_MAX_DIMS);
+        return false;
+    }
+    if (d->ndim > 0 && d->shape == NULL)
+        return refuse(site, TERN_ERR_SHAPE, "the tensor's extents are NULL");
     const int64_t numel = core_numel(d->ndim, d->shape);
     if (numel < 0)
         return refuse(site, TERN_ERR_SHAPE,

@@ -400,20 +400,20 @@ static tern_tensor *read_tensor(tern_site_t site, const tern_safetensors *file,
 static void refuse_dtype(tern_site_t site, const tern_safetensors *file,
                          const tern_safetensors_info_t *info)
 {
-    tern_fail_at(site, TERN_ERR_DTYPE, io_called("safetensors_read"),
+    tern_fail_at(site, TERN_ERR_DTYPE, io_called(what),
                  "%s: the tensor '%.80s' is of %.20s, which tern does not have\n  try "
                  "tern_safetensors_read for others of the file",
                  file->source.name, info->name, info->dtype_text);
 }
 
-tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
+static tern_tensor *read_place(tern_site_t site, const tern_safetensors *file, int64_t place)
 {
     const tern_safetensors_info_t *info = tern_safetensors_entry(file, place);
     if (tern_failed())
         return NULL;
     if (!info) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called("safetensors_read"),
-                     "there is no tensor %lld", (long long)place);
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "there is no tensor %lld",
+                     (long long)place);
         return NULL;
     }
     if (info->dtype == TERN_DTYPE_NONE) {
@@ -429,6 +429,14 @@ tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, 
         tern_keep(t);
     tern_scope_end(&scope);
     tern_set_owned_mode(owned);
+    return t;
+}
+
+tern_tensor *tern_safetensors_read_at(tern_site_t site, tern_safetensors *file, int64_t place)
+{
+    const char *outer = tern_calling_begin("safetensors_read");
+    tern_tensor *t = read_place(site, file, place);
+    tern_calling_end(outer);
     return t;
 }
 

@@ -7,7 +7,7 @@
 #include "io/internal.h"
 #include "tern/autograd.h"
 
-static const char what[] = "state";
+static const char what[] = "state"; /* where no public function is known (io_called) */
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
@@ -78,7 +78,7 @@ static bool grow(void **array, int64_t count)
 
 static bool no_memory(tern_site_t site, const char *name)
 {
-    tern_fail_at(site, TERN_ERR_OOM, what, "no memory for '%s'", name);
+    tern_fail_at(site, TERN_ERR_OOM, io_called(what), "no memory for '%s'", name);
     return false;
 }
 
@@ -106,15 +106,21 @@ static bool check_key(tern_site_t site, const tern_state *state, const char *key
 {
     if (tern_failed())
         return false;
-    if (!state || !key || !io_is_utf8((const unsigned char *)key, strlen(key)))
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "a state and a name in UTF-8 are needed");
+    if (!state || !key)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the %s is NULL",
+                     state ? "name" : "state");
+    else if (!io_is_utf8((const unsigned char *)key, strlen(key)))
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the name '%.80s' is not UTF-8",
+                     key);
     return !tern_failed();
 }
 
 /* Of a tensor. */
 static bool check_name(tern_site_t site, const tern_state *state, const char *name)
 {
-    return check_key(site, state, name && !*name ? NULL : name);
+    if (check_key(site, state, name) && !*name)
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the name is empty");
+    return !tern_failed();
 }
 
 /* A name that has a tensor now is no longer one that could not be read. */
@@ -142,13 +148,15 @@ bool io_state_note_unread(tern_site_t site, tern_state *state, const char *name,
     return place >= 0;
 }
 
-tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name,
+/* The tensor is retained and shared. */
+static tern_status_t set_tensor(tern_site_t site, tern_state *state, const char *name,
                                 tern_tensor *t)
 {
     if (!check_name(site, state, name))
         return tern_error_code();
     if (!t)
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the tensor for '%s' is NULL", name);
+        return tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the tensor for '%s' is NULL",
+                            name);
     const int64_t place = place_of(site, &state->names, (void **)&state->tensors, name);
     if (place < 0)
         return tern_error_code();
@@ -159,9 +167,18 @@ tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char 
     return TERN_OK;
 }
 
+tern_status_t tern_state_set_at(tern_site_t site, tern_state *state, const char *name,
+                                tern_tensor *t)
+{
+    const char *outer = tern_calling_begin("state_set");
+    const tern_status_t code = set_tensor(site, state, name, t);
+    tern_calling_end(outer);
+    return code;
+}
+
 /* A tensor made of the caller's bytes goes in and leaves its scope. */
-static tern_status_t set_data(tern_site_t site, tern_state *state, const char *name,
-                              const void *data, tern_shape_t shape, tern_dtype_t dtype)
+static void set_data(tern_site_t site, tern_state *state, const char *name, const void *data,
+                     tern_shape_t shape, tern_dtype_t dtype)
 {
     TERN_SCOPE;
     const tern_new_args args = {
@@ -170,50 +187,72 @@ static tern_status_t set_data(tern_site_t site, tern_state *state, const char *n
     const bool owned = tern_set_owned_mode(false);
     tern_tensor *t = tern_from_data_at(site, data, dtype, &args);
     tern_set_owned_mode(owned);
-    return t ? tern_state_set_at(site, state, name, t) : tern_error_code();
+    if (t)
+        (void)set_tensor(site, state, name, t);
 }
 
 tern_status_t tern_state_set_number_at(tern_site_t site, tern_state *state, const char *name,
                                        double value)
 {
-    return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_F64);
+    const char *outer = tern_calling_begin("state_set_number");
+    set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_F64);
+    tern_calling_end(outer);
+    return tern_error_code();
 }
 
 tern_status_t tern_state_set_int_at(tern_site_t site, tern_state *state, const char *name,
                                     int64_t value)
 {
-    return set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_I64);
+    const char *outer = tern_calling_begin("state_set_int");
+    set_data(site, state, name, &value, TERN_SCALAR_SHAPE, TERN_I64);
+    tern_calling_end(outer);
+    return tern_error_code();
 }
 
 tern_status_t tern_state_set_bytes_at(tern_site_t site, tern_state *state, const char *name,
                                       const void *data, int64_t bytes)
 {
-    if (!check_name(site, state, name))
-        return tern_error_code();
-    if (bytes < 0)
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "%lld bytes for '%s'", (long long)bytes,
-                            name);
-    if (!data && bytes > 0)
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the bytes for '%s' are NULL", name);
-    return set_data(site, state, name, data, TERN_SHAPE(bytes), TERN_U8);
+    const char *outer = tern_calling_begin("state_set_bytes");
+    if (check_name(site, state, name)) {
+        if (bytes < 0)
+            tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "%lld bytes for '%s'",
+                         (long long)bytes, name);
+        else if (!data && bytes > 0)
+            tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the bytes for '%s' are NULL",
+                         name);
+        else
+            set_data(site, state, name, data, TERN_SHAPE(bytes), TERN_U8);
+    }
+    tern_calling_end(outer);
+    return tern_error_code();
+}
+
+static void set_text(tern_site_t site, tern_state *state, const char *key, const char *text)
+{
+    if (!check_key(site, state, key))
+        return;
+    if (!text || !io_is_utf8((const unsigned char *)text, strlen(text))) {
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the text of '%s' is %s", key,
+                     text ? "not UTF-8" : "NULL");
+        return;
+    }
+    char *copy = io_copy_text(site, what, text);
+    const int64_t place = copy ? place_of(site, &state->keys, (void **)&state->texts, key) : -1;
+    if (place < 0) {
+        free(copy);
+        return;
+    }
+    free(state->texts[place]);
+    state->texts[place] = copy;
 }
 
 tern_status_t tern_state_set_text_at(tern_site_t site, tern_state *state, const char *key,
                                      const char *text)
 {
-    if (!check_key(site, state, key))
-        return tern_error_code();
-    if (!text || !io_is_utf8((const unsigned char *)text, strlen(text)))
-        return tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the text of '%s' is not UTF-8", key);
-    char *copy = io_copy_text(site, what, text);
-    const int64_t place = copy ? place_of(site, &state->keys, (void **)&state->texts, key) : -1;
-    if (place < 0) {
-        free(copy);
-        return tern_error_code();
-    }
-    free(state->texts[place]);
-    state->texts[place] = copy;
-    return TERN_OK;
+    const char *outer = tern_calling_begin("state_set_text");
+    set_text(site, state, key, text);
+    tern_calling_end(outer);
+    return tern_error_code();
 }
 
 /* ---- copying ---------------------------------------------------------------------------------- */
@@ -244,14 +283,16 @@ static void copy_all(tern_site_t site, const tern_state *state, tern_state *copy
 
 tern_state *tern_state_clone_at(tern_site_t site, const tern_state *state)
 {
+    static const char called[] = "state_clone";
     if (!state) {
-        tern_fail_at(site, TERN_ERR_ARGUMENT, "state_clone", "the state is NULL");
+        tern_fail_at(site, TERN_ERR_ARGUMENT, called, "the state is NULL");
         return NULL;
     }
+    const char *outer = tern_calling_begin(called);
     tern_state *copy = tern_state_create_at(site);
-    if (!copy)
-        return NULL;
-    copy_all(site, state, copy);
+    if (copy)
+        copy_all(site, state, copy);
+    tern_calling_end(outer);
     if (!tern_failed())
         return copy;
     tern_state_free(copy);
@@ -409,7 +450,7 @@ static bool join(tern_site_t site, char out[NAME_BYTES], const char *prefix, con
     const bool alone = !prefix || !*prefix;
     const int n = snprintf(out, NAME_BYTES, "%s%s%s", alone ? "" : prefix, alone ? "" : ".", end);
     if (n < 0 || n >= NAME_BYTES)
-        tern_fail_at(site, TERN_ERR_ARGUMENT, what, "the prefix is longer than %d bytes",
+        tern_fail_at(site, TERN_ERR_ARGUMENT, io_called(what), "the prefix is longer than %d bytes",
                      NAME_BYTES - 6);
     return !tern_failed();
 }
@@ -419,11 +460,13 @@ tern_status_t tern_generator_store_at(tern_site_t site, const tern_generator *ge
 {
     char seed_name[NAME_BYTES], call_name[NAME_BYTES];
     uint64_t seed, call;
-    if (!join(site, seed_name, prefix, "seed") || !join(site, call_name, prefix, "call"))
-        return tern_error_code();
-    tern_generator_state(generator, &seed, &call);
-    if (tern_state_set_int_at(site, state, seed_name, (int64_t)seed) == TERN_OK)
-        (void)tern_state_set_int_at(site, state, call_name, (int64_t)call);
+    const char *outer = tern_calling_begin("generator_store");
+    if (join(site, seed_name, prefix, "seed") && join(site, call_name, prefix, "call")) {
+        tern_generator_state(generator, &seed, &call);
+        if (tern_state_set_int_at(site, state, seed_name, (int64_t)seed) == TERN_OK)
+            (void)tern_state_set_int_at(site, state, call_name, (int64_t)call);
+    }
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

@@ -221,6 +221,7 @@ tern_status_t tern_ema_store_at(tern_site_t site, const tern_ema *ema, tern_stat
         return tern_error_code();
     if (!state)
         return tern_fail_at(site, TERN_ERR_ARGUMENT, "ema_store", "the state is NULL");
+    const char *outer = tern_calling_begin("ema_store");
     char *name = nn_join(site, prefix, NULL, "n_averaged");
     if (name)
         tern_state_set_int_at(site, state, name, ema->updates);
@@ -231,6 +232,7 @@ tern_status_t tern_ema_store_at(tern_site_t site, const tern_ema *ema, tern_stat
             tern_state_set_at(site, state, name, ema->averages[i]);
         free(name);
     }
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

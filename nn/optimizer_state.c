@@ -114,8 +114,10 @@ static void store_slot(tern_site_t site, const tern_optimizer *opt, int64_t i, t
 tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *opt,
                                       tern_state *state, const char *prefix)
 {
-    if (!check_objects(site, "optimizer_store", opt, state))
+    static const char what[] = "optimizer_store";
+    if (!check_objects(site, what, opt, state))
         return tern_error_code();
+    const char *outer = tern_calling_begin(what);
     char *name = nn_join(site, prefix, NULL, "kind");
     if (name)
         tern_state_set_text_at(site, state, name, opt->kind->name);
@@ -124,6 +126,7 @@ tern_status_t tern_optimizer_store_at(tern_site_t site, const tern_optimizer *op
         store_group(site, &opt->groups[i], i, state, prefix);
     for (int64_t i = 0; i < opt->count && !tern_failed(); i++)
         store_slot(site, opt, i, state, prefix);
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

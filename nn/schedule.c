@@ -286,8 +286,10 @@ static char *base_name(tern_site_t site, const char *prefix, int64_t group)
 tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *schedule,
                                      tern_state *state, const char *prefix)
 {
-    if (!check_object(site, "schedule_store", schedule, state))
+    static const char what[] = "schedule_store";
+    if (!check_object(site, what, schedule, state))
         return tern_error_code();
+    const char *outer = tern_calling_begin(what);
     char *name = nn_join(site, prefix, NULL, "step");
     if (name)
         tern_state_set_int_at(site, state, name, schedule->step);
@@ -303,6 +305,7 @@ tern_status_t tern_schedule_store_at(tern_site_t site, const tern_schedule *sche
     }
     if (schedule->plateau && !tern_failed())
         nn_plateau_store(site, schedule->plateau, state, prefix);
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

@@ -47,6 +47,7 @@ tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state 
         tern_fail_at(site, TERN_ERR_ARGUMENT, "module_store", "the state is NULL");
     if (!index)
         return tern_error_code();
+    const char *outer = tern_calling_begin("module_store");
     for (int64_t i = 0; i < index->count && !tern_failed(); i++) {
         if (index->entries[i].alias_of >= 0)
             continue;
@@ -55,6 +56,7 @@ tern_status_t tern_module_store_at(tern_site_t site, tern_module *m, tern_state 
             tern_state_set_at(site, state, name, index->entries[i].tensor);
         free(name);
     }
+    tern_calling_end(outer);
     return tern_error_code();
 }
 

@@ -122,6 +122,9 @@ tern_dataset *example_data(example *run, tern_split_t split);
 /* The text of --data or where it is usually kept, else made-up tales; says which. */
 tern_text *example_text(example *run);
 
+/* Windows of its last tenth, held out to test on; NULL with --no-test. */
+tern_dataset *example_held_out(const example *run, tern_text *text, int64_t length);
+
 /* Steps of the whole plan: what the schedule is made for. */
 int64_t example_planned_steps(example *run, tern_dataset *train);
 

@@ -278,3 +278,18 @@ tern_text *example_text(example *run)
     say_unknown(run, text);
     return text;
 }
+
+tern_dataset *example_held_out(const example *run, tern_text *text, int64_t length)
+{
+    const int64_t held_out = tern_text_count(text) / 10;
+    if (run->no_test) {
+        return NULL;
+    }
+    if (held_out <= length && !tern_failed()) {
+        tern_fail(TERN_ERR_ARGUMENT, "data",
+                  "'%s' holds too little to test on: %lld characters in its last tenth, of which a "
+                  "window takes %lld; --no-test does without",
+                  run->data, (long long)held_out, (long long)length + 1);
+    }
+    return tern_text_windows(text, length, .stride = length, .split = TERN_TEST);
+}

@@ -135,7 +135,7 @@ TERN_API tern_dataset *tern_dataset_from_callback_at(tern_site_t site,
  * above 0, and what becomes of 0 and 255 numbers of f32. Returns the dataset. */
 typedef struct tern_normalize_args {
     size_t size_;
-    tern_dataset *dataset; /* required, with u8 images */
+    tern_dataset *dataset; /* required: u8 images in a tensor, none of a callback's */
     double scale;
     double mean[TERN_MAX_CHANNELS];
     double deviation[TERN_MAX_CHANNELS]; /* 0 is 1 */
@@ -155,7 +155,7 @@ TERN_API void tern_dataset_free(tern_dataset *dataset);
 /* ---- the loader: one pass over a dataset -------------------------------------------------- */
 
 /* What a pass does to images, each sample anew in every pass. The dataset's x is u8 images [channels,
- * height, width]. */
+ * height, width] in a tensor. */
 typedef struct tern_augment {
     int64_t crop; /* moved by up to so many pixels down or up, left or right; black comes in */
     bool flip;    /* mirrored, left for right, with chance 1/2 */

@@ -216,7 +216,9 @@ static void test_what_does_not_fit_is_deleted_and_refused(void **unused)
     f.managed.tensor.device_id = 99;
     refuse(&f, TERN_ERR_DEVICE, "device type 2, number 99");
     f.managed.tensor.ndim = 9;
-    refuse(&f, TERN_ERR_SHAPE, "at most 8 dimensions");
+    refuse(&f, TERN_ERR_SHAPE, "the tensor has 9 dimensions, and one of tern at most 8");
+    f.managed.tensor.shape = NULL;
+    refuse(&f, TERN_ERR_SHAPE, "the tensor's extents are NULL");
     f.shape[0] = -1;
     refuse(&f, TERN_ERR_SHAPE, "an extent is negative");
     f.strides[0] = -4;

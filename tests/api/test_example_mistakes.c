@@ -214,7 +214,8 @@ static void test_no_test_needs_nothing_to_test_on(void **state)
     example_says(example_out, "data: CIFAR-10 in data/cifar10\n");
     example_expect(0, "char_gpt", "--data short.txt --steps 1 --batch 2 --no-test --quiet");
     example_expect(1, "char_gpt", "--data short.txt --steps 1 --batch 2 --quiet");
-    example_says(example_err, "do not fit in 10 bytes");
+    example_says(example_err, "'short.txt' holds too little to test on: 10 characters in its last");
+    example_says(example_err, "--no-test does without");
     in_folder("rm -r data short.txt");
 }
 

@@ -235,7 +235,7 @@ static void test_text_programs_have_options_of_their_own(void **state)
     example_says(example_out, "below 1: likelier choices");
     example_put("short.txt", "a line of a text\n", 30);
     example_expect(1, "char_gpt", "--data short.txt --quiet"); /* its last tenth */
-    example_says(example_err, "do not fit in");
+    example_says(example_err, "'short.txt' holds too little to test on: 51 characters");
     const int status = example_run("env -u TERN_DATA -u XDG_CACHE_HOME HOME=.", "char_gpt",
                                    "--steps 1 --no-test --batch 2");
     assert_int_equal(status, 0);

@@ -124,6 +124,12 @@ static void expect_error(tern_loader *loader, const char *words)
     tern_error_clear();
 }
 
+static bool fetch_nothing(void *user, int64_t index, void *x, void *y)
+{
+    (void)user, (void)index, (void)x, (void)y;
+    return false;
+}
+
 static void test_other_data_are_refused(void **state)
 {
     (void)state;
@@ -136,6 +142,9 @@ static void test_other_data_are_refused(void **state)
         tern_dataset_from_tensors(tern_zeros(TERN_SHAPE(4, 9, 2, 2), .dtype = TERN_U8));
     expect_error(tern_loader_open(many, .augment = { .crop = 1 }), "at most 8 channels");
     expect_error(tern_loader_open(images(), .augment = { .crop = -1 }), "augment.crop is -1");
+    tern_dataset *own =
+        tern_dataset_from_callback(4, fetch_nothing, TERN_SHAPE(1, 2, 2), .x_dtype = TERN_U8);
+    expect_error(tern_loader_open(own, .augment = { .crop = 1 }), "and not for a callback's");
 }
 
 int main(void)

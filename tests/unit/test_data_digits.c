@@ -68,6 +68,10 @@ static void test_digits_are_a_dataset_like_mnist(void **state)
     assert_int_equal(tern_error_code(), TERN_ERR_ARGUMENT);
     assert_non_null(strstr(tern_error_text(), "count is 0"));
     tern_error_clear();
+    assert_null(tern_digits(INT64_MAX, 1));
+    assert_int_equal(tern_error_code(), TERN_ERR_SHAPE);
+    assert_non_null(strstr(tern_error_text(), "digits: a tensor cannot have the shape"));
+    tern_error_clear();
 }
 
 int main(void)

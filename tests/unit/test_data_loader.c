@@ -485,6 +485,23 @@ static void test_position_needs_no_prefix(void **state)
     }
 }
 
+/* One of a program's own making: what follows the name is not read with it. */
+static void test_position_with_a_name_without_end_is_stored(void **state)
+{
+    (void)state;
+    tern_position_t position = { .step = 3 }, restored;
+    memset(position.reports[0].name, 'n', sizeof position.reports[0].name);
+    memset(&position.reports[0].sum, 's', sizeof position.reports[0].sum);
+    tern_state *saved = tern_state_create();
+    assert_int_equal(tern_position_store(&position, saved, "loader"), TERN_OK);
+    assert_string_equal(tern_state_text(saved, "loader.reports.0.name"), "nnnnnnnnnnnnnnnnnnnnnnn");
+    assert_int_equal(tern_position_restore(&restored, saved, "loader"), TERN_OK);
+    position.reports[0].name[0] = '\xff';
+    assert_int_equal(tern_position_store(&position, saved, "loader"), TERN_ERR_ARGUMENT);
+    assert_refused("position_store: the text of 'loader.reports.0.name' is not UTF-8");
+    tern_state_free(saved);
+}
+
 static void refuse_position(tern_state *saved, const char *words)
 {
     tern_position_t restored = { .step = 11 };
@@ -624,6 +641,7 @@ int main(void)
         cmocka_unit_test(test_reports_are_means_by_name),
         cmocka_unit_test(test_seek_goes_on_bit_for_bit),
         cmocka_unit_test(test_position_is_stored_over_another),
+        cmocka_unit_test(test_position_with_a_name_without_end_is_stored),
         cmocka_unit_test(test_position_needs_no_prefix),
         cmocka_unit_test(test_positions_that_no_loader_has_are_refused),
         cmocka_unit_test(test_seek_refuses_other_passes),

@@ -129,7 +129,14 @@ static void test_mnist_says_what_is_wrong_with_a_folder(void **state)
     uint8_t pixels[IMAGE] = { 0 };
     file_write("train-images-idx3-ubyte", file_idx(0x08, 2, two, pixels, sizeof pixels));
     assert_null(tern_mnist(file_folder(), TERN_TRAIN));
+    expect_error(TERN_ERR_FORMAT, "mnist: '");
+    assert_null(tern_mnist(file_folder(), TERN_TRAIN));
     expect_error(TERN_ERR_FORMAT, "u8 of 2 dimensions, not u8 of 3");
+    file_bytes cut = { NULL, 0 };
+    file_bytes_add(&cut, pixels, 2);
+    file_write("train-images-idx3-ubyte", cut);
+    assert_null(tern_mnist(file_folder(), TERN_TRAIN)); /* of a reader inside it */
+    expect_error(TERN_ERR_FORMAT, "mnist: in idx_read: '");
     assert_null(tern_mnist(NULL, TERN_TRAIN));
     expect_error(TERN_ERR_ARGUMENT, "folder is NULL");
     assert_null(tern_mnist(file_folder(), (tern_split_t)0));
@@ -379,6 +386,31 @@ static void test_tensors_that_do_not_fit_are_refused(void **state)
     tern_dataset_free(floats);
 }
 
+static bool fetch_bytes(void *user, int64_t index, void *x, void *y)
+{
+    (void)user, (void)index;
+    memset(x, 7, 4);
+    *(int64_t *)y = 0;
+    return true;
+}
+
+/* Bytes stay what the callback wrote, so that it may normalise them itself. */
+static void test_bytes_of_a_callback_are_no_images(void **state)
+{
+    (void)state;
+    tern_dataset *own =
+        tern_dataset_from_callback(3, fetch_bytes, TERN_SHAPE(1, 2, 2), .x_dtype = TERN_U8);
+    assert_null(tern_dataset_normalize(own));
+    expect_error(TERN_ERR_DTYPE, "x, u8, comes from a callback, as it wrote it");
+    tern_loader *loader = tern_loader_open(own);
+    tern_batch b;
+    assert_true(tern_loader_next(loader, &b));
+    assert_int_equal(tern_dtype(b.x), TERN_U8);
+    assert_int_equal(tern_data_as(uint8_t, b.x)[3], 7);
+    tern_loader_close(loader);
+    tern_dataset_free(own);
+}
+
 static bool fetch_square(void *user, int64_t index, void *x, void *y)
 {
     *(float *)x = (float)(index * index);
@@ -510,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_images_are_normalised_by_zeros),
         cmocka_unit_test(test_factors_that_leave_f32_are_refused),
         cmocka_unit_test(test_tensors_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_bytes_of_a_callback_are_no_images),
         cmocka_unit_test(test_callback_makes_samples_and_is_released_once),
         cmocka_unit_test(test_bools_of_a_callback_are_0_or_1),
         cmocka_unit_test(test_failed_batch_is_the_next_one_again),

@@ -2,6 +2,7 @@
 #include "tests/support/check.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tests/support/files.h"
 
@@ -294,6 +295,24 @@ static void test_a_file_that_is_cut_short_is_refused(void **unused)
     file_bytes_free(&bytes);
 }
 
+/* After it was opened: the error is one of the call that wanted the bytes. */
+static void test_a_file_that_is_cut_later_fails_the_read(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_safetensors_save(TERN_TENSORS(tern_ones(TERN_SHAPE(4))), file_path("later"));
+    tern_safetensors *file = tern_safetensors_open(file_path("later"));
+    assert_no_error();
+    assert_int_equal(truncate(file_path("later"), 0), 0);
+    assert_null(tern_safetensors_read(file, 0));
+    assert_error(TERN_ERR_IO, "safetensors_read: ");
+    assert_null(tern_safetensors_read(file, 0));
+    assert_error(TERN_ERR_IO, "later: 16 bytes are missing at its end");
+    assert_null(tern_safetensors_read(file, 1));
+    assert_error(TERN_ERR_ARGUMENT, "safetensors_read: there is no tensor 1");
+    tern_safetensors_close(file);
+}
+
 static void test_a_giant_header_is_refused_before_memory_is_asked_for(void **unused)
 {
     (void)unused;
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_a_foreign_dtype_is_listed_and_not_read),
         cmocka_unit_test(test_bools_of_a_file_are_zero_or_one),
         cmocka_unit_test(test_a_file_that_is_cut_short_is_refused),
+        cmocka_unit_test(test_a_file_that_is_cut_later_fails_the_read),
         cmocka_unit_test(test_a_giant_header_is_refused_before_memory_is_asked_for),
         cmocka_unit_test(test_headers_that_are_not_json_are_refused),
         cmocka_unit_test(test_control_characters_are_refused),

@@ -198,25 +198,66 @@ static void test_names_and_values_are_checked(void **unused)
     tern_state *state = tern_state_create();
     tern_tensor *t = tern_ones(TERN_SHAPE(1));
     assert_int_equal(tern_state_set(state, "", t), TERN_ERR_ARGUMENT);
-    assert_error(TERN_ERR_ARGUMENT, "name in UTF-8");
+    assert_error(TERN_ERR_ARGUMENT, "state_set: the name is empty");
     tern_state_set(state, "\xff", t);
-    assert_error(TERN_ERR_ARGUMENT, "name in UTF-8");
+    assert_error(TERN_ERR_ARGUMENT, "state_set: the name '\xff' is not UTF-8");
     tern_state_set(state, NULL, t);
-    assert_error(TERN_ERR_ARGUMENT, "name in UTF-8");
+    assert_error(TERN_ERR_ARGUMENT, "state_set: the name is NULL");
     tern_state_set(NULL, "a", t);
-    assert_error(TERN_ERR_ARGUMENT, "a state and a name");
+    assert_error(TERN_ERR_ARGUMENT, "state_set: the state is NULL");
     tern_state_set(state, "a", NULL);
-    assert_error(TERN_ERR_ARGUMENT, "'a' is NULL");
+    assert_error(TERN_ERR_ARGUMENT, "state_set: the tensor for 'a' is NULL");
+    tern_state_set_int(state, "", 1);
+    assert_error(TERN_ERR_ARGUMENT, "state_set_int: the name is empty");
+    tern_state_set_number(state, "\xff", 1);
+    assert_error(TERN_ERR_ARGUMENT, "state_set_number: the name '\xff' is not UTF-8");
     tern_state_set_text(state, "a", "\xc3(");
-    assert_error(TERN_ERR_ARGUMENT, "not UTF-8");
+    assert_error(TERN_ERR_ARGUMENT, "state_set_text: the text of 'a' is not UTF-8");
     tern_state_set_text(state, "a", NULL);
-    assert_error(TERN_ERR_ARGUMENT, "not UTF-8");
+    assert_error(TERN_ERR_ARGUMENT, "state_set_text: the text of 'a' is NULL");
+    tern_state_set_text(state, NULL, "a");
+    assert_error(TERN_ERR_ARGUMENT, "state_set_text: the name is NULL");
     tern_state_set_bytes(state, "a", NULL, 4);
-    assert_error(TERN_ERR_ARGUMENT, "state: the bytes for 'a' are NULL");
+    assert_error(TERN_ERR_ARGUMENT, "state_set_bytes: the bytes for 'a' are NULL");
     tern_state_set_bytes(state, "a", "x", -1);
-    assert_error(TERN_ERR_ARGUMENT, "state: -1 bytes for 'a'");
+    assert_error(TERN_ERR_ARGUMENT, "state_set_bytes: -1 bytes for 'a'");
     assert_int_equal(tern_state_tensors(state).count, 0);
     assert_int_equal(tern_state_text_keys(state).count, 0);
+    tern_state_free(state);
+}
+
+/* Not the setter within them. */
+static void test_what_stores_itself_names_itself(void **unused)
+{
+    (void)unused;
+    TERN_SCOPE;
+    tern_state *state = tern_state_create();
+    tern_module *net = tern_linear_layer(2, 2);
+    tern_optimizer *opt = tern_adam(tern_parameters(net));
+    tern_schedule *rate = tern_cosine_schedule(opt, .steps = 3);
+    tern_grad_scaler *scaler = tern_grad_scaler_create(.device = TERN_CPU);
+    tern_ema *average = tern_ema_create(tern_parameters(net));
+    const tern_position_t position = { .step = 0 };
+    tern_module_store(net, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "module_store: the name '\xff.weight' is not UTF-8");
+    tern_optimizer_store(opt, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "optimizer_store: the name '");
+    tern_schedule_store(rate, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "schedule_store: the name '");
+    tern_scaler_store(scaler, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "scaler_store: the name '");
+    tern_ema_store(average, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "ema_store: the name '");
+    tern_generator_store(NULL, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "generator_store: the name '");
+    tern_position_store(&position, state, "\xff");
+    assert_error(TERN_ERR_ARGUMENT, "position_store: the name '");
+    assert_int_equal(tern_state_tensors(state).count, 0);
+    tern_ema_free(average);
+    tern_grad_scaler_free(scaler);
+    tern_schedule_free(rate);
+    tern_optimizer_free(opt);
+    tern_module_free(net);
     tern_state_free(state);
 }
 
@@ -297,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_a_clone_of_a_file_is_as_the_file),
         cmocka_unit_test(test_many_names_are_found),
         cmocka_unit_test(test_names_and_values_are_checked),
+        cmocka_unit_test(test_what_stores_itself_names_itself),
         cmocka_unit_test(test_what_is_taken_out_must_be_what_is_there),
         cmocka_unit_test(test_a_generator_goes_on_where_it_was),
     };
