@@ -129,7 +129,9 @@ static bool run_forward(core_call *call, tern_op_ctx *ctx, int64_t mark)
 {
     const bool grad_mode = tern_set_grad_enabled(false);
     const bool owned_mode = tern_set_owned_mode(false);
+    const char *outer = core_calling_begin(call->self, call->op->name);
     tern_tensor *result = call->op->forward(ctx, call->in);
+    core_calling_end(call->self, outer);
     tern_set_grad_enabled(grad_mode);
     tern_set_owned_mode(owned_mode);
     if (call->self->error_code != TERN_OK)

@@ -182,6 +182,35 @@ static void test_contexts_that_have_no_answer(void **state)
     }
 }
 
+static tern_tensor *failing_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    const bool backward = *(const bool *)tern_op_attr(ctx);
+    return backward ? tern_exp(in[0]) : tern_add(in[0], tern_ones(TERN_SHAPE(7)));
+}
+static void failing_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_add(grad, tern_ones(TERN_SHAPE(7)));
+}
+
+static void test_what_fails_inside_names_the_op(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op op = { "mine", .inputs = 1, .forward = failing_forward,
+                                .backward = failing_backward, .attr_size = sizeof(bool) };
+    for (int i = 0; i < 2; i++) {
+        const bool backward = i != 0;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *y = tern_apply_at(TERN_HERE, &op, &x, &backward);
+        if (backward)
+            tern_backward(tern_sum(y));
+        assert_error(TERN_ERR_SHAPE, "mine: in add: shapes [2] and [7] do not broadcast");
+        assert_null(tern_add(x, tern_ones(TERN_SHAPE(7)))); /* the name does not stay */
+        assert_error(TERN_ERR_SHAPE, ": add: shapes [2] and [7] do not broadcast");
+    }
+}
+
 /* Saves what the gradient of the other input reads, where there will be one. */
 static tern_tensor *thrifty_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
@@ -451,6 +480,7 @@ int main(void)
         TEST(test_what_the_input_does_not_expand_to_is_an_error),
         TEST(test_the_largest_node_is_checked),
         TEST(test_contexts_that_have_no_answer),
+        TEST(test_what_fails_inside_names_the_op),
         TEST(test_forward_knows_which_gradients_will_be_wanted),
         TEST(test_what_was_not_saved_is_named),
         TEST(test_members_for_rules_are_refused_beside_a_forward),
