@@ -31,10 +31,17 @@ static bool cast_input(core_call *call, int i, tern_dtype_t dtype, tern_amp_coun
     return true;
 }
 
+/* What a kernel writes stays what it is: the cast would be written in its place. */
+static bool is_written(const core_call *call, int i)
+{
+    return (call->op->mutates & B(i)) != 0;
+}
+
 static bool cast_all(core_call *call, int count, tern_dtype_t dtype, tern_amp_counts *counts)
 {
     for (int i = 0; i < count; i++)
-        if (is_eligible(call, call->in[i]) && !cast_input(call, i, dtype, counts))
+        if (!is_written(call, i) && is_eligible(call, call->in[i]) &&
+            !cast_input(call, i, dtype, counts))
             return false;
     return true;
 }
@@ -58,7 +65,7 @@ static bool promote(core_call *call, tern_amp_counts *counts)
 {
     tern_dtype_t dtype = low_dtype(call);
     for (int i = 0; i < call->n_in; i++)
-        if (!widest(call, call->in[i], &dtype))
+        if (!is_written(call, i) && !widest(call, call->in[i], &dtype))
             return false;
     return cast_all(call, call->n_in, dtype, counts);
 }

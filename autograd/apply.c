@@ -3,6 +3,7 @@
 
 #include "autograd/node.h"
 #include "core/autocast.h"
+#include "core/rules.h"
 
 void *autograd_no_answer(const tern_op_ctx *ctx, const char *what)
 {
@@ -128,7 +129,9 @@ static bool run_forward(core_call *call, tern_op_ctx *ctx, int64_t mark)
 {
     const bool grad_mode = tern_set_grad_enabled(false);
     const bool owned_mode = tern_set_owned_mode(false);
+    const char *outer = core_calling_begin(call->self, call->op->name);
     tern_tensor *result = call->op->forward(ctx, call->in);
+    core_calling_end(call->self, outer);
     tern_set_grad_enabled(grad_mode);
     tern_set_owned_mode(owned_mode);
     if (call->self->error_code != TERN_OK)
@@ -163,6 +166,16 @@ static bool cast_inputs(core_call *call)
     return true;
 }
 
+/* Nothing where the call is not recorded. */
+static uint8_t wanted_inputs(const core_call *call)
+{
+    uint8_t wanted = 0;
+    for (int i = 0; core_tape_wants(call) && i < call->n_in; i++)
+        if (call->in[i] != NULL && call->in[i]->requires_grad)
+            wanted |= (uint8_t)B(i);
+    return wanted;
+}
+
 static tern_tensor *apply_forward(core_call *call)
 {
     tern_thread *self = call->self;
@@ -176,7 +189,9 @@ static tern_tensor *apply_forward(core_call *call)
     const tern_site_t outer = tern_site_begin(call->site);
     const int64_t mark = self->scope.top;
     const uint8_t autocast = self->autocast;
-    bool ok = cast_inputs(call) && run_forward(call, &ctx, mark);
+    bool ok = cast_inputs(call);
+    ctx.wanted = wanted_inputs(call);
+    ok = ok && run_forward(call, &ctx, mark);
     ok = ok && (!core_tape_wants(call) || record(call, &ctx));
     self->autocast = autocast;
     core_release_owned(call);
@@ -236,19 +251,34 @@ bool tern_rule_output(tern_op_call *call, int i, tern_dtype_t dtype, tern_shape_
 
 /* ---- the call ------------------------------------------------------------------------------------ */
 
+/* What a kernel writes has no record of it: a gradient would be that of what was there before. */
+static bool has_history(const core_call *call, const tern_tensor *t)
+{
+    return call->self->grad_mode &&
+           (t->requires_grad || (t->base != NULL && t->base->requires_grad));
+}
+
 /* Kernels write input i itself, so a packed copy of it would be lost. */
 static bool check_written(core_call *call, int i)
 {
     const uint8_t layout = call->op->layout;
-    if (call->in[i] == NULL || !(call->op->mutates & B(i)) || layout == TERN_LAYOUT_STRIDED)
+    if (call->in[i] == NULL || !(call->op->mutates & B(i)))
         return true;
     const tern_view *v = core_view(call, i);
     char name[CORE_OPERAND_BYTES];
-    return (v->flags & TERN_VIEW_CONTIGUOUS) ||
+    core_operand_name(call->op, i, name);
+    if (has_history(call, call->in[i]))
+        return core_fail(call, TERN_ERR_GRAD,
+                         "an output in its place, TERN_NO_GRAD; around the call, or tern_detach",
+                         "%s is written, which is not recorded, and requires a gradient", name);
+    if (core_view_overlaps_itself(v))
+        return core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous or tern_clone first",
+                         "%s is written, and several of its elements share one place in memory",
+                         name);
+    return layout == TERN_LAYOUT_STRIDED || (v->flags & TERN_VIEW_CONTIGUOUS) ||
            (layout == TERN_LAYOUT_IMAGE && core_view_channels_last(v)) ||
            core_fail(call, TERN_ERR_ARGUMENT, "tern_contiguous first",
-                     "%s is written and has to be contiguous",
-                     core_operand_name(call->op, i, name));
+                     "%s is written and has to be contiguous", name);
 }
 
 /* What the dispatcher takes for granted of the library's rows, and what a forward does itself. */

@@ -258,7 +258,9 @@ static __attribute__((noinline)) bool own_backward(engine *e, tern_tensor **grad
         if (node->saved[i].place == SAVED_AUTOCAST)
             state = node->saved[i].version;
     const uint32_t outer = state != 0 ? core_autocast_replay_begin(ctx->self, state) : 0;
+    const char *calling = core_calling_begin(ctx->self, node->op->name);
     node->op->backward(ctx, node->grad[0], grad_in);
+    core_calling_end(ctx->self, calling);
     if (state != 0)
         core_autocast_replay_end(ctx->self, outer);
     return e->self->error_code == TERN_OK && autograd_settle_own(e, node, grad_in);

@@ -74,8 +74,9 @@ struct tern_op_ctx {
     core_node *node; /* in backward */
     const void *attr;
     bool in_forward;
-    bool keeps; /* the graph stays after this backward */
-    int n_user; /* tern_save so far */
+    bool keeps;     /* the graph stays after this backward */
+    uint8_t wanted; /* in forward: inputs whose gradients a backward will want */
+    int n_user;     /* tern_save so far */
     tern_tensor *user[MAX_USER_SAVED];
 };
 

@@ -482,7 +482,8 @@ bool tern_needs_grad(const tern_op_ctx *ctx, int input)
 {
     if (ctx == NULL)
         return autograd_no_answer(ctx, "needs_grad") != NULL;
-    return input >= 0 && input < CORE_MAX_INPUTS && (core_wanted(ctx) & B(input)) != 0;
+    const uint32_t wanted = ctx->in_forward ? ctx->wanted : core_wanted(ctx);
+    return input >= 0 && input < CORE_MAX_INPUTS && (wanted & B(input)) != 0;
 }
 
 const void *tern_op_attr(const tern_op_ctx *ctx)

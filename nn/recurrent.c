@@ -127,6 +127,24 @@ static bool check_input(const recurrent *m, const tern_tensor *x)
     return !tern_failed();
 }
 
+/* A state lies where the input does; autocast makes one dtype of floats. */
+static bool fits_input(const recurrent *m, const char *name, const tern_tensor *given,
+                       const tern_tensor *x)
+{
+    const tern_dtype_t dtype = tern_dtype(given);
+    const bool same = dtype == tern_dtype(x) ||
+                      (tern_dtype_is_float(dtype) && tern_autocast_enabled(tern_device(x)));
+    if (same && tern_dev_equal(tern_device(given), tern_device(x)))
+        return true;
+    char there[512], here[512];
+    tern_fail(same ? TERN_ERR_DEVICE : TERN_ERR_DTYPE, m->base.type,
+              "%s and the input are %s\n    %-9s  %s\n    input      %s\n  try %s for %s", name,
+              same ? "on different devices" : "of different dtypes", name,
+              nn_summary(given, there, sizeof there), nn_summary(x, here, sizeof here),
+              same ? "tern_to" : "tern_cast", name);
+    return false;
+}
+
 /* A state [layers directions, N, H] ([.., H] for one sequence), zeros where none is given. */
 static tern_tensor *first_state(const recurrent *m, tern_tensor *given, tern_tensor *x, bool one,
                                 const char *name)
@@ -137,7 +155,7 @@ static tern_tensor *first_state(const recurrent *m, tern_tensor *given, tern_ten
     tern_tensor *state = one && tern_ndim(given) == 2 ? tern_unsqueeze(given, 1) : given;
     if (tern_ndim(state) == 3 && tern_size(state, 0) == places && tern_size(state, 1) == batch &&
         tern_size(state, 2) == m->size)
-        return state;
+        return fits_input(m, name, given, x) ? state : NULL;
     nn_fail_operand(TERN_ERR_SHAPE, m->base.type, name, given,
                     "%s has to be [%lld, %lld, %lld]: layers, batch, hidden", name,
                     (long long)places, (long long)batch, (long long)m->size);

@@ -118,7 +118,8 @@ TERN_API void tern_save(tern_op_ctx *ctx, tern_tensor *t); /* forward only; reta
  * name; borrowed. In grad mode inputs and the result have their history. An error where nothing was saved there;
  * NULL for what was not given, or is not needed (`save_cross`). */
 TERN_API tern_tensor *tern_saved(tern_op_ctx *ctx, int i);
-TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input); /* is grad_in[input] wanted? */
+/* Is grad_in[input] wanted? In forward: will a backward want it? (No, where the call is not recorded.) */
+TERN_API bool tern_needs_grad(const tern_op_ctx *ctx, int input);
 /* The attribute struct given to tern_apply or to the op's call. */
 TERN_API const void *tern_op_attr(const tern_op_ctx *ctx);
 /* Backward: gradient of output i, NULL when nothing flowed into it (output 0 is the argument). */
@@ -157,7 +158,7 @@ enum {
 struct tern_op {
     const char *name;
     uint8_t inputs;  /* how many, at most 8 */
-    uint8_t outputs; /* with a rule; 0 means 1, 255 none (it only writes inputs). A forward has one */
+    uint8_t outputs; /* with a rule; 0 means 1, 255 (of the library's rows alone) none. A forward has one */
     /* Runs the op in terms of other ops, grad mode off. Returns output 0. */
     tern_tensor *(*forward)(tern_op_ctx *ctx, tern_tensor **in);
     /* Sets grad_in[i] for each wanted input, on the input's device and in its shape, or in one that the input
@@ -170,7 +171,9 @@ struct tern_op {
     uint16_t attr_size;
     uint8_t optional; /* bit i: input i may be NULL, but the first of an op with a rule */
     /* Up to `layout` of ops with a rule only; a forward saves by tern_save. */
-    uint8_t mutates;  /* bit i: the kernel writes input i, which has to fit `layout` */
+    /* Bit i: the kernel writes input i, which has to fit `layout`. That is not recorded, so an input that requires a
+     * gradient is written in TERN_NO_GRAD alone; autocast leaves it as it is. */
+    uint8_t mutates;
     uint8_t save;     /* bit i: input i is saved for backward */
     uint8_t save_out; /* bit i: output i is saved, after the inputs */
     uint8_t save_cross; /* two-input products: each is saved only if the other needs a gradient */

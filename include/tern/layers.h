@@ -2,7 +2,8 @@
  *
  * tern_linear_layer(784, 10, .no_bias = true): required values first, options by name, as their order is not
  * PyTorch's. Each call returns a new module, NULL on failure. Common options: device and dtype of the
- * parameters (default: the thread's), generator of the initial values (default: the thread's). */
+ * parameters (default: the thread's), generator of the initial values (default: the thread's). Layers with a dropout
+ * of their own draw from that generator in training, too: it has to live as long as they do. */
 #ifndef TERN_LAYERS_H
 #define TERN_LAYERS_H
 

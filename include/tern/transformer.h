@@ -21,7 +21,7 @@ typedef struct tern_multihead_attention_layer_args {
     bool causal; /* query t sees keys 0 .. t only */
     tern_dev_t device;
     tern_dtype_t dtype;
-    tern_generator *generator;
+    tern_generator *generator; /* of the initial values, and of dropout */
 } tern_multihead_attention_layer_args;
 /* tern_forward(m, x): x [N, T, width] attends to itself. tern_forward_args: query [N, T, width], key
  * [N, S, key_width] (default: the query), value [N, S, value_width] (default: the key), mask, padding mask.
@@ -43,7 +43,7 @@ typedef struct tern_transformer_layer_args {
     bool causal; /* self attention */
     tern_dev_t device;
     tern_dtype_t dtype;
-    tern_generator *generator;
+    tern_generator *generator; /* of the initial values, and of dropout */
 } tern_transformer_layer_args;
 /* tern_forward(m, x), or tern_forward_args: x [N, T, width], mask, padding mask -> [N, T, width]. Children
  * self_attn, linear1, linear2, norm1, norm2. torch.nn.TransformerEncoderLayer. */

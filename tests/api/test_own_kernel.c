@@ -152,6 +152,79 @@ static void test_rows_that_contradict_themselves_are_refused(void **state)
     refuse(&writes, turned, "mine: input 0 is written and has to be contiguous");
 }
 
+/* ---- inputs that are written ------------------------------------------------------------------------- */
+
+static tern_status_t doubles(const tern_call *call)
+{
+    float *x = call->in[0]->data;
+    for (int64_t i = 0; i < call->in[0]->numel; i++)
+        x[i] *= 2;
+    return TERN_OK;
+}
+static bool empty_output(tern_op_call *call)
+{
+    return tern_rule_output(call, 0, TERN_F32, TERN_SHAPE(0));
+}
+static const tern_op doubled = { "doubled",
+                                 .inputs = 1,
+                                 .mutates = 1,
+                                 .rule = empty_output,
+                                 .cast_cpu = TERN_CAST_LOW,
+                                 .dtypes = 1U << TERN_F32,
+                                 .kernels = { [TERN_KIND_CPU] = doubles } };
+
+/* Nothing is recorded of it: the gradient of what reads x afterwards would be that of what was there before. */
+static void test_what_requires_a_gradient_is_not_written(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const char text[] =
+        "doubled: input 0 is written, which is not recorded, and requires a gradient";
+    tern_tensor *leaf = tern_ones(TERN_SHAPE(3), .requires_grad = true), *y = tern_mul(leaf, 3);
+    assert_null(tern_apply(&doubled, leaf));
+    assert_error(TERN_ERR_GRAD, text);
+    assert_null(tern_apply(&doubled, y));
+    assert_error(TERN_ERR_GRAD, text);
+    tern_tensor *part;
+    {
+        TERN_NO_GRAD;
+        part = tern_slice(leaf, 0, 1, 2);
+        assert_non_null(tern_apply(&doubled, leaf));
+    }
+    assert_null(tern_apply(&doubled, part)); /* the leaf's memory */
+    assert_error(TERN_ERR_GRAD, text);
+    assert_non_null(tern_apply(&doubled, tern_detach(y)));
+    assert_no_error();
+    assert_close(tern_item(tern_sum(leaf)), 6, 0);
+    assert_close(tern_item(tern_sum(y)), 18, 0);
+}
+
+static void test_what_lies_in_one_place_is_not_written(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(1));
+    assert_null(tern_apply(&doubled, tern_expand(x, TERN_SHAPE(3))));
+    assert_error(TERN_ERR_ARGUMENT, "doubled: input 0 is written, and several of its elements");
+    assert_close(tern_item(x), 1, 0);
+}
+
+/* Of a cast the write would be lost. */
+static void test_what_is_written_is_not_cast(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    tern_tensor *x = tern_ones(TERN_SHAPE(3));
+    for (int i = 0; i < 2; i++) {
+        tern_op op = doubled;
+        op.cast_cpu = i == 0 ? TERN_CAST_LOW : TERN_CAST_PROMOTE;
+        TERN_AUTOCAST(TERN_CPU, TERN_BF16);
+        assert_non_null(tern_apply(&op, x));
+        assert_no_error();
+    }
+    assert_close(tern_item(tern_sum(x)), 12, 0);
+}
+
 static void asks_for_too_much(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
 {
     grad_in[0] = tern_mul(grad, tern_saved(ctx, 2));
@@ -240,6 +313,9 @@ int main(void)
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_what_rules_answer_is_checked),
         cmocka_unit_test(test_rows_that_contradict_themselves_are_refused),
+        cmocka_unit_test(test_what_requires_a_gradient_is_not_written),
+        cmocka_unit_test(test_what_lies_in_one_place_is_not_written),
+        cmocka_unit_test(test_what_is_written_is_not_cast),
         cmocka_unit_test(test_what_the_row_does_not_save_is_named),
         cmocka_unit_test(test_attributes_that_are_not_given_are_zeros),
     };

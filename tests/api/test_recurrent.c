@@ -111,6 +111,25 @@ static void test_what_does_not_fit_is_refused(void **unused)
     assert_null(tern_forward_args(m, &run));
     assert_error(TERN_ERR_SHAPE,
                  "h0 has to be [1, 2, 4]: layers, batch, hidden\n    h0         f32 [2, 2, 4] on ");
+    run.in[1] = tern_zeros(TERN_SHAPE(1, 2, 4), TERN_F64);
+    assert_null(tern_forward_args(m, &run));
+    assert_error(
+        TERN_ERR_DTYPE,
+        "lstm: h0 and the input are of different dtypes\n    h0         f64 [1, 2, 4] on ");
+    run.in[1] = NULL;
+    run.in[2] = tern_zeros(TERN_SHAPE(1, 2, 4), TERN_BF16);
+    assert_null(tern_forward_args(m, &run));
+    assert_error(TERN_ERR_DTYPE, "lstm: c0 and the input are of different dtypes\n    c0 ");
+    {
+        TERN_AUTOCAST(tern_default_device(), TERN_BF16);
+        assert_non_null(tern_forward_args(m, &run));
+        assert_no_error();
+    }
+    if (tern_default_device().kind != TERN_KIND_CPU) {
+        run.in[2] = tern_zeros(TERN_SHAPE(1, 2, 4), .device = TERN_CPU);
+        assert_null(tern_forward_args(m, &run));
+        assert_error(TERN_ERR_DEVICE, "lstm: c0 and the input are on different devices\n    c0 ");
+    }
     tern_module_free(m);
 }
 

@@ -182,6 +182,84 @@ static void test_contexts_that_have_no_answer(void **state)
     }
 }
 
+static tern_tensor *failing_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    const bool backward = *(const bool *)tern_op_attr(ctx);
+    return backward ? tern_exp(in[0]) : tern_add(in[0], tern_ones(TERN_SHAPE(7)));
+}
+static void failing_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    (void)ctx;
+    grad_in[0] = tern_add(grad, tern_ones(TERN_SHAPE(7)));
+}
+
+static void test_what_fails_inside_names_the_op(void **state)
+{
+    (void)state;
+    TERN_SCOPE;
+    static const tern_op op = { "mine", .inputs = 1, .forward = failing_forward,
+                                .backward = failing_backward, .attr_size = sizeof(bool) };
+    for (int i = 0; i < 2; i++) {
+        const bool backward = i != 0;
+        tern_tensor *x = tern_ones(TERN_SHAPE(2), .requires_grad = true);
+        tern_tensor *y = tern_apply_at(TERN_HERE, &op, &x, &backward);
+        if (backward)
+            tern_backward(tern_sum(y));
+        assert_error(TERN_ERR_SHAPE, "mine: in add: shapes [2] and [7] do not broadcast");
+        assert_null(tern_add(x, tern_ones(TERN_SHAPE(7)))); /* the name does not stay */
+        assert_error(TERN_ERR_SHAPE, ": add: shapes [2] and [7] do not broadcast");
+    }
+}
+
+/* Saves what the gradient of the other input reads, where there will be one. */
+static tern_tensor *thrifty_forward(tern_op_ctx *ctx, tern_tensor **in)
+{
+    for (int i = 0; i < 2; i++)
+        if (tern_needs_grad(ctx, i))
+            tern_save(ctx, in[1 - i]);
+    assert_false(tern_needs_grad(ctx, 2) || tern_needs_grad(ctx, -1));
+    return tern_mul(in[0], in[1]);
+}
+static void thrifty_backward(tern_op_ctx *ctx, tern_tensor *grad, tern_tensor **grad_in)
+{
+    int saved = 0;
+    for (int i = 0; i < 2; i++)
+        if (tern_needs_grad(ctx, i))
+            grad_in[i] = tern_mul(grad, tern_saved(ctx, saved++));
+}
+static tern_tensor *thrifty(tern_tensor *const *in, int64_t count, void *user)
+{
+    (void)count;
+    return tern_apply_at(TERN_HERE, user, in, NULL);
+}
+
+static void test_forward_knows_which_gradients_will_be_wanted(void **state)
+{
+    (void)state;
+    tern_op op = { "thrifty", .inputs = 2, .forward = thrifty_forward,
+                   .backward = thrifty_backward };
+    for (int which = 1; which < 4; which++) {
+        TERN_SCOPE;
+        tern_tensor *in[2] = { tern_full(2, TERN_SHAPE(3), .requires_grad = (which & 1) != 0),
+                               tern_full(5, TERN_SHAPE(3), .requires_grad = (which & 2) != 0) };
+        TERN_AUTOCAST(tern_default_device(), TERN_BF16, .disabled = which != 3);
+        tern_backward(tern_sum(thrifty(in, 2, &op)));
+        tern_backward(
+            tern_sum(tern_checkpoint(.fn = thrifty, .inputs = in, .count = 2, .user = &op)));
+        assert_no_error();
+        for (int i = 0; i < 2; i++)
+            if (which & (1 << i))
+                assert_close(tern_item(tern_sum(tern_grad_of(in[i]))), 2 * 3 * (i == 0 ? 5 : 2), 0);
+    }
+    TERN_SCOPE;
+    tern_tensor *in[2] = { leaf(1), leaf(1) };
+    const int64_t live = tern_live_tensors();
+    TERN_NO_GRAD;
+    tern_drop(thrifty(in, 2, &op));
+    assert_no_error();
+    assert_int_equal(tern_live_tensors(), live);
+}
+
 static tern_tensor *saving_forward(tern_op_ctx *ctx, tern_tensor **in)
 {
     for (int i = 0; i < *(const int *)tern_op_attr(ctx); i++)
@@ -402,6 +480,8 @@ int main(void)
         TEST(test_what_the_input_does_not_expand_to_is_an_error),
         TEST(test_the_largest_node_is_checked),
         TEST(test_contexts_that_have_no_answer),
+        TEST(test_what_fails_inside_names_the_op),
+        TEST(test_forward_knows_which_gradients_will_be_wanted),
         TEST(test_what_was_not_saved_is_named),
         TEST(test_members_for_rules_are_refused_beside_a_forward),
         TEST(test_what_is_saved_outlives_the_forwards_scope),
