@@ -58,6 +58,9 @@ bool core_probe_opens(core_probe *out_probe);
 /* The reason for what a probe found, NONE when devices are usable; `text` says it. */
 core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYTES]);
 
+/* What to do about a code of the driver's with which it does not start; "": nothing of its own. */
+const char *core_probe_next(int code);
+
 /* What the child is doing then: "cuInit". */
 const char *core_probe_stage_name(int stage);
 

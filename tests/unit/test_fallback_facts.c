@@ -150,7 +150,14 @@ static void test_codes_that_come_with_a_remedy(void **state)
 {
     (void)state;
     fallback_expect(PLUGIN "FAKE_INIT=34", "init-failed", "take its folder off LD_LIBRARY_PATH");
+    assert_non_null(strstr(fallback_answer, "printenv LD_LIBRARY_PATH"));
     fallback_expect(PLUGIN "FAKE_INIT=801", "init-failed", "801 (not supported)");
+    fallback_expect(PLUGIN "FAKE_INIT=803", "init-failed", "|restart the machine; of a container");
+    assert_non_null(strstr(fallback_answer, "next: restart the machine")); /* under require */
+    fallback_expect(PLUGIN "FAKE_INIT=46", "init-failed", "sudo nvidia-smi -c DEFAULT");
+    fallback_expect(PLUGIN "FAKE_INIT=12345", "init-failed", "tern explain init-failed has");
+    fallback_expect(PLUGIN "FAKE_BACKEND='cudaErrorDevicesUnavailable (46): busy'", "init-failed",
+                    "sudo nvidia-smi -c DEFAULT");
 }
 
 /* Of two devices the second has more free memory. */
