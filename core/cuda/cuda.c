@@ -349,8 +349,8 @@ static core_reason reason_of_probe(void)
 {
     const core_reason reason = core_probe_reason(&state.probe, state.text);
     core_reason_escape(state.text);
-    return with_next(reason, "%s",
-                     reason == CORE_REASON_INIT_FAILED ? core_probe_next(state.probe.code) : "");
+    state.next[0] = '\0';
+    return reason;
 }
 
 static core_reason ask_driver_for(int64_t timeout_ms)
@@ -480,6 +480,8 @@ static void find_out(void)
     tern_log_write(TERN_LOG_INFO, core_self()->site,
                    "CUDA is looked for: nothing has asked for it before");
     state.reason = search();
+    if (state.reason != CORE_REASON_NONE && state.next[0] == '\0')
+        core_probe_step(state.reason, &state.probe, state.next);
     if (state.reason != CORE_REASON_NONE)
         return;
     state.text[0] = '\0';

@@ -16,6 +16,7 @@ enum {
 
 typedef struct pci_bus {
     int devices, nvidias;
+    bool is_kept;             /* the first of NVIDIA's, for a virtual machine */
     char first[128];          /* of NVIDIA's: "10de:2684, driver nouveau" */
     unsigned other, other_id; /* vendor and device of AMD's first; 0: none */
 } pci_bus;
@@ -70,8 +71,9 @@ static void add_device(pci_bus *bus, const char *folder, const char *device)
         return;
     char driver[32];
     driver_of(folder, device, driver);
+    bus->is_kept = is_kept(driver);
     (void)snprintf(bus->first, sizeof bus->first, "%04x:%04x, driver %s%s", vendor, id, driver,
-                   is_kept(driver) ? ", which keeps it for a virtual machine" : "");
+                   bus->is_kept ? ", which keeps it for a virtual machine" : "");
 }
 
 /* False: there is no such folder. */
@@ -86,6 +88,12 @@ static bool read_bus(pci_bus *bus)
             add_device(bus, folder, entry->d_name);
     (void)closedir(devices);
     return true;
+}
+
+bool core_probe_card_is_kept(void)
+{
+    pci_bus bus = { 0 };
+    return read_bus(&bus) && bus.is_kept;
 }
 
 core_cards core_probe_cards(char text[CORE_PROBE_TEXT])

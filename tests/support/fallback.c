@@ -147,12 +147,12 @@ void fallback_run(const char *settings)
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    (void)snprintf(
-        command, sizeof command,
-        "cd '%s' && env -u CUDA_VISIBLE_DEVICES -u TERN_SIM_DEVICES -u TERN_DEVICE_POLICY "
-        "TERN_PROBE_ROOT=\"$PWD\" TERN_PLUGIN_PATH=\"$PWD/plugin\" %s '%s' --ask "
-        ">out.txt 2>err.txt",
-        file_folder(), settings, self);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && env -u KUBERNETES_SERVICE_HOST -u CUDA_VISIBLE_DEVICES -u "
+                   "TERN_SIM_DEVICES -u TERN_DEVICE_POLICY "
+                   "TERN_PROBE_ROOT=\"$PWD\" TERN_PLUGIN_PATH=\"$PWD/plugin\" %s '%s' --ask "
+                   ">out.txt 2>err.txt",
+                   file_folder(), settings, self);
     const int status = system(command);
     fallback_read("out.txt", fallback_answer);
     fallback_read("err.txt", fallback_said);
@@ -283,6 +283,8 @@ int fallback_make_folders(void **state)
         "cut",
         "newer",
         "foreign",
+        "boxed",
+        "boxed/dev",
         "pipe",
         "wsl",
         "wsl/dev",
@@ -306,6 +308,7 @@ int fallback_make_folders(void **state)
     write_text("short/libcuda.so.1", "");
     assert_int_equal(symlink("/nowhere/libcuda.so.580", file_path("dangling/libcuda.so.1")), 0);
     copy("tern_fake_driver.so", "wsl/lib/libcuda.so.1");
+    write_text("boxed/.dockerenv", "");
     write_text("wsl/dev/dxg", "");
     write_text("tegra/dev/nvhost-gpu", "");
     write_text("tegra/dev/nvmap", "");
