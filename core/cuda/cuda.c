@@ -480,7 +480,7 @@ static void find_out(void)
     tern_log_write(TERN_LOG_INFO, core_self()->site,
                    "CUDA is looked for: nothing has asked for it before");
     state.reason = search();
-    if (state.reason != CORE_REASON_NONE && state.next[0] == '\0')
+    if (state.reason != CORE_REASON_NONE && state.next[0] == '\0' && !state.simulated)
         core_probe_step(state.reason, &state.probe, state.next);
     if (state.reason != CORE_REASON_NONE)
         return;

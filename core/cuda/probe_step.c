@@ -92,6 +92,9 @@ void core_probe_step(core_reason reason, const core_probe *probe, char step[CORE
         words = no_node();
     else if (reason == CORE_REASON_INIT_FAILED)
         words = core_probe_next(probe->code);
+    else if (reason == CORE_REASON_NO_DEVICE && core_probe_cards(text) == CORE_CARDS_SOME)
+        words = "run nvidia-smi -L (with MIG switched on: has it instances?), then sudo dmesg | "
+                "grep -i -e nvrm -e xid, which says why the driver takes no GPU";
     else if (reason == CORE_REASON_DRIVER_TOO_OLD && in_a_container())
         words =
             "install a newer driver on the host, not in the container; or a build of tern for an "

@@ -152,9 +152,9 @@ static void test_a_missing_device_is_named(void **state)
     fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/kept\" FAKE_INIT=100", "no-device-node",
                     "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci, which keeps it "
                     "for a virtual machine)|use the GPU in its virtual machine, or take it back");
-    fallback_expect(
-        PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_INIT=100", "no-device",
-        "(cuInit gave 100); this machine has an NVIDIA GPU (10de:2684, driver nvidia)|");
+    fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_INIT=100", "no-device",
+                    "(cuInit gave 100); this machine has an NVIDIA GPU (10de:2684, driver "
+                    "nvidia)|run nvidia-smi -L");
     fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_DEVICES=0 FAKE_NONE=0", "no-device",
                     "the driver finds no device (cuDeviceGetCount counts 0); this machine has");
 }
