@@ -155,6 +155,8 @@ bool tern_dev_available(tern_dev_t dev)
 
 /* ---- resolving ---------------------------------------------------------------------------------- */
 
+enum { NO_INDEX = -1 };
+
 static bool bad_index(tern_thread *self, tern_site_t site, const char *what, tern_dev_t dev)
 {
     char name[TERN_DEV_NAME_BYTES];
@@ -184,6 +186,13 @@ bool core_dev_resolve(tern_thread *self, tern_site_t site, const char *what, ter
         core_error(self, site, TERN_ERR_DEVICE, what, "%d is no device kind", dev.kind);
         return false;
     }
+    if (dev.index < NO_INDEX) {
+        core_error(
+            self, site, TERN_ERR_DEVICE, what,
+            "there is no device of index %d: they are counted from 0, and -1 is the current one",
+            dev.index);
+        return false;
+    }
     if (dev.index < 0)
         dev.index = self->current_index[dev.kind];
     if (dev.index >= count_of(dev.kind))
@@ -200,7 +209,7 @@ bool core_dev_resolve_there(tern_thread *self, tern_site_t site, const char *wha
     if (b == NULL || core_cuda_left(given.kind))
         return core_dev_resolve(self, site, what, dev, out_dev);
     const int index = given.index < 0 ? self->current_index[given.kind] : given.index;
-    if (index >= b->device_count)
+    if (index >= b->device_count || given.index < NO_INDEX)
         return core_dev_resolve(self, site, what, dev, out_dev);
     *out_dev = TERN_DEV_(given.kind, index);
     return true;

@@ -114,6 +114,20 @@ static const char *text_of(core_reason reason)
     }
 }
 
+/* What the search found may know a better step than its reason has. */
+static const char *next_of(core_reason reason)
+{
+    switch (reason) {
+    case CORE_REASON_DISABLED_BY_POLICY: /* which do not begin one */
+    case CORE_REASON_DISABLED_BY_BAD_POLICY:
+    case CORE_REASON_DISABLED_BY_CALL:
+    case CORE_REASON_FORKED_AFTER_START:
+        return core_reason_next(reason);
+    default:
+        return core_cuda()->next[0] != '\0' ? core_cuda()->next : core_reason_next(reason);
+    }
+}
+
 bool tern_dev_fallback(tern_fallback_t *out_why)
 {
     core_cuda_check_visible();
@@ -121,8 +135,7 @@ bool tern_dev_fallback(tern_fallback_t *out_why)
     if (reason == CORE_REASON_NONE)
         return false;
     if (out_why != NULL)
-        *out_why = (tern_fallback_t){ core_reason_code(reason), text_of(reason),
-                                      core_reason_next(reason) };
+        *out_why = (tern_fallback_t){ core_reason_code(reason), text_of(reason), next_of(reason) };
     return true;
 }
 

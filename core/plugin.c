@@ -124,7 +124,9 @@ static const char *why_missing(const char *path, int error, char text[128])
     struct stat status;
     if (error == ENOENT && lstat(path, &status) == 0)
         return "has a link to nothing of that name";
-    if (error == ENOENT || error == ENOTDIR)
+    if (error == ENOTDIR)
+        return "is no folder";
+    if (error == ENOENT)
         return "has no such file";
     (void)snprintf(text, 128, "cannot be looked into: %s", strerror(error));
     return text;

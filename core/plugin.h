@@ -7,7 +7,7 @@
 
 #include "tern/plugin.h"
 
-enum { CORE_PLUGIN_WHY = 512, CORE_PLUGIN_PATH = 1024 };
+enum { CORE_PLUGIN_WHY = 512, CORE_PLUGIN_PATH = 1024, CORE_PLUGIN_MACHINE = 32 };
 
 typedef struct core_plugin {
     void *handle;
@@ -15,9 +15,12 @@ typedef struct core_plugin {
     const tern_backend_needs *needs; /* or NULL */
 } core_plugin;
 
-/* dlopen of a path by its `mode`, or NULL with the loader's own words; a file that is cut, or a pipe, is not mapped.
- * (plugin_file.c) */
+/* dlopen of a path by its `mode`, or NULL with the loader's own words; a file that is cut, of another
+ * machine, or a pipe, is not mapped. (plugin_file.c) */
 void *core_plugin_file_open(const char *path, int mode, char why[CORE_PLUGIN_WHY]);
+/* Whether a library was made for another machine than this process, and for which ("aarch64"): the loader says "No such
+ * file" of it. */
+bool core_plugin_file_is_foreign(const char *path, char machine[CORE_PLUGIN_MACHINE]);
 /* Loads the file; false with the loader's own words. */
 bool core_plugin_open(const char *path, core_plugin *out_plugin, char why[CORE_PLUGIN_WHY]);
 /* Asks for its backend and registers it: from here on it stays open for the life of the process. On

@@ -416,6 +416,8 @@ def load(path):
 
 def save(path, tensors, texts=None):
     """Writes {name: Tensor, or anything with __dlpack__} to a safetensors file, whole or not at all."""
+    if not hasattr(tensors, "items"):
+        raise TypeError(f"save: {type(tensors).__name__} is no dict of tensors by name; the path comes first")
     state = _lib.tern_state_create_at(_site())
     _check()
     try:

@@ -20,6 +20,7 @@
 #define TERN_HAVE_CUDA 0
 #endif
 
+enum { TURING = 75 }; /* the oldest that CUDA 13 compiles for */
 enum { DEFAULT_PROBE_SECONDS = 60, MOST_PROBE_SECONDS = 3600, MOST_SIM_DEVICES = 16 };
 
 static core_cuda_state state;
@@ -34,6 +35,17 @@ static core_reason says(core_reason reason, const char *format, ...)
     (void)vsnprintf(state.text, sizeof state.text, format, arguments);
     va_end(arguments);
     core_reason_escape(state.text);
+    state.next[0] = '\0';
+    return reason;
+}
+
+static core_reason with_next(core_reason reason, const char *format, ...) TERN_PRINTF(2, 3);
+static core_reason with_next(core_reason reason, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(state.next, sizeof state.next, format, arguments);
+    va_end(arguments);
     return reason;
 }
 
@@ -209,9 +221,12 @@ static core_reason check_needs(const tern_backend_needs *needs)
             has / 1000, has % 1000 / 10, p->capability[0] / 10, p->capability[0] % 10,
             p->capability[0], needs->ptx_driver_version / 1000,
             needs->ptx_driver_version % 1000 / 10);
-    return says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
-                "the plugin has no code for compute capability %d.%d", p->capability[0] / 10,
-                p->capability[0] % 10);
+    const core_reason reason = says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
+                                    "the plugin has no code for compute capability %d.%d",
+                                    p->capability[0] / 10, p->capability[0] % 10);
+    return with_next(reason, "build tern for it: cmake --preset release -DTERN_CUDA_ARCHS=%d%s",
+                     p->capability[0],
+                     p->capability[0] < TURING ? ", with a CUDA toolkit before 13" : "");
 }
 
 /* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start; but for "invalid
@@ -225,10 +240,12 @@ static core_reason did_not_start(const char *why)
     /* "too old", which was asked before, unless no child could be made */
     const bool mixed = (code == 35 || code == 36) && state.probe.outcome == CORE_PROBE_ANSWERED;
     const char *library = state.probe.library[0] != '\0' ? state.probe.library : "libcuda.so.1";
-    return says(code == 100 ? CORE_REASON_NO_DEVICE : CORE_REASON_INIT_FAILED,
-                "the CUDA runtime did not start: %s%s%s", why,
-                mixed ? "; the driver's files may be of several versions: look at " : "",
-                mixed ? library : "");
+    const core_reason reason =
+        says(code == 100 ? CORE_REASON_NO_DEVICE : CORE_REASON_INIT_FAILED,
+             "the CUDA runtime did not start: %s%s%s", why,
+             mixed ? "; the driver's files may be of several versions: look at " : "",
+             mixed ? library : "");
+    return with_next(reason, "%s", core_probe_next(code));
 }
 
 static bool is_for_another_machine(core_reason reason)
@@ -332,6 +349,7 @@ static core_reason reason_of_probe(void)
 {
     const core_reason reason = core_probe_reason(&state.probe, state.text);
     core_reason_escape(state.text);
+    state.next[0] = '\0';
     return reason;
 }
 
@@ -439,6 +457,10 @@ static void say_if_cut(void)
         core_log_warn(
             "CUDA_VISIBLE_DEVICES=%.200s ends before '%.*s', which is no device: %d visible",
             state.visible, shown(end->length), end->text, there);
+    else if (list.end == CORE_VISIBLE_END_NEGATIVE && strchr(end->text, ',') != NULL)
+        core_log_warn("CUDA_VISIBLE_DEVICES=%.200s ends at '%.*s', what follows is not read: "
+                      "%d visible",
+                      state.visible, shown(end->length), end->text, there);
     else if (odd != NULL)
         core_log_warn("CUDA_VISIBLE_DEVICES=%.200s: of '%.*s' only the number in front counts; "
                       "commas stand between devices: %d visible",
@@ -458,6 +480,8 @@ static void find_out(void)
     tern_log_write(TERN_LOG_INFO, core_self()->site,
                    "CUDA is looked for: nothing has asked for it before");
     state.reason = search();
+    if (state.reason != CORE_REASON_NONE && state.next[0] == '\0' && !state.simulated)
+        core_probe_step(state.reason, &state.probe, state.next);
     if (state.reason != CORE_REASON_NONE)
         return;
     state.text[0] = '\0';

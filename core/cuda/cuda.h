@@ -7,6 +7,8 @@
 typedef struct core_cuda_state {
     core_reason reason; /* NONE: a backend is registered */
     char text[CORE_REASON_BYTES];
+    /* The next step, where what was found knows a better one than its reason; or "". */
+    char next[CORE_PROBE_TEXT];
     char *visible; /* CUDA_VISIBLE_DEVICES as it was read; NULL: not set */
     bool simulated;
     char plugin[1024]; /* path of the one that is loaded, or "" */

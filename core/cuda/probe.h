@@ -2,8 +2,8 @@
  *
  * cuInit can hang, crash or leave a process unable to fork, so it is called in a child that gets a
  * deadline. The child reports after each stage, so that a crash says where. A driver that the process has started
- * itself is asked there. Looking at files never loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev, /proc and /sys that are looked
- * at; it changes no library that is loaded. */
+ * itself is asked there. Looking at files never loads anything. For tests TERN_PROBE_ROOT prefixes the paths below /dev, /proc and /sys, and of the files
+ * of a container, that are looked at; it changes no library that is loaded. */
 #ifndef TERN_CORE_CUDA_PROBE_H
 #define TERN_CORE_CUDA_PROBE_H
 
@@ -58,6 +58,13 @@ bool core_probe_opens(core_probe *out_probe);
 /* The reason for what a probe found, NONE when devices are usable; `text` says it. */
 core_reason core_probe_reason(const core_probe *probe, char text[CORE_REASON_BYTES]);
 
+/* What to do about a code of the driver's with which it does not start; "": nothing of its own. */
+const char *core_probe_next(int code);
+
+/* What to do about a reason, where what was found and the system know a better step than the reason has; or "".
+ * (probe_step.c) */
+void core_probe_step(core_reason reason, const core_probe *probe, char step[CORE_PROBE_TEXT]);
+
 /* What the child is doing then: "cuInit". */
 const char *core_probe_stage_name(int stage);
 
@@ -90,5 +97,7 @@ typedef enum core_cards {
 /* `text`: "this machine has an NVIDIA GPU (10de:2684, driver nouveau)", "this machine has no NVIDIA GPU (...)"; ""
  * where it is not known. */
 core_cards core_probe_cards(char text[CORE_PROBE_TEXT]);
+/* The first one of NVIDIA's is held back for a virtual machine. */
+bool core_probe_card_is_kept(void);
 
 #endif

@@ -16,7 +16,8 @@ enum {
 
 typedef struct pci_bus {
     int devices, nvidias;
-    char first[64];           /* of NVIDIA's: "10de:2684, driver nouveau" */
+    bool is_kept;             /* the first of NVIDIA's, for a virtual machine */
+    char first[128];          /* of NVIDIA's: "10de:2684, driver nouveau" */
     unsigned other, other_id; /* vendor and device of AMD's first; 0: none */
 } pci_bus;
 
@@ -45,6 +46,16 @@ static void driver_of(const char *folder, const char *device, char name[32])
     (void)snprintf(name, 32, "%.31s", length <= 0 ? "none" : slash != NULL ? slash + 1 : target);
 }
 
+/* Drivers that hold a card back for a virtual machine: no driver of NVIDIA's gets it. */
+static bool is_kept(const char *driver)
+{
+    static const char *const keepers[] = { "vfio-pci", "pci-stub", "xen-pciback" };
+    for (size_t i = 0; i < sizeof keepers / sizeof *keepers; i++)
+        if (strcmp(driver, keepers[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_device(pci_bus *bus, const char *folder, const char *device)
 {
     const unsigned vendor = number_in(folder, device, "vendor");
@@ -60,7 +71,9 @@ static void add_device(pci_bus *bus, const char *folder, const char *device)
         return;
     char driver[32];
     driver_of(folder, device, driver);
-    (void)snprintf(bus->first, sizeof bus->first, "%04x:%04x, driver %s", vendor, id, driver);
+    bus->is_kept = is_kept(driver);
+    (void)snprintf(bus->first, sizeof bus->first, "%04x:%04x, driver %s%s", vendor, id, driver,
+                   bus->is_kept ? ", which keeps it for a virtual machine" : "");
 }
 
 /* False: there is no such folder. */
@@ -75,6 +88,12 @@ static bool read_bus(pci_bus *bus)
             add_device(bus, folder, entry->d_name);
     (void)closedir(devices);
     return true;
+}
+
+bool core_probe_card_is_kept(void)
+{
+    pci_bus bus = { 0 };
+    return read_bus(&bus) && bus.is_kept;
 }
 
 core_cards core_probe_cards(char text[CORE_PROBE_TEXT])

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/cuda/probe.h"
+#include "core/plugin.h"
 
 enum { MOST_NODES = 32, DRIVER_TEXT = 96 };
 
@@ -208,6 +209,7 @@ static bool describe_stray(bool found, const char *folder, size_t length,
     const int n = snprintf(path, sizeof path, "%.*s/libcuda.so.1", (int)length, folder);
     if (length == 0 || n < 0 || n >= (int)sizeof path || lstat(path, &status) != 0)
         return false;
+    char machine[CORE_PLUGIN_MACHINE], of_another[64];
     const char *fault = found ? "is what the loader finds"
                               : "is there, where the loader does not look or does not take it";
     if (stat(path, &status) != 0)
@@ -216,6 +218,11 @@ static bool describe_stray(bool found, const char *folder, size_t length,
         fault = "may not be read";
     else if (status.st_size == 0)
         fault = "is empty";
+    else if (core_plugin_file_is_foreign(path, machine)) {
+        (void)snprintf(of_another, sizeof of_another, "is for another kind of machine: %s",
+                       machine);
+        fault = of_another;
+    }
     (void)snprintf(text, CORE_PROBE_TEXT, "%.180s %s", path, fault);
     return true;
 }

@@ -10,9 +10,9 @@ enum { NOT_INITIALIZED = 3, NO_DEVICE = 100, MISMATCH = 803, NO_FORWARD = 804 };
 
 static const struct {
     int code;
-    const char *name;
+    const char *name, *next;
 } names[] = {
-#define CODE(number, words) { number, words },
+#define CODE(number, words, next) { number, words, next },
 #include "core/cuda/driver_codes.def"
 #undef CODE
 };
@@ -23,6 +23,14 @@ static const char *code_name(int code)
         if (names[i].code == code)
             return names[i].name;
     return NULL;
+}
+
+const char *core_probe_next(int code)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].code == code)
+            return names[i].next;
+    return "";
 }
 
 const char *core_probe_stage_name(int stage)

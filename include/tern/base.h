@@ -91,7 +91,7 @@ enum {
 };
 
 /* A device is a value: making one touches no hardware. index -1 is "unset": the current device of
- * that kind when it is used. {0, 0} is "not given". Equal means kind and index alike. */
+ * that kind when it is used; below that there is none. {0, 0} is "not given". Equal means kind and index alike. */
 typedef struct tern_dev {
     int16_t kind;
     int16_t index;

@@ -142,6 +142,10 @@ static void test_a_device_guard_restores(void **state) /* D021 D023 D024 */
     {
         TERN_DEVICE(TERN_CUDA(2));
         assert_error(TERN_ERR_DEVICE, "there is no device cuda:2: 2 are visible");
+        assert_null(tern_zeros(TERN_SHAPE(2), .device = TERN_CUDA(-3)));
+        assert_error(TERN_ERR_DEVICE, "there is no device of index -3");
+        assert_int_equal(tern_dev_synchronize(TERN_CUDA(-2)), TERN_ERR_DEVICE);
+        assert_error(TERN_ERR_DEVICE, "synchronize: there is no device of index -2");
         assert_int_equal(tern_dev_current(TERN_KIND_CUDA).index, 0);
     }
 }

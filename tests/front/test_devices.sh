@@ -41,6 +41,10 @@ expect 1 "'no-such' is no code" "$tern" explain no-such
 expect 2 "one argument too many" "$tern" explain ok ok
 # CUDA's numbers and names, each of which has a page.
 expect 0 "CUDA's 803: cudaErrorSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" "$tern" explain 803
+expect 0 "try: restart the machine; of a container" "$tern" explain 803
+expect 0 "try: run sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm" "$tern" explain cudaErrorUnknown
+"$tern" explain 2 >output # which is mostly met by a program that runs
+if grep -q 'try: ' output; then wrong "a step of the driver's start for an out of memory:"; fi
 expect 0 "driver was updated without a restart" "$tern" explain CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 expect 0 "driver-too-old" "$tern" explain cudaErrorInsufficientDriver
 expect 1 "'8030' is no code: tern explain lists them all" "$tern" explain 8030
@@ -88,6 +92,8 @@ mkdir plugins
 ln -s nowhere plugins/libtern_cuda.so
 expect 0 "plugins: has a link to nothing of that name" \
     env TERN_PLUGIN_PATH="$work/plugins" CUDA_VISIBLE_DEVICES=0 "$tern" env
+printf '' >file
+expect 0 "file: is no folder" env TERN_PLUGIN_PATH="$work/file" CUDA_VISIBLE_DEVICES=0 "$tern" env
 ln -sf libtern_cuda.so plugins/libtern_cuda.so
 expect 0 "plugins: cannot be looked into: Too many levels" \
     env TERN_PLUGIN_PATH="$work/plugins" CUDA_VISIBLE_DEVICES=0 "$tern" env
@@ -161,6 +167,8 @@ if env TERN_SIM_DEVICES=3 "$tern" devices | grep -q 'cuda:0 .*(simulated)'; then
         env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=0;1" "$tern" devices
     expect 0 "CUDA_VISIBLE_DEVICES=1,7 names 2 devices, and the list ends before the first" \
         env TERN_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1,7 "$tern" env
+    expect 0 "CUDA_VISIBLE_DEVICES=0,-1,1 ends at '-1', what follows is not read: 1 visible" \
+        env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=0,-1,1" "$tern" devices
     for list in 1,0 0,-1 " 0 , 1" 0; do
         env TERN_SIM_DEVICES=2 "CUDA_VISIBLE_DEVICES=$list" "$tern" devices >/dev/null 2>output
         [ ! -s output ] || wrong "something is said of the list '$list':"

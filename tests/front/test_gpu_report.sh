@@ -102,6 +102,20 @@ for text in build.log:"built elsewhere" machine.log:"/own:$out/build/lib"; do
         bad=1
     }
 done
+
+# ---- without a GPU nothing is built ---------------------------------------------------------------------
+
+nodes=$(find /dev -maxdepth 1 \( -name 'nvidia[0-9]*' -o -name dxg -o -name nvgpu -o -name nvhost-gpu \) 2>/dev/null) || :
+if [ -z "$nodes" ]; then
+    status=0
+    (cd "$source" && unset TERN_SIM_DEVICES && TERN_GPU_BUILD=$out/build TERN_GPU_SECONDS=5 \
+        sh tools/cuda/gpu_check.sh "$out/none") >"$out/said" 2>&1 || status=$?
+    if [ "$status" != 1 ] || [ -e "$out/none" ] || ! grep -qF "build/release/bin/tern devices, says why" "$out/said"; then
+        echo "without a GPU: status $status and $(cat "$out/said")" >&2
+        bad=1
+    fi
+fi
+
 if sh "$source/tools/cuda/gpu_pack.sh" "$out/site" "$out/pack.tar.xz" 2>/dev/null; then
     echo "a folder without a build was packed" >&2
     bad=1

@@ -94,6 +94,8 @@ class Files(unittest.TestCase):
                                           ({}, {"a": 3}, "the text is 3")):
                 with self.assertRaisesRegex(TypeError, words + ", not a str"):
                     tern.save(path, tensors, texts=texts)
+        with self.assertRaisesRegex(TypeError, "str is no dict of tensors by name; the path comes first"):
+            tern.save({"a": one}, path)  # as safetensors' save_file has them
         with self.assertRaisesRegex(TypeError, "the dtype is 3"):
             one.to(dtype=3)
         with self.assertRaisesRegex(tern.Error, "a NUL in the device"):

@@ -147,12 +147,12 @@ void fallback_run(const char *settings)
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    (void)snprintf(
-        command, sizeof command,
-        "cd '%s' && env -u CUDA_VISIBLE_DEVICES -u TERN_SIM_DEVICES -u TERN_DEVICE_POLICY "
-        "TERN_PROBE_ROOT=\"$PWD\" TERN_PLUGIN_PATH=\"$PWD/plugin\" %s '%s' --ask "
-        ">out.txt 2>err.txt",
-        file_folder(), settings, self);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && env -u KUBERNETES_SERVICE_HOST -u CUDA_VISIBLE_DEVICES -u "
+                   "TERN_SIM_DEVICES -u TERN_DEVICE_POLICY "
+                   "TERN_PROBE_ROOT=\"$PWD\" TERN_PLUGIN_PATH=\"$PWD/plugin\" %s '%s' --ask "
+                   ">out.txt 2>err.txt",
+                   file_folder(), settings, self);
     const int status = system(command);
     fallback_read("out.txt", fallback_answer);
     fallback_read("err.txt", fallback_said);
@@ -235,6 +235,17 @@ static void copy_lacking(void)
     (void)file_write("lacking/libtern_cuda.so", bytes);
 }
 
+/* A library that another machine would take. */
+static void copy_foreign(const char *from, const char *name)
+{
+    enum { RISCV = 243, AT = 18 /* e_machine, both bytes in front */ };
+    file_bytes bytes = file_read(file_path(from));
+    assert_true(bytes.count > AT + 1);
+    const uint16_t machine = RISCV;
+    memcpy(bytes.data + AT, &machine, sizeof machine);
+    (void)file_write(name, bytes);
+}
+
 static void write_text(const char *name, const char *text)
 {
     file_bytes bytes = { NULL, 0 };
@@ -271,6 +282,9 @@ int fallback_make_folders(void **state)
         "broken/dev",
         "cut",
         "newer",
+        "foreign",
+        "boxed",
+        "boxed/dev",
         "pipe",
         "wsl",
         "wsl/dev",
@@ -288,10 +302,13 @@ int fallback_make_folders(void **state)
     copy("tern_fake_cuda.so", "newer/libtern_cuda.so");
     assert_int_equal(mkfifo(file_path("pipe/libtern_cuda.so"), 0600), 0);
     copy_lacking();
+    copy_foreign("plugin/libtern_cuda.so", "foreign/libtern_cuda.so");
+    copy_foreign("driver/libcuda.so.1", "foreign/libcuda.so.1");
     write_text("short/libtern_cuda.so", "");
     write_text("short/libcuda.so.1", "");
     assert_int_equal(symlink("/nowhere/libcuda.so.580", file_path("dangling/libcuda.so.1")), 0);
     copy("tern_fake_driver.so", "wsl/lib/libcuda.so.1");
+    write_text("boxed/.dockerenv", "");
     write_text("wsl/dev/dxg", "");
     write_text("tegra/dev/nvhost-gpu", "");
     write_text("tegra/dev/nvmap", "");

@@ -101,7 +101,8 @@ static void test_a_plugin_would_help(void **state)
     (void)state;
     const char *code = code_without_a_plugin();
     fallback_expect(NO_PLUGIN "kept\"", code,
-                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci)|");
+                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci, which keeps it "
+                    "for a virtual machine)|");
     fallback_expect(NO_PLUGIN "several\"", code,
                     "; this machine has NVIDIA GPUs (10de:2330, driver none)|");
 }
@@ -141,17 +142,19 @@ static void test_a_driver_would_not_help(void **state)
     fallback_expect("TERN_PROBE_ROOT=\"$PWD/none\" LD_LIBRARY_PATH=\"$PWD/short\"",
                     "no-driver-library", "is empty; this machine has no NVIDIA GPU");
     fallback_expect("TERN_PROBE_ROOT=\"$PWD/kept\"", "no-driver-library",
-                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci)|");
+                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci, which keeps it "
+                    "for a virtual machine)|");
 }
 
 static void test_a_missing_device_is_named(void **state)
 {
     (void)state;
     fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/kept\" FAKE_INIT=100", "no-device-node",
-                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci)|");
-    fallback_expect(
-        PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_INIT=100", "no-device",
-        "(cuInit gave 100); this machine has an NVIDIA GPU (10de:2684, driver nvidia)|");
+                    "; this machine has an NVIDIA GPU (10de:2684, driver vfio-pci, which keeps it "
+                    "for a virtual machine)|use the GPU in its virtual machine, or take it back");
+    fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_INIT=100", "no-device",
+                    "(cuInit gave 100); this machine has an NVIDIA GPU (10de:2684, driver "
+                    "nvidia)|run nvidia-smi -L");
     fallback_expect(PLUGIN "TERN_PROBE_ROOT=\"$PWD/whole\" FAKE_DEVICES=0 FAKE_NONE=0", "no-device",
                     "the driver finds no device (cuDeviceGetCount counts 0); this machine has");
 }

@@ -150,7 +150,47 @@ static void test_codes_that_come_with_a_remedy(void **state)
 {
     (void)state;
     fallback_expect(PLUGIN "FAKE_INIT=34", "init-failed", "take its folder off LD_LIBRARY_PATH");
+    assert_non_null(strstr(fallback_answer, "printenv LD_LIBRARY_PATH"));
     fallback_expect(PLUGIN "FAKE_INIT=801", "init-failed", "801 (not supported)");
+    fallback_expect(PLUGIN "FAKE_INIT=803", "init-failed", "|restart the machine; of a container");
+    assert_non_null(strstr(fallback_answer, "next: restart the machine")); /* under require */
+    fallback_expect(PLUGIN "FAKE_INIT=46", "init-failed", "sudo nvidia-smi -c DEFAULT");
+    fallback_expect(PLUGIN "FAKE_INIT=12345", "init-failed", "tern explain init-failed has");
+    fallback_expect(PLUGIN "FAKE_BACKEND='cudaErrorDevicesUnavailable (46): busy'", "init-failed",
+                    "sudo nvidia-smi -c DEFAULT");
+}
+
+/* What helps depends on where the program runs. */
+static void test_steps_for_the_place(void **state)
+{
+    (void)state;
+#define NO_NODE PLUGIN "FAKE_INIT=100 TERN_PROBE_ROOT=\"$PWD/"
+    fallback_expect(NO_NODE "bare\"", "no-device-node", "|run sudo nvidia-modprobe -c 0 -u|");
+    fallback_expect(NO_NODE "nouveau\"", "no-device-node",
+                    "|run echo blacklist nouveau | sudo tee");
+    fallback_expect(NO_NODE "boxed\"", "no-device-node",
+                    "|start the container with docker run --gpus all");
+    fallback_expect(NO_NODE "boxed\" KUBERNETES_SERVICE_HOST=10.0.0.1", "no-device-node",
+                    "|give the pod a GPU: resources: limits: nvidia.com/gpu: 1");
+    fallback_expect(PLUGIN "FAKE_VERSION=11080 TERN_PROBE_ROOT=\"$PWD/boxed\"", "driver-too-old",
+                    "|install a newer driver on the host, not in the container");
+    fallback_expect(PLUGIN "FAKE_VERSION=11080", "driver-too-old", "|install a newer driver, or a");
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != NULL) {
+        print_message("skipped in part: this machine has a libcuda.so.1\n");
+        return;
+    }
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/bare\"", "no-driver-library",
+                    "|install the libraries of driver 580.95.05 (Ubuntu: sudo apt install "
+                    "libnvidia-compute-580; ");
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/boxed\"", "no-driver-library",
+                    "|start the container with docker run --gpus all");
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/wsl\"", "no-driver-library",
+                    "|export LD_LIBRARY_PATH=/usr/lib/wsl/lib; ");
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/boxed\" LD_LIBRARY_PATH=\"$PWD/short\"",
+                    "no-driver-library", "if a file is named, mend it");
+    assert_int_equal(symlink("/dev/null", file_path("boxed/dev/nvidiactl")), 0);
+    fallback_expect("TERN_PROBE_ROOT=\"$PWD/boxed\"", "no-driver-library",
+                    "|start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
 /* Of two devices the second has more free memory. */
@@ -197,6 +237,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_the_system_says_of_a_missing_library),
         cmocka_unit_test(test_nodes_of_wsl_and_tegra),
         cmocka_unit_test(test_codes_that_come_with_a_remedy),
+        cmocka_unit_test(test_steps_for_the_place),
         cmocka_unit_test(test_a_device_without_code_is_not_chosen),
         cmocka_unit_test(test_a_list_numbers_devices_anew),
     };

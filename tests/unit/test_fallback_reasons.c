@@ -149,6 +149,8 @@ static void test_a_broken_plugin(void **state)
                     "libq.so.6: cannot open shared object file");
     fallback_expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/pipe\"", "plugin-broken",
                     "it is a pipe and no library");
+    fallback_expect(PLUGIN "TERN_PLUGIN_PATH=\"$PWD/foreign\"", "plugin-broken",
+                    "it is for another kind of machine: riscv");
     fallback_expect(PLUGIN "FAKE_BACKEND=refuse", "plugin-broken", "told to refuse");
     fallback_expect(PLUGIN "FAKE_BACKEND=refuse TERN_PROBE_SECONDS=0", "plugin-broken",
                     "told to refuse");
@@ -204,6 +206,8 @@ static void test_no_driver_library(void **state)
     fallback_expect("LD_LIBRARY_PATH=\"$PWD/other\"", "no-driver-library",
                     "libcuda.so.1: undefined symbol: cuInit; ");
     assert_non_null(strstr(fallback_answer, "/other/libcuda.so.1 is what the loader finds"));
+    fallback_expect("LD_LIBRARY_PATH=\"$PWD/foreign\"", "no-driver-library",
+                    "/foreign/libcuda.so.1 is for another kind of machine: riscv");
     /* asked afterwards, too: the runtime would call it an old driver */
     fallback_expect("TERN_PROBE_SECONDS=0 FAKE_BACKEND=refuse", "no-driver-library",
                     "libcuda.so.1: cannot open shared object file");
@@ -333,7 +337,9 @@ static void test_no_code_for_the_architecture(void **state)
     fallback_expect(PLUGIN "FAKE_CAPABILITY=120", "no-code-for-architecture",
                     "compute capability 12.0");
     assert_non_null(
-        strstr(fallback_answer, "-DTERN_CUDA_ARCHS="));  /* what cmake/cuda.cmake reads */
+        strstr(fallback_answer, "-DTERN_CUDA_ARCHS=120|")); /* what cmake/cuda.cmake reads */
+    fallback_expect(PLUGIN "FAKE_CAPABILITY=61", "no-code-for-architecture",
+                    "-DTERN_CUDA_ARCHS=61, with a CUDA toolkit before 13");
     fallback_expect_usable(PLUGIN "FAKE_CAPABILITY=86"); /* code for 8.0 runs on it */
     fallback_expect(PLUGIN "FAKE_CAPABILITY=87",
                     "no-code-for-architecture", /* a Tegra: not there */

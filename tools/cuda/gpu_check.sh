@@ -17,6 +17,13 @@ set -eu
     echo "usage: ./run gpu-check OUT [STAGE...]" >&2
     exit 2
 }
+# All of it builds for minutes first.
+nodes=$(find /dev -maxdepth 1 \( -name 'nvidia[0-9]*' -o -name dxg -o -name nvgpu -o -name nvhost-gpu \) 2>/dev/null) || :
+if [ $# -eq 1 ] && [ -z "${TERN_SIM_DEVICES:-}${nodes}" ]; then
+    echo "gpu-check: no GPU is here (no /dev/nvidia0): ./run build, then build/release/bin/tern devices, says why" >&2
+    echo "  TERN_SIM_DEVICES=1 ./run gpu-check OUT makes a rehearsal on a simulated device" >&2
+    exit 1
+fi
 mkdir -p "$1/suites"
 out=$(CDPATH='' cd -- "$1" && pwd)
 shift

@@ -28,6 +28,15 @@ static const cuda_code cuda_codes[] = {
 #include "tools/tern/explain_cuda.def"
 #undef CUDA
 };
+/* What the driver's codes mean where it does not start, and what to do first. */
+static const struct {
+    int number;
+    const char *words, *next;
+} driver_codes[] = {
+#define CODE(number, words, next) { number, words, next },
+#include "core/cuda/driver_codes.def"
+#undef CODE
+};
 /* clang-format on */
 enum { PAGES = sizeof pages / sizeof *pages, CUDA_CODES = sizeof cuda_codes / sizeof *cuda_codes };
 
@@ -66,6 +75,14 @@ static void put_part(const char *head, const char *text)
 static void put_cuda(const cuda_code *c)
 {
     printf("%s%s%s", c->runtime, c->driver[0] != '\0' ? ", " : "", c->driver);
+}
+
+/* Of codes that are met elsewhere, too, the page says all that there is to say. */
+static void put_driver_code(const cuda_code *c)
+{
+    for (size_t i = 0; i < sizeof driver_codes / sizeof *driver_codes; i++)
+        if (driver_codes[i].number == c->number && strcmp(c->page, "init-failed") == 0)
+            printf("  %s\n  try: %s\n", driver_codes[i].words, driver_codes[i].next);
 }
 
 static void list_pages(void)
@@ -107,7 +124,9 @@ static int explain(int argc, char **argv)
     if (cuda != NULL) {
         printf("CUDA's %d: ", cuda->number);
         put_cuda(cuda);
-        puts("\n");
+        puts("");
+        put_driver_code(cuda);
+        puts("");
     }
     printf("%s\n", page->code);
     put_part("What it means", page->means);
