@@ -214,6 +214,9 @@ function(tern_tuned test)
     add_test(NAME ${test}_${tuning} COMMAND ${program})
     tern_test_properties(${test}_${tuning} unit)
     set_property(TEST ${test}_${tuning} APPEND PROPERTY ENVIRONMENT TERN_CPU_TUNING=${tuning})
+    if(tuning STREQUAL avx2) # of CPUs without AVX-512
+      set_property(TEST ${test}_${tuning} APPEND PROPERTY ENVIRONMENT TERN_CPU_ISA=avx2)
+    endif()
   endforeach()
 endfunction()
 
