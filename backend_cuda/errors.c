@@ -107,6 +107,25 @@ static const char *advice_for(cudaError_t code)
     }
 }
 
+/* What to do about a system that does not let a device work, as where it does not let the driver start; else "". */
+static const char *step_for(cudaError_t code)
+{
+    static const struct {
+        int number;
+        const char *next;
+    } steps[] = {
+#define CODE(number, words, next) { number, next },
+#include "core/cuda/driver_codes.def"
+#undef CODE
+    };
+    const int n = (int)code;
+    const bool is_of_system = n == 3 || n == 102 || (n >= 302 && n <= 304) || n >= 800;
+    for (size_t i = 0; is_of_system && i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].number == n)
+            return steps[i].next;
+    return "";
+}
+
 /* `text`: the code's name, number and meaning. `stream` is "" where none took part. */
 static tern_status_t fail(int index, const char *stream, tern_status_t code, const char *what,
                           const char *text, bool lost)
@@ -126,8 +145,9 @@ static tern_status_t runtime_failed(int index, const char *stream, cudaError_t c
     char text[1400];
     if (!cuda_is_lost(code))
         (void)cudaGetLastError();
-    (void)snprintf(text, sizeof text, "%s (%d): %s%s", cudaGetErrorName(code), (int)code,
-                   cudaGetErrorString(code), advice_for(code));
+    const char *step = step_for(code);
+    (void)snprintf(text, sizeof text, "%s (%d): %s%s%s%s", cudaGetErrorName(code), (int)code,
+                   cudaGetErrorString(code), advice_for(code), step[0] != '\0' ? "; " : "", step);
     return fail(index, stream, code == cudaErrorMemoryAllocation ? TERN_ERR_OOM : TERN_ERR_BACKEND,
                 what, text, cuda_is_lost(code));
 }

@@ -241,6 +241,9 @@ static void test_a_cause_outside_has_advice(void **state)
         { 221, "; libnvidia-ptxjitcompiler.so.1, a part of the driver, is missing" },
         { 222, "; the driver is older than the plugin's CUDA: install a newer one" },
         { 223, "; unset CUDA_DISABLE_PTX_JIT" },
+        { 3, "; run sudo modprobe nvidia_uvm" },
+        { 802, "; run sudo systemctl restart nvidia-fabricmanager" },
+        { 999, "; run sudo rmmod nvidia_uvm" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TERN_SCOPE;
