@@ -107,7 +107,8 @@ static const char *advice_for(cudaError_t code)
     }
 }
 
-/* What to do about a system that does not let a device work, as where it does not let the driver start; else "". */
+/* What to do about a system that does not let a device work, as where it does not let the driver start; else "". The
+ * simulator's 999 is what it finds wrong in a program. */
 static const char *step_for(cudaError_t code)
 {
     static const struct {
@@ -119,7 +120,8 @@ static const char *step_for(cudaError_t code)
 #undef CODE
     };
     const int n = (int)code;
-    const bool is_of_system = n == 3 || n == 102 || (n >= 302 && n <= 304) || n >= 800;
+    const bool is_of_system = n == 3 || n == 102 || (n >= 302 && n <= 304) ||
+                              (n >= 800 && !(n == cudaErrorUnknown && cuda_is_simulated()));
     for (size_t i = 0; is_of_system && i < sizeof steps / sizeof *steps; i++)
         if (steps[i].number == n)
             return steps[i].next;

@@ -243,7 +243,7 @@ static void test_a_cause_outside_has_advice(void **state)
         { 223, "; unset CUDA_DISABLE_PTX_JIT" },
         { 3, "; run sudo modprobe nvidia_uvm" },
         { 802, "; run sudo systemctl restart nvidia-fabricmanager" },
-        { 999, "; run sudo rmmod nvidia_uvm" },
+        { 805, "; run nvidia-cuda-mps-control -d" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TERN_SCOPE;

@@ -38,6 +38,8 @@ while read -r code; do
     expect 0 "How to repair" "$tern" explain "$code"
 done <codes
 expect 1 "'no-such' is no code" "$tern" explain no-such
+expect 0 "What it means" "$tern" explain "[no-gpu]" # as lines have it
+expect 1 "'[]' is no code" "$tern" explain "[]"
 expect 2 "one argument too many" "$tern" explain ok ok
 # CUDA's numbers and names, each of which has a page.
 expect 0 "CUDA's 803: cudaErrorSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" "$tern" explain 803

@@ -40,6 +40,16 @@ static const struct {
 /* clang-format on */
 enum { PAGES = sizeof pages / sizeof *pages, CUDA_CODES = sizeof cuda_codes / sizeof *cuda_codes };
 
+/* A copied "[no-gpu]" is no-gpu. */
+static void take_brackets_off(char *code)
+{
+    const size_t n = strlen(code);
+    if (n < 3 || code[0] != '[' || code[n - 1] != ']')
+        return;
+    memmove(code, code + 1, n - 2);
+    code[n - 2] = '\0';
+}
+
 static const page_of_code *find(const char *code)
 {
     for (int i = 0; i < PAGES; i++)
@@ -117,6 +127,7 @@ static int explain(int argc, char **argv)
         list_codes();
         return COMMAND_OK;
     }
+    take_brackets_off(argv[1]);
     const cuda_code *cuda = find_cuda(argv[1]);
     const page_of_code *page = find(cuda != NULL ? cuda->page : argv[1]);
     if (page == NULL)
