@@ -155,7 +155,7 @@ LANES_HALF_KIND_(f16)
  * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
  * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. What is long
  * in arithmetic fills a core's window with it, and waits for the second level, too: from there it fetches once more
- * (exp from memory 0.83 to 0.93 of the time, cross_entropy 0.8 to 0.96).
+ * (exp from memory 0.82 to 0.97 of the time, cross_entropy 0.8 to 0.95).
  * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
  * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. On Zen 3 rows
  * want fetches into the second level (layer_norm 0.9 of the time), but what is long in arithmetic, rows or not, Zen 5's into the first

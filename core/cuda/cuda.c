@@ -39,16 +39,6 @@ static core_reason says(core_reason reason, const char *format, ...)
     return reason;
 }
 
-static core_reason with_next(core_reason reason, const char *format, ...) TERN_PRINTF(2, 3);
-static core_reason with_next(core_reason reason, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(state.next, sizeof state.next, format, arguments);
-    va_end(arguments);
-    return reason;
-}
-
 /* ---- visible devices ----------------------------------------------------------------------------- */
 
 static int shown(int length)
@@ -224,9 +214,11 @@ static core_reason check_needs(const tern_backend_needs *needs)
     const core_reason reason = says(CORE_REASON_NO_CODE_FOR_ARCHITECTURE,
                                     "the plugin has no code for compute capability %d.%d",
                                     p->capability[0] / 10, p->capability[0] % 10);
-    return with_next(reason, "build tern for it: cmake --preset release -DTERN_CUDA_ARCHS=%d%s",
-                     p->capability[0],
-                     p->capability[0] < TURING ? ", with a CUDA toolkit before 13" : "");
+    (void)snprintf(state.next, sizeof state.next,
+                   "build tern for it: cmake --preset release -DTERN_CUDA_ARCHS=%d%s",
+                   p->capability[0],
+                   p->capability[0] < TURING ? ", with a CUDA toolkit before 13" : "");
+    return reason;
 }
 
 /* "cudaErrorNoDevice (100): ..." is the driver's word, by which the plugin itself did not start; but for "invalid
@@ -245,7 +237,8 @@ static core_reason did_not_start(const char *why)
              "the CUDA runtime did not start: %s%s%s", why,
              mixed ? "; the driver's files may be of several versions: look at " : "",
              mixed ? library : "");
-    return with_next(reason, "%s", core_probe_next(code));
+    (void)snprintf(state.next, sizeof state.next, "%s", core_probe_next(code));
+    return reason;
 }
 
 static bool is_for_another_machine(core_reason reason)
