@@ -150,9 +150,10 @@ LANES_HALF_KIND_(f16)
 
 /* Fetches what lies some kilobytes after p, of the same array or of nothing. Rows of a few kilobytes, each gone
  * through more than once, keep a CPU's own prefetchers from running ahead. On Zen 5 fetches from nearer than
- * 6 KB, or with much else in flight 4, disturb those. On Intel what is fetched from memory into the first level
- * takes one of 16 places there until it comes, which allows half of the bandwidth (inferred); into the second
- * it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
+ * 6 KB, or with much else in flight 4, disturb those; what is long in arithmetic and only reads wants them from 12 KB
+ * on (cross_entropy of 64 MB takes 0.9 of the time it takes with 8 KB; a sum, or what writes, gains nothing). On Intel
+ * what is fetched from memory into the first level takes one of 16 places there until it comes, which allows half of
+ * the bandwidth (inferred); into the second it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
  * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. What is long
  * in arithmetic fills a core's window with it, and waits for the second level, too: from there it fetches once more
  * (exp from memory 0.82 to 0.97 of the time, cross_entropy 0.8 to 0.95).
@@ -172,7 +173,9 @@ enum {
     LANES_SECOND_FAR = 6144,
     LANES_SECOND_NEAR = 3072, /* bytes */
     LANES_FIRST_NEAR = 1024,
+    LANES_FIRST_FAR = 15360,
     LANES_BOTH = 1, /* LANES_SECOND_FAR, and from there into the first level */
+    LANES_FAR = 2,  /* into the first level, LANES_FIRST_FAR */
     LANES_NONE = -1,
     LANES_LINE = 64
 };
@@ -198,13 +201,22 @@ TILE_INLINE int lanes_slow(bool past)
         return LANES_BOTH;
     return past && cpu_tuned_for(CPU_AVX2) ? 0 : LANES_NONE;
 }
-/* `second`: as lanes_rows() or lanes_slow() gives it; else into the first level. */
+/* For those that only read. */
+TILE_INLINE int lanes_read(void)
+{
+    if (cpu_tuned_for(CPU_INTEL))
+        return LANES_BOTH;
+    return cpu_tuned_for(CPU_ZEN5) ? LANES_FAR : 0;
+}
+/* `second`: as lanes_rows(), lanes_slow() or lanes_read() gives it; else into the first level. */
 TILE_INLINE void lanes_ahead(const void *p, int second)
 {
     if (second == LANES_BOTH) {
         lanes_second(p, LANES_SECOND_FAR);
         __builtin_prefetch((const char *)p + LANES_FIRST_NEAR);
-    } else if (second > 0)
+    } else if (second == LANES_FAR)
+        __builtin_prefetch((const char *)p + LANES_FIRST_FAR);
+    else if (second > 0)
         lanes_second(p, second);
     else if (second != LANES_NONE)
         __builtin_prefetch((const char *)p + LANES_FIRST);
