@@ -7,6 +7,7 @@
 #include "backend_cpu/gemm_own_avx2.h"
 #include "backend_cpu/gemm_own_intel.h"
 #include "backend_cpu/gemm_own_zen4.h"
+#include "backend_cpu/gemm_own_zen5.h"
 #include "backend_cpu/gemm_rest.h"
 
 enum {
@@ -16,7 +17,7 @@ enum {
     ONE_VECTOR = 16,
     MANY_ROWS = 48,
     /* Up to four columns beyond one or two full vectors cost tiles a vector. OpenBLAS's kernels without packing,
-     * for m n k up to a million, make them alone (0.73 to 0.97 of the time). */
+     * for m n k up to a million, make them alone (0.73 to 0.97 of the time; not on Zen 5, whose table has them). */
     FEW_COLUMNS = 4,
     FEW_COLUMNS_INTEL = 2,
     UNPACKED_FLOPS = 2000000,
@@ -27,6 +28,7 @@ enum {
      * third; by the table it is one in ten. */
     TABLE_ROWS = 8,
     TABLE_COLUMNS = 10,
+    TABLE_COLUMNS_ZEN5 = 8,
     TABLE_LEAST = 1000000,
     /* Where all rows are half lines, as most networks' widths are, own kernels make deeper products of a near B at
      * 0.96 to 1.06 of the library's speed, but on Zen 4 where a vector is left half full (0.94 with AVX2). Small networks need no
@@ -140,7 +142,7 @@ static bool is_of_few_classes(const cpu_product *g)
 
 /* Tables that were fitted to measurements, on one thread and on two. */
 static const cpu_gemm_owns (*const fitted[CPU_TUNINGS + 1])[3] = {
-    [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns, [CPU_AVX2] = avx2_owns
+    [CPU_ZEN5] = zen5_owns, [CPU_ZEN4] = zen4_owns, [CPU_INTEL] = intel_owns, [CPU_AVX2] = avx2_owns
 };
 
 static bool table_owns_it(const cpu_product *g, int threads)
@@ -162,8 +164,8 @@ static bool table_owns_it(const cpu_product *g, int threads)
 static bool fits_table(const cpu_product *g)
 {
     const int64_t flops = cpu_product_flops(g);
-    return g->m >= TABLE_ROWS && g->n >= TABLE_COLUMNS && flops > TABLE_LEAST &&
-           flops <= table_flops;
+    const int64_t columns = cpu_tuned_for(CPU_ZEN5) ? TABLE_COLUMNS_ZEN5 : TABLE_COLUMNS;
+    return g->m >= TABLE_ROWS && g->n >= columns && flops > TABLE_LEAST && flops <= table_flops;
 }
 
 /* By AVX2, of f32. Of products that the table does not have libraries make those of a vector, and with a B that is not
@@ -223,8 +225,8 @@ bool cpu_product_own_is_best(int dtype, const cpu_product *g, int threads)
     if (fast && cpu_tuned_for(CPU_INTEL) &&
         cpu_product_prefers_turning(g)) /* not measured elsewhere */
         return flops <= table_flops;
-    if (fast && !cpu_tuned_for(CPU_AVX2) && fitted[cpu_tuning()] != NULL && fits_table(g) &&
-        !is_for_unpacked(g))
+    if (fast && !cpu_tuned_for(CPU_AVX2) && fits_table(g) &&
+        (cpu_tuned_for(CPU_ZEN5) || !is_for_unpacked(g)))
         return table_owns_it(g, threads);
     return flops <= most_own_flops(g, fast) && !is_narrow(g, fast);
 }

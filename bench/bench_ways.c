@@ -4,7 +4,7 @@
  * Of --random N shapes the line of each way goes to a file of its own, PREFIX.WAY.T.txt, in bench_gemm's form, which
  * tools/fit_gemm.py reads: own and library, as tables and cuts are; on several threads T also own_rows, own_columns,
  * library_rows and library_columns. Nothing else should run. The library is in the program, so TERN_PLUGIN_PATH says where
- * libtern_blas.so is. */
+ * libtern_blas.so is (relative folders are not searched). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -36,7 +36,7 @@ ROUTES = ("OPENBLAS", "ONEDNN", "TILES")
 RESTS = ("zen4",)  # tunings that ask cpu_product_has_small_rest before their rows
 DEPTH = 6  # of a tree
 LEAST_SHAPES = 30  # of a leaf, where nothing else is asked for
-LEAST_COLUMNS = 10  # narrower products go by the limits of gemm_way.c
+LEAST_COLUMNS = {"zen5": 8}  # else 10; narrower products go by the limits of gemm_way.c
 LEAST_GAIN = 1.0  # of a limit, in units of cost()
 LINE = re.compile(r"(\d+)x(\d+)x(\d+):(NN|NT|TN)\s+tern\s+([\d.]+) us(.*)")
 
@@ -209,7 +209,7 @@ def has_small_rest(op, s):
 
 def fit_own(name, files, least):
     rows = load(list(zip(files[0::2], files[1::2])))
-    rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS] for key, part in rows.items()}
+    rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS.get(name, 10)] for key, part in rows.items()}
     count = sum(len(part) for part in rows.values())
     print(f"/* Do own kernels make a product, on {name}? Made by tools/fit_gemm.py from {count} measured products of f32 by")
     print(f" * {'AVX2' if name == 'avx2' else 'AVX-512'}. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster")
@@ -228,7 +228,10 @@ def fit_own(name, files, least):
             function = f"{name}_owns_{op.lower()}_{'alone' if threads == 1 else 'shared'}"
             functions.append(function)
             print(f"\nstatic bool {function}(const cpu_gemm_size *s)\n{{")
-            put(grow(part, least=least), 1)
+            tree = grow(part, least=least)
+            if len(tree) == 2:
+                print("    (void)s;")
+            put(tree, 1)
             print("}")
     print(f"all: {summary(every)}", file=sys.stderr)
     print(f"\nstatic const cpu_gemm_owns {name}_owns[2][3] = {{\n    {{ {', '.join(functions[:3])} }},")

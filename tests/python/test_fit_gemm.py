@@ -37,13 +37,13 @@ class Fit(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def write(self, way, threads):
-        """As bench_gemm prints 600 shapes; the faster way has a share of 1.05, the slower of 0.9."""
+    def write(self, way, threads, is_own=is_own, least=10):
+        """As bench_gemm prints 600 shapes of `least` and more; the faster way has a share of 1.05, the slower of 0.9."""
         draw = random.Random(5)
         path = os.path.join(self.folder.name, f"{way}.{threads}.txt")
         with open(path, "w", encoding="utf-8") as out:
             for _ in range(600):
-                m, k, n = (int(10 * 200 ** draw.random()) for _ in range(3))
+                m, k, n = (int(least * 200 ** draw.random()) for _ in range(3))
                 op = draw.choice(fit_gemm.OPS)
                 fast = is_own(m, k, n, op) == (way == "own") if way in WAYS else fastest(m, k, n, op) == way
                 ours = 100 / (1.05 if fast else 0.9)
@@ -51,8 +51,8 @@ class Fit(unittest.TestCase):
             print("600 shapes of 5 us and more: median 1.00, a tenth below 0.90, least 0.90", file=out)
         return path
 
-    def fit(self, files, *options):
-        done = subprocess.run([sys.executable, TOOL, *options, "some", *files], capture_output=True, text=True, check=False)
+    def fit(self, files, *options, name="some"):
+        done = subprocess.run([sys.executable, TOOL, *options, name, *files], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def files(self):
@@ -91,6 +91,23 @@ class Fit(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(table.count("static bool some_owns_"), 6)
         self.assertIn("all: median 1.050", said)
+        self.compile(table)
+
+    def test_a_table_of_one_answer_is_c(self):
+        files = [self.write(way, threads, lambda *_: True) for threads in (1, 2) for way in WAYS]
+        status, table, said = self.fit(files)
+        self.assertEqual(status, 0, said)
+        self.assertEqual((table.count("return true;"), table.count("return")), (6, 6))
+        self.compile(table, 1)
+
+    def test_narrow_products_come_in_where_a_tuning_has_them(self):
+        files = [self.write(way, threads, least=8) for threads in (1, 2) for way in WAYS]
+        counts = [int(re.search(r"from (\d+) measured", self.fit(files, name=name)[1])[1]) for name in ("zen4", "zen5")]
+        self.assertLess(counts[0], counts[1])
+        self.assertEqual(counts[1], 2 * 600)
+
+    def compile(self, table, answer=0):
+        """And asks it for an NN of depth 8."""
         declared = "#include <stdbool.h>\n#include <stdint.h>\n"
         sizes = "".join(f"int64_t {name};" for name in fit_gemm.SIZES)
         declared += f"typedef struct {{ {sizes} }} cpu_gemm_size;\ntypedef bool (*cpu_gemm_owns)(const cpu_gemm_size *);\n"
@@ -99,7 +116,7 @@ class Fit(unittest.TestCase):
             out.write(declared + table + "int main(void) { cpu_gemm_size s = { .k = 8 }; return some_owns[0][0](&s); }\n")
         program = os.path.join(self.folder.name, "table")
         subprocess.run([os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program], check=True)
-        self.assertEqual(subprocess.run([program], check=False).returncode, 0)
+        self.assertEqual(subprocess.run([program], check=False).returncode, answer)
 
     def test_rows_of_routes_say_what_the_tree_does(self):
         files = [self.write(way, 1) for way in ("openblas", "onednn", "tiles")]

@@ -109,6 +109,36 @@ static const edge_case zen4_edges[] = {
     { "3 GFLOP, turned", "NT", 2000, 1250, 600, 1, true },
     { "more than was measured", "NT", 2000, 1251, 600, 1, false },
 };
+/* On Zen 5: each limit of its table, and what comes before it. */
+static const edge_case zen5_edges[] = {
+    { "a small B, a rest of 7 columns", "NN", 1000, 66, 39, 1, true },
+    { "of 8", "NN", 1000, 66, 40, 1, false },
+    { "a near B", "NN", 300, 1242, 401, 1, true },
+    { "not near", "NN", 300, 1243, 401, 1, false },
+    { "of two threads", "NN", 300, 1935, 401, 2, true },
+    { "a far B", "NN", 300, 1936, 401, 2, false },
+    { "NT", "NT", 400, 333, 401, 1, true },
+    { "NT of two threads", "NT", 400, 333, 401, 2, true },
+    { "8 columns", "NT", 500, 200, 8, 1, true },
+    { "7: not by the table", "NT", 500, 200, 7, 1, false },
+    { "few columns beside a vector", "NN", 60, 500, 33, 1, true },
+    { "little work", "NN", 50, 300, 33, 1, false },
+    { "TN", "TN", 568, 333, 401, 1, true },
+    { "more work", "TN", 569, 333, 401, 1, false },
+    { "a depth of 13", "TN", 1000, 13, 99, 1, true },
+    { "of 12", "TN", 1000, 12, 99, 1, false },
+    { "TN of two threads", "TN", 14, 385, 401, 2, true },
+    { "a larger B", "TN", 14, 386, 401, 2, false },
+    { "for few rows", "TN", 13, 386, 401, 2, true },
+    { "a large C, little work", "TN", 900, 42, 401, 2, false },
+    { "more", "TN", 900, 43, 401, 2, true },
+    { "a large B, few rows", "TN", 21, 600, 401, 2, true },
+    { "more", "TN", 22, 600, 401, 2, false },
+    { "widths of a network", "TN", 200, 400, 400, 2, true },
+    { "others", "TN", 200, 400, 401, 2, false },
+    { "3 GFLOP, turned", "NT", 2000, 1250, 600, 1, true },
+    { "more than was measured", "NT", 2000, 1251, 600, 1, false },
+};
 /* Does a strip of a transposed A get packed, of f32 and tiles of 48 columns? */
 static const edge_case packing_edges[] = {
     { "all in half of the second level", "TN", 512, 64, 398, 1, false },
@@ -263,6 +293,7 @@ static bool reads_b(const cpu_product *g, int threads)
 static const edge_table tables[] = {
     { CPU_ISA_AVX512, CPU_INTEL, own_is_best, EDGES(intel_cases) },
     { CPU_ISA_AVX512, CPU_ZEN4, own_is_best, EDGES(zen4_edges) },
+    { CPU_ISA_AVX512, CPU_ZEN5, own_is_best, EDGES(zen5_edges) },
     { CPU_ISA_AVX512, CPU_INTEL, packs_a, EDGES(packing_edges) },
     { CPU_ISA_AVX512, CPU_INTEL, reads_b, EDGES(lying_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
