@@ -226,8 +226,11 @@ static void test_a_limit_of_address_space_is_said(void **state)
 {
     (void)state;
     int status = 0;
-    if (HAS_SANITIZER) /* which wants more itself */
+    if (HAS_SANITIZER) {
+        print_message(
+            "skipped: a sanitizer wants more address space than the limit of this test leaves\n");
         skip();
+    }
     const pid_t child = fork();
     if (child == 0)
         _exit(allocate_within((rlim_t)40 << 30));
