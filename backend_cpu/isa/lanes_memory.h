@@ -153,10 +153,10 @@ LANES_HALF_KIND_(f16)
  * 6 KB, or with much else in flight 4, disturb those; what is long in arithmetic and only reads wants them from 12 KB
  * on (cross_entropy of 64 MB takes 0.9 of the time it takes with 8 KB; a sum, or what writes, gains nothing). On Intel
  * what is fetched from memory into the first level takes one of 16 places there until it comes, which allows half of
- * the bandwidth (inferred); into the second it does not. But an array that lies in the second level comes no nearer so (a sum of 1 MB 8 to 13 us): loops
- * that write ask whether results go past the caches; cross_entropy's, long in arithmetic, takes as long. What is long
- * in arithmetic fills a core's window with it, and waits for the second level, too: from there it fetches once more
- * (exp from memory 0.82 to 0.97 of the time, cross_entropy 0.8 to 0.95).
+ * the bandwidth (inferred); into the second it does not. But an array that lies in the second level comes no nearer so
+ * (a sum of 1 MB 8 to 13 us): loops that write ask whether results go past the caches; cross_entropy's, long in
+ * arithmetic, takes as long. What is long in arithmetic fills a core's window with it, and waits for the second level,
+ * too: from there it fetches once more (exp from memory 0.82 to 0.97 of the time, cross_entropy 0.8 to 0.95).
  * On Zen 4 rows come into the second level, too, but from half a page further: what lies a page or two after
  * what is read (4 or 8 KB, rows of a page) takes twice the time. Loops without rows want no fetches there. On Zen 3 rows
  * want fetches into the second level (layer_norm 0.9 of the time), but what is long in arithmetic, rows or not, Zen 5's into the first
