@@ -29,6 +29,7 @@ static void set_extents(layer_norm_job *job, const tern_view *x, int read,
     job->args.eps = attr->eps;
     const int64_t bytes = x->numel * cpu_dtype_size(x->dtype);
     job->args.stream = cpu_writes_past(read * bytes, bytes);
+    job->args.outgrows = (read + 1) * bytes > cpu_cache_bytes();
 }
 
 static void run_forward(void *context, int64_t begin, int64_t end)

@@ -124,7 +124,8 @@ typedef struct cpu_layer_norm_args {
     double eps;
     int64_t n;
     int dtype;
-    bool stream; /* write past the caches where that is possible */
+    bool stream;   /* write past the caches where that is possible */
+    bool outgrows; /* all arrays together are larger than the caches */
 } cpu_layer_norm_args;
 
 CPU_ISA_DECLARE(void, cpu_layer_norm_rows, const cpu_layer_norm_args *args, int64_t begin,

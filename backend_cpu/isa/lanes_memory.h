@@ -177,7 +177,8 @@ enum {
     LANES_BOTH = 1, /* LANES_SECOND_FAR, and from there into the first level */
     LANES_FAR = 2,  /* into the first level, LANES_FIRST_FAR */
     LANES_NONE = -1,
-    LANES_LINE = 64
+    LANES_LINE = 64,
+    LANES_HELD = 9 /* stores, lanes_hold() */
 };
 TILE_INLINE void lanes_second(const void *p, int bytes)
 {
@@ -220,6 +221,21 @@ TILE_INLINE void lanes_ahead(const void *p, int second)
         lanes_second(p, second);
     else if (second != LANES_NONE)
         __builtin_prefetch((const char *)p + LANES_FIRST);
+}
+
+/* So many stores of nothing. A core (Zen 5: 104) holds back no more than a certain number of stores that memory has not
+ * taken yet. Where loads of other rows are under way, few of them should be stores past the caches: with 9 of nothing beside
+ * each vector's three, layer_norm's gradient takes 0.85 of the time it takes without, with 17 twice that (ledger). */
+TILE_INLINE void lanes_hold(int stores)
+{
+#if defined(__x86_64__)
+    int64_t nothing[LANES_HELD];
+    TILE_UNROLL
+    for (int k = 0; k < stores; k++)
+        __asm__ volatile("movq %1, %0" : "=m"(nothing[k]) : "r"((int64_t)0));
+#else
+    (void)stores;
+#endif
 }
 
 /* May whole vectors from p on, and `step` bytes further, and so on, be streamed? */

@@ -14,7 +14,14 @@ enum {
     NORM_PIPED = 6144,
     NORM_AHEAD = 4096,
     NORM_AHEAD_INTEL = 2048,
-    NORM_AHEAD_AVX2 = 3584
+    NORM_AHEAD_AVX2 = 3584,
+    /* The same of arrays larger than the caches on Zen 5, with stores of nothing (lanes_hold()) beside each vector; and
+     * up to which rows two passes fetch, how far ahead, beside how many stores. */
+    NORM_PIPED_HELD = 4096,
+    NORM_AHEAD_HELD = 8192,
+    NORM_TWICE_HELD = 10240,
+    NORM_TWICE_AHEAD = 12288,
+    NORM_TWICE_STORES = 6
 };
 
 /* What is decided before a loop: are there weight and bias, do results go past the caches? */
@@ -23,10 +30,11 @@ typedef struct cpu_norm_way {
 } cpu_norm_way;
 
 /* Gradients: likewise, and do the parameters' add up in the second pass over a row? In a cache the
- * first is better, which waits for its sums; of stores past the caches the first must be free. `early`: the
- * second fetches what comes after the row. */
+ * first is better, which waits for its sums; of stores past the caches the first must be free. `early`: both fetch what
+ * comes after. `ahead`: the second fetches what lies so many bytes ahead; `held`: beside so many stores of nothing. */
 typedef struct cpu_norm_grad_way {
     bool affine, stream, late, early;
+    int ahead, held;
 } cpu_norm_grad_way;
 
 #define KIND_FILE "backend_cpu/isa/layer_norm.inc"

@@ -1,13 +1,14 @@
-/* Kernels over rows give a row the same bits wherever the range that it is in begins and ends, and
- * whether results are written past the caches. */
+/* Kernels over rows give a row the same bits wherever the range that it is in begins and ends, and whether results are
+ * written past the caches or not, in the ways of each CPU that they are tuned for. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend_cpu/rows.h"
+#include "backend_cpu/tuning.h"
 #include "tests/support/check.h"
 #include "tests/support/kernel.h"
 
-enum { ROWS = 7, MOST = 2100 };
+enum { ROWS = 7 };
 
 typedef struct range_case {
     int64_t n;
@@ -87,8 +88,9 @@ static void check_layer_norm_grad(void *context)
     args.out = whole;
     CPU_ISA_PICK(cpu_layer_norm_grad_rows)(&args, 0, ROWS, sums, sums + c->n);
     args.out = parts;
-    for (int stream = 0; stream < 2; stream++) {
-        args.stream = stream != 0;
+    for (int past = 0; past < 3; past++) {
+        args.stream = past > 0;
+        args.outgrows = past > 1;
         float *again = numbers(2 * c->n, 6);
         memcpy(others, again, few);
         free(again);
@@ -104,17 +106,19 @@ static void check_layer_norm_grad(void *context)
 static void test_rows_have_the_same_bits_in_any_range(void **state)
 {
     (void)state;
-    static const int64_t lengths[] = {
-        1, 7, 16, 17, 31, 32, 33, 48, 64, 100, 1000, 1024, 2048, MOST
-    };
+    static const int64_t lengths[] = { 1,  7,   16,   17,   31,   32,   33,   48,
+                                       64, 100, 1000, 1008, 1024, 2048, 2100, 2624 };
+    const int own = cpu_tuning();
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        for (int way = 0; way < 2; way++) {
-            range_case c = { lengths[i], way != 0, way != 0 };
+        for (int way = 0; way < 2 * CPU_TUNINGS; way++) {
+            range_case c = { lengths[i], way % 2 != 0, way % 2 != 0 };
+            cpu_tuning_chosen = 1 + way / 2;
             kernel_each_isa(check_softmax, &c);
             kernel_each_isa(check_layer_norm, &c);
             kernel_each_isa(check_layer_norm_grad, &c);
         }
     }
+    cpu_tuning_chosen = own;
 }
 
 int main(void)
