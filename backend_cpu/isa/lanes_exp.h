@@ -2,6 +2,8 @@
 #ifndef TERN_BACKEND_CPU_ISA_LANES_EXP_H
 #define TERN_BACKEND_CPU_ISA_LANES_EXP_H
 
+#include <stdbool.h>
+
 #include "backend_cpu/isa/lanes.h"
 
 /* ---- exp: all of it, denormal results, 0, infinity and NaN included -------------------------- */
@@ -73,35 +75,36 @@ TILE_INLINE f32_lanes f32_lanes_exp_less(f32_lanes c, f32_lanes n)
 #if defined(__AVX512F__)
 /* x = (n + j / 32) ln 2 + r: a polynomial of degree 2 is enough for e^r (error 5.3e-8), and 2^(j/32)
  * comes out of two registers. `out_rest` is e^r, the result 2^(n + j / 32). */
-TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
+static const _Alignas(64) float f32_lanes_powers[32] = {
+    1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f,
+    1.1637249f,  1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f,
+    1.35425556f, 1.38390994f, 1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f,
+    1.5759809f,  1.61049032f, 1.64575553f, 1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
+    1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f,
+};
+
+/* `low` and `high`: the powers, or multiples. */
+TILE_INLINE f32_lanes f32_lanes_exp_of_powers(f32_lanes c, f32_lanes low, f32_lanes high,
+                                              f32_lanes *out_rest)
 {
-    static const _Alignas(64) float powers[32] = {
-        1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f,
-        1.1637249f,  1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f,
-        1.35425556f, 1.38390994f, 1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f,
-        1.5759809f,  1.61049032f, 1.64575553f, 1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
-        1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f,
-    };
     const float shift = 393216.0f; /* 1.5 * 2^18: a sum holds 32 n + j in its low bits */
-    const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
     const f32_lanes shifted = c * F32_LOG2E + shift;
     const f32_lanes n = shifted - shift;
     const f32_lanes r = f32_lanes_exp_less(c, n);
     *out_rest = (r * 0.5f + 1.00001466f) * r + 1.0f;
-    const __m512 power = _mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)shifted,
-                                                _mm512_load_ps(powers + 16));
+    const __m512 power = _mm512_permutex2var_ps((__m512)low, (__m512i)shifted, (__m512)high);
     return (f32_lanes)_mm512_scalef_ps(power, (__m512)n);
+}
+
+TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
+{
+    return f32_lanes_exp_of_powers(f32_lanes_max(f32_set(-104.0f), x), f32_load(f32_lanes_powers),
+                                   f32_load(f32_lanes_powers + 16), out_rest);
 }
 
 TILE_INLINE float f32_lanes_exp_unit(void)
 {
     return 1;
-}
-
-/* For a sum. Far above 0, too, where it is infinity or NaN; e^-87 may stand for what is below it. */
-TILE_INLINE f32_lanes f32_lanes_exp_parts_any(f32_lanes x, f32_lanes *out_rest)
-{
-    return f32_lanes_exp_parts(x, out_rest);
 }
 #elif defined(__AVX2__) && defined(__FMA__)
 /* 2^(n + j / 8) for n of -126 to 128; -127 gives 0, between them it is less, but not below 0. The bits of 2^(j / 8)
@@ -168,11 +171,6 @@ TILE_INLINE float f32_lanes_exp_unit(void)
 {
     return 1;
 }
-
-TILE_INLINE f32_lanes f32_lanes_exp_parts_any(f32_lanes x, f32_lanes *out_rest)
-{
-    return f32_lanes_exp_parts(f32_lanes_min(f32_set(89.0f), x), out_rest);
-}
 #endif
 
 TILE_INLINE f32_lanes f32_lanes_exp_below(f32_lanes x)
@@ -223,8 +221,21 @@ TILE_INLINE f64_lanes f64_lanes_exp_below(f64_lanes x)
 
 /* ---- sums of exponentials, e^(x - near) of many x -------------------------------------------- */
 
+/* Terms e^(x - near) in units of _exp_unit(), for any `near`; infinity or NaN where x is 87 above it, or more. */
+TILE_INLINE f32_lanes f32_lanes_add_exp_far(f32_lanes sum, f32_lanes x, float near)
+{
+    f32_lanes rest;
+#if defined(__AVX512F__)
+    const f32_lanes below = x - near;
+#else
+    const f32_lanes below = f32_lanes_min(f32_set(89.0f), x - near);
+#endif
+    const f32_lanes power = f32_lanes_exp_parts(below, &rest);
+    return power * rest + sum;
+}
+
 /* Such a sum's terms are e^(x - base), in units, with a base near `near` that may be any number, so that nothing need
- * be subtracted from x; it is divided by _exp_scale(), the term of `near`, at the end. */
+ * be subtracted from x; it is divided by _exp_scale(), the term of `near`, at the end. _exp_fits(): is there such a base? */
 #if defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
 enum { f32_lanes_exp_direct = 1 }; /* whether nothing is */
 
@@ -234,10 +245,14 @@ typedef struct f32_lanes_base {
     float scale;
 } f32_lanes_base;
 
+TILE_INLINE bool f32_lanes_exp_fits(float near)
+{
+    return near > -65536.0f && near < 65536.0f;
+}
 TILE_INLINE f32_lanes_base f32_lanes_exp_base(float near)
 {
-    const bool fits = near > -65536.0f && near < 65536.0f;
-    const float m = fits ? (near * F32_LOG2E + F32_EXP_EIGHTHS) - F32_EXP_EIGHTHS : NAN;
+    const float m =
+        f32_lanes_exp_fits(near) ? (near * F32_LOG2E + F32_EXP_EIGHTHS) - F32_EXP_EIGHTHS : NAN;
     const float y = fmaf(1.0f - m, 0.693147182f, near);
     return (f32_lanes_base){
         .eighths = f32_set(F32_EXP_EIGHTHS - m),
@@ -267,6 +282,47 @@ TILE_INLINE float f32_lanes_exp_scale(const f32_lanes_base *base)
 {
     return base->scale;
 }
+#elif defined(__AVX512F__)
+enum { f32_lanes_exp_direct = 0 };
+
+/* Multiples of the powers, by 2^-m for the next m above near / ln 2: they are normal, and so are terms from 86 below
+ * `near`, which stand for what is further below, to 87 above. */
+typedef struct f32_lanes_base {
+    f32_lanes low, high, least;
+    float scale;
+} f32_lanes_base;
+
+TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x, const f32_lanes_base *base)
+{
+    f32_lanes rest;
+    const f32_lanes power =
+        f32_lanes_exp_of_powers(f32_lanes_max(base->least, x), base->low, base->high, &rest);
+    return power * rest + sum;
+}
+TILE_INLINE f32_lanes f32_lanes_add_exp_below(f32_lanes sum, f32_lanes x,
+                                              const f32_lanes_base *base)
+{
+    return f32_lanes_add_exp(sum, x, base);
+}
+TILE_INLINE bool f32_lanes_exp_fits(float near)
+{
+    return near > -86.0f && near < 86.0f;
+}
+TILE_INLINE f32_lanes_base f32_lanes_exp_base(float near)
+{
+    const __m512 less = _mm512_set1_ps(near * -F32_LOG2E);
+    f32_lanes_base base = {
+        .low = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_powers), less),
+        .high = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_powers + 16), less),
+        .least = f32_set(near - 86.0f),
+    };
+    base.scale = f32_lanes_add_exp(f32_set(0), f32_set(near), &base)[0];
+    return base;
+}
+TILE_INLINE float f32_lanes_exp_scale(const f32_lanes_base *base)
+{
+    return base->scale;
+}
 #else
 enum { f32_lanes_exp_direct = 0 };
 
@@ -285,14 +341,17 @@ TILE_INLINE f32_lanes f32_lanes_add_exp_below(f32_lanes sum, f32_lanes x,
 }
 TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x, const f32_lanes_base *base)
 {
-    f32_lanes rest;
-    const f32_lanes power = f32_lanes_exp_parts_any(x - base->near, &rest);
-    return power * rest + sum;
+    return f32_lanes_add_exp_far(sum, x, base->near);
 }
 TILE_INLINE float f32_lanes_exp_scale(const f32_lanes_base *base)
 {
     (void)base;
     return f32_lanes_exp_unit();
+}
+TILE_INLINE bool f32_lanes_exp_fits(float near)
+{
+    (void)near;
+    return true;
 }
 #endif
 
@@ -319,6 +378,15 @@ TILE_INLINE double f64_lanes_exp_scale(const f64_lanes_base *base)
 {
     (void)base;
     return f64_lanes_exp_unit();
+}
+TILE_INLINE bool f64_lanes_exp_fits(double near)
+{
+    (void)near;
+    return true;
+}
+TILE_INLINE f64_lanes f64_lanes_add_exp_far(f64_lanes sum, f64_lanes x, double near)
+{
+    return f64_lanes_exp(x - near) + sum;
 }
 
 #endif
