@@ -225,7 +225,7 @@ TILE_INLINE void lanes_ahead(const void *p, int second)
 
 /* So many stores of nothing. A core (Zen 5: 104) holds back no more than a certain number of stores that memory has not
  * taken yet. Where loads of other rows are under way, few of them should be stores past the caches: with 9 of nothing beside
- * each vector's three, layer_norm's gradient takes 0.85 of the time it takes without, with 17 twice that (ledger). */
+ * each vector's three, layer_norm's gradient takes 0.75 of the time it takes without any, with 19 all of it (ledger). */
 TILE_INLINE void lanes_hold(int stores)
 {
 #if defined(__x86_64__)
