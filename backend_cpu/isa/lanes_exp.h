@@ -83,23 +83,25 @@ static const _Alignas(64) float f32_lanes_powers[32] = {
     1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f,
 };
 
-/* `low` and `high`: the powers, or multiples. */
-TILE_INLINE f32_lanes f32_lanes_exp_of_powers(f32_lanes c, f32_lanes low, f32_lanes high,
-                                              f32_lanes *out_rest)
+#define F32_EXP_32NDS 393216.0f /* 1.5 * 2^18: a sum holds 32 n + j in its low bits */
+
+/* 2^(n + j / 32); the powers, or multiples, of j = 0 to 31. */
+TILE_INLINE f32_lanes f32_lanes_table_power(f32_lanes low, f32_lanes high, f32_lanes shifted,
+                                            f32_lanes n)
 {
-    const float shift = 393216.0f; /* 1.5 * 2^18: a sum holds 32 n + j in its low bits */
-    const f32_lanes shifted = c * F32_LOG2E + shift;
-    const f32_lanes n = shifted - shift;
-    const f32_lanes r = f32_lanes_exp_less(c, n);
-    *out_rest = (r * 0.5f + 1.00001466f) * r + 1.0f;
     const __m512 power = _mm512_permutex2var_ps((__m512)low, (__m512i)shifted, (__m512)high);
     return (f32_lanes)_mm512_scalef_ps(power, (__m512)n);
 }
 
 TILE_INLINE f32_lanes f32_lanes_exp_parts(f32_lanes x, f32_lanes *out_rest)
 {
-    return f32_lanes_exp_of_powers(f32_lanes_max(f32_set(-104.0f), x), f32_load(f32_lanes_powers),
-                                   f32_load(f32_lanes_powers + 16), out_rest);
+    const f32_lanes c = f32_lanes_max(f32_set(-104.0f), x);
+    const f32_lanes shifted = c * F32_LOG2E + F32_EXP_32NDS;
+    const f32_lanes n = shifted - F32_EXP_32NDS;
+    const f32_lanes r = f32_lanes_exp_less(c, n);
+    *out_rest = (r * 0.5f + 1.00001466f) * r + 1.0f;
+    return f32_lanes_table_power(f32_load(f32_lanes_powers), f32_load(f32_lanes_powers + 16),
+                                 shifted, n);
 }
 
 TILE_INLINE float f32_lanes_exp_unit(void)
@@ -285,7 +287,19 @@ TILE_INLINE float f32_lanes_exp_scale(const f32_lanes_base *base)
 #elif defined(__AVX512F__)
 enum { f32_lanes_exp_direct = 0 };
 
-/* Multiples of the powers, by 2^-m for the next m above near / ln 2: they are normal, and so are terms from 86 below
+/* c = (n + j / 32) ln 2 + r again. With y = r + d ln 2, where d ln 2 is nearly 1, e^r is (y^2 + 0.99995) / 1.9927
+ * within 1.3e-7: an operation less than in powers of r, and one of few (ledger). d comes with the number that is
+ * subtracted, a multiple of 1/32; the powers are those of n + j / 32 - d less the whole of it. */
+#define F32_EXP_TURN 1.4375f
+static const _Alignas(64) float f32_lanes_turned_powers[32] = {
+    1.47682615f, 1.50916443f, 1.54221083f, 1.57598085f, 1.61049033f, 1.64575548f, 1.68179283f,
+    1.7186193f,  1.75625216f, 1.79470908f, 1.83400809f, 1.87416763f, 1.91520656f, 1.95714412f,
+    1.0f,        1.02189715f, 1.04427378f, 1.0671404f,  1.09050773f, 1.11438674f, 1.13878863f,
+    1.16372486f, 1.18920712f, 1.21524736f, 1.24185781f, 1.26905096f, 1.29683955f, 1.32523664f,
+    1.35425555f, 1.38390988f, 1.41421356f, 1.44518081f,
+};
+
+/* Multiples of these, by 2^-m for the next m above near / ln 2: they are normal, and so are terms from 85 below
  * `near`, which stand for what is further below, to 87 above. */
 typedef struct f32_lanes_base {
     f32_lanes low, high, least;
@@ -294,10 +308,12 @@ typedef struct f32_lanes_base {
 
 TILE_INLINE f32_lanes f32_lanes_add_exp(f32_lanes sum, f32_lanes x, const f32_lanes_base *base)
 {
-    f32_lanes rest;
-    const f32_lanes power =
-        f32_lanes_exp_of_powers(f32_lanes_max(base->least, x), base->low, base->high, &rest);
-    return power * rest + sum;
+    const f32_lanes c = f32_lanes_max(base->least, x);
+    const f32_lanes shifted = c * F32_LOG2E + F32_EXP_32NDS;
+    const f32_lanes n = shifted - (F32_EXP_32NDS + F32_EXP_TURN);
+    const f32_lanes y = f32_lanes_exp_less(c, n);
+    const f32_lanes rest = y * y + 0.999948f;
+    return f32_lanes_table_power(base->low, base->high, shifted, n) * rest + sum;
 }
 TILE_INLINE f32_lanes f32_lanes_add_exp_below(f32_lanes sum, f32_lanes x,
                                               const f32_lanes_base *base)
@@ -312,9 +328,9 @@ TILE_INLINE f32_lanes_base f32_lanes_exp_base(float near)
 {
     const __m512 less = _mm512_set1_ps(near * -F32_LOG2E);
     f32_lanes_base base = {
-        .low = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_powers), less),
-        .high = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_powers + 16), less),
-        .least = f32_set(near - 86.0f),
+        .low = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_turned_powers), less),
+        .high = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_turned_powers + 16), less),
+        .least = f32_set(near - 85.0f),
     };
     base.scale = f32_lanes_add_exp(f32_set(0), f32_set(near), &base)[0];
     return base;

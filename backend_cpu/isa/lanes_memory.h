@@ -173,7 +173,7 @@ enum {
     LANES_SECOND_FAR = 6144,
     LANES_SECOND_NEAR = 3072, /* bytes */
     LANES_FIRST_NEAR = 1024,
-    LANES_FIRST_FAR = 15360,
+    LANES_FIRST_FAR = 20480,
     LANES_BOTH = 1, /* LANES_SECOND_FAR, and from there into the first level */
     LANES_FAR = 2,  /* into the first level, LANES_FIRST_FAR */
     LANES_NONE = -1,
