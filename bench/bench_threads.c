@@ -2,10 +2,14 @@
  *   own_tensors     two threads, each adding its own 1-element tensors: speed of each against one alone
  *   busy_neighbour  a training step on two threads while another process computes on one core:
  *                   speed against one thread beside the same process
+ *   round_trip      microseconds in which a line of memory goes to the other core and comes back. A virtual
+ *                   machine's cores may share a last-level cache in one hour and not in the next (ledger,
+ *                   "Zen 5: two cores near or far"): figures of two threads are compared only where this is alike
  * The second is about the rest of the machine: a team that waits for a core that it cannot have is
  * slower than no team. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -126,12 +130,60 @@ static void busy_neighbour(void)
     print_ratio("busy_neighbour", ratios);
 }
 
+/* ---- the other core ---------------------------------------------------------------------------- */
+
+enum { TRIPS = 1000, TRIP_ROUNDS = 200, PARTNER = -1 };
+
+static _Alignas(128) _Atomic int turn; /* whose it is */
+
+static void *partner(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        const int now = atomic_load(&turn);
+        if (now == PARTNER)
+            return NULL;
+        if (now == 1)
+            atomic_store(&turn, 0);
+    }
+}
+
+static double seconds_per_trip(void)
+{
+    const double start = bench_now();
+    for (int i = 0; i < TRIPS; i++) {
+        atomic_store(&turn, 1);
+        while (atomic_load(&turn) != 0)
+            ;
+    }
+    return (bench_now() - start) / TRIPS;
+}
+
+/* The least: what a core does beside this makes it longer. */
+static void round_trip(void)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, partner, NULL) != 0)
+        return;
+    double least = seconds_per_trip();
+    for (int r = 1; r < TRIP_ROUNDS; r++) {
+        const double trip = seconds_per_trip();
+        least = trip < least ? trip : least;
+    }
+    atomic_store(&turn, PARTNER);
+    (void)pthread_join(other, NULL);
+    printf("{\"work\": \"round_trip\", \"us\": %.3f}\n", 1e6 * least);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
-    (void)bench_begin(argc, argv, "[own_tensors busy_neighbour]", NULL);
+    (void)bench_begin(argc, argv, "[own_tensors busy_neighbour round_trip]", NULL);
     if (bench_wanted("own_tensors"))
         own_tensors();
     if (bench_wanted("busy_neighbour"))
         busy_neighbour();
+    if (bench_wanted("round_trip"))
+        round_trip();
     return bench_end();
 }
