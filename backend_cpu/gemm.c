@@ -154,6 +154,7 @@ static cpu_product part_at(const own_parts *own, int64_t i)
     cpu_product part =
         part_of(&own->whole, own->dtype, own->by_rows, first, last < extent ? last : extent);
     part.far = cpu_product_far(own->dtype, &part);
+    part.beside = own->by_rows && own->parts > 1;
     if (cpu_isa() == CPU_ISA_AVX2) /* with AVX-512 as the whole product */
         part.turned = cpu_product_turns(own->dtype, &part);
     return part;

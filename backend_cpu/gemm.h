@@ -31,6 +31,7 @@ typedef struct cpu_product {
     bool by_dots; /* of the whole product, so that its parts sum in the same order */
     bool alone;   /* the whole product is one sum */
     bool turned;  /* made as the transposed product: the same sums in the same order */
+    bool beside;  /* rows of a C of which another thread makes other rows */
 } cpu_product;
 
 /* AVX2's tiles of one vector have 12 rows, and of three 24 columns: few lanes of theirs are idle. Measured on Zen 3. */
@@ -256,13 +257,17 @@ static inline bool cpu_gemm_packs_a(const cpu_product *g, int64_t size, int64_t 
     return near > 0 ? bytes > near / (shallow || g->n <= 2 * panel ? 1 : 2) : !shallow;
 }
 
-/* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time, on Intel:
- * of shallow products whose C is no longer in the second-level cache when its turn comes, and whose vectors of C
+/* Does a tile fetch its rows of C before it multiplies? Where writing them takes a good part of the time: of shallow
+ * products. On Zen 5 where another thread makes other rows, since both cores may be far apart (0.8 to 0.95 of the time
+ * then, else 1.0 to 1.02). On Intel where C is no longer in the second-level cache when its turn comes, and vectors of it
  * lie across two lines (0.95 to 0.98 of the time; of smaller ones 1.0 to 1.02, of whole lines 1.02 to 1.07). */
 static inline bool cpu_gemm_fetches_c(const cpu_product *g, int64_t size)
 {
-    return cpu_tuned_for(CPU_INTEL) && g->k <= CPU_GEMM_FETCHED_DEPTH &&
-           g->c_row * size % 64 != 0 && g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2;
+    if (g->k > CPU_GEMM_FETCHED_DEPTH)
+        return false;
+    return (cpu_tuned_for(CPU_ZEN5) && g->beside) ||
+           (cpu_tuned_for(CPU_INTEL) && g->c_row * size % 64 != 0 &&
+            g->m * g->n * size >= CPU_GEMM_SECOND_LEVEL / 2);
 }
 
 static inline int64_t cpu_gemm_turned_rows(const cpu_product *g)

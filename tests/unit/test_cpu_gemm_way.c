@@ -250,6 +250,8 @@ static void test_parts_are_rows_or_columns(void **state)
     assert_false(rows_are_shared(38, 865, 685, NT));
     assert_false(rows_are_shared(58, 512, 441, NN));
     assert_false(rows_are_shared(41, 190, 1004, TN));
+    /* two cores of a Zen 5 may be far apart */
+    assert_true(rows_are_shared(55, 23, 1458, NT) == cpu_tuned_for(CPU_ZEN5));
     /* a layer's weights lie with the thread that steps them, which counts from a depth on, and up to what a
      * second-level cache of 1 MiB keeps */
     assert_false(rows_are_shared(64, 784, 128, NT));
