@@ -3,13 +3,11 @@
  *   busy_neighbour  a training step on two threads while another process computes on one core:
  *                   speed against one thread beside the same process
  *   round_trip      microseconds in which a line of memory goes to the other core and comes back. A virtual
- *                   machine's cores may share a last-level cache in one hour and not in the next (ledger,
- *                   "Zen 5: two cores near or far"): figures of two threads are compared only where this is alike
+ *                   machine's cores may share a last-level cache in one minute and not in the next
  * The second is about the rest of the machine: a team that waits for a core that it cannot have is
  * slower than no team. */
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,9 +15,10 @@
 
 #include "common/arguments.h"
 #include "common/bench.h"
+#include "common/round_trip.h"
 #include "tern/tern.h"
 
-enum { ROUNDS = 7, ADDS = 2000000, STEPS = 40 };
+enum { ROUNDS = 7, ADDS = 2000000, STEPS = 40, TRIP_ROUNDS = 200 };
 
 static double middle(double *samples)
 {
@@ -132,47 +131,11 @@ static void busy_neighbour(void)
 
 /* ---- the other core ---------------------------------------------------------------------------- */
 
-enum { TRIPS = 1000, TRIP_ROUNDS = 200, PARTNER = -1 };
-
-static _Alignas(128) _Atomic int turn; /* whose it is */
-
-static void *partner(void *unused)
-{
-    (void)unused;
-    for (;;) {
-        const int now = atomic_load(&turn);
-        if (now == PARTNER)
-            return NULL;
-        if (now == 1)
-            atomic_store(&turn, 0);
-    }
-}
-
-static double seconds_per_trip(void)
-{
-    const double start = bench_now();
-    for (int i = 0; i < TRIPS; i++) {
-        atomic_store(&turn, 1);
-        while (atomic_load(&turn) != 0)
-            ;
-    }
-    return (bench_now() - start) / TRIPS;
-}
-
-/* The least: what a core does beside this makes it longer. */
 static void round_trip(void)
 {
-    pthread_t other;
-    if (pthread_create(&other, NULL, partner, NULL) != 0)
-        return;
-    double least = seconds_per_trip();
-    for (int r = 1; r < TRIP_ROUNDS; r++) {
-        const double trip = seconds_per_trip();
-        least = trip < least ? trip : least;
-    }
-    atomic_store(&turn, PARTNER);
-    (void)pthread_join(other, NULL);
-    printf("{\"work\": \"round_trip\", \"us\": %.3f}\n", 1e6 * least);
+    const double trip = bench_round_trip(TRIP_ROUNDS);
+    if (trip > 0)
+        printf("{\"work\": \"round_trip\", \"us\": %.3f}\n", 1e6 * trip);
     fflush(stdout);
 }
 
