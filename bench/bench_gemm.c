@@ -84,7 +84,7 @@ static const double least = 5e-6;
 static double shares[MOST_SHARES];
 static int share_count;
 
-/* Seconds; two threads are far apart from there on, which is no matter of a library. Zen 5: 0.08 us near, 0.36 far. */
+/* Seconds from which on both cores count as far apart. Zen 5: 0.08 us near, 0.36 far. */
 static const double far_trip = 0.2e-6;
 enum { TRIP_ROUNDS = 3 };
 static int far_count, far_below;

@@ -288,18 +288,11 @@ TILE_INLINE float f32_lanes_exp_scale(const f32_lanes_base *base)
 enum { f32_lanes_exp_direct = 0 };
 
 /* c = (n + j / 32) ln 2 + r again. With y = r + d ln 2, where d ln 2 is nearly 1, e^r is (y^2 + 0.99995) / 1.9927
- * within 1.3e-7: an operation less than in powers of r, and one of few (ledger). d comes with the number that is
- * subtracted, a multiple of 1/32; the powers are those of n + j / 32 - d less the whole of it. */
+ * within 1.3e-7: an operation less than in powers of r, and one of few (ledger). d, 46/32, comes with the number that is
+ * subtracted; what is left of n + j / 32 - d lies 46 places back among the powers. */
 #define F32_EXP_TURN 1.4375f
-static const _Alignas(64) float f32_lanes_turned_powers[32] = {
-    1.47682615f, 1.50916443f, 1.54221083f, 1.57598085f, 1.61049033f, 1.64575548f, 1.68179283f,
-    1.7186193f,  1.75625216f, 1.79470908f, 1.83400809f, 1.87416763f, 1.91520656f, 1.95714412f,
-    1.0f,        1.02189715f, 1.04427378f, 1.0671404f,  1.09050773f, 1.11438674f, 1.13878863f,
-    1.16372486f, 1.18920712f, 1.21524736f, 1.24185781f, 1.26905096f, 1.29683955f, 1.32523664f,
-    1.35425555f, 1.38390988f, 1.41421356f, 1.44518081f,
-};
 
-/* Multiples of these, by 2^-m for the next m above near / ln 2: they are normal, and so are terms from 85 below
+/* Multiples of the powers so turned, by 2^-m for the next m above near / ln 2: they are normal, and so are terms from 85 below
  * `near`, which stand for what is further below, to 87 above. */
 typedef struct f32_lanes_base {
     f32_lanes low, high, least;
@@ -327,9 +320,13 @@ TILE_INLINE bool f32_lanes_exp_fits(float near)
 TILE_INLINE f32_lanes_base f32_lanes_exp_base(float near)
 {
     const __m512 less = _mm512_set1_ps(near * -F32_LOG2E);
+    const __m512i low = _mm512_load_si512(f32_lanes_powers);
+    const __m512i high = _mm512_load_si512(f32_lanes_powers + 16);
+    const __m512 turned_low = _mm512_castsi512_ps(_mm512_alignr_epi32(low, high, 2));
+    const __m512 turned_high = _mm512_castsi512_ps(_mm512_alignr_epi32(high, low, 2));
     f32_lanes_base base = {
-        .low = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_turned_powers), less),
-        .high = (f32_lanes)_mm512_scalef_ps(_mm512_load_ps(f32_lanes_turned_powers + 16), less),
+        .low = (f32_lanes)_mm512_scalef_ps(turned_low, less),
+        .high = (f32_lanes)_mm512_scalef_ps(turned_high, less),
         .least = f32_set(near - 85.0f),
     };
     base.scale = f32_lanes_add_exp(f32_set(0), f32_set(near), &base)[0];
