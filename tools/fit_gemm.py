@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tables of who makes a matrix product fastest, from measurements of each way.
 
-usage: fit_gemm.py [--leaf N] NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/gemm_own_NAME.h
+usage: fit_gemm.py [--leaf N] [--refine TABLE] NAME OWN LIBRARY [OWN LIBRARY ...] > backend_cpu/gemm_own_NAME.h
        fit_gemm.py [--leaf N] --routes NAME OPENBLAS ONEDNN TILES [...] > backend_cpu/bridge/gemm_fitted_NAME.def
 
 NAME: the tuning (backend_cpu/tuning.h). The files: what bench_gemm printed for the same shapes and threads under
@@ -12,8 +12,12 @@ A way's share of a shape is its speed over that of the faster library, called di
 sizes is grown for each number of threads and each op so that shares below 0.95 cost most, then time. What a tree does for
 shapes that it has not seen (in five parts, each held back once) goes to stderr. An answer is of at least N shapes (30):
 larger ones give a shorter table, and one that holds better on another machine of the kind.
+
+--refine: TABLE, an earlier gemm_own_NAME.h, was measured on another machine of the kind. Its answers stay, but where these
+measurements, beside the medians of that answer as one more of each shape, gain REFINED by others. Write to another file, then move it.
 """
 
+import math
 import random
 import re
 import sys
@@ -38,6 +42,11 @@ DEPTH = 6  # of a tree
 LEAST_SHAPES = 30  # of a leaf, where nothing else is asked for
 LEAST_COLUMNS = {"zen5": 8}  # else 10; narrower products go by the limits of gemm_way.c
 LEAST_GAIN = 1.0  # of a limit, in units of cost()
+REFINED = 3.0  # what another answer gains at least; as deep as REFINED_DEPTH below the one that it replaces
+REFINED_DEPTH = 3
+EARLIER = 1.0  # how much an earlier table's medians count
+PREFERRED = 0.05  # what the way that it chose costs less than the other at least
+SPREADS = (0.025, 0.012)  # of own kernels' shares and of libraries' about a median, logistic: how many are below 0.95
 LINE = re.compile(r"(\d+)x(\d+)x(\d+):(NN|NT|TN)\s+tern\s+([\d.]+) us(.*)")
 
 
@@ -56,7 +65,7 @@ def read(path):
 
 
 def load(groups):
-    """{(threads, op): [(sizes, (share by each way))]}; a group: a file of each way."""
+    """{(threads, op): [(sizes, (share by each way), (cost of each))]}; a group: a file of each way."""
     rows = {}
     for paths in groups:
         threads = 1 if ".1." in paths[0].rsplit("/", 1)[-1] else 2
@@ -64,7 +73,7 @@ def load(groups):
         for m, k, n, op in sorted(set.intersection(*(set(way) for way in ways))):
             sizes = {name: of(m, k, n) for name, of in SIZES.items()}
             shares = tuple(way[m, k, n, op] for way in ways)
-            rows.setdefault((threads, op), []).append((sizes, shares))
+            rows.setdefault((threads, op), []).append((sizes, shares, tuple(map(cost, shares))))
     return rows
 
 
@@ -73,7 +82,7 @@ def cost(share):
 
 
 def totals(rows):
-    return [sum(cost(shares[way]) for _, shares in rows) for way in range(len(rows[0][1]))]
+    return [sum(row[2][way] for row in rows) for way in range(len(rows[0][2]))]
 
 
 def best_limit(rows, names, least):
@@ -84,8 +93,8 @@ def best_limit(rows, names, least):
         ordered = sorted(rows, key=lambda row: row[0][name])
         left = [0.0] * len(whole)
         for i in range(len(ordered) - least):
-            for way, share in enumerate(ordered[i][1]):
-                left[way] += cost(share)
+            for way, each in enumerate(ordered[i][2]):
+                left[way] += each
             size = ordered[i][0][name]
             if i + 1 < least or size == ordered[i + 1][0][name]:
                 continue
@@ -114,7 +123,7 @@ def grow(rows, names=tuple(SIZES), least=LEAST_SHAPES, depth=DEPTH):
 
 def tree_cost(tree):
     if len(tree) == 2:
-        return sum(cost(shares[tree[0]]) for _, shares in tree[1])
+        return sum(row[2][tree[0]] for row in tree[1])
     return tree_cost(tree[2]) + tree_cost(tree[3])
 
 
@@ -133,15 +142,58 @@ def summary(shares):
     )
 
 
-def held_back(rows, names=tuple(SIZES), least=LEAST_SHAPES):
+def held_back(rows, make):
     """Shares of rows by trees that have not seen them."""
     order = list(rows)
     random.Random(1).shuffle(order)
     shares = []
     for part in range(5):
-        tree = grow([row for i, row in enumerate(order) if i % 5 != part], names, least)
+        tree = make([row for i, row in enumerate(order) if i % 5 != part])
         shares += [row[1][choose(tree, row[0])] for i, row in enumerate(order) if i % 5 == part]
     return shares
+
+
+ANSWER = re.compile(r"if \(s->(\w+) <= (\d+)\)|return (true|false); /\* \d+: ([\d.]+), ([\d.]+)")
+
+
+def read_tree(text, function):
+    """The tree of a table's function; an answer is (way, (median of each way), ())."""
+    body = re.search(rf"static bool {function}\(.*?\n}}", text, re.S)
+    answers = ANSWER.finditer(body[0])
+
+    def next_tree():
+        name, limit, owns, *medians = next(answers).groups()
+        if name is None:
+            return (0 if owns == "true" else 1, tuple(map(float, medians)), ())
+        below = next_tree()
+        return (name, int(limit), below, next_tree())
+
+    return next_tree()
+
+
+def with_earlier(row, way, earlier):
+    """A row whose costs have those of an earlier table's answer in them."""
+    costs = [1.5 / share + 1 / (1 + math.exp((share - 0.95) / spread)) for share, spread in zip(earlier, SPREADS)]
+    costs[1 - way] = max(costs[1 - way], costs[way] + PREFERRED)
+    return (row[0], row[1], tuple(now + EARLIER * then for now, then in zip(row[2], costs)), earlier)
+
+
+def refine(tree, rows, least):
+    """An earlier tree, with other answers where rows gain enough by them."""
+    if len(tree) == 4:
+        name, limit, below, above = tree
+        return (
+            name,
+            limit,
+            refine(below, [row for row in rows if row[0][name] <= limit], least),
+            refine(above, [row for row in rows if row[0][name] > limit], least),
+        )
+    way, earlier, _ = tree
+    if not rows:
+        return (way, [({}, earlier, (), earlier)])
+    rows = [with_earlier(row, way, earlier) for row in rows]
+    other = grow(rows, least=least, depth=REFINED_DEPTH)
+    return other if totals(rows)[way] - tree_cost(other) >= REFINED else (way, rows)
 
 
 def middle(values):
@@ -149,7 +201,9 @@ def middle(values):
 
 
 def medians(rows):
-    return ", ".join(f"{middle(shares):.2f}" for shares in zip(*(row[1] for row in rows)))
+    """Of each way, and after "earlier" what an earlier table's answer has."""
+    then = "; earlier " + ", ".join(f"{median:.2f}" for median in rows[0][3]) if len(rows[0]) > 3 else ""
+    return ", ".join(f"{middle(shares):.2f}" for shares in zip(*(row[1] for row in rows))) + then
 
 
 def put(tree, indent):
@@ -190,7 +244,7 @@ def fit_routes(name, files, least):
         if not part:
             print(f"fit_gemm: no products {op} on one thread", file=sys.stderr)
             return 1
-        held = held_back(part, ROUTE_SIZES, least)
+        held = held_back(part, lambda rows: grow(rows, ROUTE_SIZES, least))
         every += held
         print(f"routes {op}: {summary(held)}; best of each {summary([max(row[1]) for row in part])}", file=sys.stderr)
         put_routes(op, grow(part, ROUTE_SIZES, least), {})
@@ -207,13 +261,13 @@ def has_small_rest(op, s):
     )
 
 
-def fit_own(name, files, least):
+def fit_own(name, files, least, earlier=None):
     rows = load(list(zip(files[0::2], files[1::2])))
     rows = {key: [row for row in part if row[0]["n"] >= LEAST_COLUMNS.get(name, 10)] for key, part in rows.items()}
     count = sum(len(part) for part in rows.values())
     print(f"/* Do own kernels make a product, on {name}? Made by tools/fit_gemm.py from {count} measured products of f32 by")
     print(f" * {'AVX2' if name == 'avx2' else 'AVX-512'}. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster")
-    print(" * library's speed by own kernels and by libraries. */")
+    print(f" * library's speed by own kernels and by libraries.{' Refined from a table of another machine of the kind.' if earlier else ''} */")
     functions = []
     every = []
     for threads in (1, 2):
@@ -222,13 +276,15 @@ def fit_own(name, files, least):
             if not part:
                 print(f"fit_gemm: no products {op} on {threads} threads", file=sys.stderr)
                 return 1
-            held = held_back(part, least=least)
+            function = f"{name}_owns_{op.lower()}_{'alone' if threads == 1 else 'shared'}"
+            old = read_tree(earlier, function) if earlier else None
+            make = (lambda some, old=old: refine(old, some, least)) if old else (lambda some: grow(some, least=least))
+            held = held_back(part, make)
             every += held
             print(f"{threads} {op}: {summary(held)}; own alone {summary([r[1][0] for r in part])}", file=sys.stderr)
-            function = f"{name}_owns_{op.lower()}_{'alone' if threads == 1 else 'shared'}"
             functions.append(function)
             print(f"\nstatic bool {function}(const cpu_gemm_size *s)\n{{")
-            tree = grow(part, least=least)
+            tree = make(part)
             if len(tree) == 2:
                 print("    (void)s;")
             put(tree, 1)
@@ -241,15 +297,19 @@ def fit_own(name, files, least):
 
 def main(arguments):
     fit, ways, least = fit_own, 2, LEAST_SHAPES
+    more = {}
     if arguments[:1] == ["--leaf"] and arguments[1:] and arguments[1].isdecimal():
         least, arguments = int(arguments[1]), arguments[2:]
-    if arguments[:1] == ["--routes"]:
+    if arguments[:1] == ["--refine"] and arguments[1:]:
+        with open(arguments[1], encoding="utf-8") as table:
+            more, arguments = {"earlier": table.read()}, arguments[2:]
+    elif arguments[:1] == ["--routes"]:
         fit, ways, arguments = fit_routes, len(ROUTES), arguments[1:]
     files = arguments[1:]
     if not files or len(files) % ways != 0 or least < 1 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
         print(__doc__, file=sys.stderr)
         return 2
-    return fit(arguments[0], files, least)
+    return fit(arguments[0], files, least, **more)
 
 
 if __name__ == "__main__":
