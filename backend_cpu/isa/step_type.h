@@ -16,7 +16,7 @@ static void NAME(sgd)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void *
     const T lr = (T)a->lr, sign = (T)a->sign, decay = (T)a->weight_decay;
     const T *g = at[1];
     T *p = at[0];
-    CPU_INDEPENDENT
+    CPU_BY_FOUR
     for (int64_t i = 0; i < n; i++)
         p[i] -= lr * DECAYED(sign * g[i], decay, p[i]);
 }
@@ -34,7 +34,7 @@ static void NAME(sgd_momentum)(void *const at[CPU_STEP_OPERANDS], int64_t n, con
     T *p = at[0], *b = at[2];
     if (a->first)
         memset(b, 0, (size_t)n * sizeof *b);
-    CPU_INDEPENDENT
+    CPU_BY_FOUR
     for (int64_t i = 0; i < n; i++) {
         const T slope = DECAYED(sign * g[i], decay, p[i]);
         const T moved = kept * b[i] + fresh * slope;
@@ -51,7 +51,7 @@ static void NAME(adam)(void *const at[CPU_STEP_OPERANDS], int64_t n, const void 
     const T eps = (T)a->eps, step_size = (T)a->step_size, inverse_root = (T)a->inverse_root;
     const T *g = at[1];
     T *p = at[0], *m = at[2], *v = at[3];
-    CPU_INDEPENDENT
+    CPU_BY_FOUR
     for (int64_t i = 0; i < n; i++) {
         const T slope = DECAYED(sign * g[i], decay, p[i]);
         const T mean = LERP(m[i], slope, fresh1);
