@@ -145,7 +145,6 @@ enum {
     CPU_GEMM_NEAR_ALL = 1 << 20,
     CPU_GEMM_NEAR_B = 9 << 15,
     CPU_GEMM_NEAR_B_SPLIT = 1 << 16,
-    CPU_GEMM_NEAR_ROWS = 1 << 14,   /* half of a first-level cache */
     CPU_GEMM_WRITTEN_FAR = 3 << 19, /* of C, from which on it drives B out of that cache */
     CPU_GEMM_SHALLOW = 32, /* depth of a panel of B, or a transposed A, that lies well as it is */
     CPU_GEMM_DEEP = 192,
