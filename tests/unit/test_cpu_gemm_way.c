@@ -213,7 +213,8 @@ static void expect_parts_without_avx512(void)
     assert_true(rows_are_shared(104, 1158, 72, NN));
     assert_false(rows_are_shared(9, 657, 743, NN));
     assert_true(rows_are_shared(215, 975, 69, NT));
-    if (cpu_isa() == CPU_ISA_AVX2) { /* which turns these; TERN_CPU_TUNING changes no instructions */
+    if (cpu_isa() ==
+        CPU_ISA_AVX2) { /* which turns these; TERN_CPU_TUNING changes no instructions */
         assert_true(rows_are_shared(128, 784, 512, NT));
         assert_true(rows_are_shared(45, 907, 313, NT));
         assert_true(rows_are_shared(64, 784, 128, NT));
