@@ -107,6 +107,70 @@ static void test_far_operands_change_no_bits(void **state)
     kernel_each_isa(far_cases, NULL);
 }
 
+/* ---- tiles that are alike -------------------------------------------------------------------- */
+
+/* Of sums of a few small whole numbers every order gives the same. */
+static karray whole_numbers(tern_dtype_t dtype, int64_t n, int seed)
+{
+    karray a = karray_filled(dtype, 1, &n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const int value = (int)((i * 7 + seed) % 11) - 5;
+        if (dtype == TERN_F64)
+            ((double *)a.view.data)[i] = value;
+        else
+            ((float *)a.view.data)[i] = (float)value;
+    }
+    return a;
+}
+
+static void check_alike(const far_case *c)
+{
+    karray a = whole_numbers(c->dtype, c->m * c->k, 1), b = whole_numbers(c->dtype, c->k * c->n, 2);
+    karray bias = whole_numbers(c->dtype, c->n, 3), out = whole_numbers(c->dtype, c->m * c->n, 4);
+    karray before = whole_numbers(c->dtype, c->m * c->n, 4);
+    const cpu_product g = product_of(c, &a, &b, &bias, &out);
+    run_alone((int)c->dtype, &g);
+    for (int64_t i = 0; i < c->m; i++)
+        for (int64_t j = 0; j < c->n; j++) {
+            double sum = c->accumulate ? karray_at(&before, i * c->n + j) : 0;
+            sum += c->bias ? karray_at(&bias, j) : 0;
+            for (int64_t p = 0; p < c->k; p++)
+                sum += karray_at(&a, i * g.a_row + p * g.a_col) *
+                       karray_at(&b, p * g.b_row + j * g.b_col);
+            if (karray_at(&out, i * c->n + j) != sum)
+                fail_msg("%lldx%lldx%lld, row %lld, column %lld: %g, not %g", (long long)c->m,
+                         (long long)c->k, (long long)c->n, (long long)i, (long long)j,
+                         karray_at(&out, i * c->n + j), sum);
+        }
+    karray_free(&a);
+    karray_free(&b);
+    karray_free(&bias);
+    karray_free(&out);
+    karray_free(&before);
+}
+
+/* One panel of all strips, panels of a few strips, and of one strip whose rows fill the cache; the last vector full or not. */
+static void alike_cases(void *context)
+{
+    (void)context;
+    static const int64_t columns[] = { 11, 16, 40, 48, 118, 250, 379, 384, 490, 1001 };
+    for (int n = 0; n < 10; n++)
+        for (int i = 0; i < 12; i++)
+            check_alike(&(far_case){ .dtype = i & 1 ? TERN_F64 : TERN_F32,
+                                     .m = i & 2 ? 61 : 20,
+                                     .k = i & 2 ? 13 : 70,
+                                     .n = columns[n],
+                                     .a_by_columns = i & 1,
+                                     .bias = i / 4 == 1,
+                                     .accumulate = i / 4 == 2 });
+}
+
+static void test_tiles_that_are_alike(void **state)
+{
+    (void)state;
+    kernel_each_isa(alike_cases, NULL);
+}
+
 /* ---- turned ---------------------------------------------------------------------------------- */
 
 /* Pieces that are alike, and a last one that packs what the others do not: 36 rows of the transposed product
@@ -280,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_far_operands_change_no_bits),
         cmocka_unit_test(test_what_is_far),
+        cmocka_unit_test(test_tiles_that_are_alike),
         cmocka_unit_test(test_turning_changes_no_bits),
         cmocka_unit_test(test_what_is_turned),
         cmocka_unit_test(test_parts_are_rows_or_columns),
