@@ -159,6 +159,8 @@ ANSWER = re.compile(r"if \(s->(\w+) <= (\d+)\)|return (true|false); /\* \d+: ([\
 def read_tree(text, function):
     """The tree of a table's function; an answer is (way, (median of each way), ())."""
     body = re.search(rf"static bool {function}\(.*?\n}}", text, re.S)
+    if body is None:
+        raise ValueError(f"no {function} in the earlier table")
     answers = ANSWER.finditer(body[0])
 
     def next_tree():
@@ -210,7 +212,7 @@ def put(tree, indent):
     space = "    " * indent
     if len(tree) == 2:
         way, rows = tree
-        print(f"{space}return {'true' if way == 0 else 'false'}; /* {len(rows)}: {medians(rows)} */")
+        print(f"{space}return {'true' if way == 0 else 'false'}; /* {sum(len(row[0]) > 0 for row in rows)}: {medians(rows)} */")
         return
     print(f"{space}if (s->{tree[0]} <= {tree[1]}) {{")
     put(tree[2], indent + 1)
@@ -302,14 +304,19 @@ def main(arguments):
         least, arguments = int(arguments[1]), arguments[2:]
     if arguments[:1] == ["--refine"] and arguments[1:]:
         with open(arguments[1], encoding="utf-8") as table:
-            more, arguments = {"earlier": table.read()}, arguments[2:]
+            more = {"earlier": table.read()}
+        arguments = arguments[2:]
     elif arguments[:1] == ["--routes"]:
         fit, ways, arguments = fit_routes, len(ROUTES), arguments[1:]
     files = arguments[1:]
     if not files or len(files) % ways != 0 or least < 1 or not re.fullmatch(r"[a-z0-9]+", arguments[0]):
         print(__doc__, file=sys.stderr)
         return 2
-    return fit(arguments[0], files, least, **more)
+    try:
+        return fit(arguments[0], files, least, **more)
+    except ValueError as wrong:
+        print(f"fit_gemm: {wrong}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -118,12 +118,22 @@ class Fit(unittest.TestCase):
             self.assertEqual(answers, [1, between, 0], medians)
             self.compile(table)
 
+    def test_an_earlier_table_of_another_tuning_is_refused(self):
+        path = os.path.join(self.folder.name, "other.h")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(self.fit(self.files(), name="other")[1])
+        status, _, said = self.fit(self.files(), "--refine", path)
+        self.assertEqual((status, said), (1, "fit_gemm: no some_owns_nn_alone in the earlier table\n"))
+
     def test_an_answer_without_shapes_stays(self):
         tree = ("k", 40, (1, (0.9, 1.05), ()), (0, (1.05, 0.9), ()))
         rows = [({"k": 50}, (1.1, 0.9), tuple(map(fit_gemm.cost, (1.1, 0.9))))]
         below, above = fit_gemm.refine(tree, rows, 30)[2:]
         self.assertEqual((below[0], above[0]), (1, 0))
-        self.assertEqual(fit_gemm.medians(below[1]), "0.90, 1.05; earlier 0.90, 1.05")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            fit_gemm.put(below, 0)
+        self.assertEqual(said.getvalue(), "return false; /* 0: 0.90, 1.05; earlier 0.90, 1.05 */\n")
 
     def test_narrow_products_come_in_where_a_tuning_has_them(self):
         files = [self.write(way, threads, least=8) for threads in (1, 2) for way in WAYS]
