@@ -303,8 +303,12 @@ def main(arguments):
     if arguments[:1] == ["--leaf"] and arguments[1:] and arguments[1].isdecimal():
         least, arguments = int(arguments[1]), arguments[2:]
     if arguments[:1] == ["--refine"] and arguments[1:]:
-        with open(arguments[1], encoding="utf-8") as table:
-            more = {"earlier": table.read()}
+        try:
+            with open(arguments[1], encoding="utf-8") as table:
+                more = {"earlier": table.read()}
+        except OSError as wrong:
+            print(f"fit_gemm: {wrong}", file=sys.stderr)
+            return 1
         arguments = arguments[2:]
     elif arguments[:1] == ["--routes"]:
         fit, ways, arguments = fit_routes, len(ROUTES), arguments[1:]

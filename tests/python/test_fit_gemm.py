@@ -124,6 +124,8 @@ class Fit(unittest.TestCase):
             out.write(self.fit(self.files(), name="other")[1])
         status, _, said = self.fit(self.files(), "--refine", path)
         self.assertEqual((status, said), (1, "fit_gemm: no some_owns_nn_alone in the earlier table\n"))
+        status, _, said = self.fit(self.files(), "--refine", path + ".none")
+        self.assertEqual((status, said.startswith("fit_gemm: "), said.count("\n")), (1, True, 1))
 
     def test_an_answer_without_shapes_stays(self):
         tree = ("k", 40, (1, (0.9, 1.05), ()), (0, (1.05, 0.9), ()))
