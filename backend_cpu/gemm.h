@@ -41,21 +41,47 @@ static inline bool cpu_product_prefers_dots_avx2(const cpu_product *g)
     return g->m <= rows || g->n <= 4 || (g->k >= 512 && g->n <= 12 && g->n != 8);
 }
 
+/* Are rows of A and of a transposed B whole lines (of f32, two of f64)? On Intel other rows take dot products 1.1 to 1.7 times
+ * as long, for their vectors across two lines (tiles 1.03 to 1.16 times). */
+static inline bool cpu_product_dots_whole_lines(const cpu_product *g)
+{
+    return (g->a_row | g->b_col) % 16 == 0;
+}
+
+/* Rows of A, of k elements from 256 on, up to which dot products are better than tiles (Intel, whole lines: 13 to 30 rows
+ * take 0.75 to 0.97 of the time). */
+static inline int64_t cpu_product_dot_rows(const cpu_product *g)
+{
+    if (!cpu_tuned_for(CPU_INTEL))
+        return 32;
+    if (!cpu_product_dots_whole_lines(g))
+        return 12;
+    return g->k < 384 ? 18 : g->k < 768 ? 24 : 30;
+}
+
+/* Columns of C that leave most lanes of tiles idle, of one vector or of a second (Intel, whole lines: 10 to 12 and 17 to 20
+ * columns take 0.52 to 1.01 of the time, 13, 14 and 21 to 24 0.67 to 1.16 from a depth of 512 on). */
+static inline bool cpu_product_idle_lanes(const cpu_product *g)
+{
+    const bool intel = cpu_tuned_for(CPU_INTEL);
+    if (g->n <= 8 || g->k < 256)
+        return g->n <= 8;
+    if (intel && !cpu_product_dots_whole_lines(g))
+        return g->n == 9;
+    const bool more = intel && g->k >= 512;
+    return g->n <= (more ? 14 : 12) || (g->n > 16 && g->n <= (more ? 24 : 20));
+}
+
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
- * transposing B for a few rows of A, or than tiles whose lanes are mostly idle (of one vector, or of a second);
- * a total over lanes costs as much as some 16 steps. On Intel rows that are no whole lines take 1.1 to 1.7 times as
- * long (tiles 1.03 to 1.16 times), for their vectors across two lines. */
+ * transposing B for a few rows of A, or than tiles whose lanes are mostly idle; a total over lanes costs as much
+ * as some 16 steps. */
 static inline bool cpu_product_prefers_dots(const cpu_product *g)
 {
-    const bool is_long = g->k >= 256, split = cpu_tuned_for(CPU_INTEL);
-    const bool idle_lanes =
-        g->n <= 8 || (is_long && (split ? g->n == 9 : g->n <= 12 || (g->n > 16 && g->n <= 20)));
     if (g->b_row != 1 || g->a_col != 1 || g->k < 32)
         return false;
-    return cpu_tuned_for(CPU_AVX2) ? cpu_product_prefers_dots_avx2(g)
-                                   : idle_lanes || g->m <= (!is_long ? 8
-                                                            : split  ? 12
-                                                                     : 32);
+    if (cpu_tuned_for(CPU_AVX2))
+        return cpu_product_prefers_dots_avx2(g);
+    return cpu_product_idle_lanes(g) || g->m <= (g->k < 256 ? 8 : cpu_product_dot_rows(g));
 }
 
 /* Few columns, or few beside full vectors, leave lanes of tiles idle. Against a transposed A, whose rows of C are

@@ -361,6 +361,27 @@ static void test_gemm_long_dot(void **state)
     kernel_each_isa(long_dots, NULL);
 }
 
+/* Some rows of whole lines, and few columns: which of them are dot products depends on the tuning (unit/gemm_way). */
+static void dots_of_some_rows(void *context)
+{
+    (void)context;
+    static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64 };
+    static const int64_t sizes[][3] = { { 13, 256, 37 }, { 18, 272, 5 },  { 24, 400, 33 },
+                                        { 30, 768, 18 }, { 50, 512, 14 }, { 41, 528, 23 } };
+    for (int d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int threads = 1; threads <= 2; threads++)
+                product_check(&(product_case){ dtypes[d], .m = sizes[i][0], .k = sizes[i][1],
+                                               .n = sizes[i][2], .b_layout = KARRAY_SWAPPED,
+                                               .threads = threads });
+}
+
+static void test_gemm_dots_of_some_rows(void **state)
+{
+    (void)state;
+    kernel_each_tuning(dots_of_some_rows, NULL);
+}
+
 /* Whole rounds of four vectors, vectors behind them, and what is left. */
 static void dots_of_all_lengths(void *context)
 {
@@ -396,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_gemm_infinity_times_zero),
         cmocka_unit_test(test_gemm_long_dot),
         cmocka_unit_test(test_gemm_dots_of_all_lengths),
+        cmocka_unit_test(test_gemm_dots_of_some_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,6 +176,43 @@ static const edge_case lying_edges[] = {
     { "rows that share sets of the first level, few", "NN", 120, 32, 256, 1, true },
     { "more", "NN", 120, 33, 256, 1, false },
 };
+/* Is a product of two operands that are contiguous along k made by dot products? */
+static const edge_case dots_intel_edges[] = {
+    { "12 rows that are no whole lines", "NT", 12, 300, 100, 1, true },
+    { "more", "NT", 13, 300, 100, 1, false },
+    { "half lines", "NT", 13, 504, 100, 1, false },
+    { "18 rows of whole lines", "NT", 18, 256, 100, 1, true },
+    { "more", "NT", 19, 368, 100, 1, false },
+    { "24 deep ones", "NT", 24, 384, 100, 1, true },
+    { "more", "NT", 25, 752, 100, 1, false },
+    { "30 deeper ones", "NT", 30, 768, 100, 1, true },
+    { "more", "NT", 31, 2048, 100, 1, false },
+    { "not deep, 8", "NT", 8, 240, 100, 1, true },
+    { "9", "NT", 9, 240, 100, 1, false },
+    { "12 columns", "NT", 100, 256, 12, 1, true },
+    { "more", "NT", 100, 256, 13, 1, false },
+    { "more and deep", "NT", 100, 512, 14, 1, true },
+    { "15", "NT", 100, 512, 15, 1, false },
+    { "16", "NT", 100, 512, 16, 1, false },
+    { "17", "NT", 100, 256, 17, 1, true },
+    { "20", "NT", 100, 256, 20, 1, true },
+    { "21", "NT", 100, 256, 21, 1, false },
+    { "24, deep", "NT", 100, 512, 24, 1, true },
+    { "25", "NT", 100, 512, 25, 1, false },
+    { "9, no whole lines", "NT", 100, 300, 9, 1, true },
+    { "10", "NT", 100, 300, 10, 1, false },
+    { "9, not deep", "NT", 100, 240, 9, 1, false },
+    { "8", "NT", 100, 240, 8, 1, true },
+    { "not contiguous along k", "NN", 12, 512, 100, 1, false },
+};
+static const edge_case dots_zen5_edges[] = {
+    { "32 rows, no whole lines", "NT", 32, 300, 100, 1, true },
+    { "more", "NT", 33, 300, 100, 1, false },
+    { "12 columns", "NT", 100, 300, 12, 1, true },
+    { "more, as deep as they get", "NT", 100, 512, 14, 1, false },
+    { "20", "NT", 100, 300, 20, 1, true },
+    { "more", "NT", 100, 512, 21, 1, false },
+};
 /* By AVX2, on a CPU that has no more: what is own, what of a transposed A is packed, which B is read where it lies. */
 static const edge_case avx2_own_edges[] = {
     { "1.4 MFLOP", "NN", 100, 100, 70, 1, true },
@@ -307,6 +344,12 @@ static bool reads_b(const cpu_product *g, int threads)
     return cpu_gemm_reads_b(g, sizeof(float), cpu_isa());
 }
 
+static bool makes_dots(const cpu_product *g, int threads)
+{
+    (void)threads;
+    return cpu_product_prefers_dots(g);
+}
+
 #define EDGES(edges) edges, sizeof(edges) / sizeof(edges)[0]
 static const edge_table tables[] = {
     { CPU_ISA_AVX512, CPU_INTEL, own_is_best, EDGES(intel_cases) },
@@ -314,6 +357,8 @@ static const edge_table tables[] = {
     { CPU_ISA_AVX512, CPU_ZEN5, own_is_best, EDGES(zen5_edges) },
     { CPU_ISA_AVX512, CPU_INTEL, packs_a, EDGES(packing_edges) },
     { CPU_ISA_AVX512, CPU_INTEL, reads_b, EDGES(lying_edges) },
+    { CPU_ISA_AVX512, CPU_INTEL, makes_dots, EDGES(dots_intel_edges) },
+    { CPU_ISA_AVX512, CPU_ZEN5, makes_dots, EDGES(dots_zen5_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, own_is_best, EDGES(avx2_own_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, packs_a, EDGES(avx2_packing_edges) },
     { CPU_ISA_AVX2, CPU_AVX2, reads_b, EDGES(avx2_lying_edges) },
