@@ -48,28 +48,36 @@ static inline bool cpu_product_dots_whole_lines(const cpu_product *g)
     return (g->a_row | g->b_col) % 16 == 0;
 }
 
-/* Rows of A, of k elements from 256 on, up to which dot products are better than tiles (Intel, whole lines: 13 to 30 rows
- * take 0.75 to 0.97 of the time). */
+/* Rows of A up to which dot products are better than tiles, by their length (Intel, whole lines: 10 to 30 rows take 0.75 to
+ * 1.0 of the time). */
 static inline int64_t cpu_product_dot_rows(const cpu_product *g)
 {
-    if (!cpu_tuned_for(CPU_INTEL))
-        return 32;
-    if (!cpu_product_dots_whole_lines(g))
-        return 12;
-    return g->k < 384 ? 18 : g->k < 768 ? 24 : 30;
+    const int64_t k = g->k;
+    const bool intel = cpu_tuned_for(CPU_INTEL), fast = intel && cpu_product_dots_whole_lines(g);
+    if (k < (fast ? 128 : 256))
+        return 8;
+    if (!fast)
+        return intel ? 12 : 32;
+    return k < 192 ? 10 : k < 256 ? 12 : k < 384 ? 18 : k < 768 ? 24 : 30;
 }
 
-/* Columns of C that leave most lanes of tiles idle, of one vector or of a second (Intel, whole lines: 10 to 12 and 17 to 20
- * columns take 0.52 to 1.01 of the time, 13, 14 and 21 to 24 0.67 to 1.16 from a depth of 512 on). */
+/* Columns of C that leave lanes of tiles idle: of one vector, of a second or a third. On Intel, of whole lines, which
+ * take 0.6 to 1.0 of the time of tiles, up to 1.09 where C has 512 rows. */
 static inline bool cpu_product_idle_lanes(const cpu_product *g)
 {
-    const bool intel = cpu_tuned_for(CPU_INTEL);
-    if (g->n <= 8 || g->k < 256)
-        return g->n <= 8;
-    if (intel && !cpu_product_dots_whole_lines(g))
-        return g->n == 9;
-    const bool more = intel && g->k >= 512;
-    return g->n <= (more ? 14 : 12) || (g->n > 16 && g->n <= (more ? 24 : 20));
+    const int64_t n = g->n, k = g->k;
+    if (n <= 8)
+        return true;
+    if (!cpu_tuned_for(CPU_INTEL))
+        return k >= 256 && (n <= 12 || (n > 16 && n <= 20));
+    if (!cpu_product_dots_whole_lines(g))
+        return k >= 256 && n == 9;
+    if (k < 192)
+        return k >= 128 && n <= 10;
+    if (k < 384)
+        return n <= 12 || (n > 16 && n <= 20);
+    const bool more = k >= 768;
+    return n <= 15 || (n > 16 && n <= (more ? 26 : 24)) || (n > 32 && n <= (more ? 37 : 34));
 }
 
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
@@ -81,7 +89,7 @@ static inline bool cpu_product_prefers_dots(const cpu_product *g)
         return false;
     if (cpu_tuned_for(CPU_AVX2))
         return cpu_product_prefers_dots_avx2(g);
-    return cpu_product_idle_lanes(g) || g->m <= (g->k < 256 ? 8 : cpu_product_dot_rows(g));
+    return cpu_product_idle_lanes(g) || g->m <= cpu_product_dot_rows(g);
 }
 
 /* Few columns, or few beside full vectors, leave lanes of tiles idle. Against a transposed A, whose rows of C are

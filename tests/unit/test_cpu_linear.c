@@ -53,9 +53,9 @@ static void linears(void *context)
     (void)context;
     static const int64_t sizes[][3] = { { 8, 4, 16 },     { 8, 16, 4 }, { 64, 128, 10 },
                                         { 1, 50, 30 },    { 3, 7, 5 },  { 70, 90, 33 },
-                                        { 64, 300, 120 }, { 5, 0, 3 } };
+                                        { 64, 300, 120 }, { 5, 0, 3 },  { 50, 64, 6 } };
     static const tern_dtype_t dtypes[] = { TERN_F32, TERN_F64, TERN_F16, TERN_BF16, TERN_I16 };
-    for (int i = 0; i < 8; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int d = 0; d < 5; d++)
             for (int way = 0; way < 4; way++) {
                 const linear_case c = { dtypes[d],
