@@ -41,43 +41,36 @@ static inline bool cpu_product_prefers_dots_avx2(const cpu_product *g)
     return g->m <= rows || g->n <= 4 || (g->k >= 512 && g->n <= 12 && g->n != 8);
 }
 
+/* Products by AVX-512 that dot products make better than tiles: from a depth on, those of so few rows, or of so few columns
+ * in one vector, in a second or in a third, where most lanes of tiles are idle. */
+typedef struct cpu_dots_limit {
+    int64_t depth, rows, columns[3];
+} cpu_dots_limit;
+
 /* Are rows of A and of a transposed B whole lines (of f32, two of f64)? On Intel other rows take dot products 1.1 to 1.7 times
  * as long, for their vectors across two lines (tiles 1.03 to 1.16 times). */
-static inline bool cpu_product_dots_whole_lines(const cpu_product *g)
+static inline bool cpu_product_has_whole_lines(const cpu_product *g)
 {
     return (g->a_row | g->b_col) % 16 == 0;
 }
 
-/* Rows of A up to which dot products are better than tiles, by their length (Intel, whole lines: 10 to 30 rows take 0.75 to
- * 1.0 of the time). */
-static inline int64_t cpu_product_dot_rows(const cpu_product *g)
+static inline const cpu_dots_limit *cpu_product_dots_limit(const cpu_product *g)
 {
-    const int64_t k = g->k;
-    const bool intel = cpu_tuned_for(CPU_INTEL), fast = intel && cpu_product_dots_whole_lines(g);
-    if (k < (fast ? 128 : 256))
-        return 8;
-    if (!fast)
-        return intel ? 12 : 32;
-    return k < 192 ? 10 : k < 256 ? 12 : k < 384 ? 18 : k < 768 ? 24 : 30;
-}
-
-/* Columns of C that leave lanes of tiles idle: of one vector, of a second or a third. On Intel, of whole lines, which
- * take 0.6 to 1.0 of the time of tiles, up to 1.09 where C has 512 rows. */
-static inline bool cpu_product_idle_lanes(const cpu_product *g)
-{
-    const int64_t n = g->n, k = g->k;
-    if (n <= 8)
-        return true;
-    if (!cpu_tuned_for(CPU_INTEL))
-        return k >= 256 && (n <= 12 || (n > 16 && n <= 20));
-    if (!cpu_product_dots_whole_lines(g))
-        return k >= 256 && n == 9;
-    if (k < 192)
-        return k >= 128 && n <= 10;
-    if (k < 384)
-        return n <= 12 || (n > 16 && n <= 20);
-    const bool more = k >= 768;
-    return n <= 15 || (n > 16 && n <= (more ? 26 : 24)) || (n > 32 && n <= (more ? 37 : 34));
+    static const cpu_dots_limit common[] = { { 256, 32, { 12, 20, 0 } }, { 32, 8, { 8, 0, 0 } } };
+    static const cpu_dots_limit across_lines[] = { { 256, 12, { 9, 0, 0 } },
+                                                   { 32, 8, { 8, 0, 0 } } };
+    /* 0.65 to 1.0 of the time of tiles, up to 1.07 where C has 512 rows */
+    static const cpu_dots_limit whole_lines[] = {
+        { 384, 36, { 15, 26, 37 } }, { 256, 30, { 15, 24, 34 } }, { 192, 26, { 14, 24, 34 } },
+        { 128, 18, { 12, 20, 0 } },  { 96, 14, { 12, 18, 0 } },   { 64, 10, { 9, 0, 0 } },
+        { 32, 8, { 8, 0, 0 } },
+    };
+    const cpu_dots_limit *limit = !cpu_tuned_for(CPU_INTEL)        ? common
+                                  : cpu_product_has_whole_lines(g) ? whole_lines
+                                                                   : across_lines;
+    while (g->k < limit->depth)
+        limit++;
+    return limit;
 }
 
 /* Rows of A and columns of B that are both contiguous can be multiplied along k. That is better than
@@ -89,7 +82,9 @@ static inline bool cpu_product_prefers_dots(const cpu_product *g)
         return false;
     if (cpu_tuned_for(CPU_AVX2))
         return cpu_product_prefers_dots_avx2(g);
-    return cpu_product_idle_lanes(g) || g->m <= cpu_product_dot_rows(g);
+    const cpu_dots_limit *limit = cpu_product_dots_limit(g);
+    const int64_t vector = (g->n - 1) / 16;
+    return g->m <= limit->rows || (vector < 3 && g->n <= limit->columns[vector]);
 }
 
 /* Few columns, or few beside full vectors, leave lanes of tiles idle. Against a transposed A, whose rows of C are
