@@ -11,7 +11,7 @@ typedef struct far_case {
     tern_dtype_t dtype;
     int64_t m, k, n;
     bool a_by_columns, bias, accumulate;
-    bool b_by_columns;
+    bool b_by_columns, by_dots;
 } far_case;
 
 static cpu_product product_of(const far_case *c, const karray *a, const karray *b,
@@ -29,7 +29,8 @@ static cpu_product product_of(const far_case *c, const karray *a, const karray *
                           .bias = c->bias ? bias->view.data : NULL,
                           .c = out->view.data,
                           .c_row = c->n,
-                          .accumulate = c->accumulate };
+                          .accumulate = c->accumulate,
+                          .by_dots = c->by_dots };
 }
 
 static void run_alone(int dtype, const cpu_product *g)
@@ -169,6 +170,31 @@ static void test_tiles_that_are_alike(void **state)
 {
     (void)state;
     kernel_each_isa(alike_cases, NULL);
+}
+
+/* Strips that are rows of C, and columns; fours of one call and of more; a last one that is none; one row or column. */
+static void dot_cases(void *context)
+{
+    (void)context;
+    static const int64_t sizes[][3] = { { 50, 64, 6 },  { 13, 100, 10 }, { 6, 40, 33 },
+                                        { 1, 200, 31 }, { 29, 70, 1 },   { 7, 2100, 21 },
+                                        { 64, 33, 64 }, { 61, 900, 5 },  { 4, 32, 4 } };
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int i = 0; i < 6; i++)
+            check_alike(&(far_case){ .dtype = i & 1 ? TERN_F64 : TERN_F32,
+                                     .m = sizes[s][0],
+                                     .k = sizes[s][1],
+                                     .n = sizes[s][2],
+                                     .b_by_columns = true,
+                                     .by_dots = true,
+                                     .bias = i / 2 == 1,
+                                     .accumulate = i / 2 == 2 });
+}
+
+static void test_dots_that_are_alike(void **state)
+{
+    (void)state;
+    kernel_each_isa(dot_cases, NULL);
 }
 
 /* ---- turned ---------------------------------------------------------------------------------- */
@@ -345,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_far_operands_change_no_bits),
         cmocka_unit_test(test_what_is_far),
         cmocka_unit_test(test_tiles_that_are_alike),
+        cmocka_unit_test(test_dots_that_are_alike),
         cmocka_unit_test(test_turning_changes_no_bits),
         cmocka_unit_test(test_what_is_turned),
         cmocka_unit_test(test_parts_are_rows_or_columns),
