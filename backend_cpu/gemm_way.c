@@ -239,7 +239,7 @@ bool cpu_product_is_forced(void)
     return forced_way() != UNFORCED;
 }
 
-/* 0.98 to 1.9 times the libraries' speed on Intel, by AVX-512. */
+/* 0.93 to 1.9 times the libraries' speed on Intel, by AVX-512. */
 static bool has_fast_dots(const cpu_product *g)
 {
     return g->m > 1 && g->n > 1 && cpu_product_has_whole_lines(g) && cpu_product_prefers_dots(g);
