@@ -1,6 +1,7 @@
 /* Do own kernels make a product, on intel? Made by tools/fit_gemm.py from 7436 measured products of f32 by
  * AVX-512. Behind an answer stand the number of shapes that it holds for, and the median shares of the faster
- * library's speed by own kernels and by libraries. Refined from a table of another machine of the kind. */
+ * library's speed by own kernels and by libraries. Refined from a table of another machine of the kind.
+ * One limit was set by hand, and says so: the tool does not know it (unit/gemm_way does). */
 
 static bool intel_owns_nn_alone(const cpu_gemm_size *s)
 {
